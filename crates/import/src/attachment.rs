@@ -1,5 +1,4 @@
-//! What comes with a row and is kept as a blob: its reference, which goes into the row, and where
-//! its bytes are.
+//! Files that come with a row. The bytes are stored as a blob, and a field of the row refers to it.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -12,10 +11,10 @@ use stile_domain::records::value::FieldValue;
 use stile_store::archive::Archive;
 use stile_store::records::{WriteBatch, WriteRefusal};
 
-/// Bytes that a row refers to.
+/// A file that a row refers to.
 #[derive(Debug)]
 pub struct Attachment {
-    /// What they will be called.
+    /// The name of the blob that the bytes become.
     pub id: BlobId,
     size: u64,
     media_type: String,
@@ -25,45 +24,52 @@ pub struct Attachment {
 
 #[derive(Debug)]
 enum Bytes {
-    Held(Vec<u8>),
-    /// The entry of an archive with this number.
-    Entry(Arc<Archive>, usize),
+    InMemory(Vec<u8>),
+    /// The number of an entry.
+    InArchive(Arc<Archive>, usize),
 }
 
 impl Attachment {
-    /// Bytes in memory.
-    pub fn of(bytes: Vec<u8>, media_type: String, file_name: Option<String>) -> Self {
+    /// Creates an attachment from bytes in memory.
+    pub fn in_memory(bytes: Vec<u8>, media_type: String, file_name: Option<String>) -> Self {
         let id = BlobId::from_digest(*ContentHash::digest(&bytes).as_bytes());
-        Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::Held(bytes) }
+        Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::InMemory(bytes) }
     }
 
-    /// An entry of an archive whose bytes are called so.
-    pub fn of_entry(
+    /// Creates an attachment from an entry of an archive, with the blob's name and the length in
+    /// bytes that its content has.
+    pub fn from_entry(
         archive: &Arc<Archive>,
         number: usize,
         (id, size): (BlobId, u64),
         media_type: String,
         file_name: Option<String>,
     ) -> Self {
-        Self { id, size, media_type, file_name, bytes: Bytes::Entry(Arc::clone(archive), number) }
+        Self {
+            id,
+            size,
+            media_type,
+            file_name,
+            bytes: Bytes::InArchive(Arc::clone(archive), number),
+        }
     }
 
-    /// Begins to read the bytes.
+    /// Opens the bytes from the first on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The archive cannot be read.
     pub fn open(&self) -> io::Result<Box<dyn Read + '_>> {
         Ok(match &self.bytes {
-            Bytes::Held(bytes) => Box::new(bytes.as_slice()),
-            Bytes::Entry(archive, number) => entry(archive, *number)?,
+            Bytes::InMemory(bytes) => Box::new(bytes.as_slice()),
+            Bytes::InArchive(archive, number) => entry(archive, *number)?,
         })
     }
 
-    /// Stores the bytes, unless they are there.
+    /// Stores the bytes as a blob, unless it is stored already.
     ///
     /// # Errors
-    /// What the database says; the inner one is why they cannot be stored.
-    pub(super) fn keep(
+    /// [`Problem`] if the database failed; [`WriteRefusal`] if the bytes cannot be stored.
+    pub(crate) fn store(
         &self,
         batch: &mut WriteBatch<'_>,
     ) -> Result<Result<(), WriteRefusal>, Problem> {
@@ -72,26 +78,30 @@ impl Attachment {
         }
         let Ok(mut source) = self.open() else { return Ok(Err(WriteRefusal::Unreadable)) };
         let put = batch.put_blob(&mut source)?;
-        // What was changed between the two times that it was read is another blob than the row
-        // says.
+        // The file is read twice. If it was changed in between, the row refers to another blob.
         Ok(put.and_then(|info| {
             if info.digest == *self.id.digest() { Ok(()) } else { Err(WriteRefusal::Unreadable) }
         }))
     }
 
-    /// The reference that stands in the row: a `blob_ref` and the name of the file.
+    /// Returns a `blob_ref` with the name of the file.
     fn reference(&self) -> serde_json::Value {
         let id = self.id.to_string();
         let sha256 = id.strip_prefix("sha256-").unwrap_or_default();
-        let mut reference = json!({ "blob_id": id, "mime_type": self.media_type, "size_bytes": self.size, "sha256": sha256 });
+        let mut reference = json!({
+            "blob_id": id,
+            "mime_type": self.media_type,
+            "size_bytes": self.size,
+            "sha256": sha256,
+        });
         if let (Some(name), Some(members)) = (&self.file_name, reference.as_object_mut()) {
             members.insert("filename".to_owned(), name.as_str().into());
         }
         reference
     }
 
-    /// The references to some attachments, as the value of a field, and behind them the names of
-    /// files that did not come along. None where there are neither.
+    /// Returns a list for a field: a reference to each attachment, then the name of each file that
+    /// the export does not have. `None` if both are empty.
     pub fn references(attachments: &[Self], missing: &[String]) -> Option<FieldValue> {
         let missing = missing.iter().map(|name| json!({ "filename": name }));
         let references: Vec<_> = attachments.iter().map(Self::reference).chain(missing).collect();
@@ -100,19 +110,27 @@ impl Attachment {
     }
 }
 
-/// What the bytes of an entry are called, and how many there are. Reads it.
+/// Reads an entry, and returns the name of the blob that it becomes and its length in bytes.
 ///
 /// # Errors
-/// What reading it fails with.
-pub(super) fn measured(archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
+/// The archive cannot be read.
+pub(crate) fn measure_entry(archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
+    let (digest, size) = digest_all(&mut *entry(archive, number)?)?;
+    Ok((BlobId::from_digest(*digest.as_bytes()), size))
+}
+
+/// Reads to the end, and returns the digest and the number of the bytes.
+///
+/// # Errors
+/// The reader failed.
+pub(crate) fn digest_all(reader: &mut dyn Read) -> io::Result<(ContentHash, u64)> {
     let mut hasher = ContentHasher::default();
-    let mut reader = entry(archive, number)?;
     let mut buffer = vec![0; 64 * 1024];
     let mut size = 0;
     loop {
         let count = reader.read(&mut buffer)?;
         if count == 0 {
-            return Ok((BlobId::from_digest(*hasher.finish().as_bytes()), size));
+            return Ok((hasher.finish(), size));
         }
         hasher.update(buffer.get(..count).unwrap_or_default());
         size += count as u64;

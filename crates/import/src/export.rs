@@ -1,93 +1,89 @@
-//! Everything that is stored, as files that this program reads again and a person can read as well.
+//! Exports records as files that a person can read and [`crate::restore`] stores again.
 //!
 //! *Shape*: `records.jsonl` has a line `{"object":"stream","connection","stream","declaration"}`
 //! for each stream and then `{"object":"record","connection","stream","key","emitted_at","data"}`
 //! for each record, in the order in which they were first ingested. A text of more than
-//! [`TEXT_BYTES`] is `null` in `data` and lies in a file of its own, which the member `texts` names
-//! by its field: `{"body":"texts/<sha256>.txt"}`. A blob that a record exposes lies in `blobs`
-//! under its name.
-//!
-//! One moment of the database is exported, a record at a time. The same records give the same
-//! bytes.
+//! [`TEXT_BYTES`] is `null` in `data` and has a file of its own, which the member `texts` names by
+//! the field: `{"body":"texts/<sha256>.txt"}`. A blob that a record exposes is a file in `blobs`.
+//! An export is one snapshot of the database, and the same records yield the same bytes.
 
 use std::io::{self, Write};
 
 use stile_domain::hash::hex;
+use stile_domain::json_string::escaped;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::StoredValue;
+use stile_records::RecordService;
 use stile_store::files::ExportFolder;
 use stile_store::records::{LongValueRef, RecordRow, RecordSource, RecordsView};
 
-use stile_domain::json_string::escaped;
-use stile_records::RecordService;
-
-/// The file with everything but long texts.
-pub const RECORDS_FILE: &str = "records.jsonl";
-/// The folder with long texts.
-pub(super) const TEXTS: &str = "texts";
-/// The folder with blobs.
-pub(super) const BLOBS: &str = "blobs";
-/// Bytes of a blob that are held at once.
+/// The file with all records, without long texts and blobs.
+pub(crate) const RECORDS_FILE: &str = "records.jsonl";
+/// The folder of the long texts.
+pub(crate) const TEXTS: &str = "texts";
+/// The folder of the blobs.
+pub(crate) const BLOBS: &str = "blobs";
+/// Bytes of a blob that are in memory at once.
 const BLOB_PART: u64 = 1 << 20;
 /// The longest text in the line of its record, in bytes.
 pub const TEXT_BYTES: u64 = 1 << 20;
-/// Records whose keys are held at once.
+/// Records whose keys are in memory at once.
 const PAGE: usize = 256;
 
-/// What is exported.
+/// The records that an export includes. Everything by default.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Selection<'a> {
-    /// Of this connection only.
+pub struct ExportSelection<'a> {
+    /// Only the streams of this connection.
     pub connection: Option<&'a str>,
-    /// Of this stream only.
+    /// Only the streams with this name.
     pub stream: Option<&'a str>,
 }
 
-/// How much was exported.
+/// What an export has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
-    /// Streams.
+pub struct ExportSummary {
+    /// How many streams were written.
     pub streams: usize,
-    /// Records.
+    /// How many records were written.
     pub records: u64,
 }
 
 /// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The database, or who asks.
+    /// The database failed, the caller may not read, or the selected stream does not exist.
     #[error("{0}")]
     Problem(#[from] Problem),
-    /// The files cannot be written.
+    /// A file cannot be written.
     #[error(
-        "the export cannot be written: {0}; what is there of it is incomplete and can be deleted"
+        "the export cannot be written: {0}; \
+         the files that were written are incomplete and can be deleted"
     )]
     Io(#[from] io::Error),
 }
 
-/// Writes what is selected to a folder. Blocks.
+/// Exports the selected records to a folder. Blocks.
 ///
 /// # Errors
-/// [`ExportError`]; `records.jsonl` is then not there.
+/// [`ExportError`]. The folder then has no `records.jsonl`.
 pub fn export(
     services: &RecordService,
     caller: &Principal,
     now: Instant,
-    selection: Selection<'_>,
+    selection: ExportSelection<'_>,
     to: &ExportFolder,
-) -> Result<Exported, ExportError> {
+) -> Result<ExportSummary, ExportError> {
     let permit = caller.gate().records()?;
-    // The view can only say what the database says against it.
-    let mut failed = None;
+    // The closure can only return a problem of the database, so an error of a file is kept here.
+    let mut write_error = None;
     let exported = services.records.read(&permit, now, |view| {
-        let all = view.sources()?;
-        let wanted = |source: &RecordSource| {
+        let is_selected = |source: &RecordSource| {
             selection.connection.is_none_or(|name| source.connection().as_str() == name)
                 && selection.stream.is_none_or(|name| source.stream().as_str() == name)
         };
-        let sources: Vec<RecordSource> = all.into_iter().filter(wanted).collect();
+        let sources: Vec<RecordSource> = view.sources()?.into_iter().filter(is_selected).collect();
         if sources.is_empty() && (selection.connection.is_some() || selection.stream.is_some()) {
             let stream = selection.stream.unwrap_or("*").to_owned();
             return Err(Problem::StreamNotFound {
@@ -99,12 +95,12 @@ pub fn export(
             Ok(exported) => Ok(exported),
             Err(ExportError::Problem(problem)) => Err(problem),
             Err(ExportError::Io(error)) => {
-                failed = Some(error);
+                write_error = Some(error);
                 Err(Problem::NotFound)
             }
         }
     });
-    match failed {
+    match write_error {
         Some(error) => Err(error.into()),
         None => Ok(exported?),
     }
@@ -114,7 +110,7 @@ fn write_all(
     view: &RecordsView<'_>,
     sources: &[RecordSource],
     to: &ExportFolder,
-) -> Result<Exported, ExportError> {
+) -> Result<ExportSummary, ExportError> {
     let exists = || io::Error::from(io::ErrorKind::AlreadyExists);
     let mut file = to.create_file(RECORDS_FILE)?.ok_or_else(exists)?;
     for source in sources {
@@ -122,7 +118,8 @@ fn write_all(
             (source.connection(), source.stream(), source.declaration());
         writeln!(
             file,
-            "{{\"object\":\"stream\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\"declaration\":{declaration}}}"
+            "{{\"object\":\"stream\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\
+             \"declaration\":{declaration}}}"
         )?;
     }
     let mut records = 0;
@@ -140,7 +137,7 @@ fn write_all(
         }
     }
     file.finish()?;
-    Ok(Exported { streams: sources.len(), records })
+    Ok(ExportSummary { streams: sources.len(), records })
 }
 
 fn write_record(
@@ -156,7 +153,8 @@ fn write_record(
     let (key, emitted) = (escaped(&row.key), row.emitted.to_rfc3339());
     write!(
         file,
-        "{{\"object\":\"record\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\"key\":\"{key}\",\"emitted_at\":\"{emitted}\",\"data\":{{"
+        "{{\"object\":\"record\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\
+         \"key\":\"{key}\",\"emitted_at\":\"{emitted}\",\"data\":{{"
     )?;
     let mut texts = Vec::new();
     for (at, entry) in loaded.body().entries().enumerate() {
@@ -170,7 +168,8 @@ fn write_record(
             StoredValue::Text(text) => write!(file, "\"{}\"", escaped(text))?,
             StoredValue::Json(json) => file.write_all(json.as_bytes())?,
             StoredValue::LongJson(_) => write_long(view, long()?, file, |piece| piece.to_owned())?,
-            // Bytes in base64 are told by looking at all of them, which a text in a file is spared.
+            // A value that is base64 stays in its line: restoring detects base64 by reading the
+            // whole value, and a text in a file is not read for that.
             StoredValue::LongText(text) if text.bytes > TEXT_BYTES && !entry.binary => {
                 file.write_all(b"null")?;
                 texts.push(format!(
@@ -193,7 +192,7 @@ fn write_record(
     Ok(file.write_all(b"}\n")?)
 }
 
-/// Puts a text in a file of its own, unless it is there, and says which.
+/// Writes a text to a file of its own, unless the file exists, and returns the name of the file.
 fn write_text(
     view: &RecordsView<'_>,
     long: LongValueRef,
@@ -207,7 +206,7 @@ fn write_text(
     Ok(name)
 }
 
-/// Puts the blobs of a record in files of their own, unless they are there.
+/// Writes the blobs of a record to files of their own, unless the files exist.
 fn write_blobs(
     view: &RecordsView<'_>,
     sources: &[RecordSource],
@@ -215,7 +214,7 @@ fn write_blobs(
     to: &ExportFolder,
 ) -> Result<(), ExportError> {
     for id in view.blobs_of(row)? {
-        // What a record names need not be here.
+        // A record can refer to a blob that was never stored.
         let Some(blob) = view.blob(sources, &id)? else { continue };
         let Some(mut file) = to.create_file(&format!("{BLOBS}/{id}"))? else { continue };
         let mut at = 0;
@@ -233,11 +232,11 @@ fn write_long(
     view: &RecordsView<'_>,
     long: LongValueRef,
     to: &mut impl Write,
-    spelled: impl Fn(&str) -> String,
+    encode: impl Fn(&str) -> String,
 ) -> Result<(), ExportError> {
     let mut failed = None;
     view.long_pieces(long, |piece| {
-        failed = to.write_all(spelled(piece).as_bytes()).err();
+        failed = to.write_all(encode(piece).as_bytes()).err();
         Ok(failed.is_none())
     })?;
     failed.map_or(Ok(()), |error| Err(error.into()))

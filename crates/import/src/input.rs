@@ -1,261 +1,124 @@
-//! What an import reads: files of rows, folders of notes and exports of services, each of which can
-//! be read again from its beginning.
+//! Reads the files and folders of one import, one after the other, row by row or in batches.
 
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_store::files::{self, NoteFile, TextFile};
+use stile_records::batch::BATCH_BYTES;
 
-use super::attachment::Attachment;
-use super::exports::{Chats, Days, Mails};
-use super::known::{CHATGPT, Known, MAIL, Place, SLACK};
-use super::mbox::Mailbox;
-use super::{csv, exports, json_array, markdown};
-use stile_records::rows::{DecodedRow, RowDecoder, json_lines};
+use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
+use crate::report::{ImportError, ImportProgress, OnProgress};
 
-/// How the rows of a file are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// One JSON object a line.
-    JsonLines,
-    /// One JSON array of objects.
-    Json,
-    /// A header and rows, with `,`, `;` or a tab between the cells.
-    Csv,
-    /// A folder of Markdown, or one file of it.
-    Markdown,
-    /// A mailbox in one file.
-    Mbox,
-    /// A ChatGPT export: `conversations.json`, or the folder or zip file that has it.
-    ChatGpt,
-    /// A Slack export: a folder or a zip file.
-    Slack,
-}
+/// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of
+/// an export touch pages all over, so a batch of few rows writes many times what it stores.
+pub const BATCH_ROWS: usize = 10_000;
 
-impl Format {
-    /// The format that a path looks like. A folder is one of notes, if it is no export that is
-    /// known; a file is what its name ends in, or what its beginning tells.
-    ///
-    /// # Errors
-    /// What the system says of an archive that cannot be opened.
-    pub fn of(path: &Path) -> io::Result<Option<Self>> {
-        let known = exports::format_of(path)?;
-        Ok(known.or_else(|| {
-            if files::is_folder(path) { Some(Self::Markdown) } else { Self::named(path) }
-        }))
-    }
-
-    /// What is declared of the rows of a format that is known.
-    pub fn known(self) -> Option<&'static Known> {
-        match self {
-            Self::Mbox => Some(&MAIL),
-            Self::ChatGpt => Some(&CHATGPT),
-            Self::Slack => Some(&SLACK),
-            _ => None,
-        }
-    }
-
-    fn named(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "jsonl" | "ndjson" => Some(Self::JsonLines),
-            "json" => Some(Self::Json),
-            "csv" | "tsv" => Some(Self::Csv),
-            "md" | "markdown" => Some(Self::Markdown),
-            _ => None,
-        }
-    }
-}
-
-/// One file or folder.
+/// A file or folder to import. Each pass reads it from its beginning.
 #[derive(Clone, Debug)]
-pub struct Input {
-    /// Where it is.
+pub struct ImportInput {
+    /// The file or folder to read.
     pub path: PathBuf,
-    /// What is in it.
-    pub format: Format,
+    /// The importer that reads it.
+    pub importer: &'static Importer,
 }
 
-/// A row on its way, and where it came from.
-pub(super) struct Item {
-    pub(super) file: Arc<str>,
-    pub(super) line: u64,
-    pub(super) row: Result<Found, (&'static str, String)>,
+/// A row with the importer that read it.
+pub(crate) struct InputRow {
+    pub(crate) importer: &'static Importer,
+    pub(crate) located: LocatedRow,
 }
 
-/// A row that was read.
-pub(super) struct Found {
-    pub(super) fields: RecordFields,
-    pub(super) replaced: u64,
-    /// A text that stays where it is, and the field that it is of.
-    pub(super) text: Option<(&'static str, TextFile)>,
-    /// What it refers to.
-    pub(super) attachments: Vec<Attachment>,
-    /// The format, where it is one that is known.
-    pub(super) known: Option<&'static Known>,
+/// The rows of some inputs.
+pub(crate) struct InputRows<'i> {
+    remaining: std::slice::Iter<'i, ImportInput>,
+    current: Option<(&'i ImportInput, Box<dyn ImportRows>)>,
+    /// Bytes of the inputs before the current one.
+    before: u64,
+    reported: u64,
+    total: u64,
+    target: ImportTarget,
 }
 
-impl Found {
-    pub(super) fn row(fields: RecordFields, replaced: u64) -> Self {
-        Self { fields, replaced, text: None, attachments: Vec::new(), known: None }
+impl<'i> InputRows<'i> {
+    pub(crate) fn new(inputs: &'i [ImportInput], target: ImportTarget) -> Self {
+        // An input that cannot be read fails when it is opened.
+        let total = inputs
+            .iter()
+            .map(|input| (input.importer.byte_count)(&input.path).unwrap_or_default())
+            .sum();
+        Self { remaining: inputs.iter(), current: None, before: 0, reported: 0, total, target }
     }
 
-    /// The fields with something in the place of a text that stays where it is.
-    pub(super) fn all_fields(&self) -> RecordFields {
-        let mut fields = self.fields.clone();
-        fields.extend(
-            self.text.iter().map(|(name, _)| ((*name).to_owned(), FieldValue::Text(String::new()))),
-        );
-        fields
-    }
-}
-
-/// Gives the rows of one input.
-pub(super) trait Rows {
-    fn next(&mut self) -> io::Result<Option<Item>>;
-    fn consumed(&self) -> u64;
-}
-
-impl Input {
-    /// How many bytes there are to be read.
+    /// Returns the next row, or `None` after the last row of the last input.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn bytes(&self) -> io::Result<u64> {
-        match self.format {
-            Format::Markdown => self
-                .notes()?
-                .iter()
-                .try_fold(0, |bytes, note| Ok(bytes + files::open(&note.path)?.bytes)),
-            Format::ChatGpt | Format::Slack => exports::bytes(&self.path, self.format),
-            _ => Ok(files::open(&self.path)?.bytes),
-        }
-    }
-
-    /// As a person named it.
-    pub fn shown(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    fn notes(&self) -> io::Result<Vec<NoteFile>> {
-        if files::is_folder(&self.path) {
-            return files::find_notes(&self.path);
-        }
-        let name = self.path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        Ok(vec![NoteFile { path: self.path.clone(), name }])
-    }
-
-    /// Begins to read it.
-    pub(super) fn open(&self, place: &Place) -> io::Result<Box<dyn Rows>> {
-        let (shown, place) = (self.shown(), place.clone());
-        match self.format {
-            Format::Markdown => {
-                return Ok(Box::new(Notes { left: self.notes()?.into_iter(), consumed: 0 }));
+    /// [`ImportError::Read`].
+    pub(crate) fn next(&mut self) -> Result<Option<InputRow>, ImportError> {
+        let unreadable = |input: &ImportInput, error| ImportError::Read {
+            file: input.path.display().to_string(),
+            error,
+        };
+        loop {
+            let (input, rows) = match &mut self.current {
+                Some((input, rows)) => (*input, rows),
+                None => {
+                    let Some(input) = self.remaining.next() else { return Ok(None) };
+                    let rows = (input.importer.open)(&input.path, &self.target)
+                        .map_err(|error| unreadable(input, error))?;
+                    (input, &mut self.current.insert((input, rows)).1)
+                }
+            };
+            match rows.next().map_err(|error| unreadable(input, error))? {
+                Some(located) => {
+                    return Ok(Some(InputRow { importer: input.importer, located }));
+                }
+                None => {
+                    self.before += rows.consumed();
+                    self.current = None;
+                }
             }
-            Format::ChatGpt => return Ok(Box::new(Chats::open(&self.path, &shown, place)?)),
-            Format::Slack => return Ok(Box::new(Days::open(&self.path, &shown, place)?)),
-            _ => {}
         }
-        let reader = files::open(&self.path)?.reader;
-        if self.format == Format::Mbox {
-            return Ok(Box::new(Mails {
-                name: shown.into(),
-                mailbox: Mailbox::new(reader),
-                place,
-            }));
-        }
-        let decoder: Box<dyn RowDecoder> = match self.format {
-            Format::JsonLines => Box::new(json_lines::JsonLines::new(reader)),
-            Format::Json => Box::new(json_array::JsonArray::new(reader)),
-            _ => Box::new(csv::Csv::new(reader, None)),
-        };
-        Ok(Box::new(File { name: shown.into(), decoder }))
     }
-}
 
-struct File {
-    name: Arc<str>,
-    decoder: Box<dyn RowDecoder>,
-}
-
-impl Rows for File {
-    fn next(&mut self) -> io::Result<Option<Item>> {
-        let Some(DecodedRow { line, row }) = self.decoder.next()? else { return Ok(None) };
-        let row = match row {
-            Ok(row) => Ok(Found::row(row.fields, row.replaced)),
-            Err(bad) => Err((bad.code(), bad.to_string())),
-        };
-        Ok(Some(Item { file: Arc::clone(&self.name), line, row }))
+    /// Returns the next rows: at most [`BATCH_ROWS`] or about [`BATCH_BYTES`]. Empty after the last
+    /// row.
+    ///
+    /// # Errors
+    /// [`ImportError::Read`].
+    pub(crate) fn next_batch(&mut self) -> Result<Vec<InputRow>, ImportError> {
+        let mut rows = Vec::new();
+        let begun = self.consumed();
+        // A row can take more memory than the bytes that were read for it: one conversation is
+        // read at once and becomes many messages.
+        let mut in_memory = 0;
+        while rows.len() < BATCH_ROWS && in_memory.max(self.consumed() - begun) < BATCH_BYTES {
+            let Some(row) = self.next()? else { break };
+            in_memory += row.located.row.as_ref().map_or(0, |row| memory_of(&row.fields));
+            rows.push(row);
+        }
+        Ok(rows)
     }
 
     fn consumed(&self) -> u64 {
-        self.decoder.consumed()
-    }
-}
-
-struct Notes {
-    left: std::vec::IntoIter<NoteFile>,
-    consumed: u64,
-}
-
-impl Rows for Notes {
-    fn next(&mut self) -> io::Result<Option<Item>> {
-        let Some(note) = self.left.next() else { return Ok(None) };
-        let file = note.path.display().to_string().into();
-        let row = match &note.name {
-            None => Err(("invalid_utf8", "the file's name is not UTF-8; rename it".to_owned())),
-            // One file that cannot be read costs itself; the others are there all the same.
-            Some(name) => self.read(&note.path, name).unwrap_or_else(|error| {
-                let code = if error.kind() == io::ErrorKind::InvalidData {
-                    "invalid_utf8"
-                } else {
-                    "unreadable"
-                };
-                Err((code, format!("the file could not be read: {error}")))
-            }),
-        };
-        Ok(Some(Item { file, line: 1, row }))
+        self.before + self.current.as_ref().map_or(0, |(_, rows)| rows.consumed())
     }
 
-    fn consumed(&self) -> u64 {
-        self.consumed
-    }
-}
-
-impl Notes {
-    fn read(
-        &mut self,
-        path: &Path,
-        name: &str,
-    ) -> io::Result<Result<Found, (&'static str, String)>> {
-        let mut file = files::open(path)?;
-        self.consumed += file.bytes;
-        if file.bytes <= markdown::HEAD_BYTES as u64 {
-            let mut text = String::new();
-            // A file that grows meanwhile is read no further than it was.
-            file.reader.take(markdown::HEAD_BYTES as u64).read_to_string(&mut text)?;
-            let fields = markdown::note(name, file.modified, &text);
-            return Ok(Ok(Found::row(fields, 0)));
+    /// Reports the progress if 64 KiB were read since the last report, or all.
+    pub(crate) fn report_progress(&mut self, on_progress: OnProgress<'_>, storing: bool) {
+        const STEP: u64 = 64 * 1024;
+        let bytes = self.consumed();
+        if bytes.saturating_sub(self.reported) >= STEP || bytes >= self.total {
+            self.reported = bytes;
+            on_progress(ImportProgress { storing, bytes, total: self.total });
         }
-        let mut first = Vec::with_capacity(markdown::HEAD_BYTES);
-        file.reader.by_ref().take(markdown::HEAD_BYTES as u64).read_to_end(&mut first)?;
-        let first = match std::str::from_utf8(&first) {
-            Ok(first) => first,
-            Err(error) if error.error_len().is_none() => {
-                let whole = first.get(..error.valid_up_to()).unwrap_or_default();
-                std::str::from_utf8(whole).unwrap_or_default()
-            }
-            Err(_) => {
-                return Ok(Err((
-                    "invalid_utf8",
-                    "the file is not UTF-8; convert it first".to_owned(),
-                )));
-            }
-        };
-        let head = markdown::head(first);
-        let text = TextFile { path: path.to_owned(), from: head.text_starts as u64 };
-        let fields = head.fields(name, file.modified);
-        Ok(Ok(Found { text: Some((markdown::TEXT, text)), ..Found::row(fields, 0) }))
     }
+}
+
+/// Estimates how many bytes of memory some fields take.
+fn memory_of(fields: &RecordFields) -> u64 {
+    let bytes = |(name, value): &(String, FieldValue)| match value {
+        FieldValue::Text(text) | FieldValue::Json(text) => name.len() + text.len(),
+        FieldValue::Number(digits) => name.len() + digits.len(),
+        FieldValue::Null | FieldValue::Bool(_) => name.len(),
+    };
+    fields.iter().map(bytes).sum::<usize>() as u64
 }

@@ -1,29 +1,28 @@
-//! Reads and writes the formats that people's data comes in: imports, exports and restores.
+//! Reads the formats that people's data comes in, and writes and restores exports of records.
 //!
-//! A decoder takes one format apart into rows. [`input`] opens files and folders through the store,
-//! and [`run`] stores the rows of an import. [`export`] writes records to files and [`restore`]
-//! reads them back.
+//! [`importer`] says what an importer declares, and [`importers`] has one file for each and the
+//! list of all. [`run`] stores the rows of an import: it reads them through [`input`] and reports
+//! them as [`report`] defines. [`export`] writes records to files and [`restore`] reads them back.
 
-pub mod assets;
+pub mod importer;
+
+pub mod importers;
+pub mod preset;
+
 pub mod attachment;
-pub mod chatgpt;
-pub mod csv;
-pub mod export;
-mod exports;
+pub mod exported_files;
+mod json_object;
+
 pub mod input;
-pub mod json_array;
-pub mod known;
-pub mod mail;
-pub mod markdown;
-pub mod mbox;
-mod object;
-pub mod restore;
+pub mod report;
 pub mod run;
-pub mod slack;
+mod transaction;
 mod versions;
 
-#[cfg(test)]
-mod laws;
+pub mod export;
+pub mod restore;
 
+#[cfg(test)]
+mod decoder_properties;
 #[cfg(test)]
 mod rig;

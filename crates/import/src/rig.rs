@@ -1,20 +1,26 @@
-//! A database of records for the tests of what is done with one.
+//! A database of records for the tests, with short ways to import into it and to read from it.
 
 use std::io::BufRead;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
-use stile_store::records::Records;
-use stile_store::state::StateDir;
-
 use stile_records::RecordService;
 use stile_records::operation_declaration::{OperationCall, OperationHandler};
 use stile_records::operations::Operation;
 use stile_records::request_target::RequestTarget;
+use stile_store::records::Records;
+use stile_store::state::StateDir;
+
+use crate::importer::{ImportTarget, Importer};
+use crate::importers::{self, IMPORTERS};
+use crate::input::ImportInput;
+use crate::report::{BadRowPolicy, ImportProgress, ImportReport, StoppedImport};
+use crate::run::Import;
 
 pub(crate) struct Rig {
     pub(crate) folder: tempfile::TempDir,
@@ -29,15 +35,30 @@ pub(crate) fn rig() -> Rig {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test is its own owner")]
-pub(crate) fn principal(claim: RecordsClaim) -> Principal {
-    Principal::assert_verified("ann", Some("token"), None, Scopes::none(), claim)
-}
-
 pub(crate) fn owner() -> Principal {
-    principal(RecordsClaim::Owner)
+    Principal::assert_verified("ann", Some("token"), None, Scopes::none(), RecordsClaim::Owner)
 }
 
-fn target(stream: &str, key: &str, pairs: &[(&str, &str)]) -> RequestTarget {
+/// The connection `c` and the stream `s`, into which the tests import.
+pub(crate) fn target() -> ImportTarget {
+    ImportTarget {
+        connection: SourceName::parse("c").unwrap(),
+        stream: SourceName::parse("s").unwrap(),
+    }
+}
+
+/// A file or folder with the importer that recognises it.
+pub(crate) fn recognised(path: &Path) -> ImportInput {
+    let importer: &'static Importer = importers::recognise(IMPORTERS, path).unwrap().unwrap();
+    ImportInput { path: path.to_owned(), importer }
+}
+
+/// How many rows were added, changed, unchanged and bad.
+pub(crate) fn counts(report: &ImportReport) -> (u64, u64, u64, u64) {
+    (report.added, report.changed, report.unchanged, report.bad_rows)
+}
+
+fn request(stream: &str, key: &str, pairs: &[(&str, &str)]) -> RequestTarget {
     RequestTarget {
         stream: stream.to_owned(),
         key: key.to_owned(),
@@ -48,31 +69,67 @@ fn target(stream: &str, key: &str, pairs: &[(&str, &str)]) -> RequestTarget {
 }
 
 impl Rig {
-    pub(crate) fn ask(
+    /// Writes a file below the rig's folder.
+    #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Imports into the connection `c` and the stream `s`.
+    pub(crate) fn import(
+        &self,
+        inputs: &[ImportInput],
+        key: &[&str],
+        bad_rows: BadRowPolicy,
+        mut on_progress: impl FnMut(ImportProgress),
+    ) -> Result<ImportReport, Box<StoppedImport>> {
+        let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
+        let import = Import {
+            services: &self.services,
+            caller: &owner(),
+            target: &target(),
+            key: &key,
+            bad_rows,
+            now: Instant(7),
+        };
+        import.run(inputs, &mut on_progress)
+    }
+
+    /// Calls a reading operation of `/v1` as the owner.
+    pub(crate) fn get(
         &self,
         operation: Operation,
         stream: &str,
         key: &str,
         pairs: &[(&str, &str)],
     ) -> Json {
-        self.try_ask(operation, stream, key, pairs).unwrap()
-    }
-
-    pub(crate) fn try_ask(
-        &self,
-        operation: Operation,
-        stream: &str,
-        key: &str,
-        pairs: &[(&str, &str)],
-    ) -> Result<Json, Problem> {
-        let call = operation.declaration().read_call(target(stream, key, pairs)).unwrap();
         let mut out = String::new();
-        self.services.answer(&owner(), Instant(1), &call, &mut out)?;
-        Ok(serde_json::from_str(&out).unwrap())
+        let call = operation.declaration().read_call(request(stream, key, pairs)).unwrap();
+        self.services.answer(&owner(), Instant(1), &call, &mut out).unwrap();
+        serde_json::from_str(&out).unwrap()
     }
 
-    pub(crate) fn record(&self, stream: &str, key: &str) -> Json {
-        self.ask(Operation::GetRecord, stream, key, &[])
+    /// The fields of a record of the stream `s`.
+    pub(crate) fn record(&self, key: &str) -> Json {
+        self.get(Operation::GetRecord, "s", key, &[])["data"].clone()
+    }
+
+    /// The keys of the stream `s`.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let list = self.get(Operation::ListRecords, "s", "", &[("limit", "100"), ("order", "asc")]);
+        list["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    pub(crate) fn streams(&self) -> Vec<Json> {
+        self.get(Operation::ListStreams, "", "", &[])["data"].as_array().unwrap().clone()
     }
 
     /// Stores lines of JSON at a moment.
@@ -83,7 +140,7 @@ impl Rig {
         stream: &str,
         body: &mut dyn BufRead,
     ) -> Json {
-        let target = target(stream, "", &[("connection_id", connection)]);
+        let target = request(stream, "", &[("connection_id", connection)]);
         self.store(now, Operation::IngestRecords, target, body)
     }
 
@@ -100,42 +157,18 @@ impl Rig {
         self.services.store(&owner(), now, &call, body).unwrap()
     }
 
-    /// Stores a blob and names it.
-    pub(crate) fn blob(&self, bytes: &[u8]) -> String {
+    /// Stores a blob and returns its name.
+    pub(crate) fn put_blob(&self, bytes: &[u8]) -> String {
         let answer =
-            self.store(Instant(1), Operation::PutBlob, target("", "", &[]), &mut &bytes[..]);
+            self.store(Instant(1), Operation::PutBlob, request("", "", &[]), &mut &bytes[..]);
         answer["blob_id"].as_str().unwrap().to_owned()
     }
 
-    /// All bytes of a blob, where a record exposes it.
+    /// All bytes of a blob; `None` if no record refers to it.
     pub(crate) fn blob_bytes(&self, id: &str) -> Option<Vec<u8>> {
         let operation = Operation::GetBlob.declaration();
         let OperationHandler::Blob(handler) = operation.handler else { panic!("{operation:?}") };
-        let call = OperationCall { operation, handler, target: target("", id, &[]) };
+        let call = OperationCall { operation, handler, target: request("", id, &[]) };
         self.services.blob_part(&owner(), Instant(1), &call, 0, u64::MAX).ok()
-    }
-
-    pub(crate) fn keys(&self, stream: &str) -> Vec<String> {
-        let list =
-            self.ask(Operation::ListRecords, stream, "", &[("limit", "100"), ("order", "asc")]);
-        list["data"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|row| row["id"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
-    pub(crate) fn streams(&self) -> Vec<Json> {
-        self.ask(Operation::ListStreams, "", "", &[])["data"].as_array().unwrap().clone()
-    }
-
-    pub(crate) fn count(&self, stream: &str) -> u64 {
-        let streams = self.streams();
-        let counts = streams
-            .iter()
-            .filter(|row| row["name"] == stream)
-            .map(|row| row["record_count"].as_u64().unwrap());
-        counts.sum()
     }
 }

@@ -1,468 +1,364 @@
-//! An import: rows of files become records of one stream, a batch at a time.
+//! Imports rows of files as records of one stream, a batch at a time.
 //!
-//! A stream that there is not yet is declared from all rows of the first file, which is therefore
-//! read twice; what was declared then stays until the owner declares anew. Rows are stored in
-//! batches of at most [`BATCH_ROWS`] rows or [`stile_records::batch::BATCH_BYTES`] bytes, each a transaction, so an
-//! import that is killed leaves whole batches, and running it again goes on from there: what is
-//! stored already is left as it is. A strict import is one transaction.
-
-use std::io;
+//! A new stream is declared by the importer or from all rows of the first file, which is then read
+//! twice. The declaration stays until the owner declares the stream anew. A batch of rows is one
+//! transaction, so an import that is killed leaves whole batches. A second run skips the rows that
+//! are stored and goes on behind them. With [`BadRowPolicy::StoreNothing`] the whole import is one
+//! transaction.
 
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
-use stile_domain::records::declaration::{BadDeclaration, Declaration, Semantics};
-use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::declaration::{Declaration, Semantics};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{
-    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
-};
-
-use super::input::{Format, Input, Item};
-use super::known::Place;
-use super::markdown;
-use super::versions::Versions;
+use stile_domain::records::value::FieldValue;
 use stile_records::RecordService;
 use stile_records::batch::store_record;
-use stile_records::declarations::indexed_fields;
-use stile_records::declarations::{describe_primary_key, parse_stored};
+use stile_records::declarations::{describe_primary_key, indexed_fields, parse_stored};
 use stile_records::rows::row_keys::RowKeys;
+use stile_store::records::{IncomingRecord, StreamedField, TargetStream, TextSource, WriteBatch};
 
-mod items;
-
-use items::Items;
-
-/// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of
-/// an export touch pages all over, so a batch of few rows writes many times what it stores.
-pub const BATCH_ROWS: usize = 10_000;
-/// Bad rows that a report tells of; all are counted.
-pub const BAD_SHOWN: usize = 100;
+use crate::importer::{
+    ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
+};
+use crate::input::{ImportInput, InputRow, InputRows};
+use crate::report::{BadRow, BadRowPolicy, ImportError, ImportReport, OnProgress, StoppedImport};
+use crate::transaction;
+use crate::versions::VersionKeys;
 
 /// An import into one stream.
 pub struct Import<'a> {
-    /// Where to.
+    /// The database that the records go into.
     pub services: &'a RecordService,
-    /// Who imports; the owner.
+    /// Who imports. Must be the owner.
     pub caller: &'a Principal,
-    /// Of which connection.
-    pub connection: &'a SourceName,
-    /// Into which stream.
-    pub stream: &'a SourceName,
-    /// The fields that the key is made of, where the owner says so.
+    /// The stream that the rows become records of.
+    pub target: &'a ImportTarget,
+    /// The fields that the key is made of. Empty unless the owner names them.
     pub key: &'a [String],
-    /// Whether one bad row stops all of it.
-    pub strict: bool,
-    /// When it is.
+    /// What a bad row does.
+    pub bad_rows: BadRowPolicy,
+    /// The time of ingest of each record.
     pub now: Instant,
 }
 
-/// What became of an import.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Records that are new.
-    pub added: u64,
-    /// Records that were there and are others now.
-    pub changed: u64,
-    /// Records that were there as they are.
-    pub same: u64,
-    /// Rows that could not be stored.
-    pub bad_rows: u64,
-    /// The first of them.
-    pub bad: Vec<BadRow>,
-    /// Halves of surrogate pairs that became U+FFFD.
-    pub replaced: u64,
-    /// Why a stream that was declared by this import is declared as it is.
-    pub because: Vec<String>,
-}
-
-/// A row that could not be stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadRow {
-    /// The file, as it was named.
-    pub file: String,
-    /// The line where the row begins, 1-based.
-    pub line: u64,
-    /// The stable code.
-    pub code: &'static str,
-    /// Why, in words.
-    pub reason: String,
-}
-
-/// An import that stopped before its end.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct Stopped {
-    /// Why.
-    pub why: Why,
-    /// What is stored nonetheless.
-    pub report: Report,
-}
-
-/// Why an import stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum Why {
-    /// The database, or who asks.
-    #[error("{0}")]
-    Problem(#[from] Problem),
-    /// A file cannot be read.
-    #[error("cannot read {file}: {error}")]
-    Read {
-        /// Which.
-        file: String,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The stream has another key.
-    #[error(
-        "the key of this stream is {declared} and cannot change while it has records; import without --key, or into another stream"
-    )]
-    OtherKey {
-        /// Which it is, in words.
-        declared: String,
-    },
-    /// The key that the owner names does not fit.
-    #[error("{0}")]
-    Key(BadDeclaration),
-    /// A bad row in a strict import.
-    #[error("{}:{}: {} ({}). Nothing was written, since the import is strict", .0.file, .0.line, .0.reason, .0.code)]
-    BadRow(BadRow),
-    /// Somebody declared the stream anew meanwhile.
-    #[error("the stream was declared anew while this ran; run it again")]
-    Redeclared,
-}
-
-/// How far an import is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Whether rows are stored now, and not only looked at.
-    pub storing: bool,
-    /// Bytes that were read in this pass.
-    pub bytes: u64,
-    /// Bytes that there are to be read in this pass.
-    pub total: u64,
-}
-
-/// Told how far an import is, after each batch.
-pub type Watch<'w> = &'w mut dyn FnMut(Progress);
-
-/// What is known of the stream before its rows are stored.
-struct Plan {
+/// A declaration, and its text as it is stored.
+struct DeclaredStream {
     text: String,
     declaration: Declaration,
 }
 
-/// What the storing of rows goes on with.
-struct Run<'a> {
+impl From<Declaration> for DeclaredStream {
+    fn from(declaration: Declaration) -> Self {
+        Self { text: declaration.to_json().to_string(), declaration }
+    }
+}
+
+/// The second pass of an import, which stores rows.
+struct StoringPass<'a> {
     import: &'a Import<'a>,
     keys: RowKeys,
     semantics: Semantics,
-    versions: Versions,
-    report: Report,
+    versions: VersionKeys,
+    report: ImportReport,
 }
 
 impl Import<'_> {
-    /// Imports. Blocks.
+    /// Imports files and folders. Blocks.
     ///
     /// # Errors
-    /// [`Stopped`], which says what is stored nonetheless: whole batches, or nothing where it is
-    /// strict.
-    pub fn run(&self, inputs: &[Input], watch: Watch<'_>) -> Result<Report, Box<Stopped>> {
-        let stop = |why| Box::new(Stopped { why, report: Report::default() });
+    /// [`StoppedImport`], which reports the rows that are stored nonetheless: whole batches, or
+    /// nothing with [`BadRowPolicy::StoreNothing`].
+    pub fn run(
+        &self,
+        inputs: &[ImportInput],
+        on_progress: OnProgress<'_>,
+    ) -> Result<ImportReport, Box<StoppedImport>> {
+        let stop = StoppedImport::before_any_row;
         let owner = self.caller.gate().owner().map_err(|problem| stop(problem.into()))?;
-        let mut because = Vec::new();
-        let plan = self.plan(&owner, inputs, &mut because, watch).map_err(stop)?;
-        let mut run = Run {
+        let mut declared_because = Vec::new();
+        let stream =
+            self.declare(&owner, inputs, &mut declared_because, on_progress).map_err(stop)?;
+        let declaration = stream.as_ref().map(|stream| &stream.declaration);
+        let mut pass = StoringPass {
             import: self,
-            keys: RowKeys::new(plan.as_ref().map_or(&[], |plan| plan.declaration.primary_key())),
-            semantics: plan
-                .as_ref()
-                .map_or_else(Semantics::default, |plan| plan.declaration.semantics()),
-            versions: Versions::default(),
-            report: Report { because, ..Report::default() },
+            keys: RowKeys::new(declaration.map_or(&[], Declaration::primary_key)),
+            semantics: declaration.map_or_else(Semantics::default, Declaration::semantics),
+            versions: VersionKeys::default(),
+            report: ImportReport { declared_because, ..ImportReport::default() },
         };
-        let mut items = Items::new(inputs, self.place());
-        let stored = match &plan {
-            None => run.count_bad(&mut items),
-            Some(plan) if self.strict => run.in_one(&owner, plan, &mut items, watch),
-            Some(plan) => run.in_batches(&owner, plan, &mut items, watch),
+        let mut rows = InputRows::new(inputs, self.target.clone());
+        let stored = match &stream {
+            None => pass.report_bad_rows(&mut rows),
+            Some(stream) => match self.bad_rows {
+                BadRowPolicy::StoreNothing => {
+                    pass.store_in_one(&owner, stream, &mut rows, on_progress)
+                }
+                BadRowPolicy::Skip => pass.store_in_batches(&owner, stream, &mut rows, on_progress),
+            },
         };
         match stored {
-            Ok(()) => Ok(run.report),
-            Err(why) if self.strict => Err(stop(why)),
-            Err(why) => Err(Box::new(Stopped { why, report: run.report })),
+            Ok(()) => Ok(pass.report),
+            Err(error) if self.bad_rows == BadRowPolicy::StoreNothing => Err(stop(error)),
+            Err(error) => Err(Box::new(StoppedImport { error, report: pass.report })),
         }
     }
 
-    /// What is declared, or what is to be declared. None where there is no row to infer it from.
-    fn plan(
+    /// Returns the stored declaration of the stream, or the one that the stream will get; `None`
+    /// if no input has a row to infer it from.
+    fn declare(
         &self,
         owner: &OwnerPermit,
-        inputs: &[Input],
+        inputs: &[ImportInput],
         because: &mut Vec<String>,
-        watch: Watch<'_>,
-    ) -> Result<Option<Plan>, Why> {
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<DeclaredStream>, ImportError> {
+        let ImportTarget { connection, stream } = self.target;
         let records = &self.services.records;
-        if let Some(target) =
-            records.write(owner, |batch| batch.target(self.connection, self.stream))?
-        {
-            let declaration = parse_stored(&target.declaration)?;
+        if let Some(stored) = records.write(owner, |batch| batch.target(connection, stream))? {
+            let declaration = parse_stored(&stored.declaration)?;
             if !self.key.is_empty() && self.key != declaration.primary_key() {
-                return Err(Why::OtherKey {
-                    declared: describe_primary_key(declaration.primary_key()),
-                });
+                let declared = describe_primary_key(declaration.primary_key());
+                return Err(ImportError::OtherKey { declared });
             }
-            return Ok(Some(Plan { text: target.declaration, declaration }));
+            return Ok(Some(DeclaredStream { text: stored.declaration, declaration }));
         }
-        for (at, input) in inputs.iter().enumerate() {
-            if let Some(known) = input.format.known() {
-                if !self.has_row(input)? {
-                    continue;
-                }
-                let (declaration, reasons) = known.declaration(self.key).map_err(Why::Key)?;
-                *because = reasons;
-                return Ok(Some(Plan { text: declaration.to_json().to_string(), declaration }));
-            }
-            let mut inference = Inference::new();
-            let mut items = Items::new(inputs.get(at..=at).unwrap_or_default(), self.place());
-            while let Some(item) = items.next()? {
-                match item.row {
-                    Ok(found) if found.text.is_some() => inference.observe(&found.all_fields()),
-                    Ok(found) => inference.observe(&found.fields),
-                    Err(_) if self.strict => {
-                        return Err(Why::BadRow(bad_of(item).unwrap_or_default()));
-                    }
-                    Err(_) => {}
-                }
-                items.tell(watch, false);
-            }
-            if inference.rows() == 0 {
-                continue;
-            }
-            let choice = match input.format {
-                _ if !self.key.is_empty() => KeyChoice::Given(self.key.to_vec()),
-                Format::Markdown => KeyChoice::Given(vec![markdown::PATH.to_owned()]),
-                _ => KeyChoice::Infer,
+        for input in inputs {
+            let rows = InputRows::new(std::slice::from_ref(input), self.target.clone());
+            let declared = match input.importer.preset() {
+                None => self.infer(input.importer, rows, on_progress)?,
+                Some(preset) => has_usable_row(rows)?
+                    .then(|| preset.declaration(self.key).map_err(ImportError::Key))
+                    .transpose()?,
             };
-            let inferred = inference.finish(choice).map_err(Why::Key)?;
-            *because = inferred.reasons;
-            if self.key.is_empty() && input.format == Format::Markdown {
-                let path = "the key is `path`: a note is known by where it is".to_owned();
-                because
-                    .iter_mut()
-                    .filter(|line| line.starts_with("the key is made of"))
-                    .for_each(|line| *line = path.clone());
+            if let Some((declaration, reasons)) = declared {
+                *because = reasons;
+                return Ok(Some(declaration.into()));
             }
-            let text = inferred.declaration.to_json().to_string();
-            return Ok(Some(Plan { text, declaration: inferred.declaration }));
         }
         Ok(None)
     }
 
-    /// Whether there is any row that can be stored.
-    fn has_row(&self, input: &Input) -> Result<bool, Why> {
-        let mut items = Items::new(std::slice::from_ref(input), self.place());
-        while let Some(item) = items.next()? {
-            if item.row.is_ok() {
-                return Ok(true);
+    /// Infers a declaration and the reasons for it from all rows of an input; `None` if there is no
+    /// usable row.
+    fn infer(
+        &self,
+        importer: &Importer,
+        mut rows: InputRows<'_>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<(Declaration, Vec<String>)>, ImportError> {
+        let mut inference = Inference::new();
+        while let Some(InputRow { located: LocatedRow { file, line, row }, .. }) = rows.next()? {
+            match row {
+                Ok(ImportRow { mut fields, streamed_text, .. }) => {
+                    // The type of a streamed text is known without reading it.
+                    fields.extend(
+                        streamed_text
+                            .map(|(name, _)| (name.to_owned(), FieldValue::Text(String::new()))),
+                    );
+                    inference.observe(&fields);
+                }
+                Err(bad) if self.bad_rows == BadRowPolicy::StoreNothing => {
+                    return Err(ImportError::BadRow(BadRow::new(&file, line, bad)));
+                }
+                Err(_) => {}
             }
+            rows.report_progress(on_progress, false);
         }
-        Ok(false)
+        if inference.rows() == 0 {
+            return Ok(None);
+        }
+        let fixed = match importer.declaration {
+            StreamDeclaration::InferredWithKey { field, reason } if self.key.is_empty() => {
+                Some((field, reason))
+            }
+            _ => None,
+        };
+        let key = match fixed {
+            Some((field, _)) => KeyChoice::Given(vec![field.to_owned()]),
+            None if self.key.is_empty() => KeyChoice::Infer,
+            None => KeyChoice::Given(self.key.to_vec()),
+        };
+        let mut inferred = inference.finish(key).map_err(ImportError::Key)?;
+        if let Some((_, reason)) = fixed {
+            inferred
+                .reasons
+                .iter_mut()
+                .filter(|line| line.starts_with("the key is made of"))
+                .for_each(|line| *line = reason.to_owned());
+        }
+        Ok(Some((inferred.declaration, inferred.reasons)))
     }
 
-    fn place(&self) -> Place {
-        Place { connection: self.connection.clone(), stream: self.stream.clone() }
-    }
-
-    /// The stream as planned, in this transaction.
-    fn target(
+    /// Returns the stream to write to, and declares it if it is new.
+    fn open_stream(
         &self,
         batch: &mut WriteBatch<'_>,
-        plan: &Plan,
-    ) -> Result<Result<TargetStream, Why>, Problem> {
-        match batch.target(self.connection, self.stream)? {
-            Some(target) if target.declaration == plan.text => Ok(Ok(target)),
-            Some(_) => Ok(Err(Why::Redeclared)),
+        stream: &DeclaredStream,
+    ) -> Result<Result<TargetStream, ImportError>, Problem> {
+        let ImportTarget { connection, stream: name } = self.target;
+        match batch.target(connection, name)? {
+            Some(target) if target.declaration == stream.text => Ok(Ok(target)),
+            Some(_) => Ok(Err(ImportError::Redeclared)),
             None => {
-                let terms = indexed_fields(&plan.declaration);
-                batch.declare(self.connection, self.stream, &plan.text, &terms).map(Ok)
+                let indexed = indexed_fields(&stream.declaration);
+                batch.declare(connection, name, &stream.text, &indexed).map(Ok)
             }
         }
     }
 }
 
-impl Run<'_> {
-    /// Where no row can be stored, says why of each.
-    fn count_bad(&mut self, items: &mut Items<'_>) -> Result<(), Why> {
-        while let Some(item) = items.next()? {
-            if let Some(bad) = bad_of(item) {
-                if self.import.strict {
-                    return Err(Why::BadRow(bad));
+fn has_usable_row(mut rows: InputRows<'_>) -> Result<bool, ImportError> {
+    while let Some(row) = rows.next()? {
+        if row.located.row.is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl StoringPass<'_> {
+    /// Reports the rows of an import in which every row is bad.
+    fn report_bad_rows(&mut self, rows: &mut InputRows<'_>) -> Result<(), ImportError> {
+        while let Some(InputRow { located: LocatedRow { file, line, row }, .. }) = rows.next()? {
+            if let Err(bad) = row {
+                let bad = BadRow::new(&file, line, bad);
+                if self.import.bad_rows == BadRowPolicy::StoreNothing {
+                    return Err(ImportError::BadRow(bad));
                 }
-                self.bad(bad);
+                self.report.add_bad_row(bad);
             }
         }
         Ok(())
     }
 
-    fn in_one(
+    fn store_in_one(
         &mut self,
         owner: &OwnerPermit,
-        plan: &Plan,
-        items: &mut Items<'_>,
-        watch: Watch<'_>,
-    ) -> Result<(), Why> {
-        let import = self.import;
-        self.write(owner, |run, batch| {
-            let target = match import.target(batch, plan)? {
-                Ok(target) => target,
-                Err(why) => return Ok(Err(why)),
-            };
+        stream: &DeclaredStream,
+        rows: &mut InputRows<'_>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(), ImportError> {
+        self.write(owner, stream, |pass, batch, target| {
             loop {
-                let item = match items.next() {
-                    Ok(Some(item)) => item,
+                match rows.next() {
+                    Ok(Some(row)) => pass.store(batch, target, row)?,
                     Ok(None) => return Ok(Ok(())),
-                    Err(why) => return Ok(Err(why)),
-                };
-                run.store(batch, &target, item)?;
-                if let Some(bad) = run.report.bad.pop() {
-                    return Ok(Err(Why::BadRow(bad)));
+                    Err(error) => return Ok(Err(error)),
                 }
-                items.tell(watch, true);
+                if let Some(bad) = pass.report.bad.pop() {
+                    return Ok(Err(ImportError::BadRow(bad)));
+                }
+                rows.report_progress(on_progress, true);
             }
         })
     }
 
-    fn in_batches(
+    fn store_in_batches(
         &mut self,
         owner: &OwnerPermit,
-        plan: &Plan,
-        items: &mut Items<'_>,
-        watch: Watch<'_>,
-    ) -> Result<(), Why> {
-        let import = self.import;
+        stream: &DeclaredStream,
+        rows: &mut InputRows<'_>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(), ImportError> {
         loop {
-            // Read before the transaction begins, so that nobody waits for a slow disk.
-            let rows = items.batch()?;
-            if rows.is_empty() {
+            // The batch is read before the transaction begins, so that no other program waits for a
+            // slow disk.
+            let batch_rows = rows.next_batch()?;
+            if batch_rows.is_empty() {
                 return Ok(());
             }
             let before = self.report.clone();
-            let stored = self.write(owner, |run, batch| {
-                let target = match import.target(batch, plan)? {
-                    Ok(target) => target,
-                    Err(why) => return Ok(Err(why)),
-                };
-                rows.into_iter().try_for_each(|item| run.store(batch, &target, item)).map(Ok)
+            let stored = self.write(owner, stream, |pass, batch, target| {
+                batch_rows.into_iter().try_for_each(|row| pass.store(batch, target, row)).map(Ok)
             });
-            if let Err(why) = stored {
+            if let Err(error) = stored {
                 self.report = before;
-                return Err(why);
+                return Err(error);
             }
-            items.tell(watch, true);
+            rows.report_progress(on_progress, true);
         }
     }
 
-    /// Writes all or nothing; also a reason of ours takes everything back.
+    /// Runs a transaction on the stream, and rolls it back if `store` returns either error.
     fn write(
         &mut self,
         owner: &OwnerPermit,
-        write: impl FnOnce(&mut Self, &mut WriteBatch<'_>) -> Result<Result<(), Why>, Problem>,
-    ) -> Result<(), Why> {
-        let mut ours = None;
-        let records = &self.import.services.records;
-        let done = records.write(owner, |batch| match write(self, batch)? {
-            Ok(()) => Ok(()),
-            Err(why) => {
-                ours = Some(why);
-                Err(Problem::NotFound)
+        stream: &DeclaredStream,
+        store: impl FnOnce(
+            &mut Self,
+            &mut WriteBatch<'_>,
+            &TargetStream,
+        ) -> Result<Result<(), ImportError>, Problem>,
+    ) -> Result<(), ImportError> {
+        let import = self.import;
+        transaction::write(&import.services.records, owner, |batch| {
+            match import.open_stream(batch, stream)? {
+                Ok(target) => store(self, batch, &target),
+                Err(error) => Ok(Err(error)),
             }
-        });
-        match ours {
-            Some(why) => Err(why),
-            None => Ok(done?),
-        }
+        })
     }
 
+    /// Stores a row, and counts it or reports why it cannot be stored.
     fn store(
         &mut self,
         batch: &mut WriteBatch<'_>,
         target: &TargetStream,
-        item: Item,
+        InputRow { importer, located: LocatedRow { file, line, row } }: InputRow,
     ) -> Result<(), Problem> {
-        let mut found = match item.row {
-            Ok(found) => found,
-            Err(_) => {
-                bad_of(item).into_iter().for_each(|bad| self.bad(bad));
-                return Ok(());
-            }
+        let stored = match row {
+            Ok(row) => self.upsert(batch, target, importer, row)?,
+            Err(bad) => Err(bad),
         };
-        let bad = |code, reason: String| BadRow {
-            file: item.file.to_string(),
-            line: item.line,
-            code,
-            reason,
-        };
-        if let Some(known) = found.known.filter(|known| self.keys.is_single_field(known.key)) {
-            self.versions.tell_apart(known, &mut found.fields, |key, fields| {
-                // As it would be stored: with its key, which is told apart already, and with
-                // addresses.
-                let mut fields = fields.clone();
-                blob::add_fetch_urls(&mut fields);
-                batch.differs_from(target, key, &fields, known.own)
-            })?;
+        if let Err(bad) = stored {
+            self.report.add_bad_row(BadRow::new(&file, line, bad));
         }
-        blob::add_fetch_urls(&mut found.fields);
-        let key = match self.keys.next_key(&found.fields) {
-            Ok(key) => key,
-            Err(why) => {
-                self.bad(bad(why.code(), why.to_string()));
-                return Ok(());
-            }
-        };
-        for attachment in &found.attachments {
-            if let Err(why) = attachment.keep(batch)? {
-                self.bad(bad("not_stored", why.to_string()));
-                return Ok(());
-            }
-        }
-        let mut text = found.text;
-        let long = text
-            .iter_mut()
-            .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource });
-        let (emitted, fields) = (self.import.now, &found.fields);
-        let incoming = IncomingRecord { key: &key, emitted, fields, streamed: long.collect() };
-        match store_record(batch, target, self.semantics, incoming)? {
-            UpsertOutcome::Added => self.report.added += 1,
-            UpsertOutcome::Changed => self.report.changed += 1,
-            UpsertOutcome::Unchanged => self.report.same += 1,
-            UpsertOutcome::Refused(why) => {
-                self.bad(bad("not_stored", why.to_string()));
-                return Ok(());
-            }
-        }
-        self.report.replaced += found.replaced;
         Ok(())
     }
 
-    fn bad(&mut self, bad: BadRow) {
-        self.report.bad_rows += 1;
-        if self.report.bad.len() < BAD_SHOWN {
-            self.report.bad.push(bad);
+    fn upsert(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        target: &TargetStream,
+        importer: &Importer,
+        mut row: ImportRow,
+    ) -> Result<Result<(), UnusableRow>, Problem> {
+        if let Some(preset) =
+            importer.preset().filter(|preset| self.keys.is_single_field(preset.key))
+        {
+            self.versions.make_unique(preset, &mut row.fields, |key, fields| {
+                // The stored record has addresses of blobs, which the row gets below.
+                let mut fields = fields.clone();
+                blob::add_fetch_urls(&mut fields);
+                batch.differs_from(target, key, &fields, preset.owner_fields)
+            })?;
         }
+        blob::add_fetch_urls(&mut row.fields);
+        let key = match self.keys.next_key(&row.fields) {
+            Ok(key) => key,
+            Err(bad) => return Ok(Err(UnusableRow::new(bad.code(), bad))),
+        };
+        for attachment in &row.attachments {
+            if let Err(refused) = attachment.store(batch)? {
+                return Ok(Err(UnusableRow::new("not_stored", refused)));
+            }
+        }
+        let streamed = row
+            .streamed_text
+            .iter_mut()
+            .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource })
+            .collect();
+        let (emitted, fields) = (self.import.now, &row.fields);
+        let incoming = IncomingRecord { key: &key, emitted, fields, streamed };
+        let stored = self.report.count(store_record(batch, target, self.semantics, incoming)?);
+        if stored.is_ok() {
+            self.report.replaced += row.replaced;
+        }
+        Ok(stored)
     }
-}
-
-impl Default for BadRow {
-    fn default() -> Self {
-        Self { file: String::new(), line: 0, code: "bad_row", reason: String::new() }
-    }
-}
-
-fn bad_of(item: Item) -> Option<BadRow> {
-    let (code, reason) = item.row.err()?;
-    Some(BadRow { file: item.file.to_string(), line: item.line, code, reason })
 }
 
 #[cfg(test)]

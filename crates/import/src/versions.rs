@@ -1,11 +1,11 @@
-//! What tells two rows of one import apart that have the same key and are not the same: copies of a
-//! message that came by two ways, or an edited one that kept its identifier.
+//! Gives different rows of one import different keys: copies of a message that came by two ways,
+//! or an edited message that kept its identifier.
 //!
-//! The first keeps the key; behind that of another the beginning of its digest is put. So nothing
-//! is lost, and a second run finds each where it was. That costs about 40 MB for each million rows
-//! while it runs.
+//! The first row keeps the key. A later row with the same key and other fields gets the beginning
+//! of its digest behind the key. So no row is lost, and a second import gives each row the key that
+//! it has. The digests take about 40 MB of memory for each million rows.
 //!
-//! A message of mail can be sent by anybody with the identifier of another. So one that is stored
+//! Anybody can send a message with the identifier of another message. So for mail a stored record
 //! counts as the first, in whatever import it came.
 
 use std::collections::HashMap;
@@ -15,63 +15,65 @@ use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
-use super::known::Known;
+use crate::preset::PresetDeclaration;
 
-/// What was seen of the keys of one run.
+/// The keys that one import has given away.
 #[derive(Debug, Default)]
-pub(super) struct Versions {
-    /// By the digest of a key the one of the row that has it, of which 16 and 8 bytes are enough.
+pub(crate) struct VersionKeys {
+    /// For each key the row that has it. 16 and 8 bytes of their digests are enough.
     taken: HashMap<[u8; 16], [u8; 8]>,
 }
 
-impl Versions {
-    /// Gives a row another key if a row with its key and other content came before it, or
-    /// `has_another` says of its key that there is one.
+impl VersionKeys {
+    /// Appends a digest to the key of a row if another row of this import has the key, or if
+    /// `is_stored_differently` returns `true` for it.
     ///
     /// # Errors
-    /// What `has_another` says.
-    pub(super) fn tell_apart<E>(
+    /// `is_stored_differently` failed.
+    pub(crate) fn make_unique<E>(
         &mut self,
-        known: &Known,
+        preset: &PresetDeclaration,
         fields: &mut RecordFields,
-        has_another: impl Fn(&RecordKey, &RecordFields) -> Result<bool, E>,
+        is_stored_differently: impl Fn(&RecordKey, &RecordFields) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let Some(at) = fields.iter().position(|(name, _)| name == known.key) else { return Ok(()) };
-        let content = beginning(&row::to_json(fields));
-        let mut mark = None;
-        // It ends, since what gets longer is no key some time.
+        let Some(at) = fields.iter().position(|(name, _)| name == preset.key) else {
+            return Ok(());
+        };
+        let content: [u8; 8] = digest_prefix(&row::to_json(fields));
+        let mut suffix = None;
+        // The loop ends: the key grows, and a text that is too long is not a key.
         while let Some((_, FieldValue::Text(key))) = fields.get(at) {
             let Ok(parsed) = RecordKey::parse(key) else { break };
-            let name = ContentHash::digest(key.as_bytes())
-                .as_bytes()
-                .first_chunk()
-                .copied()
-                .unwrap_or_default();
+            let name = digest_prefix(key);
             match self.taken.get(&name) {
                 Some(other) if *other == content => break,
-                None if !known.is_from_anybody || !has_another(&parsed, fields)? => {
+                None if !preset.keys_can_be_forged || !is_stored_differently(&parsed, fields)? => {
                     self.taken.insert(name, content);
                     break;
                 }
                 _ => {}
             }
-            let mark = mark.get_or_insert_with(|| mark_of(known, fields)).as_str();
+            let suffix = suffix.get_or_insert_with(|| key_suffix(preset, fields)).as_str();
             if let Some((_, FieldValue::Text(key))) = fields.get_mut(at) {
-                key.push_str(mark);
+                key.push_str(suffix);
             }
         }
         Ok(())
     }
 }
 
-/// What is put behind the key of a row: the same in each import, also where the owner's fields are
-/// others.
-fn mark_of(known: &Known, fields: &RecordFields) -> String {
-    let sent =
-        fields.iter().filter(|(name, _)| !known.own.contains(&name.as_str())).cloned().collect();
-    format!("#{}", hex(&beginning(&row::to_json(&sent))))
+/// Returns what follows the key of a later version. The suffix does not depend on the owner's
+/// fields, so it is the same in each import.
+fn key_suffix(preset: &PresetDeclaration, fields: &RecordFields) -> String {
+    let sent = fields
+        .iter()
+        .filter(|(name, _)| !preset.owner_fields.contains(&name.as_str()))
+        .cloned()
+        .collect();
+    format!("#{}", hex(&digest_prefix::<8>(&row::to_json(&sent))))
 }
 
-fn beginning(text: &str) -> [u8; 8] {
-    ContentHash::digest(text.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default()
+fn digest_prefix<const BYTES: usize>(text: &str) -> [u8; BYTES] {
+    let digest = ContentHash::digest(text.as_bytes());
+    digest.as_bytes().first_chunk().copied().unwrap_or([0; BYTES])
 }

@@ -11,17 +11,18 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 use stile_domain::records::value::{RecordFields, FieldValue};
-use stile_import::assets::Assets;
-use stile_import::chatgpt::Conversation;
-use stile_import::known::Place;
-use stile_import::slack::{self, Channel, Workspace};
+use stile_import::exported_files::ExportedFiles;
+use stile_import::importer::ImportTarget;
+use stile_import::importers::chatgpt::conversation::Conversation;
+use stile_import::importers::slack::message;
+use stile_import::importers::slack::workspace::{Channel, Workspace};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(read) = row::parse(input) else { return };
-    let place = Place { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
-    let assets = Assets::default();
-    if let Ok(mut conversation) = Conversation::of(read.fields.clone()) {
-        let next = || conversation.next_message(&assets, &place).expect("no file is read");
+    let target = ImportTarget { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
+    let exported = ExportedFiles::default();
+    if let Ok(mut conversation) = Conversation::parse(read.fields.clone()) {
+        let next = || conversation.next_message(&exported, &target).expect("no file is read");
         let all: Vec<_> = std::iter::from_fn(next).collect();
         let is_cut = all.iter().any(Result::is_err);
         let rows: Vec<_> = all.into_iter().flatten().collect();
@@ -35,7 +36,8 @@ fuzz_target!(|input: &[u8]| {
     }
     let channel = Channel { id: "C1".to_owned(), name: "garden".to_owned() };
     let workspace = Workspace::default();
-    if let Ok(message) = slack::read(read.fields, &channel, &workspace, &assets, &place).expect("no file is read") {
+    let message = message::read(read.fields, &channel, &workspace, &exported, &target);
+    if let Ok(message) = message.expect("no file is read") {
         assert!(text(&message.fields, "id").is_some_and(|id| id.starts_with("C1/")));
         assert!(text(&message.fields, "at").is_some());
         can_be_stored(&message.fields, "at");

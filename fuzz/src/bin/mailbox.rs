@@ -12,9 +12,9 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 use stile_domain::records::value::{RecordFields, FieldValue};
-use stile_import::known::Place;
-use stile_import::mail;
-use stile_import::mbox::{Mailbox, RawMessage};
+use stile_import::importer::ImportTarget;
+use stile_import::importers::mbox::mail;
+use stile_import::importers::mbox::mailbox::{Mailbox, RawMessage};
 
 fuzz_target!(|input: &[u8]| {
     let whole = messages(input, 4096);
@@ -38,8 +38,8 @@ fn messages(input: &[u8], size: usize) -> Vec<RawMessage> {
 }
 
 fn a_message_is_what_it_says(raw: &[u8]) {
-    let place = Place { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
-    let Ok(mail) = mail::read(raw, &place) else { return };
+    let target = ImportTarget { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
+    let Ok(mail) = mail::read(raw, &target) else { return };
     let text = |name: &str| {
         mail.fields.iter().find_map(|(own, value)| match value {
             FieldValue::Text(text) if own == name => Some(text.as_str()),

@@ -14,15 +14,15 @@ use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::row::{self, RowFault, MAX_DEPTH};
 use stile_domain::records::value::FieldValue;
 use stile_fuzz::Shape;
-use stile_import::csv::Csv;
-use stile_import::json_array::JsonArray;
-use stile_import::{Decoded, Decoder};
+use stile_import::importers::csv::CsvDecoder;
+use stile_import::importers::json_array::JsonArray;
+use stile_records::rows::{Decoded, Decoder};
 
 fuzz_target!(|input: &[u8]| {
     a_row_is_what_the_library_reads(input);
     let rows = the_buffer_does_not_matter(|size| all(JsonArray::new(BufReader::with_capacity(size, input))));
     an_array_has_its_elements(input, &rows);
-    let rows = the_buffer_does_not_matter(|size| all(Csv::new(BufReader::with_capacity(size, input), None)));
+    let rows = the_buffer_does_not_matter(|size| all(CsvDecoder::new(BufReader::with_capacity(size, input), None)));
     what_is_inferred_can_be_declared(&rows);
     if let Ok(json) = serde_json::from_slice::<Json>(input)
         && let Ok(declaration) = Declaration::parse(&json)

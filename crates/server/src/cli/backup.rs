@@ -1,4 +1,4 @@
-//! `stile backup`: a copy of the database.
+//! `stile backup`: copies the database of records and grants to a new file.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Writes the copy.
+/// Copies the database, also while servers use it.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,

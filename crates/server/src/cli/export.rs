@@ -1,16 +1,16 @@
-//! `stile export`: records as files.
+//! `stile export`: writes records to a folder, from which `stile import` restores them.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use clap::ArgMatches;
-use stile_import::export::{ExportError, Selection};
+use stile_import::export::{ExportError, ExportSelection};
 use stile_store::files::ExportFolder;
 
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Writes the records to a folder.
+/// Exports the selected records.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -22,9 +22,9 @@ pub(super) fn run(
         io::ErrorKind::DirectoryNotEmpty => {
             Failure::Usage(format!("{to} is not empty; name a folder that is new or empty"))
         }
-        _ => Failure::Failed(format!("cannot make {to}: {error}")),
+        _ => Failure::Failed(format!("cannot create {to}: {error}")),
     })?;
-    let selection = Selection {
+    let selection = ExportSelection {
         connection: owner::text(matches, "connection"),
         stream: owner::text(matches, "stream"),
     };

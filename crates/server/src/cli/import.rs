@@ -1,4 +1,7 @@
-//! `stile import`: files become records.
+//! `stile import`: stores the rows of files as records, and restores exports.
+//!
+//! The formats come from the list of importers. `--format stile` has no importer: an export names
+//! its own connections and streams, so it is restored.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -6,133 +9,170 @@ use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use stile_domain::records::identifiers::SourceName;
-use stile_import::input::{Format, Input};
-use stile_import::run::{Import, Progress, Report, Stopped, Why};
+use stile_import::importer::{ImportTarget, Importer};
+use stile_import::importers::{self, IMPORTERS};
+use stile_import::input::ImportInput;
+use stile_import::report::{
+    BadRowPolicy, ImportError, ImportProgress, ImportReport, StoppedImport,
+};
+use stile_import::run::Import;
 
 use super::owner::Owner;
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Imports, and says what became of it.
+/// The value of `--format` for what `stile export` wrote.
+pub(super) const EXPORT_FORMAT: &str = "stile";
+
+/// Imports files, and reports the result.
 pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    run_with(IMPORTERS, matches, environment, output)
+}
+
+/// [`run`] with another list of importers.
+pub(super) fn run_with(
+    importers: &[&'static Importer],
     matches: &ArgMatches,
     environment: Environment<'_>,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let files = owner::texts(matches, "file");
     let format = owner::text(matches, "format");
-    let strict = matches.get_flag("strict");
-    if format == Some("stile") {
-        return restore(matches, environment, &files, strict, output);
+    let bad_rows = match matches.get_flag("strict") {
+        true => BadRowPolicy::StoreNothing,
+        false => BadRowPolicy::Skip,
+    };
+    if format == Some(EXPORT_FORMAT) {
+        return restore(matches, environment, &files, bad_rows, output);
     }
-    let inputs = files.iter().map(|file| input(file, format)).collect::<Result<Vec<_>, _>>()?;
-    let (connection, stream) = (owner::name(matches, "connection")?, stream(matches, &inputs)?);
+    let inputs =
+        files.iter().map(|file| input(importers, file, format)).collect::<Result<Vec<_>, _>>()?;
+    let target = ImportTarget {
+        connection: owner::name(matches, "connection")?,
+        stream: stream(matches, &inputs)?,
+    };
     let key = owner::texts(matches, "key");
     let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let import = Import {
-        services: &services,
-        caller: &caller,
-        connection: &connection,
-        stream: &stream,
-        key: &key,
-        strict,
-        now,
-    };
-    let mut line = Line::new();
+    let import =
+        Import { services: &services, caller: &caller, target: &target, key: &key, bad_rows, now };
+    let mut line = ProgressLine::new();
     let imported = import.run(&inputs, &mut |progress| line.show(progress));
     line.clear();
-    let report = told(imported, output)?;
-    if !report.because.is_empty() {
+    let report = print_report(imported, output)?;
+    if !report.declared_because.is_empty() {
+        let ImportTarget { connection, stream } = &target;
         owner::aside(&format!("The stream `{stream}` of `{connection}` is new and now declared:"))?;
-        report.because.iter().try_for_each(|line| owner::aside(&format!("  {line}")))?;
+        report.declared_because.iter().try_for_each(|line| owner::aside(&format!("  {line}")))?;
         let command = format!("stile declare --connection {connection} --stream {stream}");
         owner::aside(&format!(
-            "It stays so until you change it: `{command} --show > FILE`, edit FILE, `{command} --from FILE`."
+            "It stays so until you change it: `{command} --show > FILE`, edit FILE, \
+             `{command} --from FILE`."
         ))?;
     }
     Ok(())
 }
 
-/// The stream that is named. What is known to be messages need not be told to be.
-fn stream(matches: &ArgMatches, inputs: &[Input]) -> Result<SourceName, Failure> {
-    let is_told = owner::text(matches, "stream").is_some();
-    if !is_told && inputs.iter().all(|input| input.format.known().is_some()) {
-        return SourceName::parse("messages").map_err(|bad| Failure::Failed(bad.to_string()));
+/// Returns the stream that `--stream` names, or else the default of the importers if they agree.
+fn stream(matches: &ArgMatches, inputs: &[ImportInput]) -> Result<SourceName, Failure> {
+    if owner::text(matches, "stream").is_some() {
+        return owner::name(matches, "stream");
     }
-    if !is_told {
-        return Err(Failure::Usage(
+    let mut defaults =
+        inputs.iter().map(|input| Some(input.importer.preset()?.default_stream)).peekable();
+    let first = defaults.peek().copied().flatten();
+    match first.filter(|_| defaults.all(|default| default == first)) {
+        Some(stream) => SourceName::parse(stream).map_err(|bad| Failure::Failed(bad.to_string())),
+        None => Err(Failure::Usage(
             "say with --stream what the rows are, for example --stream messages".to_owned(),
-        ));
+        )),
     }
-    owner::name(matches, "stream")
 }
 
 fn restore(
     matches: &ArgMatches,
     environment: Environment<'_>,
     files: &[String],
-    strict: bool,
+    bad_rows: BadRowPolicy,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     for flag in ["connection", "stream", "key"] {
         if !owner::texts(matches, flag).is_empty() {
             return Err(Failure::Usage(format!(
-                "--{flag}: an export says itself where its records belong"
+                "--{flag} cannot be used with --format {EXPORT_FORMAT}: \
+                 an export names the connection, stream and key of each record"
             )));
         }
     }
     let Owner { services, caller, .. } = owner::open(matches, environment)?;
     for file in files {
-        let mut line = Line::new();
+        let mut line = ProgressLine::new();
         let restored = stile_import::restore::restore(
             &services,
             &caller,
             Path::new(file),
-            strict,
+            bad_rows,
             &mut |progress| line.show(progress),
         );
         line.clear();
-        told(restored, output)?;
+        print_report(restored, output)?;
     }
     Ok(())
 }
 
-fn input(file: &str, format: Option<&str>) -> Result<Input, Failure> {
+fn input(
+    importers: &[&'static Importer],
+    file: &str,
+    format: Option<&str>,
+) -> Result<ImportInput, Failure> {
     let path = PathBuf::from(file);
-    let format = match format {
-        Some("jsonl") => Some(Format::JsonLines),
-        Some("json") => Some(Format::Json),
-        Some("csv") => Some(Format::Csv),
-        Some("markdown") => Some(Format::Markdown),
-        Some("mbox") => Some(Format::Mbox),
-        Some("chatgpt") => Some(Format::ChatGpt),
-        Some("slack") => Some(Format::Slack),
-        _ => Format::of(&path)
+    let importer = match format.and_then(|name| importers::named(importers, name)) {
+        Some(importer) => Some(importer),
+        None => importers::recognise(importers, &path)
             .map_err(|error| Failure::Failed(format!("cannot read {file}: {error}")))?,
     };
-    match format {
-        Some(format) => Ok(Input { path, format }),
-        None => Err(Failure::Usage(format!(
-            "{file} does not tell what is in it; say --format jsonl, json, csv, markdown, mbox, chatgpt or slack"
-        ))),
+    match importer {
+        Some(importer) => Ok(ImportInput { path, importer }),
+        None => {
+            let names: Vec<&str> = importers.iter().map(|importer| importer.name).collect();
+            let names = join_names(&names, "or");
+            Err(Failure::Usage(format!(
+                "the format of {file} was not recognised; name it with --format {names}"
+            )))
+        }
     }
 }
 
-/// Prints what was stored and what was not.
-fn told(imported: Result<Report, Box<Stopped>>, output: &mut dyn Write) -> Result<Report, Failure> {
-    let (report, why) = match imported {
+/// Joins names as a sentence does: `a, b or c`.
+pub(super) fn join_names(names: &[&str], conjunction: &str) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
+
+/// Prints the counts to the output, and bad rows to standard error.
+fn print_report(
+    imported: Result<ImportReport, Box<StoppedImport>>,
+    output: &mut dyn Write,
+) -> Result<ImportReport, Failure> {
+    let (report, error) = match imported {
         Ok(report) => (report, None),
         Err(stopped) => {
-            let Stopped { why, report } = *stopped;
-            (report, Some(why))
+            let StoppedImport { error, report } = *stopped;
+            (report, Some(error))
         }
     };
     for bad in &report.bad {
         owner::aside(&format!("{}:{}: {} ({})", bad.file, bad.line, bad.reason, bad.code))?;
     }
-    let unsaid = report.bad_rows.saturating_sub(report.bad.len() as u64);
-    if unsaid > 0 {
-        owner::aside(&format!("and {unsaid} more bad rows"))?;
+    let unlisted = report.bad_rows.saturating_sub(report.bad.len() as u64);
+    if unlisted > 0 {
+        owner::aside(&format!("and {unlisted} more bad rows"))?;
     }
     if report.replaced > 0 {
         owner::aside(&format!(
@@ -140,23 +180,25 @@ fn told(imported: Result<Report, Box<Stopped>>, output: &mut dyn Write) -> Resul
             report.replaced
         ))?;
     }
-    let Report { added, changed, same, bad_rows, .. } = report;
-    let stored = added + changed + same;
-    let summary = format!("added {added}, changed {changed}, unchanged {same}, bad {bad_rows}");
-    match why {
-        Some(why @ (Why::OtherKey { .. } | Why::Key(_))) => {
-            return Err(Failure::Usage(why.to_string()));
+    let ImportReport { added, changed, unchanged, bad_rows, .. } = report;
+    let stored = added + changed + unchanged;
+    let summary =
+        format!("added {added}, changed {changed}, unchanged {unchanged}, bad {bad_rows}");
+    match error {
+        Some(error @ (ImportError::OtherKey { .. } | ImportError::Key(_))) => {
+            return Err(Failure::Usage(error.to_string()));
         }
-        Some(why) if stored == 0 => return Err(Failure::Failed(why.to_string())),
-        Some(why) => {
+        Some(error) if stored == 0 => return Err(Failure::Failed(error.to_string())),
+        Some(error) => {
             return Err(Failure::Failed(format!(
-                "{why}\nBefore that: {summary}. Run it again to go on from there."
+                "{error}\nBefore that: {summary}. Run it again to go on from there."
             )));
         }
         None => writeln!(output, "{summary}")?,
     }
     if added + changed == 0 && bad_rows == 0 {
-        writeln!(output, "{}", if same > 0 { "nothing has changed" } else { "there are no rows" })?;
+        let result = if unchanged > 0 { "nothing has changed" } else { "there are no rows" };
+        writeln!(output, "{result}")?;
     }
     if stored == 0 && bad_rows > 0 {
         return Err(Failure::Failed("no row could be stored; the reasons are above".to_owned()));
@@ -164,39 +206,39 @@ fn told(imported: Result<Report, Box<Stopped>>, output: &mut dyn Write) -> Resul
     Ok(report)
 }
 
-/// A line on a terminal that says how far it is.
-struct Line {
+/// The progress of an import in one line of a terminal. Without a terminal nothing is written.
+struct ProgressLine {
     is_terminal: bool,
-    shown: Option<Instant>,
+    last_shown: Option<Instant>,
 }
 
-impl Line {
+impl ProgressLine {
     const EVERY: Duration = Duration::from_millis(100);
 
     fn new() -> Self {
-        Self { is_terminal: io::stderr().is_terminal(), shown: None }
+        Self { is_terminal: io::stderr().is_terminal(), last_shown: None }
     }
 
-    fn show(&mut self, progress: Progress) {
-        if !self.is_terminal || self.shown.is_some_and(|shown| shown.elapsed() < Self::EVERY) {
+    fn show(&mut self, progress: ImportProgress) {
+        if !self.is_terminal || self.last_shown.is_some_and(|shown| shown.elapsed() < Self::EVERY) {
             return;
         }
-        self.shown = Some(Instant::now());
-        // Nobody is told less of the import where this fails.
-        let _ = write!(io::stderr(), "\r{}\x1b[K", spelled(progress));
+        self.last_shown = Some(Instant::now());
+        // Progress is not part of the result, so a failure to write it is ignored.
+        let _ = write!(io::stderr(), "\r{}\x1b[K", progress_text(progress));
     }
 
     fn clear(&mut self) {
-        if self.shown.take().is_some() {
+        if self.last_shown.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
 }
 
-fn spelled(Progress { storing, bytes, total }: Progress) -> String {
+fn progress_text(ImportProgress { storing, bytes, total }: ImportProgress) -> String {
     let percent = (bytes.min(total) * 100).checked_div(total).unwrap_or(100);
-    let doing = if storing { "storing" } else { "looking" };
-    format!("{doing} {percent}% of {:.1} MB", total as f64 / 1e6)
+    let action = if storing { "storing" } else { "reading" };
+    format!("{action} {percent}% of {:.1} MB", total as f64 / 1e6)
 }
 
 #[cfg(test)]
@@ -204,9 +246,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_far_it_is_in_one_line() {
-        let at = |storing, bytes, total| spelled(Progress { storing, bytes, total });
-        assert_eq!(at(false, 1_500_000, 3_000_000), "looking 50% of 3.0 MB");
+    fn progress_is_shown_in_percent_of_megabytes() {
+        let at = |storing, bytes, total| progress_text(ImportProgress { storing, bytes, total });
+        assert_eq!(at(false, 1_500_000, 3_000_000), "reading 50% of 3.0 MB");
         assert_eq!(at(true, 5, 4), "storing 100% of 0.0 MB");
         assert_eq!(at(true, 0, 0), "storing 100% of 0.0 MB");
     }

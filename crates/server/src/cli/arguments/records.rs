@@ -1,25 +1,26 @@
 //! The commands about records: arguments and help.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgGroup, Command};
+use stile_import::importer::Importer;
+use stile_import::importers::IMPORTERS;
 
 use super::{Settings, flag, json, many, one, positional, setting_arguments};
+use crate::cli::import::{EXPORT_FORMAT, join_names};
 use crate::config::TakenBy;
-
-/// The formats whose rows do not say themselves where they belong.
-const NAMED: [(&str, &str); 7] = [
-    ("format", "jsonl"),
-    ("format", "json"),
-    ("format", "csv"),
-    ("format", "markdown"),
-    ("format", "mbox"),
-    ("format", "chatgpt"),
-    ("format", "slack"),
-];
 
 /// Returns the commands about records, in the order of the help.
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
-    let commands =
-        [import(), connections(), streams(), records(), declare(), export(), backup(), grant()];
+    let commands = [
+        import(IMPORTERS),
+        connections(),
+        streams(),
+        records(),
+        declare(),
+        export(),
+        backup(),
+        grant(),
+    ];
     commands.map(|command| match command.has_subcommands() {
         true => command.mut_subcommands(|command| with_settings(command, settings)),
         false => with_settings(command, settings),
@@ -30,43 +31,49 @@ fn with_settings(command: Command, settings: Settings<'_>) -> Command {
     command.args(setting_arguments(settings, TakenBy::Records))
 }
 
-fn import() -> Command {
+/// `stile import`, with the formats of these importers.
+fn import(importers: &[&'static Importer]) -> Command {
+    let descriptions: Vec<&str> = importers.iter().map(|importer| importer.description).collect();
+    let names = importers.iter().map(|importer| importer.name);
     Command::new("import")
         .about("Stores the rows of files as records of a stream.")
-        .arg(Arg::new("file").value_name("FILE").required(true).num_args(1..).help(
-            "JSON Lines, a JSON array, CSV, a folder of Markdown, a mailbox (mbox), a ChatGPT or Slack export, \
-                     or what `stile export` wrote.",
-        ))
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .num_args(1..)
+                .help(format!("{}, or what `stile export` wrote.", descriptions.join(", "))),
+        )
         .arg(
             one("connection", "NAME", "Where the rows come from, for example gmail-work.")
-                .required_if_eq_any(NAMED)
+                .required_if_eq_any(names.clone().map(|name| ("format", name)))
                 .required_unless_present("format"),
         )
-        .arg(one(
-            "stream",
-            "NAME",
-            "What they are. [default: messages, for a mailbox and exports of ChatGPT and Slack]",
-        ))
+        .arg(one("stream", "NAME", "").help(format!(
+            "What the rows are, for example transactions. [default: {}]",
+            default_streams(importers)
+        )))
         .arg(many(
             "key",
             "FIELD",
-            "A field that the key is made of. [default: as declared, or the one that looks like it]",
+            "A field that the key is made of. May be repeated. [default: the declared key, or the field that \
+             looks like a key]",
         ))
         .arg(
-            one("format", "FORMAT", "What the files are. [default: by their names and what is in them]")
-                .value_parser(["jsonl", "json", "csv", "markdown", "mbox", "chatgpt", "slack", "stile"]),
+            one("format", "FORMAT", "The format of the files. [default: recognised by their names and contents]")
+                .value_parser(PossibleValuesParser::new(names.chain([EXPORT_FORMAT]))),
         )
-        .arg(flag("strict", "Store all rows or, where one is bad, nothing."))
+        .arg(flag("strict", "Store all rows, or nothing if one of them is bad."))
         .after_help(
             "\
-A stream that is new is declared from what is in the first file: its key, the field that orders it, what can be \
-searched and filtered. Standard error says what was chosen and why; `stile declare` changes it, and nothing else \
-does. Running the same import again changes nothing.
+A new stream is declared from the rows of the first file: its key, the field that orders it, what can be searched \
+and filtered. Standard error says what was chosen and why. Only `stile declare` changes the declaration. Running \
+the same import again changes nothing.
 
-Exports of ChatGPT and Slack are taken as they come, as a zip file or as the folder that was in it; files that \
-messages name are stored with them, where the export has them.
+Exports of ChatGPT and Slack are imported as you get them, as a zip file or as the folder in it. Files that messages \
+refer to are stored with them if the export has them.
 
-Bad rows are passed over and told on standard error by line and reason. Rows are stored in batches, each whole or \
+Bad rows are skipped and reported on standard error with line and reason. Rows are stored in batches, each whole or \
 not at all.
 
 Examples:
@@ -78,6 +85,22 @@ Examples:
   stile import chatgpt-export.zip --connection chatgpt
   stile import backup/ --format stile",
         )
+}
+
+/// Lists the importers by their default streams: `messages, for mbox, chatgpt and slack`.
+fn default_streams(importers: &[&Importer]) -> String {
+    let mut by_stream: Vec<(&str, Vec<&str>)> = Vec::new();
+    for importer in importers {
+        let Some(stream) = importer.preset().map(|preset| preset.default_stream) else { continue };
+        match by_stream.iter_mut().find(|(own, _)| *own == stream) {
+            Some((_, names)) => names.push(importer.name),
+            None => by_stream.push((stream, vec![importer.name])),
+        }
+    }
+    let lines = by_stream
+        .iter()
+        .map(|(stream, names)| format!("{stream}, for {}", join_names(names, "and")));
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 fn connections() -> Command {
@@ -141,12 +164,12 @@ fn export() -> Command {
     Command::new("export")
         .about("Writes records to a folder, from which `stile import --format stile` restores them.")
         .arg(one("to", "DIR", "A folder that is new or empty.").required(true))
-        .arg(one("connection", "NAME", "Of this connection only."))
-        .arg(one("stream", "NAME", "Of this stream only."))
+        .arg(one("connection", "NAME", "Export only this connection."))
+        .arg(one("stream", "NAME", "Export only this stream."))
         .after_help(
             "\
-records.jsonl has a line for each stream and each record; texts of more than 1 MiB are files of their own in \
-texts/. Grants and tokens are not exported; `stile backup` copies everything about records.
+records.jsonl has a line for each stream and each record. Texts of more than 1 MiB are files of their own in texts/, \
+and blobs are files in blobs/. Grants and tokens are not exported; `stile backup` copies records and grants.
 
 Examples:
   stile export --to backup
@@ -252,4 +275,52 @@ Examples:
   stile grant create --client accountant --from streams.json --purpose \"tax return\" \\
       --expires 30d",
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use stile_import::importer::{Contents, Recognition, StreamDeclaration};
+
+    use super::*;
+    use crate::cli::import;
+
+    static TOY: Importer = Importer {
+        name: "toy",
+        description: "a toy",
+        recognition: Recognition {
+            contents: |contents| matches!(contents, Contents::Beginning(b"!toy")),
+            ..Recognition::NEVER
+        },
+        byte_count: |_| Ok(4),
+        open: |_, _| Err(std::io::Error::other("it is a toy")),
+        declaration: StreamDeclaration::Inferred,
+    };
+
+    #[test]
+    fn the_command_line_knows_each_importer_of_the_list() {
+        let importers: Vec<&'static Importer> = IMPORTERS.iter().copied().chain([&TOY]).collect();
+        let help = import(&importers).term_width(100).render_help().to_string();
+        for words in ["a Slack export, a toy, or what", "slack, toy,"] {
+            assert!(help.contains(words), "{help}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let error = |file: &str, content: &str, more: &[&str]| {
+            std::fs::write(path(file), content).unwrap();
+            let (file, state) = (path(file), path("state"));
+            let line = ["import", &file, "--connection", "c", "--stream", "s", "--state", &state];
+            let matches = import(&importers).try_get_matches_from(line.iter().chain(more)).unwrap();
+            let home = |name: &str| (name == "HOME").then(|| "/home/ann".to_owned());
+            let ran = import::run_with(&importers, &matches, &home, &mut Vec::new());
+            ran.unwrap_err().report().0
+        };
+        for (file, content, format) in
+            [("recognised", "!toy", &[][..]), ("named", "", &["--format", "toy"])]
+        {
+            let error = error(file, content, format);
+            assert!(error.ends_with(&format!("{file}: it is a toy\n")), "{error}");
+        }
+        let error = error("unknown", "?", &[]);
+        assert!(error.ends_with("chatgpt, slack or toy\n"), "{error}");
+    }
 }

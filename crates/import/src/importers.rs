@@ -1,0 +1,82 @@
+//! The importers: one file for each, the list of all, and the search for the one that fits a path.
+//!
+//! To add an importer, write a file with an `IMPORTER` and add it to [`IMPORTERS`]. The command
+//! line takes the values of `--format`, its help and its errors from the list. Functions take the
+//! list as an argument, so a test can add an importer of its own.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use stile_store::archive::Archive;
+use stile_store::files;
+
+use crate::importer::{Contents, Importer, Recognition};
+
+mod archive_arrays;
+pub mod chatgpt;
+pub mod csv;
+pub mod json_array;
+pub mod json_lines;
+pub mod markdown;
+pub mod mbox;
+pub mod slack;
+
+/// Every importer, in the order of the help.
+///
+/// The list runs from general formats to special ones, and [`recognise`] searches it from its end.
+/// So a folder that holds a Slack export is a Slack export before it is a folder of notes.
+pub static IMPORTERS: &[&Importer] = &[
+    &json_lines::IMPORTER,
+    &json_array::IMPORTER,
+    &csv::IMPORTER,
+    &markdown::IMPORTER,
+    &mbox::IMPORTER,
+    &chatgpt::IMPORTER,
+    &slack::IMPORTER,
+];
+
+/// Returns the importer with this name.
+pub fn named(importers: &[&'static Importer], name: &str) -> Option<&'static Importer> {
+    importers.iter().copied().find(|importer| importer.name == name)
+}
+
+/// Returns the importer for a path, chosen as [`Recognition`] says; `None` if no importer
+/// recognises the path. A file that cannot be opened is recognised by its name alone: reading it
+/// reports the failure.
+///
+/// # Errors
+/// The beginning of the file cannot be read, or the file begins as a zip file and is not one.
+pub fn recognise(
+    importers: &[&'static Importer],
+    path: &Path,
+) -> io::Result<Option<&'static Importer>> {
+    let last = |recognises: &dyn Fn(&Recognition) -> bool| {
+        importers.iter().copied().rev().find(|importer| recognises(&importer.recognition))
+    };
+    let by_contents = |contents| last(&|recognition| (recognition.contents)(contents));
+    if files::is_folder(path) {
+        return Ok(by_contents(Contents::Folder(path)));
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if let Some(importer) = last(&|recognition| (recognition.file_name)(name)) {
+        return Ok(Some(importer));
+    }
+    if let Ok(file) = files::open(path) {
+        let mut beginning = Vec::with_capacity(Contents::BEGINNING_BYTES);
+        file.reader.take(Contents::BEGINNING_BYTES as u64).read_to_end(&mut beginning)?;
+        let found = if beginning.starts_with(b"PK") {
+            by_contents(Contents::Zip(&Archive::open(path)?))
+        } else {
+            by_contents(Contents::Beginning(&beginning))
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let extension = extension.to_ascii_lowercase();
+    Ok(last(&|recognition| recognition.extensions.contains(&extension.as_str())))
+}
+
+#[cfg(test)]
+mod tests;

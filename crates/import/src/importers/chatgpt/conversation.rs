@@ -1,0 +1,299 @@
+//! Reads a conversation with ChatGPT: one element of `conversations.json` becomes a row for each
+//! message with text or files.
+//!
+//! A conversation is a tree of nodes, because a person can edit a message and ask for an answer
+//! again. A node without a message, or with a hidden or empty one, becomes no row; the messages
+//! below it have the nearest row above it as their parent. The branch from `current_node` to the
+//! root is the one that the person saw last.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+
+use stile_domain::records::identifiers::MAX_KEY_BYTES;
+use stile_domain::records::value::{FieldValue, RecordFields};
+
+use crate::attachment::Attachment;
+use crate::exported_files::{ExportedFiles, MAX_FILES};
+use crate::importer::{ImportRow, ImportTarget};
+use crate::json_object::{JsonObject, truncate_name};
+
+/// An element without the member `mapping`, so it is not a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is not a conversation: it has no `mapping`")]
+pub struct NotAConversation;
+
+/// A message with more than [`MAX_FILES`] files, which is not imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message names more than 1,000 files")]
+pub struct TooManyFiles;
+
+#[derive(Debug)]
+struct Node {
+    parent: Option<String>,
+    /// Absent if the message is hidden or empty, and after it was returned.
+    message: Option<Message>,
+}
+
+/// A message with text or files.
+#[derive(Debug)]
+struct Message {
+    id: Arc<str>,
+    role: Option<String>,
+    model: Option<String>,
+    created: Option<String>,
+    content_type: Option<String>,
+    text: Option<String>,
+    files: ReferredFiles,
+}
+
+/// A file that a message refers to.
+#[derive(Debug, Default)]
+struct ReferredFile {
+    id: String,
+    name: Option<String>,
+    media_type: Option<String>,
+}
+
+/// A conversation, which returns its messages one at a time.
+#[derive(Debug)]
+pub struct Conversation {
+    nodes: HashMap<String, Node>,
+    /// The names of the remaining nodes, in the order of the file.
+    order: std::vec::IntoIter<String>,
+    /// The nodes of the branch that the person saw last.
+    current_branch: HashSet<String>,
+    parents: Parents,
+    id: Option<String>,
+    title: Option<String>,
+}
+
+/// For each node the identifier of the nearest message above it.
+type Parents = HashMap<String, Option<Arc<str>>>;
+
+impl Conversation {
+    /// Parses an element of `conversations.json`.
+    ///
+    /// # Errors
+    /// [`NotAConversation`].
+    pub fn parse(conversation: RecordFields) -> Result<Self, NotAConversation> {
+        let mut conversation = JsonObject(conversation);
+        let mapping = conversation.take("mapping").ok_or(NotAConversation)?;
+        let JsonObject(mapping) = JsonObject::parse(&mapping).ok_or(NotAConversation)?;
+        // A row with a repeated name was refused before, so each node has its own name.
+        let mut nodes = HashMap::new();
+        let mut order = Vec::new();
+        for (id, value) in mapping {
+            let node = node(&id, value);
+            order.push(id.clone());
+            nodes.insert(id, node);
+        }
+        let current_branch = branch(&nodes, conversation.text("current_node"));
+        let parents = nearest_messages(&nodes, &order);
+        let id = conversation.text("conversation_id").or_else(|| conversation.text("id"));
+        let id = id.map(|id| truncate_name(id).to_owned());
+        let title = conversation.text("title").map(|title| truncate_name(title).to_owned());
+        Ok(Self { nodes, order: order.into_iter(), current_branch, parents, id, title })
+    }
+
+    /// Returns the next message as a row, in the order of the nodes. Files that the message refers
+    /// to are attached if `exported` has them.
+    ///
+    /// # Errors
+    /// A file cannot be read. The inner error is [`TooManyFiles`].
+    pub fn next_message(
+        &mut self,
+        exported: &ExportedFiles,
+        target: &ImportTarget,
+    ) -> io::Result<Option<Result<ImportRow, TooManyFiles>>> {
+        for name in self.order.by_ref() {
+            let Some(message) = self.nodes.get_mut(&name).and_then(|node| node.message.take())
+            else {
+                continue;
+            };
+            if message.files.list.len() > MAX_FILES {
+                return Ok(Some(Err(TooManyFiles)));
+            }
+            return self.row(&name, message, exported, target).map(|row| Some(Ok(row)));
+        }
+        Ok(None)
+    }
+
+    fn row(
+        &self,
+        node: &str,
+        message: Message,
+        exported: &ExportedFiles,
+        target: &ImportTarget,
+    ) -> io::Result<ImportRow> {
+        let (mut attachments, mut missing) = (Vec::new(), Vec::new());
+        for file in message.files.list {
+            match exported.find(&file.id, file.media_type.as_deref(), file.name.as_deref())? {
+                Some(found) => attachments.push(found),
+                None => missing.push(file.name.unwrap_or(file.id)),
+            }
+        }
+        let parent = self.parents.get(node).and_then(Option::as_deref);
+        let text = |text: Option<String>| text.map(FieldValue::Text);
+        let fields = [
+            ("id", Some(FieldValue::Text(message.id.as_ref().to_owned()))),
+            ("conversation_id", text(self.id.clone())),
+            ("conversation_title", text(self.title.clone())),
+            ("role", text(message.role)),
+            ("model", text(message.model)),
+            ("created_at", text(message.created)),
+            ("content_type", text(message.content_type)),
+            ("text", text(message.text)),
+            ("parent_id", text(parent.map(str::to_owned))),
+            ("parent_ref", parent.map(|parent| target.reference(parent))),
+            ("on_current_branch", Some(FieldValue::Bool(self.current_branch.contains(node)))),
+            ("attachments", Attachment::references(&attachments, &missing)),
+        ];
+        Ok(ImportRow::from_message(fields, attachments))
+    }
+}
+
+fn node(id: &str, value: FieldValue) -> Node {
+    let node = JsonObject::parse(&value).unwrap_or_default();
+    drop(value);
+    let parent = node.text("parent").map(str::to_owned);
+    let message = node.object("message").and_then(|message| visible_message(id, message));
+    Node { parent, message }
+}
+
+/// The files that a message refers to, each once.
+#[derive(Debug, Default)]
+struct ReferredFiles {
+    list: Vec<ReferredFile>,
+    /// The index in the list, by identifier.
+    indices: HashMap<String, usize>,
+}
+
+impl ReferredFiles {
+    /// Returns the file with this identifier, and appends it if it is new.
+    fn entry(&mut self, id: &str) -> Option<&mut ReferredFile> {
+        let next = self.list.len();
+        let index = *self.indices.entry(id.to_owned()).or_insert(next);
+        if index == next {
+            self.list.push(ReferredFile { id: id.to_owned(), ..ReferredFile::default() });
+        }
+        self.list.get_mut(index)
+    }
+
+    /// Adds the file of an address such as `file-service://file-AbC` or `sediment://file_abc`.
+    fn add_pointer(&mut self, address: &str) {
+        self.entry(address.split_once("://").map_or(address, |(_, id)| id));
+    }
+}
+
+/// Parses a message; `None` if it is hidden or has neither text nor files.
+fn visible_message(node: &str, message: JsonObject) -> Option<Message> {
+    let metadata = message.object("metadata").unwrap_or_default();
+    if metadata.is_true("is_visually_hidden_from_conversation") {
+        return None;
+    }
+    let mut content = message.object("content").unwrap_or_default();
+    let content_type = content.take_text("content_type");
+    let (text, mut files) = text_and_files(content);
+    for attached in metadata.objects("attachments") {
+        let own = |name: &str| attached.text(name).map(str::to_owned);
+        let Some(id) = own("id") else { continue };
+        if let Some(file) = files.entry(&id) {
+            *file = ReferredFile {
+                id,
+                name: own("name"),
+                media_type: own("mimeType").or_else(|| own("mime_type")),
+            };
+        }
+    }
+    if text.is_none() && files.list.is_empty() {
+        return None;
+    }
+    let role = message.object("author").and_then(|author| author.text("role").map(str::to_owned));
+    Some(Message {
+        id: message.text("id").unwrap_or(node).into(),
+        role,
+        model: metadata.text("model_slug").map(str::to_owned),
+        created: message.unix_time("create_time").map(|instant| instant.to_rfc3339()),
+        content_type,
+        text,
+        files,
+    })
+}
+
+/// Returns the text of a message and the files that its parts refer to.
+fn text_and_files(mut content: JsonObject) -> (Option<String>, ReferredFiles) {
+    let (mut texts, mut files) = (Vec::new(), ReferredFiles::default());
+    for part in content.items("parts") {
+        match part {
+            FieldValue::Text(text) => texts.push(text),
+            part => {
+                let Some(mut part) = JsonObject::parse(&part) else { continue };
+                let audio = part.object("audio_asset_pointer").unwrap_or_default();
+                for pointer in
+                    [part.text("asset_pointer"), audio.text("asset_pointer")].into_iter().flatten()
+                {
+                    files.add_pointer(pointer);
+                }
+                texts.extend(part.take_text("text"));
+            }
+        }
+    }
+    for name in ["text", "result", "content"] {
+        texts.extend(content.take_text(name));
+    }
+    for mut thought in content.objects("thoughts") {
+        texts.extend(thought.take_text("summary"));
+        texts.extend(thought.take_text("content"));
+    }
+    texts.retain(|text| !text.trim().is_empty());
+    (Some(texts.join("\n\n")).filter(|text| !text.is_empty()), files)
+}
+
+/// Returns the nodes from the current one to the root.
+fn branch(nodes: &HashMap<String, Node>, current: Option<&str>) -> HashSet<String> {
+    let mut seen = HashSet::new();
+    let mut at = current;
+    while let Some((id, node)) = at.and_then(|id| nodes.get_key_value(id)) {
+        if !seen.insert(id.clone()) {
+            break;
+        }
+        at = node.parent.as_deref();
+    }
+    seen
+}
+
+/// Returns for each node the nearest message above it whose identifier is short enough for a key.
+/// Each node is visited once or twice, however deep the tree is. A cycle ends where it closes.
+fn nearest_messages(nodes: &HashMap<String, Node>, order: &[String]) -> Parents {
+    let mut known = Parents::new();
+    for first in order {
+        let mut path: Vec<&String> = Vec::new();
+        let mut on_path = HashSet::new();
+        let mut at = Some(first);
+        let found = loop {
+            let Some((id, node)) = at.and_then(|id| nodes.get_key_value(id)) else { break None };
+            if !path.is_empty()
+                && let Some(message) =
+                    node.message.as_ref().filter(|message| message.id.len() <= MAX_KEY_BYTES)
+            {
+                break Some(Arc::clone(&message.id));
+            }
+            if let Some(found) = known.get(id) {
+                break found.clone();
+            }
+            if !on_path.insert(id) {
+                break None;
+            }
+            path.push(id);
+            at = node.parent.as_ref();
+        };
+        for id in path {
+            known.insert(id.clone(), found.clone());
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Imports a mailbox: one file that holds the messages of a mail program, a record for each.
+//!
+//! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one.
+
+use std::io::{self, BufRead};
+use std::sync::Arc;
+
+use stile_store::files;
+
+use crate::importer::{
+    Contents, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
+    UnusableRow, file_bytes,
+};
+use crate::preset::{PresetDeclaration, PresetField};
+
+pub mod mail;
+pub mod mailbox;
+
+use mailbox::{Mailbox, RawMessage};
+
+/// Imports each message of a mailbox.
+pub static IMPORTER: Importer = Importer {
+    name: "mbox",
+    description: "a mailbox (mbox)",
+    recognition: Recognition {
+        file_name: |name| name.to_ascii_lowercase().ends_with(".mbox"),
+        contents: |contents| {
+            matches!(contents, Contents::Beginning([b'F', b'r', b'o', b'm', b' ', ..]))
+        },
+        ..Recognition::NEVER
+    },
+    byte_count: file_bytes,
+    open: |path, target| {
+        Ok(Box::new(MailboxRows {
+            file: path.display().to_string().into(),
+            mailbox: Mailbox::new(files::open(path)?.reader),
+            target: target.clone(),
+        }))
+    },
+    declaration: StreamDeclaration::Preset(&DECLARATION),
+};
+
+static DECLARATION: PresetDeclaration = PresetDeclaration {
+    default_stream: "messages",
+    key: "message_id",
+    time: "date",
+    fields: &[
+        ("message_id", PresetField::Name),
+        ("date", PresetField::Time),
+        ("from", PresetField::SearchedText),
+        ("to", PresetField::SearchedText),
+        ("cc", PresetField::SearchedText),
+        ("subject", PresetField::SearchedText),
+        ("in_reply_to", PresetField::Name),
+        ("in_reply_to_ref", PresetField::Object),
+        ("thread", PresetField::Name),
+        ("thread_ref", PresetField::Object),
+        ("labels", PresetField::SearchedText),
+        ("body", PresetField::SearchedText),
+        ("attachments", PresetField::List),
+    ],
+    keys_can_be_forged: true,
+    owner_fields: &["labels"],
+    because: &[
+        "it is mail: `message_id` is the key",
+        "`date` orders the records and is what a grant's --since looks at; \
+         a message without a date has none",
+        "`from`, `to`, `cc`, `subject`, `labels`, `body` can be searched",
+        "`thread` is the message that began the conversation; `attachments` refers to blobs",
+    ],
+};
+
+/// The messages of a mailbox as rows.
+struct MailboxRows<R> {
+    file: Arc<str>,
+    mailbox: Mailbox<R>,
+    target: ImportTarget,
+}
+
+impl<R: BufRead> ImportRows for MailboxRows<R> {
+    fn next(&mut self) -> io::Result<Option<LocatedRow>> {
+        let Some(RawMessage { line, message }) = self.mailbox.next_message()? else {
+            return Ok(None);
+        };
+        let row = match message.map(|raw| mail::read(&raw, &self.target)) {
+            Ok(Ok(row)) => Ok(row),
+            Ok(Err(bad)) => Err(UnusableRow::new(bad.code(), bad)),
+            Err(bad) => Err(UnusableRow::new(bad.code(), bad)),
+        };
+        Ok(Some(LocatedRow { file: Arc::clone(&self.file), line, row }))
+    }
+
+    fn consumed(&self) -> u64 {
+        self.mailbox.consumed()
+    }
+}

@@ -1,0 +1,68 @@
+//! Reads a message of mail: its header, its text and its attachments.
+//!
+//! *Shape*: `message_id` (the key), `date`, `from`, `to`, `cc`, `subject`, `in_reply_to`,
+//! `in_reply_to_ref`, `thread`, `thread_ref`, `labels`, `body`, `attachments`. A field is absent if
+//! the message does not have it. A message without an identifier, or with one that is too long for
+//! a key, gets `sha256:` and the digest of its bytes. `thread` is the first identifier in
+//! `References`, or else the one in `In-Reply-To`, or else the message's own.
+
+use stile_domain::hash::ContentHash;
+use stile_domain::records::value::FieldValue;
+
+use crate::attachment::Attachment;
+use crate::importer::{ImportRow, ImportTarget};
+
+mod date;
+mod header;
+mod html;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use header::Header;
+pub use parts::MailError;
+use parts::{MAX_HEADER_BYTES, MessageParts};
+
+/// The longest identifier that becomes a key, in bytes. The rest of a key's 512 bytes is for the
+/// suffix of a second version.
+const MAX_ID_BYTES: usize = 480;
+
+/// Reads a message. References to other messages name the target.
+///
+/// # Errors
+/// [`MailError`].
+pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
+    let header = Header::parse(raw);
+    if header.length > MAX_HEADER_BYTES {
+        return Err(MailError::HeaderTooLarge);
+    }
+    if header.is_empty() {
+        return Err(MailError::NoHeader);
+    }
+    let mut parts = MessageParts::default();
+    let body = parts.read(raw, ("text", "plain"), 0)?.into_plain();
+    let fits = |id: &String| id.len() <= MAX_ID_BYTES;
+    let first = |name: &str| header.ids(name).into_iter().find(fits);
+    let id = first("message-id").unwrap_or_else(|| format!("sha256:{}", ContentHash::digest(raw)));
+    let answered = first("in-reply-to");
+    let thread = first("references").or_else(|| answered.clone()).unwrap_or_else(|| id.clone());
+    let answered_ref = answered.as_ref().map(|answered| target.reference(answered));
+    let thread_ref = (thread != id).then(|| target.reference(&thread));
+    let text = |text: Option<String>| text.map(FieldValue::Text);
+    let fields = [
+        ("message_id", Some(FieldValue::Text(id))),
+        ("date", text(header.raw_text("date").and_then(|date| date::to_rfc3339(&date)))),
+        ("from", text(header.addresses("from"))),
+        ("to", text(header.addresses("to"))),
+        ("cc", text(header.addresses("cc"))),
+        ("subject", text(header.text("subject"))),
+        ("in_reply_to", text(answered)),
+        ("in_reply_to_ref", answered_ref),
+        ("thread", Some(FieldValue::Text(thread))),
+        ("thread_ref", thread_ref),
+        ("labels", text(header.text("x-gmail-labels"))),
+        ("body", text(body)),
+        ("attachments", Attachment::references(&parts.attachments, &[])),
+    ];
+    Ok(ImportRow::from_message(fields, parts.attachments))
+}

@@ -1,0 +1,179 @@
+//! Parses the header of a message or of a part: fields by name.
+//!
+//! This module splits the header into fields and gives each value to the parser of `mail-parser`
+//! for its type, because those parsers can read past the end of a field. A value that is not UTF-8
+//! is decoded as windows-1252, as mail programs do.
+//!
+//! *LineSource*: RFC 5322, section 2.2.
+
+use std::borrow::Cow;
+
+use mail_parser::decoders::charsets::map::charset_decoder;
+use mail_parser::parsers::MessageStream;
+use mail_parser::{Addr, Address, ContentType, HeaderValue};
+
+/// The header of a message or part.
+#[derive(Debug)]
+pub(super) struct Header<'m> {
+    fields: Vec<(&'m [u8], &'m [u8])>,
+    /// The length in bytes, with the empty line that ends the header.
+    pub(super) length: usize,
+}
+
+impl<'m> Header<'m> {
+    /// Parses the header at the beginning of a message or part. Lines that belong to no field are
+    /// skipped.
+    pub(super) fn parse(part: &'m [u8]) -> Self {
+        let mut fields: Vec<(&[u8], &[u8])> = Vec::new();
+        let (mut at, mut open) = (0, None);
+        while let Some(line) = part.get(at..).filter(|rest| !rest.is_empty()) {
+            let length = memchr::memchr(b'\n', line).map_or(line.len(), |at| at + 1);
+            let line = line.get(..length).unwrap_or_default();
+            if matches!(line, b"\n" | b"\r\n") {
+                close(&mut fields, part, open.take(), at);
+                return Self { fields, length: at + length };
+            }
+            let is_folded = line.starts_with(b" ") || line.starts_with(b"\t");
+            if !is_folded {
+                close(&mut fields, part, open.take(), at);
+                open = memchr::memchr(b':', line).map(|colon| (at, at + colon));
+            }
+            at += length;
+        }
+        close(&mut fields, part, open, at);
+        Self { fields, length: part.len() }
+    }
+
+    /// Returns whether there is no field.
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Returns the value of the first field of this name, with the line end that `mail-parser`
+    /// needs.
+    fn value(&self, name: &str) -> Option<Vec<u8>> {
+        let (_, value) =
+            self.fields.iter().find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))?;
+        let mut bytes = match std::str::from_utf8(value) {
+            Ok(_) => value.to_vec(),
+            Err(_) => decode_text(value, None).into_owned().into_bytes(),
+        };
+        bytes.push(b'\n');
+        Some(bytes)
+    }
+
+    /// Returns a text, with encoded words decoded (RFC 2047).
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let value = self.value(name)?;
+        match MessageStream::new(&value).parse_unstructured() {
+            HeaderValue::Text(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Returns a value that is not decoded, trimmed.
+    pub(super) fn raw_text(&self, name: &str) -> Option<String> {
+        String::from_utf8(self.value(name)?).ok().map(|text| text.trim().to_owned())
+    }
+
+    /// Returns addresses in one line: `Ann <ann@example.org>, bob@example.org`.
+    pub(super) fn addresses(&self, name: &str) -> Option<String> {
+        let value = self.value(name)?;
+        let spelled: Vec<String> = match MessageStream::new(&value).parse_address() {
+            HeaderValue::Address(Address::List(list)) => list.iter().filter_map(address).collect(),
+            HeaderValue::Address(Address::Group(groups)) => {
+                groups.iter().flat_map(|group| &group.addresses).filter_map(address).collect()
+            }
+            _ => Vec::new(),
+        };
+        Some(spelled.join(", ")).filter(|text| !text.is_empty())
+    }
+
+    /// Returns identifiers without `<` and `>`.
+    pub(super) fn ids(&self, name: &str) -> Vec<String> {
+        let Some(value) = self.value(name) else { return Vec::new() };
+        let ids = match MessageStream::new(&value).parse_id() {
+            HeaderValue::Text(id) => vec![id.into_owned()],
+            HeaderValue::TextList(ids) => ids.into_iter().map(Cow::into_owned).collect(),
+            _ => Vec::new(),
+        };
+        ids.into_iter().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect()
+    }
+
+    /// Returns a media type or a disposition with its parameters (RFC 2045, RFC 2183, RFC 2231).
+    pub(super) fn parameterized(&self, name: &str) -> Option<ParameterizedValue> {
+        let value = self.value(name)?;
+        match MessageStream::new(&value).parse_content_type() {
+            HeaderValue::ContentType(content) => Some(ParameterizedValue::new(&content)),
+            _ => None,
+        }
+    }
+}
+
+/// A media type such as `text/plain; charset=utf-8`, or a disposition.
+#[derive(Debug)]
+pub(super) struct ParameterizedValue {
+    /// The type of a media type, or the whole disposition, in lower case: `text`.
+    pub(super) kind: String,
+    /// The subtype of a media type in lower case: `plain`. Empty for a disposition.
+    pub(super) subtype: String,
+    parameters: Vec<(String, String)>,
+}
+
+impl ParameterizedValue {
+    fn new(content: &ContentType<'_>) -> Self {
+        let parameters = content.attributes().unwrap_or_default().iter();
+        Self {
+            kind: content.ctype().to_ascii_lowercase(),
+            subtype: content.subtype().unwrap_or_default().to_ascii_lowercase(),
+            parameters: parameters
+                .map(|own| (own.name.to_ascii_lowercase(), own.value.to_string()))
+                .collect(),
+        }
+    }
+
+    /// Returns a parameter that is not empty.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        let named = self.parameters.iter().find(|(own, _)| own == name);
+        named.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+}
+
+/// Adds the open field, which ends at `end`.
+fn close<'m>(
+    fields: &mut Vec<(&'m [u8], &'m [u8])>,
+    part: &'m [u8],
+    open: Option<(usize, usize)>,
+    end: usize,
+) {
+    let Some((begin, colon)) = open else { return };
+    let name = part.get(begin..colon).unwrap_or_default().trim_ascii();
+    fields.push((name, part.get(colon + 1..end).unwrap_or_default().trim_ascii()));
+}
+
+fn address(addr: &Addr<'_>) -> Option<String> {
+    let text = |text: &Option<Cow<'_, str>>| {
+        text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    match (text(&addr.name), text(&addr.address)) {
+        (Some(name), Some(address)) if name != address => Some(format!("{name} <{address}>")),
+        (name, address) => address.or(name),
+    }
+}
+
+/// Decodes bytes as text. Without a known charset the text is UTF-8, or windows-1252 if the bytes
+/// are not UTF-8.
+pub(super) fn decode_text<'b>(bytes: &'b [u8], charset: Option<&str>) -> Cow<'b, str> {
+    let is_utf8 = |name: &&str| {
+        !["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|own| name.eq_ignore_ascii_case(own))
+    };
+    let named = charset.filter(is_utf8).and_then(|name| charset_decoder(name.as_bytes()));
+    if let Some(decode) = named {
+        return Cow::Owned(decode(bytes));
+    }
+    match (std::str::from_utf8(bytes), charset_decoder(b"windows-1252")) {
+        (Ok(text), _) => Cow::Borrowed(text),
+        (Err(_), Some(decode)) => Cow::Owned(decode(bytes)),
+        (Err(_), None) => String::from_utf8_lossy(bytes),
+    }
+}

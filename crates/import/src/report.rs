@@ -1,0 +1,155 @@
+//! What an import reports: its progress, its counts, its bad rows, and why it stopped.
+
+use std::io;
+
+use stile_domain::records::declaration::BadDeclaration;
+use stile_domain::records::problem::Problem;
+use stile_store::records::UpsertOutcome;
+
+use crate::importer::UnusableRow;
+
+/// How many bad rows a report describes. All are counted.
+pub const BAD_ROWS_LISTED: usize = 100;
+
+/// What a bad row does to the rest of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadRowPolicy {
+    /// The bad row is reported, and every other row is stored.
+    Skip,
+    /// The import is one transaction. A bad row stops it, and nothing is stored.
+    StoreNothing,
+}
+
+/// The result of an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    /// How many records are new.
+    pub added: u64,
+    /// How many stored records were replaced by a row that differs.
+    pub changed: u64,
+    /// How many rows were stored before in the same form.
+    pub unchanged: u64,
+    /// How many rows could not be stored.
+    pub bad_rows: u64,
+    /// The first [`BAD_ROWS_LISTED`] rows that could not be stored.
+    pub bad: Vec<BadRow>,
+    /// How many halves of surrogate pairs became U+FFFD.
+    pub replaced: u64,
+    /// The reasons for the declaration, one a line, if this import declared the stream.
+    pub declared_because: Vec<String>,
+}
+
+impl ImportReport {
+    /// Counts a row that was stored.
+    ///
+    /// # Errors
+    /// [`UnusableRow`] if the store refused the row.
+    pub(crate) fn count(&mut self, outcome: UpsertOutcome) -> Result<(), UnusableRow> {
+        match outcome {
+            UpsertOutcome::Added => self.added += 1,
+            UpsertOutcome::Changed => self.changed += 1,
+            UpsertOutcome::Unchanged => self.unchanged += 1,
+            UpsertOutcome::Refused(refused) => {
+                return Err(UnusableRow::new("not_stored", refused));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a bad row, and lists it if there is room.
+    pub(crate) fn add_bad_row(&mut self, bad: BadRow) {
+        self.bad_rows += 1;
+        if self.bad.len() < BAD_ROWS_LISTED {
+            self.bad.push(bad);
+        }
+    }
+}
+
+/// A row that could not be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// The line where the row begins, 1-based.
+    pub line: u64,
+    /// The stable code, for example `invalid_json`.
+    pub code: &'static str,
+    /// The reason, in words.
+    pub reason: String,
+}
+
+impl BadRow {
+    /// Locates a row that cannot be used.
+    pub(crate) fn new(file: &str, line: u64, UnusableRow { code, reason }: UnusableRow) -> Self {
+        Self { file: file.to_owned(), line, code, reason }
+    }
+}
+
+/// An import that stopped before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct StoppedImport {
+    /// Why the import stopped.
+    pub error: ImportError,
+    /// The rows that were stored before, in whole batches. Nothing with
+    /// [`BadRowPolicy::StoreNothing`].
+    pub report: ImportReport,
+}
+
+impl StoppedImport {
+    /// An import that stored nothing.
+    pub(crate) fn before_any_row(error: ImportError) -> Box<Self> {
+        Box::new(Self { error, report: ImportReport::default() })
+    }
+}
+
+/// Why an import stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The database failed, or the caller is not the owner.
+    #[error("{0}")]
+    Problem(#[from] Problem),
+    /// A file cannot be read.
+    #[error("cannot read {file}: {error}")]
+    Read {
+        /// The file, as the caller named it.
+        file: String,
+        /// The failure that the system reports.
+        error: io::Error,
+    },
+    /// The stream has another key.
+    #[error(
+        "the key of this stream is {declared} and cannot change while it has records; \
+         import without --key, or into another stream"
+    )]
+    OtherKey {
+        /// The key of the stream, in words.
+        declared: String,
+    },
+    /// The key that the caller names does not fit the rows.
+    #[error("{0}")]
+    Key(BadDeclaration),
+    /// A row cannot be stored, and the policy is [`BadRowPolicy::StoreNothing`].
+    #[error(
+        "{}:{}: {} ({}). Nothing was written, since the import is strict",
+        .0.file, .0.line, .0.reason, .0.code
+    )]
+    BadRow(BadRow),
+    /// The stream was declared anew by another program while the import ran.
+    #[error("the stream was declared anew while this ran; run it again")]
+    Redeclared,
+}
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImportProgress {
+    /// Whether rows are stored. `false` while rows are read to declare the stream.
+    pub storing: bool,
+    /// How many bytes this pass has read.
+    pub bytes: u64,
+    /// How many bytes this pass will read.
+    pub total: u64,
+}
+
+/// Receives the progress of an import, at most once a batch.
+pub type OnProgress<'w> = &'w mut dyn FnMut(ImportProgress);
