@@ -6,7 +6,7 @@
 # These are plain options of a stable compiler. Only address sanitizer is not, and it has nothing to find in
 # crates that forbid `unsafe`.
 case " $* " in
-  *" --crate-name stile_domain "* | *" --crate-name stile_store "* | *" --crate-name stile_tools "* | *" --crate-name stile_server "*)
+  *" --crate-name stile_domain "* | *" --crate-name stile_store "* | *" --crate-name stile_records "* | *" --crate-name stile_import "* | *" --crate-name stile_tools "* | *" --crate-name stile_ladder "* | *" --crate-name stile_server "*)
     exec "$@" -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
       -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
     ;;

@@ -305,7 +305,8 @@ pub(super) fn ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
     object([("entries", entries.into()), ("more_fields", more.into())])
 }
 
-/// The shape of `content_ladder`: how to read whatever an answer leaves out.
+// The shape of `content_ladder`: how to read whatever an answer leaves out. A doc comment would be
+// part of every output schema.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema of the shape is used")]
 pub(super) struct LadderShape {

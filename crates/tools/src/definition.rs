@@ -102,6 +102,19 @@ fn simplify(value: &mut Value) {
             *description = description.replace('\n', " ");
         }
         object.remove("$schema");
+        // A schema that admits everything is left out: some clients refuse boolean schemas.
+        if object.get("items") == Some(&Value::Bool(true)) {
+            object.remove("items");
+        }
+        if let Some(Value::Object(properties)) = object.get_mut("properties") {
+            properties.retain(|_, schema| *schema != true);
+            if properties.is_empty() {
+                object.remove("properties");
+            }
+        }
+        if object.get("additionalProperties") == Some(&Value::Bool(true)) {
+            object.remove("additionalProperties");
+        }
         if let Some(Value::Array(words)) = object.get_mut("enum") {
             words.retain(|word| !word.is_null());
         }

@@ -9,7 +9,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use stile_domain::path::SpacePath;
-use stile_domain::scope::{Scope, Scopes, Verb, percent_decode};
+use stile_domain::percent;
+use stile_domain::scope::{Scope, Scopes, Verb};
 
 const VERBS: [Verb; 2] = [Verb::Read, Verb::Write];
 
@@ -152,7 +153,7 @@ impl SlowScope {
         let parts = path.split('/').filter(|part| !part.is_empty());
         Self {
             writes: verb == "write",
-            parts: parts.map(|part| percent_decode(part).expect("a scope is well encoded")).collect(),
+            parts: parts.map(|part| percent::decode(part).expect("a scope is well encoded")).collect(),
             children_only,
         }
     }

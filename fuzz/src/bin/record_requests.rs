@@ -8,8 +8,8 @@
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::sealed_cursor::{Binding, FieldNames, FieldsCursor, ListCursor, WindowUnit, WindowCursor};
 use stile_domain::records::grant::Grant;
-use stile_records::endpoints::ENDPOINTS;
-use stile_records::parameters::{Parameters, Shape};
+use stile_records::operations::OPERATIONS;
+use stile_records::parameters::{AboveMax, ParameterType, Parameters};
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);
@@ -26,8 +26,8 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn what_is_taken_was_declared(pairs: &[(String, String)]) {
-    for endpoint in ENDPOINTS {
-        let parsed = match Parameters::parse(endpoint.parameters, pairs) {
+    for operation in OPERATIONS {
+        let parsed = match Parameters::parse(operation.parameters, pairs) {
             Ok(parsed) => parsed,
             Err(problem) => {
                 assert_eq!(problem.code().1, 400);
@@ -36,32 +36,32 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
         };
         for (key, value) in pairs {
             let base = key.split('[').next().unwrap_or_default();
-            let parameter = endpoint.parameters.iter().find(|one| one.name == base).expect("it was declared");
+            let parameter = operation.parameters.iter().find(|one| one.name == base).expect("it was declared");
             match parameter.shape {
-                Shape::Text { most } => {
-                    assert!(value.len() <= most && key == base);
+                ParameterType::Text { max_bytes } => {
+                    assert!(value.len() <= max_bytes && key == base);
                     assert_eq!(parsed.text(base), Some(value.as_str()));
                 }
-                Shape::OneOf(words) => assert!(words.contains(&value.as_str()) && key == base),
-                Shape::Whole { least, most, clamped, .. } => {
+                ParameterType::OneOf(words) => assert!(words.contains(&value.as_str()) && key == base),
+                ParameterType::Integer { min, max, above_max, .. } => {
                     let given: u64 = value.parse().expect("it was taken for a number");
-                    assert!(given >= least && (clamped || given <= most));
-                    assert_eq!(parsed.number(base), Some(given.min(most)));
+                    assert!(given >= min && (above_max == AboveMax::Clamped || given <= max));
+                    assert_eq!(parsed.number(base), Some(given.min(max)));
                 }
-                Shape::Names => {
+                ParameterType::Names => {
                     let names = parsed.names(base).expect("they were sent");
                     // With brackets it is one name, whatever is in it.
                     let sent: Vec<&str> = if key == base { value.split(',').collect() } else { vec![value] };
                     assert!(sent.iter().all(|name| names.iter().any(|known| known == name)));
                 }
-                Shape::Limits => {
-                    let given = parsed.limits().iter().find(|(name, _)| format!("{base}[{name}]") == *key);
+                ParameterType::RelationLimits => {
+                    let given = parsed.relation_limits().iter().find(|(name, _)| format!("{base}[{name}]") == *key);
                     assert_eq!(
                         given.map(|(_, limit)| limit.to_string()).as_deref(),
                         Some(value.trim_start_matches('0'))
                     );
                 }
-                Shape::Conditions => {
+                ParameterType::Conditions => {
                     let given = parsed.conditions().iter().find(|given| given.param == *key).expect("it was sent");
                     let operator = given.operator.map_or_else(String::new, |operator| format!("[{}]", operator.name()));
                     assert_eq!(format!("{base}[{}]{operator}", given.field), *key);

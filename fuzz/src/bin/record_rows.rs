@@ -16,7 +16,7 @@ use stile_domain::records::value::FieldValue;
 use stile_fuzz::Shape;
 use stile_import::importers::csv::CsvDecoder;
 use stile_import::importers::json_array::JsonArray;
-use stile_records::rows::{Decoded, Decoder};
+use stile_records::rows::{DecodedRow, RowDecoder};
 
 fuzz_target!(|input: &[u8]| {
     a_row_is_what_the_library_reads(input);
@@ -73,7 +73,7 @@ fn a_row_is_what_the_library_reads(input: &[u8]) {
     }
 }
 
-fn all(mut decoder: impl Decoder) -> Vec<Decoded> {
+fn all(mut decoder: impl RowDecoder) -> Vec<DecodedRow> {
     let mut rows = Vec::new();
     while let Some(decoded) = decoder.next().expect("a slice is read without an error") {
         let over = decoded.row.as_ref().is_err_and(|bad| bad.ends_the_file());
@@ -84,7 +84,7 @@ fn all(mut decoder: impl Decoder) -> Vec<Decoded> {
     rows
 }
 
-fn the_buffer_does_not_matter(read: impl Fn(usize) -> Vec<Decoded>) -> Vec<Decoded> {
+fn the_buffer_does_not_matter(read: impl Fn(usize) -> Vec<DecodedRow>) -> Vec<DecodedRow> {
     let whole = read(4096);
     for size in [1, 2, 7] {
         assert_eq!(read(size), whole, "with a buffer of {size}");
@@ -92,7 +92,7 @@ fn the_buffer_does_not_matter(read: impl Fn(usize) -> Vec<Decoded>) -> Vec<Decod
     whole
 }
 
-fn an_array_has_its_elements(input: &[u8], rows: &[Decoded]) {
+fn an_array_has_its_elements(input: &[u8], rows: &[DecodedRow]) {
     let Ok(Json::Array(items)) = serde_json::from_slice::<Json>(input) else { return };
     assert_eq!(rows.len(), items.len());
     for (item, decoded) in items.iter().zip(rows) {
@@ -100,7 +100,7 @@ fn an_array_has_its_elements(input: &[u8], rows: &[Decoded]) {
     }
 }
 
-fn what_is_inferred_can_be_declared(rows: &[Decoded]) {
+fn what_is_inferred_can_be_declared(rows: &[DecodedRow]) {
     let mut inference = Inference::new();
     rows.iter().filter_map(|decoded| decoded.row.as_ref().ok()).for_each(|row| inference.observe(&row.fields));
     let inferred = inference.finish(KeyChoice::Infer).expect("what is inferred fits together");

@@ -309,7 +309,11 @@ mod tests {
             std::fs::write(path(file), content).unwrap();
             let (file, state) = (path(file), path("state"));
             let line = ["import", &file, "--connection", "c", "--stream", "s", "--state", &state];
-            let matches = import(&importers).try_get_matches_from(line.iter().chain(more)).unwrap();
+            let command = with_settings(
+                import(&importers),
+                <crate::config::Config as crate::config::SettingsList>::DECLARATIONS,
+            );
+            let matches = command.try_get_matches_from(line.iter().chain(more)).unwrap();
             let home = |name: &str| (name == "HOME").then(|| "/home/ann".to_owned());
             let ran = import::run_with(&importers, &matches, &home, &mut Vec::new());
             ran.unwrap_err().report().0
