@@ -1,6 +1,6 @@
 //! The settings of an operator, and where their values come from.
 //!
-//! Each setting is declared once, in [`declarations`], and listed once, in [`Config`]. A value comes
+//! Each setting is declared once, in `declarations`, and listed once, in `Config`. A value comes
 //! from a flag, an environment variable (`STILE_LISTEN` for `listen`), the file `stile.toml` or the
 //! default, in this order. The file is never looked for in the space or in the current directory,
 //! where an agent could have written it.

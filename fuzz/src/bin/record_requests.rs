@@ -37,7 +37,7 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
         for (key, value) in pairs {
             let base = key.split('[').next().unwrap_or_default();
             let parameter = operation.parameters.iter().find(|one| one.name == base).expect("it was declared");
-            match parameter.shape {
+            match parameter.kind {
                 ParameterType::Text { max_bytes } => {
                     assert!(value.len() <= max_bytes && key == base);
                     assert_eq!(parsed.text(base), Some(value.as_str()));

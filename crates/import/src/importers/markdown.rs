@@ -2,7 +2,7 @@
 //!
 //! A record has the note's path, its front matter, and its text. The front matter is parsed as for
 //! the note tools; headings and sections are not parsed. A note can be larger than memory: only its
-//! first [`HEAD_BYTES`] are parsed, and the text of a longer note is streamed when it is stored.
+//! first `HEAD_BYTES` are parsed, and the text of a longer note is streamed when it is stored.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Read as _};

@@ -1,6 +1,6 @@
 //! The command line: what a person, a script or an MCP client starts.
 //!
-//! Each subcommand is a file. [`arguments`] declares them for clap. The other files hold what several
+//! Each subcommand is a file. `arguments` declares them for clap. The other files hold what several
 //! subcommands share. Standard output carries only what was asked for (a token, a list, the
 //! protocol); everything else goes to standard error.
 

@@ -1,7 +1,7 @@
 //! A resource server elsewhere, which answers requests about records over HTTP.
 //!
 //! Requests go to the one configured address, byte for byte as the ladder made them. A response is
-//! returned unchanged. [`error_objects`] maps everything that is not a success to an error object.
+//! returned unchanged. `error_objects` maps everything that is not a success to an error object.
 //! A server that does not know the parameters which shorten a response is asked without these. That
 //! is remembered while this process lives. The module writes no file. The key that seals handles is
 //! made from the token.

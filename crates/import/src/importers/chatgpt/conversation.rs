@@ -23,7 +23,7 @@ use crate::json_object::{JsonObject, truncate_name};
 #[error("it is not a conversation: it has no `mapping`")]
 pub struct NotAConversation;
 
-/// A message with more than [`MAX_FILES`] files, which is not imported.
+/// A message with more than `MAX_FILES` files, which is not imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message names more than 1,000 files")]
 pub struct TooManyFiles;

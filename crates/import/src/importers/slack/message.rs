@@ -23,7 +23,7 @@ pub enum SlackMessageError {
     /// The element has no time stamp, so it is not a message.
     #[error("it is not a message: it has no `ts` that is a time")]
     NotAMessage,
-    /// The message has more than [`MAX_FILES`] files.
+    /// The message has more than `MAX_FILES` files.
     #[error("the message names more than 1,000 files")]
     TooManyFiles,
 }
