@@ -1,101 +1,227 @@
-//! ARCHITECTURE.md names what is there.
+//! ARCHITECTURE.md, the glossary and other pages name only what is in the tree.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+use stile_testkit::documents::assert_document;
+
+use crate::source_tree::{Item, SourceFile, Visibility, items, root, rust_files};
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// The words between backticks.
+/// Returns the texts between backticks that can be names of the tree, without blocks of code.
 fn names(text: &str) -> Vec<&str> {
-    text.split('`').skip(1).step_by(2).filter(|name| !name.contains(['\n', ' ', '('])).collect()
+    let prose = text.split("```").step_by(2);
+    prose
+        .flat_map(|part| part.split('`').skip(1).step_by(2))
+        .filter(|name| !name.contains(['\n', ' ', '(', '{', '*', '<']))
+        .filter(|name| !name.starts_with(['/', '&']) && !name.starts_with("std::"))
+        .collect()
 }
 
-fn sources() -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![root().join("crates")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push((
-                    path.to_string_lossy().replace('\\', "/"),
-                    fs::read_to_string(&path).unwrap(),
-                ));
-            }
-        }
-    }
-    found
+/// Returns whether `name` is a path that ends in all of these segments: a file or folder of the
+/// repository, a module, or an item of a module.
+fn resolves(name: &str, items: &BTreeSet<Item>) -> bool {
+    let name = name.strip_prefix("stile_").unwrap_or(name);
+    let tail = format!("::{name}");
+    let is_rust_path = |item: &Item| item.path == name || item.path.ends_with(&tail);
+    root().join(name).exists() || items.iter().any(is_rust_path)
 }
 
 #[test]
-fn every_name_on_the_page_exists() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let sources = sources();
+fn every_name_on_the_architecture_page_resolves() {
+    let page = page("ARCHITECTURE.md");
+    let items = items(&rust_files());
+    let missing: Vec<&str> =
+        names(&page).into_iter().filter(|name| !resolves(name, &items)).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names what does not exist: {missing:#?}");
+}
+
+#[test]
+fn only_real_modules_and_items_resolve() {
+    let items = items(&rust_files());
+    for name in [
+        "permit",
+        "space::write",
+        "store::space",
+        "stile_domain::scope::Scope",
+        "Gate::permit",
+        "Tool::ask",
+        "Verb::Read",
+        "clippy.toml",
+        "docs/decisions",
+    ] {
+        assert!(resolves(name, &items), "{name}");
+    }
+    for name in ["space::cache", "cache::write", "Gate::write", "tools::scope", "crates/cache"] {
+        assert!(!resolves(name, &items), "{name}");
+    }
+}
+
+#[test]
+fn every_crate_has_a_paragraph_with_its_invariant() {
+    let page = page("ARCHITECTURE.md");
+    for folder in fs::read_dir(root().join("crates")).unwrap() {
+        let name = folder.unwrap().file_name().to_string_lossy().into_owned();
+        let (_, rest) = page.split_once(&format!("**`crates/{name}`**")).unwrap_or_default();
+        let paragraph = rest.split("\n\n").next().unwrap();
+        assert!(paragraph.contains("*Invariant*"), "{name} has no paragraph with an invariant");
+    }
+}
+
+/// Returns the first sentence of a module's head, on one line.
+fn first_sentence(file: &SourceFile) -> String {
+    let head = file.head();
+    let paragraph = head.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let end = paragraph
+        .match_indices(". ")
+        .map(|(at, _)| at + 1)
+        .find(|end| paragraph[*end..].trim_start().starts_with(|c: char| !c.is_lowercase()));
+    paragraph[..end.unwrap_or(paragraph.len())].to_owned()
+}
+
+/// Removes the brackets of links to items, which lead nowhere outside of `rustdoc`.
+fn without_item_links(sentence: &str) -> String {
+    sentence.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+}
+
+#[test]
+fn the_page_of_modules_is_what_the_heads_say() {
+    let mut out =
+        "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew \
+                   it. -->\n\n# Modules\n\nThe first sentence of each module's head. \
+                   [ARCHITECTURE.md](../ARCHITECTURE.md) says how the modules work together.\n"
+            .to_owned();
+    let files = rust_files();
+    for crate_name in
+        ["domain", "store", "records", "import", "tools", "ladder", "server", "testkit"]
+    {
+        let prefix = format!("{crate_name}::");
+        let mut rows: Vec<(String, String)> = files
+            .iter()
+            .filter_map(|file| Some((file.module()?, file)))
+            .filter(|(module, file)| {
+                module.starts_with(&prefix) && !is_for_tests(module, file, &files)
+            })
+            .map(|(module, file)| {
+                assert!(!file.head().is_empty(), "{} has no `//!` head", file.path);
+                (module[prefix.len()..].to_owned(), without_item_links(&first_sentence(file)))
+            })
+            .collect();
+        rows.sort();
+        let _ = write!(out, "\n## {crate_name}\n\n| module | what it is for |\n|---|---|\n");
+        for (module, sentence) in rows {
+            let _ = writeln!(out, "| `{module}` | {sentence} |");
+        }
+    }
+    assert_document("docs/modules.md", &out);
+}
+
+/// Returns whether a module, or one that it is in, is compiled for tests alone.
+fn is_for_tests(module: &str, file: &SourceFile, files: &[SourceFile]) -> bool {
+    let Some((parent, name)) = module.rsplit_once("::") else { return false };
+    let declarations = files.iter().filter(|file| file.module().is_some_and(|m| m == parent));
+    let is_declared_for_tests = declarations.clone().any(|declaring| {
+        ["mod", "pub mod", "pub(crate) mod", "pub(super) mod"].iter().any(|keyword| {
+            declaring.text.contains(&format!("#[cfg(test)]\n{keyword} {name};"))
+                || declaring.text.contains(&format!("#[cfg(test)]\n    {keyword} {name};"))
+        })
+    });
+    is_declared_for_tests || declarations.clone().any(|above| is_for_tests(parent, above, files))
+        // A file of tests without a declaring file of its own, such as `space/tests.rs`.
+        || (name == "tests" && file.path.ends_with("/tests.rs"))
+}
+
+#[test]
+fn every_rust_name_of_the_glossary_is_a_public_item() {
+    let page = page("docs/glossary.md");
+    let items = items(&rust_files());
+    let mut terms = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| **")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [term, meaning, names_cell] = cells.as_slice() else {
+            panic!("not three cells: {row}")
+        };
+        assert!(meaning.ends_with('.'), "{term} needs a sentence");
+        for name in names(names_cell) {
+            let tail = format!("::{name}");
+            let is_public = |item: &Item| {
+                item.visibility == Visibility::Public && item.path.ends_with(&tail)
+                    || item.kind == "mod" && item.path == name
+            };
+            assert!(items.iter().any(is_public), "{term}: `{name}` is not a public item");
+        }
+        terms.push(term.to_lowercase());
+    }
+    assert!(terms.len() > 30, "{}", terms.len());
+    assert!(terms.is_sorted(), "the terms are not in the order of the alphabet: {terms:#?}");
+}
+
+#[test]
+fn every_name_of_the_page_on_extending_resolves() {
+    let page = page("docs/extending.md");
+    let items = items(&rust_files());
     let missing: Vec<&str> = names(&page)
         .into_iter()
-        .filter(|name| *name != "benches")
-        .filter(|name| {
-            let is_path = root().join(name).exists();
-            // A module by its file or folder, an item by its last word in some source.
-            let last = name.rsplit("::").next().unwrap_or(name);
-            let tail = name.replace("::", "/");
-            let is_module = sources.iter().any(|(path, _)| {
-                path.ends_with(&format!("/{tail}.rs")) || path.ends_with(&format!("/{tail}/mod.rs"))
-            });
-            let is_item = last.len() > 2 && sources.iter().any(|(_, text)| text.contains(last));
-            !(is_path || is_module || is_item)
-        })
+        .filter(|name| name.contains("::") || name.ends_with(".rs") || name.starts_with("crates/"))
+        .filter(|name| !resolves(name, &items))
         .collect();
-    assert!(missing.is_empty(), "ARCHITECTURE.md names what is not there: {missing:?}");
+    assert!(missing.is_empty(), "docs/extending.md names what does not exist: {missing:#?}");
 }
 
-#[test]
-fn every_crate_and_every_module_of_it_is_on_the_page() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    for crate_name in fs::read_dir(root().join("crates")).unwrap() {
-        let crate_path = crate_name.unwrap().path();
-        let name = crate_path.file_name().unwrap().to_string_lossy().into_owned();
-        assert!(page.contains(&format!("**`crates/{name}`**")), "{name} has no paragraph");
-        let lib = fs::read_to_string(crate_path.join("src/lib.rs")).unwrap();
-        if name == "testkit" {
-            continue;
-        }
-        for module in lib
-            .lines()
-            .filter_map(|line| line.strip_prefix("pub mod "))
-            .map(|line| line.trim_end_matches(';'))
-        {
-            assert!(page.contains(module), "{name}::{module} is not mentioned");
-        }
-    }
+fn missing_tests<'p>(tests: &[&'p str]) -> Vec<&'p str> {
+    let sources: String = rust_files().into_iter().map(|file| file.text).collect();
+    let exists = |name: &str| sources.contains(&format!("fn {name}("));
+    tests.iter().copied().filter(|name| !exists(name)).collect()
+}
+
+/// Returns the names between backticks that are long enough to be names of tests.
+fn test_names(page: &str) -> Vec<&str> {
+    names(page).into_iter().filter(|name| name.matches('_').count() > 3).collect()
 }
 
 #[test]
 fn every_test_that_the_threats_page_points_to_exists() {
-    let page = fs::read_to_string(root().join("docs/threats.md")).unwrap();
-    let sources = sources();
-    for name in names(&page).into_iter().filter(|name| name.matches('_').count() > 3) {
-        assert!(
-            sources.iter().any(|(_, text)| text.contains(&format!("fn {name}("))),
-            "{name} is not there"
-        );
-    }
+    let page = page("docs/threats.md");
+    assert_eq!(missing_tests(&test_names(&page)), Vec::<&str>::new());
 }
 
 #[test]
 fn every_test_that_a_requirement_points_to_exists() {
-    let sources: String = sources().into_iter().map(|(_, text)| text).collect();
-    for (page, least) in [("hosted-requirement.md", 40), ("ladder-requirement.md", 30)] {
-        let page = fs::read_to_string(root().join("docs").join(page)).unwrap();
-        let tests: Vec<&str> =
-            names(&page).into_iter().filter(|name| name.matches('_').count() > 3).collect();
-        assert!(tests.len() > least, "{}", tests.len());
-        let missing: Vec<&&str> =
-            tests.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
-        assert!(missing.is_empty(), "there are no such tests: {missing:?}");
+    for (name, least) in [("hosted-requirement.md", 40), ("ladder-requirement.md", 30)] {
+        let page = page(&format!("docs/{name}"));
+        let tests = test_names(&page);
+        assert!(tests.len() > least, "{name} names {} tests", tests.len());
+        assert_eq!(missing_tests(&tests), Vec::<&str>::new(), "{name}");
+    }
+}
+
+#[test]
+fn every_link_from_a_page_leads_to_a_file() {
+    let mut pages: Vec<String> =
+        ["README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY"]
+            .iter()
+            .map(|name| format!("{name}.md"))
+            .collect();
+    for folder in ["docs", "docs/decisions"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") {
+                pages.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    for name in pages {
+        let text = page(&name);
+        let folder = root().join(&name).parent().unwrap().to_owned();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            if !file.is_empty() && !target.contains(':') && !target.contains([' ', '`']) {
+                assert!(folder.join(file).exists(), "{name} links to {target}");
+            }
+        }
     }
 }

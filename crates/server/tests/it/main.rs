@@ -50,5 +50,7 @@ mod records_interop;
 mod records_kit;
 mod records_owner;
 mod records_search;
+mod source_tree;
 mod stdio_protocol;
 mod support;
+mod tidy;
