@@ -1,0 +1,31 @@
+# Common tasks. `.ci/run` is what must pass before a merge.
+
+# List the tasks.
+default:
+    @just --list
+
+# Run all tests, or those whose names contain a text.
+test *names:
+    cargo test --workspace {{names}}
+
+# Check format, lints and documentation, with warnings denied.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Write the snapshots and the generated pages anew. Read the difference before you commit.
+docs:
+    INSTA_UPDATE=always UPDATE_DOCS=1 cargo test --workspace
+
+# Run the benchmarks, or those of one crate: `just bench -p stile-domain`.
+bench *arguments="--workspace":
+    cargo bench {{arguments}}
+
+# Build the documentation as a book, in .ci/out/book.
+book:
+    mdbook build docs --dest-dir "$PWD/.ci/out/book"
+
+# Run everything that must pass before a merge.
+ci:
+    .ci/run
