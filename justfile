@@ -24,7 +24,7 @@ bench *arguments="--workspace":
 
 # Build the documentation as a book, in .ci/out/book.
 book:
-    mdbook build docs --dest-dir "$PWD/.ci/out/book"
+    mdbook build docs
 
 # Run everything that must pass before a merge.
 ci:

@@ -225,3 +225,18 @@ fn every_link_from_a_page_leads_to_a_file() {
         }
     }
 }
+
+#[test]
+fn the_book_has_every_page_below_docs() {
+    let summary = page("docs/SUMMARY.md");
+    for (folder, prefix) in [("docs", ""), ("docs/decisions", "decisions/")] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+            let is_listed = summary.contains(&format!("({prefix}{name})"));
+            assert!(
+                !name.ends_with(".md") || name == "SUMMARY.md" || is_listed,
+                "docs/SUMMARY.md lacks {prefix}{name}"
+            );
+        }
+    }
+}
