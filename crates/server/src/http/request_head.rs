@@ -142,8 +142,7 @@ fn judge(head: &[u8]) -> Result<Framing, &'static str> {
     }
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
-    if !matches!(request.parse(head), Ok(httparse::Status::Complete(length)) if length == head.len())
-    {
+    if request.parse(head) != Ok(httparse::Status::Complete(head.len())) {
         return Err("the head of the request is malformed");
     }
     if !request.path.is_some_and(|target| target.starts_with('/')) {

@@ -12,7 +12,7 @@ use http::header::{
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::bearer::Unauthorized;
+use super::admission::{NotAdmitted, Unauthorized};
 
 /// Returns JSON that no cache may store.
 pub fn json(status: StatusCode, body: &Value) -> Response<Body> {
@@ -50,8 +50,16 @@ pub fn no_vault() -> Response<Body> {
     plain(StatusCode::FORBIDDEN, "no_vault", message)
 }
 
+/// Returns 401 or 429 for a request that was not admitted.
+pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
+    match why {
+        NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, why),
+        NotAdmitted::RateLimited(wait) => too_many(wait),
+    }
+}
+
 /// Returns 401 with a challenge (RFC 6750, section 3).
-pub fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
+fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
     let error = match why {
         Unauthorized::Missing => "",
         Unauthorized::Invalid => "error=\"invalid_token\", ",
@@ -73,7 +81,7 @@ pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Res
 }
 
 /// Returns 429 with `Retry-After`, in whole seconds.
-pub fn too_many(wait: Duration) -> Response<Body> {
+fn too_many(wait: Duration) -> Response<Body> {
     let response = plain(
         StatusCode::TOO_MANY_REQUESTS,
         "too_many_requests",

@@ -10,7 +10,6 @@ mod request_body;
 mod spool;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -28,10 +27,8 @@ use stile_records::operations::OPERATIONS;
 use stile_records::routing::{RouteError, route as find_operation};
 use stile_records::{RecordService, openapi};
 
-use super::bearer::{self, Unauthorized};
-use super::rate_limit::RateLimit;
-use super::{Timeouts, metadata};
-use crate::auth::TokenVerifier;
+use super::Timeouts;
+use super::admission::{Admission, Admitted, NotAdmitted, Unauthorized};
 use crate::clock;
 use crate::mcp::server_info;
 
@@ -51,18 +48,14 @@ const NOSNIFF: (HeaderName, &str) = (http::header::X_CONTENT_TYPE_OPTIONS, "nosn
 /// The routes of `/v1` and what they depend on.
 pub struct V1 {
     service: RecordService,
-    verifier: Arc<dyn TokenVerifier>,
-    rate: Arc<RateLimit>,
-    public_url: Option<String>,
+    admission: Arc<Admission>,
     timeouts: Timeouts,
 }
 
 /// Why a request gets an error.
 enum RequestError {
-    /// The request has no valid token.
-    Unauthorized(Unauthorized),
-    /// The caller sends too many requests; the wait until the next one.
-    RateLimited(Duration),
+    /// The caller has no valid token or sends too many requests.
+    NotAdmitted(NotAdmitted),
     /// No operation answers the request.
     Route(RouteError),
     /// The operation refuses the request.
@@ -76,35 +69,27 @@ impl From<Problem> for RequestError {
 }
 
 impl V1 {
-    /// Serves the records of `service` to the callers that `verifier` accepts.
-    pub fn new(
-        service: RecordService,
-        verifier: Arc<dyn TokenVerifier>,
-        rate: Arc<RateLimit>,
-        public_url: Option<String>,
-        timeouts: Timeouts,
-    ) -> Self {
-        Self { service, verifier, rate, public_url, timeouts }
+    /// Serves the records of `service` to the callers that `admission` admits.
+    pub fn new(service: RecordService, admission: Arc<Admission>, timeouts: Timeouts) -> Self {
+        Self { service, admission, timeouts }
     }
 
-    /// Answers a request.
+    /// Answers a request to `/v1`, with an error object if it fails.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let id = uuid::Uuid::new_v4().to_string();
-        let origin = metadata::origin(self.public_url.as_deref(), request.headers());
+        let metadata_url = self.admission.metadata_url(request.headers());
         let response = match self.try_answer(request).await {
             Ok(response) => response,
-            Err(error) => error_response(error, &id, &metadata::metadata_url(&origin)),
+            Err(error) => error_response(error, &id, &metadata_url),
         };
         with_common_headers(response, &id)
     }
 
     async fn try_answer(&self, request: Request<Body>) -> Result<Response<Body>, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let authenticated = bearer::authenticate(&parts.headers, self.verifier.as_ref()).await;
-        let (verified, _) = authenticated.map_err(RequestError::Unauthorized)?;
-        let caller = verified.principal;
-        let now = std::time::Instant::now();
-        self.rate.take(caller.subject(), now).map_err(RequestError::RateLimited)?;
+        let Admitted { caller, .. } =
+            self.admission.admit(&parts.headers).await.map_err(RequestError::NotAdmitted)?;
+        let caller = caller.principal;
         // Nothing after this point needs the token, and a log could leak it.
         parts.headers.remove(AUTHORIZATION);
         check_version(&parts.headers)?;
@@ -162,12 +147,12 @@ fn success_status(operation: &OperationDeclaration) -> StatusCode {
     StatusCode::from_u16(operation.response.status).unwrap_or(StatusCode::OK)
 }
 
-/// Handles [`RECORDS_PATH`].
+/// Handles requests to [`RECORDS_PATH`].
 pub async fn route(State(v1): State<Arc<V1>>, request: Request<Body>) -> Response<Body> {
     v1.answer(request).await
 }
 
-/// Handles [`OPENAPI_PATH`].
+/// Handles requests to [`OPENAPI_PATH`].
 pub async fn description() -> Response<Body> {
     let document = openapi::document(server_info::VERSION, OPERATIONS).to_string();
     with_common_headers(json_response(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
@@ -211,7 +196,7 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
                 response
             }
         }
-        RequestError::Unauthorized(why) => {
+        RequestError::NotAdmitted(NotAdmitted::Unauthorized(why)) => {
             let message = "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
             let sent = if why == Unauthorized::Invalid { "error=\"invalid_token\", " } else { "" };
             let challenge = format!("Bearer {sent}resource_metadata=\"{metadata_url}\"");
@@ -219,7 +204,7 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
             let response = error_object(StatusCode::UNAUTHORIZED, error, id);
             with_header(response, WWW_AUTHENTICATE, &challenge)
         }
-        RequestError::RateLimited(wait) => {
+        RequestError::NotAdmitted(NotAdmitted::RateLimited(wait)) => {
             let error = error_members(
                 "rate_limit_error",
                 "rate_limit_exceeded",
