@@ -19,7 +19,7 @@ use crate::response_sink::ResponseSink;
 pub struct OperationDeclaration {
     /// The identifier in the OpenAPI document and, after `v1.`, in the journal.
     pub id: &'static str,
-    /// The HTTP method.
+    /// The HTTP method of a request.
     pub method: OperationMethod,
     /// The path, with a [`PathVariable`] in braces for each variable segment.
     pub path: &'static str,
@@ -106,7 +106,7 @@ impl PathVariable {
 /// The body that an operation takes.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyDeclaration {
-    /// The media type.
+    /// The media type of the body.
     pub media_type: &'static str,
     /// The description in the OpenAPI document.
     pub about: &'static str,
@@ -115,7 +115,7 @@ pub struct BodyDeclaration {
 /// One answer of an operation, by its status.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseDeclaration {
-    /// The HTTP status.
+    /// The HTTP status of the answer.
     pub status: u16,
     /// The description in the OpenAPI document.
     pub about: &'static str,
@@ -184,9 +184,9 @@ pub type BlobHandler = fn(ReadContext<'_>, &RequestTarget, &Parameters) -> Resul
 /// A request to one operation, with the operation's handler.
 #[derive(Clone, Debug)]
 pub struct OperationCall<H> {
-    /// The operation.
+    /// The operation that the request is for.
     pub operation: &'static OperationDeclaration,
-    /// Its handler.
+    /// The handler of the operation.
     pub handler: H,
     /// What the request names.
     pub target: RequestTarget,

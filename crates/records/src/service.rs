@@ -30,7 +30,7 @@ use crate::response_sink::ResponseSink;
 /// The operations on one database. A clone serves the same database.
 #[derive(Clone)]
 pub struct RecordService {
-    /// The database.
+    /// The database of the records.
     pub records: Records,
     /// The declarations of its streams.
     pub(crate) declarations: Arc<DeclarationCache>,

@@ -43,7 +43,7 @@ impl Service {
         Self { space: Some(tools.clone()), ..Self::new(tools) }
     }
 
-    /// Adds a toolset.
+    /// Adds a toolset to the service.
     #[must_use]
     pub fn with(mut self, toolset: impl Toolset + 'static) -> Self {
         self.toolsets.push(Arc::new(toolset));

@@ -70,7 +70,7 @@ pub struct NoteOutline {
     pub(super) truncated: bool,
 }
 
-/// A heading.
+/// One heading of an outline, without its text body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct OutlineHeading {

@@ -111,7 +111,7 @@ pub struct ChangesCursor {
     pub session: ChangeRange,
     /// The database's number of the connection's stream.
     pub stream: i64,
-    /// The record's key.
+    /// The key of the record in its stream.
     pub key: String,
 }
 

@@ -25,7 +25,7 @@ pub struct RecordId {
     pub connection: Option<String>,
     /// The name of the stream.
     pub stream: String,
-    /// The record's key.
+    /// The key of the record in its stream.
     pub key: String,
 }
 

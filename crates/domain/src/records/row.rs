@@ -23,7 +23,7 @@ pub const MAX_NUMBER_CHARS: usize = 4096;
 /// The most characters of a name in an error.
 const MAX_NAME_CHARS: usize = 64;
 
-/// A parsed row.
+/// A parsed row of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedRow {
     /// The members of the object, in their original order.

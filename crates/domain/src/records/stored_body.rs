@@ -69,13 +69,13 @@ pub enum StoredValue<'a> {
 /// One field of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyField<'a> {
-    /// The field's name.
+    /// The name of the field.
     pub name: &'a str,
     /// The number under which pieces and search tokens of the value are kept, if there are any.
     pub slot: Option<u16>,
     /// Whether the value is a text that holds bytes in base64.
     pub binary: bool,
-    /// The field's value.
+    /// The value, which borrows from the body.
     pub value: StoredValue<'a>,
 }
 

@@ -1,5 +1,5 @@
-//! `stile grant`: makes, shows and revokes grants, each of which says what one client may see of the
-//! records.
+//! `stile grant`: makes, shows and revokes grants, each of which says what one client may see of
+//! the records.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! What `stile serve` prints once it accepts connections: its address, and to a person at a terminal
-//! how to connect a client.
+//! What `stile serve` prints once it accepts connections: its address, and to a person at a
+//! terminal how to connect a client.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;

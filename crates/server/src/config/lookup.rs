@@ -237,8 +237,8 @@ impl Lookup<'_> {
     }
 }
 
-/// Returns a value of the file as the text that a flag would have; `None` for a value of a type that
-/// settings do not use.
+/// Returns a value of the file as the text that a flag would have; `None` for a value of a type
+/// that settings do not use.
 fn flag_text(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),

@@ -54,7 +54,7 @@ struct Shared {
 }
 
 impl Handler {
-    /// Serves `service`.
+    /// Serves the tools and resources of `service`.
     pub fn new(service: Service, caller: CallerSource, names: ToolNames) -> Self {
         let definitions = ToolDefinitions::new(service.definitions());
         Self { shared: Arc::new(Shared { service, caller, names, definitions }) }
