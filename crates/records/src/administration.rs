@@ -26,11 +26,11 @@ const SAMPLE_CHARS: u64 = 1024;
 
 /// A stream of one connection, as the owner sees it.
 pub struct DeclaredStream {
-    /// The connection.
+    /// The connection that has the stream.
     pub connection: SourceName,
-    /// The stream.
+    /// The name of the stream.
     pub stream: SourceName,
-    /// The current declaration.
+    /// The current declaration of the stream.
     pub declaration: Arc<Declaration>,
     /// The number of records.
     pub records: u64,

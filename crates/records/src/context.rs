@@ -41,7 +41,7 @@ impl ReadContext<'_> {
 /// The whole store, for an operation of the owner.
 #[derive(Clone, Copy)]
 pub struct OwnerContext<'a> {
-    /// The database.
+    /// The database of the records.
     pub records: &'a Records,
     /// The declarations of its streams.
     pub declarations: &'a DeclarationCache,

@@ -92,7 +92,7 @@ pub enum NumberError {
 /// A condition as the request spells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterParameter {
-    /// The field.
+    /// The name of the field.
     pub field: String,
     /// The comparison; `None` for equality.
     pub operator: Option<RangeOperator>,
@@ -105,7 +105,7 @@ pub struct FilterParameter {
 /// A number that was above its maximum and was lowered to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClampedNumber {
-    /// The parameter.
+    /// The name of the parameter.
     pub name: &'static str,
     /// The number that the request has.
     pub requested: u64,

@@ -130,7 +130,7 @@ fn check_grant(
     let owner = owner::open(matches, environment)?;
     let status = grant::find(&owner, id)?.status(owner.now);
     if status != GrantStatus::Active {
-        owner::aside(&format!(
+        owner::print_to_stderr(&format!(
             "warning: the grant {id} is {}, so the token will be refused",
             grant::status_name(status)
         ))?;
@@ -138,7 +138,6 @@ fn check_grant(
     Ok(())
 }
 
-/// Returns the token's state as lists show it.
 fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     match token.revoked {
         Some(_) => "revoked",

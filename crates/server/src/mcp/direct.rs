@@ -48,7 +48,7 @@ impl<'a> Call<'a> {
         };
         let known = 2 + usize::from(params.contains_key("arguments"));
         let plain = params.len() == known && is_plain(params.get("_meta")?.as_object()?);
-        (plain && agree(headers, name)).then_some(Self { id, name, arguments })
+        (plain && headers_agree(headers, name)).then_some(Self { id, name, arguments })
     }
 }
 
@@ -66,7 +66,7 @@ fn is_plain(meta: &Map<String, Value>) -> bool {
 }
 
 /// Whether the headers say what the body says, each once and in one spelling.
-fn agree(headers: &HeaderMap, name: &str) -> bool {
+fn headers_agree(headers: &HeaderMap, name: &str) -> bool {
     let is = |header: HeaderName, value: &str| {
         let mut values = headers.get_all(header).iter();
         values.next().map(HeaderValue::as_bytes) == Some(value.as_bytes())
@@ -106,7 +106,6 @@ pub(crate) async fn answer(
     }
 }
 
-/// The response as the SDK writes it.
 fn response(id: &Value, answer: &Answer) -> String {
     let mut out = String::with_capacity(answer.text.len() * 5 / 2 + 512);
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");

@@ -29,10 +29,10 @@ pub struct Envelope {
     message: Map<String, Value>,
 }
 
-/// Bytes that are no message: what to answer.
+/// The error that answers bytes that are not a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Malformed {
-    /// The JSON-RPC code.
+    /// The JSON-RPC code of the error.
     pub code: i32,
     /// What is wrong, without repeating it.
     pub message: String,
@@ -41,7 +41,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// The answer.
+    /// Returns the JSON-RPC error answer.
     pub fn to_json(&self) -> Value {
         error(self.id.as_ref(), self.code, &self.message, None)
     }
@@ -159,7 +159,7 @@ impl Envelope {
         &self.message
     }
 
-    /// The message itself.
+    /// Returns the whole message as JSON.
     pub fn into_value(self) -> Value {
         Value::Object(self.message)
     }

@@ -54,7 +54,7 @@ struct Shared {
 }
 
 impl Handler {
-    /// Serves `service`.
+    /// Serves the tools and resources of `service`.
     pub fn new(service: Service, caller: CallerSource, names: ToolNames) -> Self {
         let definitions = ToolDefinitions::new(service.definitions());
         Self { shared: Arc::new(Shared { service, caller, names, definitions }) }
@@ -103,7 +103,6 @@ fn is_sessionless(context: &Context) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// `_meta` of a result.
 fn meta(context: &Context) -> Option<MetaObject> {
     is_sessionless(context).then(server_info::result_meta)
 }

@@ -13,9 +13,9 @@ use stile_tools::toolset::Feature;
 
 /// The protocol's name for the server.
 pub const NAME: &str = "stile";
-/// For people.
+/// The server's name for people.
 pub const TITLE: &str = "Stile";
-/// Of this build.
+/// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The revisions that are spoken, oldest first. Older ones oblige a server to accept batches.

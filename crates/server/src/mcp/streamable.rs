@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
 
-/// MCP over HTTP.
+/// The SDK's service for MCP over HTTP, with its sessions.
 pub struct Streamable {
     service: StreamableHttpService<Handler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
