@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use stile_domain::permit::Principal;
+use stile_domain::records::problem::Problem;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -58,6 +59,12 @@ impl Resource {
 #[error("the caller's share of {} is used up", .0.name())]
 pub struct ShareUsedUp(pub Resource);
 
+impl From<ShareUsedUp> for Problem {
+    fn from(ShareUsedUp(resource): ShareUsedUp) -> Self {
+        Self::ShareUsedUp { share: resource.name() }
+    }
+}
+
 /// A subject, and the client or token with which the subject calls. Two clients of one subject are
 /// neighbours too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +90,77 @@ pub struct FairShare {
     max_waiting: usize,
     patience: Duration,
     state: Mutex<State>,
+}
+
+/// The shared resources of a server. Every request takes its part of each that it uses, whatever
+/// endpoint it is for.
+pub struct Shares {
+    /// Connections whose last request was admitted.
+    pub connections: Arc<FairShare>,
+    /// Bytes of request bodies.
+    pub body_bytes: Arc<FairShare>,
+    /// Calls in flight.
+    pub calls: Arc<FairShare>,
+    /// Threads for files.
+    pub threads: Arc<FairShare>,
+    /// Database readers.
+    pub database_readers: Arc<FairShare>,
+    /// Requests to the server with the notes.
+    pub upstream_requests: Arc<FairShare>,
+    /// Bytes of unread answers.
+    pub answer_bytes: Arc<FairShare>,
+}
+
+/// How long a request waits for a share.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The most requests of one client that wait for a share.
+const MAX_WAITING: usize = 256;
+/// Calls in flight. Each may hold an answer of some hundred kilobytes.
+const CALLS: usize = 1024;
+/// Threads for files: enough that slow disks keep the processors busy.
+const THREADS: usize = 16;
+/// Requests to the server with the notes. Each may hold a response of the largest size.
+const UPSTREAM_REQUESTS: usize = 64;
+/// Bytes of request bodies in memory. Parsing a body takes several times as much.
+const BODY_BYTES: usize = 64 << 20;
+/// Bytes of answers in files of the state folder.
+const ANSWER_BYTES: usize = 2 << 30;
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self::new(4096, 4 << 20)
+    }
+}
+
+impl Shares {
+    /// Shares half of `max_connections`, since the other half are connections whose callers are not
+    /// known yet, and what bodies of `max_body_bytes` need.
+    pub fn new(max_connections: usize, max_body_bytes: usize) -> Self {
+        let of = |resource, capacity| FairShare::new(resource, capacity, MAX_WAITING, PATIENCE);
+        let body_bytes = BODY_BYTES.max(max_body_bytes.saturating_mul(4));
+        Self {
+            connections: of(Resource::Connections, max_connections / 2),
+            body_bytes: of(Resource::BodyBytes, body_bytes),
+            calls: of(Resource::Calls, CALLS),
+            threads: of(Resource::Threads, THREADS),
+            database_readers: of(Resource::DatabaseReaders, stile_store::records::MAX_READERS),
+            upstream_requests: of(Resource::UpstreamRequests, UPSTREAM_REQUESTS),
+            answer_bytes: of(Resource::AnswerBytes, ANSWER_BYTES),
+        }
+    }
+
+    /// Returns a resource by its name.
+    pub fn of(&self, resource: Resource) -> &Arc<FairShare> {
+        match resource {
+            Resource::Connections => &self.connections,
+            Resource::BodyBytes => &self.body_bytes,
+            Resource::Calls => &self.calls,
+            Resource::Threads => &self.threads,
+            Resource::DatabaseReaders => &self.database_readers,
+            Resource::UpstreamRequests => &self.upstream_requests,
+            Resource::AnswerBytes => &self.answer_bytes,
+        }
+    }
 }
 
 /// A part of the resource, given back when dropped.
@@ -311,6 +389,11 @@ impl State {
 }
 
 impl Share {
+    /// Returns whether this neighbour holds the share.
+    pub fn is_of(&self, neighbour: &Neighbour) -> bool {
+        self.by == *neighbour
+    }
+
     /// Takes `units` more.
     ///
     /// # Errors
@@ -324,9 +407,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if self.units > 0 {
-            self.of.give_back(&self.by, self.units);
-        }
+        self.of.give_back(&self.by, self.units);
     }
 }
 

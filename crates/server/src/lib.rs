@@ -7,6 +7,7 @@ pub mod auth;
 pub mod cli;
 mod clock;
 pub mod config;
+pub mod fair_share;
 pub mod gateway;
 pub mod http;
 pub mod mcp;

@@ -18,35 +18,46 @@ use stile_tools::toolset::{
 };
 
 use crate::auth::VerifiedCaller;
+use crate::fair_share::{Resource, Shares};
 use crate::gateway::session_factory::{InvalidVaultClaim, SessionFactory};
 use crate::metrics::{CallLabels, Metrics};
 
 /// What a server offers. Clones share everything.
 #[derive(Clone, Default)]
 pub struct Service {
-    toolsets: Vec<Arc<dyn Toolset>>,
+    /// Each with what its calls work with, of what callers share.
+    toolsets: Vec<(Arc<dyn Toolset>, Option<Resource>)>,
     /// How tokens become sessions, where another server has the notes.
     sessions: Option<Arc<SessionFactory>>,
     space: Option<SpaceTools>,
     records: Option<RecordService>,
     metrics: Arc<Metrics>,
+    shares: Arc<Shares>,
 }
 
+/// A toolset, the name of the tool or resource in it, and what its calls work with.
+type Found<'a> = (&'a dyn Toolset, &'static str, Option<Resource>);
+
 impl Service {
-    /// Offers one toolset. Its instructions are the server's.
-    pub fn new(toolset: impl Toolset + 'static) -> Self {
-        Self { toolsets: vec![Arc::new(toolset)], ..Self::default() }
+    /// Offers one toolset. Its instructions are the server's. Each of its calls takes a part of the
+    /// resource `works_with`, unless the toolset itself does so.
+    pub fn new(toolset: impl Toolset + 'static, works_with: Option<Resource>) -> Self {
+        Self::default().with(toolset, works_with)
     }
 
     /// Offers the tools of a space, and whole notes to a gateway.
     pub fn of_space(tools: SpaceTools) -> Self {
-        Self { space: Some(tools.clone()), ..Self::new(tools) }
+        Self { space: Some(tools.clone()), ..Self::new(tools, Some(Resource::Threads)) }
     }
 
-    /// Adds a toolset to the service.
+    /// Adds a toolset.
     #[must_use]
-    pub fn with(mut self, toolset: impl Toolset + 'static) -> Self {
-        self.toolsets.push(Arc::new(toolset));
+    pub fn with(
+        mut self,
+        toolset: impl Toolset + 'static,
+        works_with: Option<Resource>,
+    ) -> Self {
+        self.toolsets.push((Arc::new(toolset), works_with));
         self
     }
 
@@ -66,6 +77,17 @@ impl Service {
     #[must_use]
     pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
         Self { metrics, ..self }
+    }
+
+    /// Shares these resources among callers.
+    #[must_use]
+    pub fn with_shares(self, shares: Arc<Shares>) -> Self {
+        Self { shares, ..self }
+    }
+
+    /// The resources that callers share.
+    pub fn shares(&self) -> &Arc<Shares> {
+        &self.shares
     }
 
     /// The records of `/v1`, if the service has any.
@@ -96,46 +118,59 @@ impl Service {
 
     /// Returns what an agent reads when it connects.
     pub fn instructions(&self) -> &'static str {
-        self.toolsets.first().map_or("", |toolset| toolset.instructions())
+        self.toolsets.first().map_or("", |(toolset, _)| toolset.instructions())
     }
 
     /// Returns whether the server offers a feature of the protocol beside tools.
     pub fn has(&self, feature: Feature) -> bool {
-        self.toolsets.iter().any(|toolset| toolset.features().contains(&feature))
+        self.toolsets.iter().any(|(toolset, _)| toolset.features().contains(&feature))
     }
 
     /// Returns the definitions of all tools that any caller is ever shown.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        self.toolsets.iter().flat_map(|toolset| toolset.definitions()).collect()
+        self.toolsets.iter().flat_map(|(toolset, _)| toolset.definitions()).collect()
     }
 
     /// Returns the names of the tools that this caller is shown, sorted.
     pub fn listed(&self, caller: &Caller) -> Vec<&'static str> {
         let mut names: Vec<&'static str> =
-            self.toolsets.iter().flat_map(|toolset| toolset.listed(caller)).collect();
+            self.toolsets.iter().flat_map(|(toolset, _)| toolset.listed(caller)).collect();
         names.sort_unstable();
         names
     }
 
-    fn find(&self, name: &str) -> Option<(&dyn Toolset, &'static str)> {
-        self.toolsets.iter().find_map(|toolset| Some((toolset.as_ref(), toolset.find(name)?)))
+    fn find(&self, name: &str) -> Option<Found<'_>> {
+        self.toolsets.iter().find_map(|(toolset, works_with)| {
+            Some((toolset.as_ref(), toolset.find(name)?, *works_with))
+        })
     }
 
-    fn find_resource(&self, uri: &str) -> Option<(&dyn Toolset, &'static str)> {
-        let mut toolsets = self.toolsets.iter();
-        toolsets.find_map(|toolset| Some((toolset.as_ref(), toolset.find_resource(uri)?)))
+    fn find_resource(&self, uri: &str) -> Option<Found<'_>> {
+        self.toolsets.iter().find_map(|(toolset, works_with)| {
+            Some((toolset.as_ref(), toolset.find_resource(uri)?, *works_with))
+        })
+    }
+
+    /// Returns what a call of this tool works with, of what callers share.
+    pub fn works_with(&self, name: &str) -> Option<Resource> {
+        self.find(name)?.2
+    }
+
+    /// Returns what a read of this MCP resource works with, of what callers share.
+    pub fn resource_works_with(&self, uri: &str) -> Option<Resource> {
+        self.find_resource(uri)?.2
     }
 
     /// Decides from the token alone whether a call may be made. An unknown tool passes; the call
     /// itself says so.
     pub fn ask(&self, name: &str, arguments: &Value, caller: &Caller) -> Result<(), Denial> {
-        let Some((toolset, name)) = self.find(name) else { return Ok(()) };
+        let Some((toolset, name, _)) = self.find(name) else { return Ok(()) };
         toolset.ask(name, arguments, caller).inspect_err(|denial| self.count_denial(name, denial))
     }
 
     /// Returns what happens to a call of this tool whose client hangs up.
     pub fn on_hang_up(&self, name: &str) -> OnHangUp {
-        self.find(name).map_or(OnHangUp::Finish, |(toolset, _)| toolset.on_hang_up())
+        self.find(name).map_or(OnHangUp::Finish, |(toolset, ..)| toolset.on_hang_up())
     }
 
     /// Makes a call.
@@ -149,7 +184,7 @@ impl Service {
         caller: &Caller,
     ) -> Result<Answer, UnknownTool> {
         let began = Instant::now();
-        let (toolset, tool) = self.find(name).ok_or(UnknownTool)?;
+        let (toolset, tool, _) = self.find(name).ok_or(UnknownTool)?;
         let answer = toolset.call(tool, arguments, caller).await?;
         let (outcome, upstream) = match &answer.failure {
             Some(failure) => (failure.outcome, failure.upstream),
@@ -161,18 +196,18 @@ impl Service {
 
     /// Returns the resources that are listed for this caller.
     pub fn resources(&self, caller: &Caller) -> Vec<ResourceKind> {
-        self.toolsets.iter().flat_map(|toolset| toolset.resources(caller)).collect()
+        self.toolsets.iter().flat_map(|(toolset, _)| toolset.resources(caller)).collect()
     }
 
     /// Returns the templates of resources that are listed for this caller.
     pub fn resource_templates(&self, caller: &Caller) -> Vec<ResourceKind> {
-        self.toolsets.iter().flat_map(|toolset| toolset.resource_templates(caller)).collect()
+        self.toolsets.iter().flat_map(|(toolset, _)| toolset.resource_templates(caller)).collect()
     }
 
     /// Decides from the token alone whether a resource may be read. An unknown resource passes; the
     /// read itself says so.
     pub fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
-        let Some((toolset, name)) = self.find_resource(uri) else { return Ok(()) };
+        let Some((toolset, name, _)) = self.find_resource(uri) else { return Ok(()) };
         toolset.ask_resource(uri, caller).inspect_err(|denial| self.count_denial(name, denial))
     }
 
@@ -182,7 +217,7 @@ impl Service {
         uri: &str,
         caller: &Caller,
     ) -> Result<ResourceContent, ResourceError> {
-        let Some((toolset, tool)) = self.find_resource(uri) else {
+        let Some((toolset, tool, _)) = self.find_resource(uri) else {
             return Err(if self.has(Feature::Resources) {
                 ResourceError::unknown(uri)
             } else {

@@ -2,6 +2,8 @@
 //!
 //! The adapter calls the same operations that `/v1` calls, with the caller's own authority.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
@@ -14,17 +16,20 @@ use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
 
+use crate::fair_share::{FairShare, Neighbour};
+
 /// The resource server of this process.
 pub struct StoredRecords {
     services: RecordService,
+    readers: Arc<FairShare>,
     /// The time, by which grants are judged.
     clock: fn() -> Instant,
 }
 
 impl StoredRecords {
-    /// The records of `services`.
-    pub fn new(services: RecordService, clock: fn() -> Instant) -> Self {
-        Self { services, clock }
+    /// Reads the records of `services`. Each request uses one of `readers`.
+    pub fn new(services: RecordService, readers: Arc<FairShare>, clock: fn() -> Instant) -> Self {
+        Self { services, readers, clock }
     }
 }
 
@@ -60,9 +65,13 @@ impl RecordServer for StoredRecords {
         let target = RequestTarget { stream, key, pairs, path, query: String::new() };
         let call = OperationCall::from_read_operation(operation, target);
         async move {
+            let reader = self.readers.take(&Neighbour::of(&caller), 1).await;
+            let reader = reader.map_err(Problem::from)?;
             let read = tokio::task::spawn_blocking(move || {
                 let mut out = Capped::default();
-                services.answer_unjournalled(&caller, now, &call, &mut out).map(|()| out)
+                let answered = services.answer_unjournalled(&caller, now, &call, &mut out);
+                drop(reader);
+                answered.map(|()| out)
             });
             let out = match read.await {
                 Ok(done) => done?,

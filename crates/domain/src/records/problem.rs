@@ -226,6 +226,15 @@ pub enum Problem {
     /// Another process writes, or every reader is in use.
     #[error("the store is busy; wait a second and send the request again")]
     Busy,
+    /// The caller's share of a resource is used up by other requests of the same caller.
+    #[error(
+        "your share of the server's {share} is used up by your other requests. Nothing was done. \
+         Wait until some of them have ended, then send this request again"
+    )]
+    ShareUsedUp {
+        /// The name of the resource, in the plural.
+        share: &'static str,
+    },
     /// The disk is full. The failed request wrote nothing.
     #[error("the disk is full; nothing of this batch was written. The owner must make room")]
     Full,
@@ -351,6 +360,7 @@ impl Problem {
             Self::NumberTooLong => ("number_too_long", 422),
             Self::SearchTooBroad => ("search_too_broad", 422),
             Self::Busy => ("busy", 503),
+            Self::ShareUsedUp { .. } => ("share_used_up", 429),
             Self::Full => ("storage_full", 507),
             Self::Corrupt => ("storage_corrupt", 500),
             Self::Internal { .. } => ("api_error", 500),
@@ -364,6 +374,7 @@ impl Problem {
             403 => "permission_error",
             404 => "not_found_error",
             410 => "gone_error",
+            429 => "rate_limit_error",
             _ => "api_error",
         }
     }

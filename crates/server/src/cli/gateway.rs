@@ -15,6 +15,7 @@ use super::settings_files::{http_client, read_secret};
 use super::{Failure, http_server, process, required, warn_if_exposed};
 use crate::auth::{LocalVerifier, TokenVerifier};
 use crate::config::{Config, CredentialMode, Resolved};
+use crate::fair_share::{Resource, Shares};
 use crate::gateway::http_note_store::HttpNoteStore;
 use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use crate::http::HttpOptions;
@@ -43,7 +44,10 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
             authorization_servers: issuer.authorization_servers(),
             ..http_server::options(config)?
         };
-        let service = Service::new(RemoteNotes::new(Arc::new(store))).with_sessions(sessions);
+        let notes = RemoteNotes::new(Arc::new(store));
+        let service = Service::new(notes, Some(Resource::UpstreamRequests))
+            .with_sessions(sessions)
+            .with_shares(Arc::new(Shares::new(config.max_connections, config.max_body_bytes)));
         http_server::serve(config, options, service, verifier, http_server::print_address).await
     })
 }

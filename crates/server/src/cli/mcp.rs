@@ -35,7 +35,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     // process lets the client ask for everything.
     let principal = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
     process::log(config.log);
-    let service = Service::new(open::ladder(config, server));
+    let service = Service::new(open::ladder(config, server), None);
     process::block_on(stdio::serve(service, principal, config.tool_names))
 }
 

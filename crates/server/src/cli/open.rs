@@ -18,6 +18,7 @@ use super::Failure;
 use crate::clock;
 use crate::config::declarations::ROOT;
 use crate::config::{Config, Resolved, Source, YesNo};
+use crate::fair_share::Shares;
 use crate::service::Service;
 use crate::stored_records::StoredRecords;
 
@@ -94,11 +95,13 @@ pub(super) fn service(
     journal: &Arc<Journal>,
     records: Option<RecordService>,
 ) -> Service {
-    let service = Service::of_space(tools);
+    let shares = Arc::new(Shares::new(config.max_connections, config.max_body_bytes));
+    let readers = Arc::clone(&shares.database_readers);
+    let service = Service::of_space(tools).with_shares(shares);
     let Some(records) = records else { return service };
-    let port = StoredRecords::new(records.clone(), clock::now);
+    let port = StoredRecords::new(records.clone(), readers, clock::now);
     let ladder = ladder(config, port).with_log(CallLog::new(Arc::clone(journal)));
-    service.with(ladder).with_records(records)
+    service.with(ladder, None).with_records(records)
 }
 
 /// Returns the tools over a resource server, as the settings want them.

@@ -10,8 +10,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use stile_domain::notes::portable::PortableNote;
 use stile_domain::percent;
 use stile_tools::remote_notes::source::{NoteRequest, NoteSource, UpstreamFailure};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::{OutboundClient, OutboundError, OutboundLimits};
 
@@ -21,10 +19,6 @@ pub const VAULT_ID: HeaderName = HeaderName::from_static("x-vault-id");
 pub const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
 /// The header with the secret that the gateway and the server with the notes share.
 pub const GATEWAY_AUTH: HeaderName = HeaderName::from_static("x-gateway-auth");
-/// Reads in flight at once. Each may hold a response of the largest size, so the number bounds
-/// memory. Further reads wait, within their own time.
-const MAX_IN_FLIGHT: usize = 64;
-
 /// A server that has the notes, over HTTP.
 pub struct HttpNoteStore {
     outbound: OutboundClient,
@@ -32,7 +26,6 @@ pub struct HttpNoteStore {
     notes: String,
     secret: Option<HeaderValue>,
     bounds: OutboundLimits,
-    in_flight: Semaphore,
 }
 
 impl HttpNoteStore {
@@ -45,7 +38,7 @@ impl HttpNoteStore {
         bounds: OutboundLimits,
     ) -> Self {
         let notes = format!("{}/api/v1/notes/", base.trim_end_matches('/'));
-        Self { outbound, notes, secret, bounds, in_flight: Semaphore::new(MAX_IN_FLIGHT) }
+        Self { outbound, notes, secret, bounds }
     }
 
     async fn fetch(&self, request: NoteRequest<'_>) -> Result<PortableNote, UpstreamFailure> {
@@ -54,15 +47,7 @@ impl HttpNoteStore {
             + &percent::encode_uri_component(request.path().as_str()))
             .parse()
             .map_err(|_| UpstreamFailure::Unavailable)?;
-        let due = Instant::now() + self.bounds.total;
-        let permit = timeout_at(due, self.in_flight.acquire())
-            .await
-            .map_err(|_| UpstreamFailure::Timeout)?;
-        // The wait for a permit counts towards the time of the call.
-        let bounds =
-            OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
-        let json = self.outbound.get(uri, headers, bounds).await.map_err(to_failure)?;
-        drop(permit);
+        let json = self.outbound.get(uri, headers, self.bounds).await.map_err(to_failure)?;
         PortableNote::parse(&json).map_err(|_| UpstreamFailure::InvalidResponse)
     }
 

@@ -1,4 +1,5 @@
-//! Admits requests: verifies the bearer token, then applies the rate limit of its subject.
+//! Admits requests: verifies the bearer token, applies the rate limit of its subject, and takes the
+//! caller's share of connections and of calls in flight.
 //!
 //! Every endpoint that needs a token calls [`Admission::admit`] first, and gets the caller from
 //! nothing else. The token comes from the `Authorization` header only: in the query string it would
@@ -9,11 +10,14 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::request::Parts;
 
+use super::connection::ConnectionState;
 use super::headers::{self, RepeatedHeader};
 use super::metadata;
 use super::rate_limit::RateLimit;
 use crate::auth::{TokenVerifier, VerifiedCaller};
+use crate::fair_share::{Neighbour, Share, ShareUsedUp, Shares};
 
 /// A request that was admitted.
 pub struct Admitted<'a> {
@@ -21,6 +25,10 @@ pub struct Admitted<'a> {
     pub caller: VerifiedCaller,
     /// The token, for a gateway that sends it on. A log must never hold it.
     pub token: &'a str,
+    /// The caller, as the shared resources know it.
+    pub neighbour: Neighbour,
+    /// The part of the calls in flight, held until the response has been sent.
+    pub call: Share,
 }
 
 /// Why a request is not admitted. Each endpoint words the response in its own form.
@@ -30,6 +38,8 @@ pub enum NotAdmitted {
     Unauthorized(Unauthorized),
     /// The subject sends too many requests; the wait until the next one.
     RateLimited(Duration),
+    /// Other requests of the caller use up a share.
+    ShareUsedUp(ShareUsedUp),
 }
 
 /// Why a request has no caller.
@@ -45,38 +55,58 @@ pub enum Unauthorized {
 pub struct Admission {
     verifier: Arc<dyn TokenVerifier>,
     rate: RateLimit,
+    shares: Arc<Shares>,
     public_url: Option<String>,
 }
 
 impl Admission {
-    /// Admits the callers that `verifier` accepts, each as often as `rate` allows. A challenge
-    /// points to metadata at `public_url`, or at the `Host` of the request if that is absent.
+    /// Admits the callers that `verifier` accepts, each as often as `rate` and as many at once as
+    /// `shares` allow. A challenge points to metadata at `public_url`, or at the `Host` of the
+    /// request if that is absent.
     pub fn new(
         verifier: Arc<dyn TokenVerifier>,
         rate: RateLimit,
+        shares: Arc<Shares>,
         public_url: Option<String>,
     ) -> Self {
-        Self { verifier, rate, public_url }
+        Self { verifier, rate, shares, public_url }
     }
 
-    /// Verifies the token of a request and counts the request for the token's subject.
+    /// Verifies the token of a request and counts the request for the token's subject. Waits, for a
+    /// bounded time, while other requests of the caller use up its share of calls.
     ///
     /// # Errors
     /// [`NotAdmitted`]. The reason why a token was refused goes only to the log.
-    pub async fn admit<'a>(&self, headers: &'a HeaderMap) -> Result<Admitted<'a>, NotAdmitted> {
-        let token = token(headers).map_err(NotAdmitted::Unauthorized)?;
+    pub async fn admit<'a>(&self, parts: &'a Parts) -> Result<Admitted<'a>, NotAdmitted> {
+        let token = token(&parts.headers).map_err(NotAdmitted::Unauthorized)?;
         let caller = self.verifier.verify(token).await.map_err(|rejected| {
             tracing::debug!(target: "stile::http", reason = rejected.0, "a token was rejected");
             NotAdmitted::Unauthorized(Unauthorized::Invalid)
         })?;
         let subject = caller.principal.subject();
         self.rate.take(subject, Instant::now()).map_err(NotAdmitted::RateLimited)?;
-        Ok(Admitted { caller, token })
+        let neighbour = Neighbour::of(&caller.principal);
+        if let Some(connection) = parts.extensions.get::<Arc<ConnectionState>>() {
+            connection.admit(&self.shares.connections, &neighbour)?;
+        }
+        let call = self.shares.calls.take(&neighbour, 1).await?;
+        Ok(Admitted { caller, token, neighbour, call })
+    }
+
+    /// Returns the shared resources, for what a request uses after it was admitted.
+    pub fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Returns the address where a refused client learns how to get a token.
     pub fn metadata_url(&self, headers: &HeaderMap) -> String {
         metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers))
+    }
+}
+
+impl From<ShareUsedUp> for NotAdmitted {
+    fn from(used_up: ShareUsedUp) -> Self {
+        Self::ShareUsedUp(used_up)
     }
 }
 

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::Timeouts;
 use super::idle_connections::IdleConnections;
 use super::request_head::{HeadScanner, HeadVerdict, StreamPosition};
+use crate::fair_share::{FairShare, Neighbour, Share, ShareUsedUp};
 
 /// State that a connection shares with the service that answers its requests.
 pub struct ConnectionState {
@@ -37,6 +38,8 @@ pub struct ConnectionState {
     /// The number of this connection among the idle ones; `None` while a request is active.
     idle_number: Mutex<Option<u64>>,
     close: CancellationToken,
+    /// The share of connections that the last admitted caller holds with this one.
+    share: Mutex<Option<Share>>,
 }
 
 /// How many bytes are read and dropped while closing.
@@ -56,7 +59,21 @@ impl ConnectionState {
             idle_connections,
             idle_number: Mutex::new(Some(number)),
             close,
+            share: Mutex::default(),
         })
+    }
+
+    /// Counts the connection for a caller, until it closes or another caller uses it.
+    ///
+    /// # Errors
+    /// [`ShareUsedUp`], if the caller has too many connections.
+    pub fn admit(&self, shared: &Arc<FairShare>, caller: &Neighbour) -> Result<(), ShareUsedUp> {
+        let mut share = lock(&self.share);
+        if !share.as_ref().is_some_and(|share| share.is_of(caller)) {
+            *share = None;
+            *share = Some(shared.try_take(caller, 1)?);
+        }
+        Ok(())
     }
 
     /// Takes the verdict on the next request. A request without a verdict follows the last one that

@@ -51,6 +51,8 @@ impl Edge {
         B::Error: Into<axum::BoxError>,
     {
         let active = connection.start_request();
+        let mut request = request;
+        request.extensions_mut().insert(Arc::clone(&connection));
         let counted = (request.method() != Method::GET).then(|| self.count());
         let verdict = connection.next_verdict();
         let response = match self.check(verdict, &request) {

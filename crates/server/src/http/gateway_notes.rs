@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use ring::hmac;
 use serde_json::json;
@@ -19,6 +20,7 @@ use stile_tools::space::SpaceTools;
 
 use super::admission::{Admission, Admitted};
 use super::headers;
+use super::response_body::GuardedBody;
 use super::responses;
 use crate::auth::{VaultClaim, VerifiedCaller};
 use crate::gateway::http_note_store::{GATEWAY_AUTH, USER_ID, VAULT_ID};
@@ -84,14 +86,17 @@ impl GatewayNotes {
     async fn answer(
         &self,
         path: Option<&str>,
-        headers: &HeaderMap,
+        parts: &Parts,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
+        let headers = &parts.headers;
         let metadata_url = self.admission.metadata_url(headers);
-        let Admitted { caller, .. } = self
+        let Admitted { caller, call, neighbour, .. } = self
             .admission
-            .admit(headers)
+            .admit(parts)
             .await
             .map_err(|why| responses::not_admitted(&metadata_url, why))?;
+        let threads = &self.admission.shares().threads;
+        let thread = threads.take(&neighbour, 1).await.map_err(responses::share_used_up)?;
         let user = self.agreed_user(headers, &caller).map_err(gateway_error_response)?;
         let path = path
             .and_then(|path| NotePath::parse(path).ok())
@@ -101,7 +106,9 @@ impl GatewayNotes {
             .read_note(path, &caller.principal, &user)
             .await
             .map_err(|refusal| refusal_response(&refusal, &metadata_url))?;
-        Ok(responses::json_text(StatusCode::OK, json))
+        drop(thread);
+        let response = responses::json_text(StatusCode::OK, json);
+        Ok(response.map(|body| GuardedBody::wrap(body, call)))
     }
 
     /// Returns the user on whose behalf the gateway reads, if all its headers agree with the token
@@ -206,10 +213,10 @@ fn refusal_response(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
 pub async fn route(
     State(notes): State<Arc<GatewayNotes>>,
     path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
+    parts: Parts,
 ) -> Response<Body> {
     let path = path.ok().map(|Path(path)| path);
-    notes.answer(path.as_deref(), &headers).await.unwrap_or_else(|refused| *refused)
+    notes.answer(path.as_deref(), &parts).await.unwrap_or_else(|refused| *refused)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use super::response_body::{ExpiringBody, GuardedBody};
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
 use super::{HttpOptions, responses};
 use crate::auth::VerifiedCaller;
+use crate::fair_share::{Neighbour, Share};
 use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
@@ -50,7 +51,11 @@ pub struct McpEndpoint {
 struct Requester {
     caller: Caller,
     owner: SessionOwner,
+    neighbour: Neighbour,
 }
+
+/// The shares that a call holds until it ends: the bytes of its body, and what its tool works with.
+type HeldShares = Arc<(Share, Option<Share>)>;
 
 type EarlyResponse = Box<Response<Body>>;
 
@@ -83,8 +88,8 @@ impl McpEndpoint {
         mut parts: Parts,
         body: Body,
     ) -> Result<Response<Body>, EarlyResponse> {
-        let Admitted { caller: verified, token } =
-            self.admission.admit(&parts.headers).await.map_err(|why| {
+        let Admitted { caller: verified, token, neighbour, call } =
+            self.admission.admit(&parts).await.map_err(|why| {
                 let metadata_url = self.admission.metadata_url(&parts.headers);
                 Box::new(responses::not_admitted(&metadata_url, why))
             })?;
@@ -95,11 +100,13 @@ impl McpEndpoint {
         // Only the gateway keeps the token, to send it to its server. The code that follows knows
         // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
-        let requester = Requester { owner: SessionOwner::new(&verified), caller };
+        let requester = Requester { owner: SessionOwner::new(&verified), caller, neighbour };
         parts.extensions.insert(requester.caller.clone());
         let response = if parts.method == Method::POST {
-            self.post(parts, body, &requester).await?
+            let response = self.post(parts, body, &requester).await?;
+            response.map(|body| GuardedBody::wrap(body, call))
         } else {
+            // An event stream may last for hours; its connection is counted instead.
             self.get_or_delete(parts, &requester).await?
         };
         Ok(ending_with_token(response, &verified))
@@ -120,9 +127,19 @@ impl McpEndpoint {
                 message,
             )));
         }
-        let bytes = request_body::read(body, self.options.max_body_bytes, &self.options.timeouts)
-            .await
-            .map_err(bad_body)?;
+        let shares = self.admission.shares();
+        let mut held = shares
+            .body_bytes
+            .try_take(&requester.neighbour, 0)
+            .map_err(responses::share_used_up)?;
+        let bytes = request_body::read(
+            body,
+            self.options.max_body_bytes,
+            &self.options.timeouts,
+            &mut held,
+        )
+        .await
+        .map_err(bad_body)?;
         let message = Envelope::parse(&bytes).map_err(|malformed| {
             Box::new(responses::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
         })?;
@@ -132,12 +149,16 @@ impl McpEndpoint {
         let session = self.enter_session(&parts.headers, &requester.owner)?;
         self.check_scopes(&message, &parts.headers, &requester.caller)?;
         let pending = self.start_request(session.as_deref(), &message)?;
+        // The call keeps its shares until it ends, even if its client hangs up.
+        let work = self.work_share(&message, &requester.neighbour).await?;
+        let shares: HeldShares = Arc::new((held, work));
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) =
-                direct::answer(call, &self.service, &requester.caller).await
+                direct::answer(call, &self.service, &requester.caller, shares.clone()).await
         {
             return Ok(responses::json_text(status, text));
         }
+        parts.extensions.insert(shares);
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {
             // JSON of the right shape that the SDK cannot read as a message.
@@ -228,6 +249,25 @@ impl McpEndpoint {
         }
     }
 
+    /// Takes the caller's share of what the tools behind a message work with.
+    async fn work_share(
+        &self,
+        message: &Envelope,
+        neighbour: &Neighbour,
+    ) -> Result<Option<Share>, EarlyResponse> {
+        let text = |name| message.param(name).and_then(Value::as_str);
+        let resource = match message.method().filter(|_| message.is_request()) {
+            Some("tools/call") => text("name").and_then(|name| self.service.works_with(name)),
+            Some("resources/read") => {
+                text("uri").and_then(|uri| self.service.resource_works_with(uri))
+            }
+            _ => None,
+        };
+        let Some(resource) = resource else { return Ok(None) };
+        let shared = self.admission.shares().of(resource);
+        shared.take(neighbour, 1).await.map(Some).map_err(responses::share_used_up)
+    }
+
     /// Marks a request of a session as pending. Refuses one whose id is pending already.
     fn start_request(
         &self,
@@ -296,6 +336,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 fn bad_body(why: BodyError) -> EarlyResponse {
     let (status, code, message) = match why {
+        BodyError::ShareUsedUp(used_up) => return responses::share_used_up(used_up),
         BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",

@@ -11,12 +11,16 @@ use http::header::{
 };
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
+use stile_domain::records::problem::Problem;
 
 use super::admission::{NotAdmitted, Unauthorized};
+use crate::fair_share::ShareUsedUp;
 
 /// The message for a request without a valid token.
 pub(super) const SEND_TOKEN: &str =
     "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
+/// When to repeat a request that found a share used up.
+const RETRY: Duration = Duration::from_secs(1);
 /// The message for a request that may succeed later.
 pub(super) const WAIT: &str = "wait a moment, then send it again";
 
@@ -61,7 +65,16 @@ pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
     match why {
         NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, why),
         NotAdmitted::RateLimited(wait) => too_many(wait),
+        NotAdmitted::ShareUsedUp(used_up) => *share_used_up(used_up),
     }
+}
+
+/// Returns 429 with `Retry-After` for a caller whose other requests use up a share. The connection
+/// closes, because the body of the request was not read.
+pub fn share_used_up(used_up: ShareUsedUp) -> Box<Response<Body>> {
+    let problem = Problem::from(used_up);
+    let response = plain(StatusCode::TOO_MANY_REQUESTS, problem.code().0, &problem.to_string());
+    Box::new(closing(with_retry_after(response, RETRY)))
 }
 
 /// Returns 401 with a challenge (RFC 6750, section 3).

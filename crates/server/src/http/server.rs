@@ -111,7 +111,8 @@ fn routes(
     let streamable =
         Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = RateLimit::new(options.rate_per_second, options.rate_burst);
-    let admission = Arc::new(Admission::new(verifier, rate, options.public_url.clone()));
+    let shares = Arc::clone(service.shares());
+    let admission = Arc::new(Admission::new(verifier, rate, shares, options.public_url.clone()));
     // A gateway has no notes of its own.
     let notes = service.space().map(|tools| {
         let (admission, notes) = (Arc::clone(&admission), options.notes.clone());

@@ -79,11 +79,12 @@ fn headers_agree(headers: &HeaderMap, name: &str) -> bool {
         && !headers.keys().any(|header| header.as_str().starts_with("mcp-param-"))
 }
 
-/// The answer to a call, and its status; `None` where there is no such tool, which the SDK says.
+/// The answer to a call, and its status. `held` is dropped when the call ends. `None` where there is no such tool, which the SDK says.
 pub(crate) async fn answer(
     call: Call<'_>,
     service: &Service,
     caller: &Caller,
+    held: impl Send + 'static,
 ) -> Option<(StatusCode, String)> {
     let Call { id, name, arguments } = call;
     let answered = match service.on_hang_up(name) {
@@ -91,7 +92,12 @@ pub(crate) async fn answer(
         // On a task of its own, which a client that hangs up does not stop.
         OnHangUp::Finish => {
             let (service, caller, name) = (service.clone(), caller.clone(), name.to_owned());
-            tokio::spawn(async move { service.call(&name, arguments, &caller).await }).await
+            let call = async move {
+                let answered = service.call(&name, arguments, &caller).await;
+                drop(held);
+                answered
+            };
+            tokio::spawn(call).await
         }
     };
     match answered {

@@ -271,6 +271,7 @@ fn problems() -> Vec<Problem> {
         Problem::NumberTooLong,
         Problem::SearchTooBroad,
         Problem::Busy,
+        Problem::ShareUsedUp { share: "database readers" },
         Problem::Full,
         Problem::Corrupt,
         Problem::Internal { incident: 482_113_904_771 },
@@ -311,6 +312,7 @@ fn problems() -> Vec<Problem> {
             | Problem::NumberTooLong
             | Problem::SearchTooBroad
             | Problem::Busy
+            | Problem::ShareUsedUp { .. }
             | Problem::Full
             | Problem::Corrupt
             | Problem::Internal { .. } => {}

@@ -379,7 +379,7 @@ async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_do
         credential: UpstreamCredential::Forward { audience: GATEWAY.into() },
     };
     let metrics = Arc::new(Metrics::default());
-    let service = Service::new(RemoteNotes::new(Arc::new(Panics)))
+    let service = Service::new(RemoteNotes::new(Arc::new(Panics)), None)
         .with_sessions(sessions)
         .with_metrics(Arc::clone(&metrics));
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };

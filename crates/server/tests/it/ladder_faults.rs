@@ -102,7 +102,7 @@ async fn a_panic_is_an_incident_over_http() {
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let (listening, address) = oneshot::channel();
-    let service = Service::new(Ladder::new(Panics));
+    let service = Service::new(Ladder::new(Panics), None);
     let until = async move { drop(stopped.await) };
     let served =
         tokio::spawn(http::serve(options, service, Arc::new(Everybody), until, move |address| {
@@ -151,7 +151,7 @@ impl Pipes {
         let (output, their_output) = std::io::pipe().unwrap();
         let their_output =
             tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
-        let service = Service::new(Ladder::new(Panics));
+        let service = Service::new(Ladder::new(Panics), None);
         tokio::spawn(stdio::serve_on(
             their_input,
             their_output,

@@ -31,7 +31,7 @@ pub use grants::{GrantRecord, GrantStatus};
 pub use search::{FieldMatch, RecordHit, RecordSearchPage, RecordSearchQuery};
 pub use spool_file::SpoolFile;
 pub use sqlite::{
-    IncomingRecord, LastRecord, StoredBlob, StreamedField, TargetStream, TextSource, UpsertOutcome,
+    IncomingRecord, LastRecord, MAX_READERS, StoredBlob, StreamedField, TargetStream, TextSource, UpsertOutcome,
     WriteBatch, WriteRefusal,
 };
 pub use view::{

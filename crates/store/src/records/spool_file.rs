@@ -7,8 +7,6 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 
-use stile_domain::records::authority::OwnerPermit;
-
 use super::{Engine, Records};
 use crate::state::create_private;
 
@@ -24,7 +22,7 @@ impl Records {
     ///
     /// # Errors
     /// What the system says.
-    pub fn create_spool_file(&self, _permit: &OwnerPermit) -> io::Result<SpoolFile> {
+    pub fn create_spool_file(&self) -> io::Result<SpoolFile> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
         let path = sqlite.beside(&format!("incoming-{}", uuid::Uuid::new_v4().simple()));
         let to = create_private(&path)?;

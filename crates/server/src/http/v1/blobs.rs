@@ -22,7 +22,8 @@ use stile_domain::records::problem::Problem;
 use stile_records::RecordService;
 use stile_records::operation_declaration::{BlobHandler, OperationCall, OperationMethod};
 
-use super::{V1, blocking, clock, success_status};
+use super::{Requester, V1, blocking, clock, success_status};
+use crate::fair_share::{FairShare, Neighbour};
 use crate::http::responses::with_header;
 
 /// The bytes that are read at once.
@@ -38,22 +39,51 @@ enum RequestedRange {
     Unsatisfiable,
 }
 
-type BlobRequest = (RecordService, Principal, OperationCall<BlobHandler>);
+/// A request for a blob, with what each part of the answer is read with.
+struct BlobRequest {
+    service: RecordService,
+    principal: Principal,
+    call: OperationCall<BlobHandler>,
+    neighbour: Neighbour,
+    readers: Arc<FairShare>,
+}
+
+impl BlobRequest {
+    /// Runs a function on a thread that may block, once the caller may use a database reader.
+    async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let reader = self.readers.take(&self.neighbour, 1).await?;
+        let request = Arc::clone(self);
+        blocking(move || {
+            let outcome = read(&request);
+            drop(reader);
+            outcome
+        })
+        .await
+    }
+}
 
 /// Answers with a blob, or for `HEAD` with its headers alone.
 pub(super) async fn answer(
     v1: &V1,
-    caller: Principal,
+    Requester { principal, neighbour }: Requester,
     call: OperationCall<BlobHandler>,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let has_body = call.operation.method != OperationMethod::Head;
     let whole = success_status(call.operation);
-    let request: Arc<BlobRequest> = Arc::new((v1.service.clone(), caller, call));
-    let head = {
-        let request = Arc::clone(&request);
-        blocking(move || request.0.blob_head(&request.1, clock::now(), &request.2)).await?
-    };
+    let request = Arc::new(BlobRequest {
+        service: v1.service.clone(),
+        principal,
+        call,
+        neighbour,
+        readers: Arc::clone(&v1.admission.shares().database_readers),
+    });
+    let head = request
+        .read(|it| it.service.blob_head(&it.principal, clock::now(), &it.call))
+        .await?;
     let range = if has_body { requested_range(headers, head.bytes) } else { RequestedRange::Whole };
     let (status, start, end) = match range {
         RequestedRange::Whole => (whole, 0, head.bytes),
@@ -87,10 +117,9 @@ fn body(request: Arc<BlobRequest>, start: u64, end: u64) -> Body {
         async move {
             let at = at.filter(|at| *at < end)?;
             let max = PART.min(end - at);
-            let part = blocking(move || {
-                request.0.blob_part(&request.1, clock::now(), &request.2, at, max)
-            });
-            let part = part.await;
+            let part = request
+                .read(move |it| it.service.blob_part(&it.principal, clock::now(), &it.call, at, max))
+                .await;
             match part {
                 Ok(part) if !part.is_empty() => {
                     let next = at + part.len() as u64;

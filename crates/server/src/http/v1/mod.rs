@@ -27,10 +27,12 @@ use stile_records::{RecordService, openapi};
 
 use super::Timeouts;
 use super::admission::{Admission, Admitted, NotAdmitted};
+use super::response_body::GuardedBody;
 use super::responses::{
-    SEND_TOKEN, WAIT, json_text, with_challenge, with_header, with_retry_after,
+    SEND_TOKEN, WAIT, closing, json_text, with_challenge, with_header, with_retry_after,
 };
 use crate::clock;
+use crate::fair_share::Neighbour;
 use crate::mcp::server_info;
 
 /// The route of all operations on records.
@@ -51,6 +53,12 @@ pub struct V1 {
     service: RecordService,
     admission: Arc<Admission>,
     timeouts: Timeouts,
+}
+
+/// The caller of a request.
+struct Requester {
+    principal: Principal,
+    neighbour: Neighbour,
 }
 
 enum RequestError {
@@ -87,9 +95,9 @@ impl V1 {
 
     async fn try_answer(&self, request: Request<Body>) -> Result<Response<Body>, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let Admitted { caller, .. } =
-            self.admission.admit(&parts.headers).await.map_err(RequestError::NotAdmitted)?;
-        let caller = caller.principal;
+        let Admitted { caller, neighbour, call: in_flight, .. } =
+            self.admission.admit(&parts).await.map_err(RequestError::NotAdmitted)?;
+        let caller = Requester { principal: caller.principal, neighbour };
         // Nothing after this point needs the token, and a log could leak it.
         parts.headers.remove(AUTHORIZATION);
         check_version(&parts.headers)?;
@@ -99,8 +107,7 @@ impl V1 {
         let response = match operation.handler {
             OperationHandler::Read(handler) => {
                 let call = OperationCall { operation, handler, target };
-                let stall = self.timeouts.stall;
-                spool::answer(self.service.clone(), caller, call, clock::now(), stall).await
+                spool::answer(self, caller, call).await
             }
             OperationHandler::Remove(handler) => {
                 self.remove(caller, OperationCall { operation, handler, target }).await
@@ -113,16 +120,33 @@ impl V1 {
                 blobs::answer(self, caller, call, &parts.headers).await
             }
         };
-        Ok(response?)
+        Ok(response?.map(|body| GuardedBody::wrap(body, in_flight)))
+    }
+
+    /// Runs a function that uses the database on a thread that may block, once the caller may use a
+    /// database reader. Turns a panic into an incident.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        neighbour: &Neighbour,
+        run: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let reader = self.admission.shares().database_readers.take(neighbour, 1).await?;
+        blocking(move || {
+            let outcome = run();
+            drop(reader);
+            outcome
+        })
+        .await
     }
 
     async fn remove(
         &self,
-        caller: Principal,
+        Requester { principal, neighbour }: Requester,
         call: OperationCall<RemoveHandler>,
     ) -> Result<Response<Body>, Problem> {
         let (service, status) = (self.service.clone(), success_status(call.operation));
-        blocking(move || service.remove(&caller, clock::now(), &call)).await?;
+        let run = move || service.remove(&principal, clock::now(), &call);
+        self.blocking(&neighbour, run).await?;
         let mut response = Response::new(Body::empty());
         *response.status_mut() = status;
         Ok(response)
@@ -130,13 +154,17 @@ impl V1 {
 
     async fn store(
         &self,
-        caller: Principal,
+        Requester { principal, neighbour }: Requester,
         call: OperationCall<StoreHandler>,
         body: Body,
     ) -> Result<Response<Body>, Problem> {
         let (service, status) = (self.service.clone(), success_status(call.operation));
+        // The thread reads the body as it arrives, so it is one of the caller's for as long.
+        let thread = self.admission.shares().threads.take(&neighbour, 1).await?;
         let stored = request_body::with_reader(body, self.timeouts.stall, move |body| {
-            service.store(&caller, clock::now(), &call, body)
+            let stored = service.store(&principal, clock::now(), &call, body);
+            drop(thread);
+            stored
         });
         Ok(json_text(status, stored.await?.to_string()))
     }
@@ -189,10 +217,12 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
             if let Problem::RangeNotSatisfiable { bytes } = problem {
                 return with_header(response, CONTENT_RANGE, &format!("bytes */{bytes}"));
             }
-            if status == StatusCode::SERVICE_UNAVAILABLE {
-                with_header(response, RETRY_AFTER, "1")
-            } else {
-                response
+            match status {
+                StatusCode::SERVICE_UNAVAILABLE => with_header(response, RETRY_AFTER, "1"),
+                StatusCode::TOO_MANY_REQUESTS => {
+                    closing(with_header(response, RETRY_AFTER, "1"))
+                }
+                _ => response,
             }
         }
         RequestError::NotAdmitted(NotAdmitted::Unauthorized(why)) => {
@@ -202,6 +232,9 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
         RequestError::NotAdmitted(NotAdmitted::RateLimited(wait)) => {
             let error = error_members("rate_limit_error", "rate_limit_exceeded", WAIT);
             with_retry_after(error_object(StatusCode::TOO_MANY_REQUESTS, error, id), wait)
+        }
+        RequestError::NotAdmitted(NotAdmitted::ShareUsedUp(used_up)) => {
+            error_response(RequestError::Problem(used_up.into()), id, metadata_url)
         }
         RequestError::Route(RouteError::UnknownPath) => {
             let message = "nothing has this path; `/v1/openapi.json` lists what there is";

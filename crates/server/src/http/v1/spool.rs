@@ -1,219 +1,169 @@
-//! Sends an answer from the thread that reads the store to the connection.
+//! Collects the answer of an operation before the connection gets any of it.
 //!
-//! An answer is held until it has [`HOLD`] bytes. So most answers have a length, and a late error
-//! is still an error response. A longer answer is streamed: the thread waits for a slow reader and
-//! stops when the reader goes away. While the thread waits, it occupies one of the few connections
-//! to the database, so the thread gives up a reader that takes less than [`SLOWEST`] on average.
-//! Only an answer that ends with an empty part is complete. An error, a panic or a slow reader
-//! breaks the connection off, which no client mistakes for the end.
+//! An answer of up to [`MAX_HELD`] bytes is held in memory, a longer one in a file without a name
+//! in the state folder. So the thread, the database reader and the snapshot of the database are
+//! free as soon as the answer is complete, however slowly its reader takes it, and a late error is
+//! still an error response. The caller's share of such files is bounded. If the client hangs up,
+//! the operation stops.
 
-use std::io;
-use std::time::Duration;
+use std::io::{self, Read, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::{Body, Bytes};
 use futures::stream;
 use http::Response;
-use stile_domain::permit::Principal;
-use stile_domain::records::instant::Instant;
+use http::header::CONTENT_LENGTH;
 use stile_domain::records::problem::Problem;
-use stile_records::RecordService;
 use stile_records::operation_declaration::{OperationCall, ReadHandler};
 use stile_records::response_sink::ResponseSink;
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use stile_store::records::{Records, SpoolFile};
 
-use super::{panic_problem, success_status};
-use crate::http::responses::json_text;
+use super::{Requester, V1, clock, success_status};
+use crate::fair_share::{FairShare, Neighbour, Share};
+use crate::http::responses::{json_text, with_header};
 
-/// The bytes that are held before an answer is streamed, and the size of its parts.
-const HOLD: usize = 64 * 1024;
-/// The number of parts that may wait for the connection.
-const WAITING: usize = 4;
+/// The most bytes of an answer in memory, and the size of the parts in which a longer one is sent.
+const MAX_HELD: usize = 64 * 1024;
 
-/// The bytes a second that a reader must take, after the time that any reader may stall. Eight
-/// readers that deliberately read at this rate occupy all connections to the database for as long
-/// as their records are long.
-const SLOWEST: u64 = 16 * 1024;
-
-/// Answers a call. A reader may stall for `stall`.
+/// Answers a call.
 pub(super) async fn answer(
-    service: RecordService,
-    caller: Principal,
+    v1: &V1,
+    Requester { principal, neighbour }: Requester,
     call: OperationCall<ReadHandler>,
-    now: Instant,
-    stall: Duration,
 ) -> Result<Response<Body>, Problem> {
     let status = success_status(call.operation);
-    let (mut spool, begins, body) = Spool::new(stall);
-    let work = tokio::task::spawn_blocking(move || {
-        let outcome = service.answer(&caller, now, &call, &mut spool);
+    let hung_up = Arc::new(AtomicBool::new(false));
+    let _hang_up = SetOnDrop(Arc::clone(&hung_up));
+    let service = v1.service.clone();
+    let shared = Arc::clone(&v1.admission.shares().answer_bytes);
+    let spool = Spool::new(service.records.clone(), shared, neighbour.clone(), hung_up);
+    let run = move || {
+        let mut spool = spool;
+        let outcome = service.answer(&principal, clock::now(), &call, &mut spool);
         spool.finish(outcome)
-    });
-    tokio::select! {
-        biased;
-        Ok(()) = begins => {}
-        done = work => {
-            let held = done.unwrap_or_else(|_| Err(panic_problem()))?;
-            return Ok(json_text(status, held));
+    };
+    match v1.blocking(&neighbour, run).await? {
+        Collected::Text(text) => Ok(json_text(status, text)),
+        Collected::File { file, share, bytes } => {
+            let response = json_text(status, body_of(file.into_reader(), share));
+            Ok(with_header(response, CONTENT_LENGTH, &bytes.to_string()))
         }
     }
-    Ok(json_text(status, body))
 }
 
-/// Returns a body of the received parts, which ends well only with an empty part.
-fn body_of(received: mpsc::Receiver<Bytes>) -> Body {
-    Body::from_stream(stream::unfold(Some(received), |received| async move {
-        let mut received = received?;
-        match received.recv().await {
-            Some(end) if end.is_empty() => None,
-            Some(part) => Some((Ok(part), Some(received))),
-            None => Some((Err(io::Error::other("broken off")), None)),
-        }
-    }))
+/// Sets a flag when dropped.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
-/// The part of an answer that was not sent yet, and the channel to the connection.
+/// A complete answer.
+enum Collected {
+    Text(String),
+    File { file: SpoolFile, share: Share, bytes: usize },
+}
+
+/// Collects an answer.
 struct Spool {
+    records: Records,
+    shared: Arc<FairShare>,
+    by: Neighbour,
+    hung_up: Arc<AtomicBool>,
+    /// What is not in the file.
     held: String,
-    /// Notified once that the answer is streamed; `None` afterwards.
-    begun: Option<oneshot::Sender<()>>,
-    parts: mpsc::Sender<Bytes>,
-    closed: bool,
-    stall: Duration,
-    /// [`SLOWEST`], except in tests.
-    slowest: u64,
-    sent: u64,
-    /// The time that this thread has waited for the reader.
-    waited: Duration,
+    file: Option<(SpoolFile, Share)>,
+    bytes: usize,
+    problem: Option<Problem>,
 }
 
 impl ResponseSink for Spool {
     fn write(&mut self, part: &str) {
-        if self.closed {
+        if self.is_closed() {
             return;
         }
         self.held.push_str(part);
-        if self.held.len() >= HOLD {
-            self.send();
+        self.bytes += part.len();
+        if self.held.len() >= MAX_HELD {
+            self.problem = self.write_to_file().err();
         }
     }
 
     fn is_closed(&self) -> bool {
-        self.closed
+        self.problem.is_some() || self.hung_up.load(Ordering::Relaxed)
     }
 }
 
 impl Spool {
-    fn new(stall: Duration) -> (Self, oneshot::Receiver<()>, Body) {
-        let (parts, received) = mpsc::channel(WAITING);
-        let (begun, begins) = oneshot::channel();
-        let spool = Self {
-            held: String::new(),
-            begun: Some(begun),
-            parts,
-            closed: false,
-            stall,
-            slowest: SLOWEST,
-            sent: 0,
-            waited: Duration::ZERO,
+    fn new(
+        records: Records,
+        shared: Arc<FairShare>,
+        by: Neighbour,
+        hung_up: Arc<AtomicBool>,
+    ) -> Self {
+        let held = String::new();
+        Self { records, shared, by, hung_up, held, file: None, bytes: 0, problem: None }
+    }
+
+    /// Moves what is held to the file, which is made if there is none.
+    fn write_to_file(&mut self) -> Result<(), Problem> {
+        let bytes = self.held.len();
+        let (file, share) = match &mut self.file {
+            Some(open) => open,
+            none => {
+                let share = self.shared.try_take(&self.by, 0)?;
+                let file = self.records.create_spool_file().map_err(|error| spool_error(&error))?;
+                none.insert((file, share))
+            }
         };
-        (spool, begins, body_of(received))
+        share.grow(bytes)?;
+        file.write_all(self.held.as_bytes()).map_err(|error| spool_error(&error))?;
+        self.held.clear();
+        Ok(())
     }
 
-    fn send(&mut self) {
-        if let Some(begun) = self.begun.take() {
-            self.closed = begun.send(()).is_err();
+    fn finish(mut self, outcome: Result<(), Problem>) -> Result<Collected, Problem> {
+        // An operation may end well although the answer was cut off.
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
         }
-        let part = Bytes::from(std::mem::take(&mut self.held));
-        self.closed = self.closed || !self.try_send(part);
-    }
-
-    /// Sends a part. Returns false if the reader has gone or is too slow.
-    fn try_send(&mut self, part: Bytes) -> bool {
-        let length = part.len() as u64;
-        let patience = self.stall + Duration::from_secs(self.sent / self.slowest);
-        let since = std::time::Instant::now();
-        let sending =
-            async { timeout(patience.saturating_sub(self.waited), self.parts.send(part)).await };
-        let taken = matches!(Handle::current().block_on(sending), Ok(Ok(())));
-        self.waited += since.elapsed();
-        self.sent += length;
-        taken
-    }
-
-    /// Returns the whole answer if nothing was sent yet, else sends the rest and returns nothing.
-    fn finish(mut self, outcome: Result<(), Problem>) -> Result<String, Problem> {
-        if self.begun.is_some() {
-            return outcome.map(|()| self.held);
+        outcome?;
+        if self.file.is_some() {
+            self.write_to_file()?;
         }
-        match outcome {
-            Ok(()) if self.closed => {}
-            Ok(()) => {
-                if !self.held.is_empty() {
-                    self.send();
-                }
-                // An empty part, which marks the end.
-                self.send();
-            }
-            Err(problem) => {
-                tracing::warn!(target: "stile::http", code = problem.code().0, "an answer was broken off");
-            }
-        }
-        Ok(String::new())
+        Ok(match self.file {
+            Some((file, share)) => Collected::File { file, share, bytes: self.bytes },
+            None => Collected::Text(self.held),
+        })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use http_body_util::BodyExt as _;
-
-    use super::*;
-
-    async fn spooled(stall: Duration, write: impl FnOnce(Spool) + Send + 'static) -> Body {
-        let (spool, begins, body) = Spool::new(stall);
-        // One of the tests makes the task panic.
-        drop(tokio::task::spawn_blocking(move || write(spool)).await);
-        begins.await.unwrap();
-        body
+fn spool_error(error: &io::Error) -> Problem {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Problem::Busy,
+        _ => {
+            let incident = stile_store::new_incident();
+            tracing::error!(target: "stile::http", incident, kind = ?error.kind(), "cannot spool an answer");
+            Problem::Internal { incident }
+        }
     }
+}
 
-    #[tokio::test]
-    async fn a_finished_answer_is_complete() {
-        let (mut spool, _begins, body) = Spool::new(Duration::from_secs(60));
-        let text = "x".repeat(HOLD / 3);
-        let work = tokio::task::spawn_blocking(move || {
-            (0..30).for_each(|_| spool.write(&text));
-            spool.finish(Ok(()))
+/// Returns a body of what `file` holds. A thread is busy only while it reads a part.
+fn body_of(file: impl Read + Send + 'static, share: Share) -> Body {
+    Body::from_stream(stream::unfold(Some((file, share)), |state| async move {
+        let (mut file, share) = state?;
+        let part = tokio::task::spawn_blocking(move || {
+            let mut part = Vec::new();
+            file.by_ref().take(MAX_HELD as u64).read_to_end(&mut part).map(|_| (part, file))
         });
-        assert_eq!(body.collect().await.unwrap().to_bytes().len(), 30 * (HOLD / 3));
-        assert_eq!(work.await.unwrap(), Ok(String::new()));
-    }
-
-    #[tokio::test]
-    async fn a_reader_that_takes_nothing_gets_a_broken_answer() {
-        let body = spooled(Duration::from_millis(50), |mut spool| {
-            spool.slowest = u64::MAX;
-            let part = "x".repeat(HOLD);
-            while !spool.is_closed() {
-                spool.write(&part);
-            }
-            spool.finish(Ok(())).unwrap();
-        });
-        assert!(body.await.collect().await.is_err());
-    }
-
-    #[tokio::test]
-    async fn a_panic_or_an_error_in_the_middle_breaks_the_answer_off() {
-        let failed = spooled(Duration::from_secs(60), |mut spool| {
-            spool.write(&"x".repeat(HOLD));
-            spool.finish(Err(Problem::Corrupt)).unwrap();
-        });
-        assert!(failed.await.collect().await.is_err());
-        let panicked = spooled(Duration::from_secs(60), |mut spool| {
-            spool.write(&"x".repeat(HOLD));
-            panic!("in the middle");
-        });
-        assert!(panicked.await.collect().await.is_err());
-    }
+        match part.await.unwrap_or_else(|_| Err(io::Error::other("a read panicked"))) {
+            Ok((part, _)) if part.is_empty() => None,
+            Ok((part, file)) => Some((Ok(Bytes::from(part)), Some((file, share)))),
+            Err(error) => Some((Err(error), None)),
+        }
+    }))
 }

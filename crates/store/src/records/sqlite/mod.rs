@@ -2,7 +2,7 @@
 //!
 //! The write-ahead log is synchronised at every commit, since the usual setting loses acknowledged
 //! commits when the power fails. Each reader holds a connection for as long as it reads and gives
-//! it back; there are [`READERS`] of them, so that memory is bounded whatever is asked at once.
+//! it back; there are [`MAX_READERS`] of them, so that memory is bounded whatever is asked at once.
 
 #[cfg(test)]
 mod blob_tests;
@@ -49,8 +49,8 @@ const NAME: &str = "records.db";
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a reader waits for one of the connections.
 const QUEUE: Duration = Duration::from_secs(10);
-/// Connections that read at once.
-const READERS: usize = 8;
+/// The most connections that read at once.
+pub const MAX_READERS: usize = 8;
 /// Bytes of a page: a record of usual size with its neighbours, and few pages for a piece of text.
 const PAGE_BYTES: i64 = 8192;
 /// What a reader keeps in memory, in KiB.
@@ -212,7 +212,7 @@ struct Taken<'r> {
 impl Readers {
     fn take(&self, path: &Path) -> Result<Taken<'_>, Problem> {
         let none_free =
-            |(idle, open): &mut (Vec<Connection>, usize)| idle.is_empty() && *open >= READERS;
+            |(idle, open): &mut (Vec<Connection>, usize)| idle.is_empty() && *open >= MAX_READERS;
         let waiting = self.given_back.wait_timeout_while(lock(&self.idle), QUEUE, none_free);
         let (mut guard, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
