@@ -59,8 +59,16 @@ fn main() {
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
     let services = RecordService::new(records);
     let rig = Rig {
-        server: StoredRecords::new(services.clone(), Arc::clone(&Shares::default().database_readers), clock),
-        ladder: Ladder::new(StoredRecords::new(services.clone(), Arc::clone(&Shares::default().database_readers), clock)),
+        server: StoredRecords::new(
+            services.clone(),
+            Arc::clone(&Shares::default().database_readers),
+            clock,
+        ),
+        ladder: Ladder::new(StoredRecords::new(
+            services.clone(),
+            Arc::clone(&Shares::default().database_readers),
+            clock,
+        )),
         services,
         owner: Principal::assert_verified(
             "bench",

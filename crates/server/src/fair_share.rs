@@ -4,7 +4,10 @@
 //! for shared-memory packet switches", 1998): a client may take more as long as it holds less than
 //! what is free, and a subject as long as it holds less than twice what is free. A client alone
 //! gets half of the resource, a subject alone two thirds, and three greedy subjects leave a seventh
-//! free. So a caller who holds nothing finds something free at once, without fixed quotas.
+//! free. A client that holds nothing may take its first part while its subject holds less than four
+//! times what is free, so that it is served beside greedy clients of the same subject, while a
+//! subject with very many clients still leaves a fifth. So a caller who holds nothing finds
+//! something free at once, without fixed quotas.
 //!
 //! Whoever may take no more waits without a thread, for a bounded time and in a queue of bounded
 //! length. What is given back goes to the waiting subjects in turn, and within a subject to its
@@ -251,7 +254,11 @@ impl FairShare {
     ///
     /// # Errors
     /// [`ShareUsedUp`], if the wait takes too long, or too many requests of this client wait.
-    pub async fn take(self: &Arc<Self>, by: &Neighbour, units: usize) -> Result<Share, ShareUsedUp> {
+    pub async fn take(
+        self: &Arc<Self>,
+        by: &Neighbour,
+        units: usize,
+    ) -> Result<Share, ShareUsedUp> {
         let waiting = {
             let mut state = self.lock();
             match self.take_now(&mut state, by, units) {
@@ -371,7 +378,8 @@ impl Drop for Forgets<'_> {
 
 /// Whether a subject and a client that hold this much may take `units`, if `free` are free.
 fn may_take(free: usize, [subject, client]: [usize; 2], units: usize) -> bool {
-    units <= free && client < free && subject < free.saturating_mul(2)
+    let factor = if client == 0 { 4 } else { 2 };
+    units <= free && client < free && subject < free.saturating_mul(factor)
 }
 
 impl State {
@@ -435,14 +443,29 @@ mod tests {
     }
 
     #[test]
-    fn a_greedy_client_gets_half_and_a_greedy_subject_two_thirds() {
+    fn a_client_gets_half_its_subject_two_thirds_and_many_clients_of_it_four_fifths() {
         let shared = of(60);
-        let first = take_all(&shared, &neighbour("ann", "laptop"));
-        assert_eq!(first.len(), 30);
-        let rest: Vec<_> = (0..100)
-            .flat_map(|number| take_all(&shared, &neighbour("ann", &number.to_string())))
-            .collect();
-        assert_eq!(first.len() + rest.len(), 40);
+        let mut held = take_all(&shared, &neighbour("ann", "laptop"));
+        assert_eq!(held.len(), 30);
+        held.extend(take_all(&shared, &neighbour("ann", "phone")));
+        assert_eq!(held.len(), 40);
+        for number in 0..100 {
+            held.extend(take_all(&shared, &neighbour("ann", &number.to_string())));
+        }
+        assert_eq!(held.len(), 48);
+    }
+
+    #[test]
+    fn a_client_that_holds_nothing_is_served_beside_greedy_clients_of_its_subject() {
+        for capacity in 8..64 {
+            let shared = of(capacity);
+            let held: Vec<_> = ["a", "b", "c"]
+                .iter()
+                .flat_map(|client| take_all(&shared, &neighbour("ann", client)))
+                .collect();
+            assert!(shared.try_take(&neighbour("ann", "d"), 1).is_ok(), "{}", held.len());
+            assert!(shared.try_take(&neighbour("bob", ""), 1).is_ok(), "{}", held.len());
+        }
     }
 
     #[test]

@@ -52,11 +52,7 @@ impl Service {
 
     /// Adds a toolset.
     #[must_use]
-    pub fn with(
-        mut self,
-        toolset: impl Toolset + 'static,
-        works_with: Option<Resource>,
-    ) -> Self {
+    pub fn with(mut self, toolset: impl Toolset + 'static, works_with: Option<Resource>) -> Self {
         self.toolsets.push((Arc::new(toolset), works_with));
         self
     }

@@ -50,8 +50,7 @@ fn put_blob(
     _parameters: &Parameters,
     body: &mut dyn BufRead,
 ) -> Result<Json, Problem> {
-    let mut spool =
-        context.records.create_spool_file().map_err(|error| spool_error(&error))?;
+    let mut spool = context.records.create_spool_file().map_err(|error| spool_error(&error))?;
     let mut bytes = 0;
     loop {
         let message = "the body ended before it was whole, so nothing is stored; send it again";

@@ -21,6 +21,7 @@ mod editor;
 mod ingest;
 mod isolation;
 mod mailbox;
+mod neighbours;
 mod race;
 mod rotation;
 mod servers;

@@ -31,8 +31,8 @@ pub use grants::{GrantRecord, GrantStatus};
 pub use search::{FieldMatch, RecordHit, RecordSearchPage, RecordSearchQuery};
 pub use spool_file::SpoolFile;
 pub use sqlite::{
-    IncomingRecord, LastRecord, MAX_READERS, StoredBlob, StreamedField, TargetStream, TextSource, UpsertOutcome,
-    WriteBatch, WriteRefusal,
+    IncomingRecord, LastRecord, MAX_READERS, StoredBlob, StreamedField, TargetStream, TextSource,
+    UpsertOutcome, WriteBatch, WriteRefusal,
 };
 pub use view::{
     Blob, LoadedRecord, LongValueRef, RecordChange, RecordPage, RecordQuery, RecordRow,

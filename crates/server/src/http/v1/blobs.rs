@@ -81,9 +81,8 @@ pub(super) async fn answer(
         neighbour,
         readers: Arc::clone(&v1.admission.shares().database_readers),
     });
-    let head = request
-        .read(|it| it.service.blob_head(&it.principal, clock::now(), &it.call))
-        .await?;
+    let head =
+        request.read(|it| it.service.blob_head(&it.principal, clock::now(), &it.call)).await?;
     let range = if has_body { requested_range(headers, head.bytes) } else { RequestedRange::Whole };
     let (status, start, end) = match range {
         RequestedRange::Whole => (whole, 0, head.bytes),
@@ -118,7 +117,9 @@ fn body(request: Arc<BlobRequest>, start: u64, end: u64) -> Body {
             let at = at.filter(|at| *at < end)?;
             let max = PART.min(end - at);
             let part = request
-                .read(move |it| it.service.blob_part(&it.principal, clock::now(), &it.call, at, max))
+                .read(move |it| {
+                    it.service.blob_part(&it.principal, clock::now(), &it.call, at, max)
+                })
                 .await;
             match part {
                 Ok(part) if !part.is_empty() => {

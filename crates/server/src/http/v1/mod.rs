@@ -219,9 +219,7 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
             }
             match status {
                 StatusCode::SERVICE_UNAVAILABLE => with_header(response, RETRY_AFTER, "1"),
-                StatusCode::TOO_MANY_REQUESTS => {
-                    closing(with_header(response, RETRY_AFTER, "1"))
-                }
+                StatusCode::TOO_MANY_REQUESTS => closing(with_header(response, RETRY_AFTER, "1")),
                 _ => response,
             }
         }

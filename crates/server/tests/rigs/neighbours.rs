@@ -1,0 +1,336 @@
+//! One caller does what would stop a server that shares nothing fairly, and another caller, a
+//! client of the same owner, goes on as before.
+//!
+//! Law: whatever greedy clients do, no request of the other client is refused, and none takes much
+//! longer than without them. A test run is too small and its machine too busy for figures; the
+//! bound there only tells waiting behind others from being served. `STILE_RIG_SCALE=full` asserts
+//! the bound that we promise: the 99th percentile within twice the idle one plus 50 ms, and memory
+//! within 256 MB of idle.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use stile_testkit::chance::scaled;
+use stile_testkit::client::Http;
+use stile_testkit::hosted::{AUDIENCE, Hosted, Lifecycle, Peer};
+use stile_testkit::issuer::Alg;
+use stile_testkit::process::{Rig, Server};
+use stile_testkit::upstream::{Behaviour, Reply, Upstream};
+
+use crate::doors::binary;
+
+/// No limit of the rate, which would hide what is measured.
+const UNLIMITED: [&str; 4] = ["--rate-per-second", "1000000", "--rate-burst", "1000000"];
+
+/// What the system counts memory in, on the machines that the rigs run on.
+const PAGE_BYTES: usize = 4096;
+
+fn is_full() -> bool {
+    scaled(1, 2) == 2
+}
+
+/// Makes requests one after another until `until` holds, and returns how long each took, sorted.
+fn latencies(mut request: impl FnMut(), until: impl Fn(usize) -> bool) -> Vec<Duration> {
+    let mut took = Vec::new();
+    while !until(took.len()) {
+        let since = Instant::now();
+        request();
+        took.push(since.elapsed());
+    }
+    took.sort_unstable();
+    took
+}
+
+fn p99(sorted: &[Duration]) -> Duration {
+    sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)]
+}
+
+/// The memory of the server's process, in bytes.
+fn resident_bytes(server: &Server) -> usize {
+    let pages = std::fs::read_to_string(format!("/proc/{}/statm", server.id())).unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE_BYTES
+}
+
+/// Measures a victim alone and beside attackers, and asserts the law. Each attacker runs until the
+/// flag is set.
+fn assert_undisturbed(
+    name: &str,
+    server: &Server,
+    mut victim: impl FnMut(),
+    attackers: &[&(dyn Fn(&AtomicBool) + Sync)],
+) {
+    const REQUESTS: usize = 200;
+    let idle = latencies(&mut victim, |done| done >= REQUESTS);
+    let memory = resident_bytes(server);
+    let stop = AtomicBool::new(false);
+    let (busy, most) = std::thread::scope(|scope| {
+        for attack in attackers {
+            let stop = &stop;
+            scope.spawn(move || attack(stop));
+        }
+        let most = Mutex::new(memory);
+        let began = Instant::now();
+        let busy = latencies(
+            || {
+                victim();
+                let mut most = most.lock().unwrap();
+                *most = (*most).max(resident_bytes(server));
+            },
+            // Attackers need some time to get going.
+            |done| done >= REQUESTS && began.elapsed() > Duration::from_secs(2),
+        );
+        stop.store(true, Ordering::Relaxed);
+        (busy, most.into_inner().unwrap())
+    });
+    let ended = Instant::now();
+    let (idle, busy) = (p99(&idle), p99(&busy));
+    let grown = most.saturating_sub(memory) >> 20;
+    println!("{name}: p99 {idle:?} alone, {busy:?} beside; {grown} MB more");
+    let bound = idle * 2 + Duration::from_millis(if is_full() { 50 } else { 1000 });
+    assert!(busy <= bound, "{name}: {busy:?} beside, {idle:?} alone");
+    assert!(grown <= 256, "{name}: {grown} MB more");
+    while p99(&latencies(&mut victim, |done| done >= 20)) > bound {
+        assert!(ended.elapsed() < Duration::from_secs(5), "{name}: it does not end");
+    }
+}
+
+/// Opens a connection and sends the head of a request, and as much of its body.
+fn begin(server: &Server, head: &str, token: &str, body: &[u8]) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(server.address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_millis(100))).ok()?;
+    let head = format!("{head}\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n", server.address);
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body).ok()?;
+    Some(stream)
+}
+
+/// Sends a request and waits for its end or the flag.
+fn finish(mut stream: TcpStream, stop: &AtomicBool) {
+    let mut part = [0; 4096];
+    while !stop.load(Ordering::Relaxed) {
+        match stream.read(&mut part) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn until_stopped(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A server with a small note, records and tokens of several clients.
+struct Place {
+    _folder: tempfile::TempDir,
+    rig: Rig,
+    greedy: Vec<String>,
+    victim: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::below(folder.path(), binary());
+        std::fs::write(rig.root.join("small.md"), "# Small\n").unwrap();
+        let mint = || rig.token(&["write:/"], &["--owner"]);
+        let greedy = (0..3).map(|_| mint()).collect();
+        let victim = mint();
+        Self { _folder: folder, rig, greedy, victim }
+    }
+
+    fn serve(&self) -> Server {
+        self.rig.serve(&UNLIMITED)
+    }
+
+    /// Stores `rows` records with a text of `bytes` bytes each.
+    fn import(&self, stream: &str, rows: usize, bytes: usize) {
+        let file = self.rig.state.with_file_name("rows.jsonl");
+        let text = "word ".repeat(bytes.div_ceil(5));
+        let mut out = std::io::BufWriter::new(std::fs::File::create(&file).unwrap());
+        for row in 0..rows {
+            let line = json!({ "id": format!("r{row}"), "n": row, "kind": row % 7, "text": text });
+            writeln!(out, "{line}").unwrap();
+        }
+        drop(out);
+        let mut command = self.rig.command(&["import"]);
+        command.arg(&file).args(["--stream", stream, "--connection", "rig", "--state"]);
+        let output = command.arg(&self.rig.state).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+fn read_small(client: &mut Http) {
+    let reply = client
+        .post("tools/call", json!({ "name": "text.read", "arguments": { "path": "/small.md" } }))
+        .unwrap();
+    assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
+    assert_eq!(reply.json()["result"]["isError"], false, "{}", reply.json());
+}
+
+fn get(client: &mut Http, server: &Server, token: &str, target: &str) -> u16 {
+    let head = format!(
+        "GET {target} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+        server.address
+    );
+    client.send(head.as_bytes()).unwrap().status
+}
+
+#[test]
+fn answers_that_nobody_reads_hold_no_reader() {
+    let place = Place::new();
+    place.import("long", scaled(10, 67), 1 << 20);
+    let server = place.serve();
+    let mut client = server.client(&place.victim);
+    let attacks: Vec<_> = place
+        .greedy
+        .iter()
+        .map(|token| {
+            let server = &server;
+            move |stop: &AtomicBool| {
+                let head = "GET /v1/streams/long/records?limit=100 HTTP/1.1";
+                let unread: Vec<_> = (0..8).map(|_| begin(server, head, token, b"\r\n")).collect();
+                until_stopped(stop);
+                drop(unread);
+            }
+        })
+        .collect();
+    let attacks: Vec<_> =
+        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
+    let victim = || {
+        let target = "/v1/streams/long/records?limit=1&fields=n";
+        assert_eq!(get(&mut client, &server, &place.victim, target), 200);
+    };
+    assert_undisturbed("unread lists", &server, victim, &attacks);
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn dear_questions_keep_nobody_else_waiting() {
+    let place = Place::new();
+    place.import("rows", scaled(20_000, 200_000), 40);
+    let server = place.serve();
+    let mut client = server.client(&place.victim);
+    let attacks: Vec<_> = (0..scaled(12, 40))
+        .map(|number| {
+            let (server, token) = (&server, &place.greedy[number % place.greedy.len()]);
+            move |stop: &AtomicBool| {
+                let target = "GET /v1/streams/rows/aggregate?metric=count&group_by=kind HTTP/1.1";
+                while !stop.load(Ordering::Relaxed) {
+                    if let Some(stream) = begin(server, target, token, b"Connection: close\r\n\r\n")
+                    {
+                        finish(stream, stop);
+                    }
+                }
+            }
+        })
+        .collect();
+    let attacks: Vec<_> =
+        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
+    let victim = || {
+        let target = "/v1/streams/rows/records?limit=1&fields=n";
+        assert_eq!(get(&mut client, &server, &place.victim, target), 200);
+    };
+    assert_undisturbed("aggregates", &server, victim, &attacks);
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn stale_changes_of_a_large_file_keep_nobody_else_waiting() {
+    let place = Place::new();
+    let text = "a line of sixty-four bytes, so that a file has many of them....\n";
+    std::fs::write(place.rig.root.join("large.md"), text.repeat(scaled(1 << 17, 49 << 14)))
+        .unwrap();
+    let server = place.serve();
+    let mut client = server.client(&place.victim);
+    let attacks: Vec<_> = (0..scaled(60, 600))
+        .map(|number| {
+            let (server, token) = (&server, &place.greedy[number % place.greedy.len()]);
+            move |stop: &AtomicBool| {
+                let mut client = server.client(token);
+                let arguments =
+                    json!({ "path": "/large.md", "hash": "0".repeat(64), "text": "more" });
+                while !stop.load(Ordering::Relaxed) {
+                    let call = json!({ "name": "text.append", "arguments": arguments });
+                    let _ = client.post("tools/call", call);
+                }
+            }
+        })
+        .collect();
+    let attacks: Vec<_> =
+        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
+    assert_undisturbed("stale changes", &server, || read_small(&mut client), &attacks);
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn unfinished_bodies_take_bounded_memory_and_no_connection_of_others() {
+    let place = Place::new();
+    let server = place.serve();
+    let head = "POST /mcp HTTP/1.1\r\nContent-Type: application/json";
+    let large = |token: &str, stop: &AtomicBool| {
+        let body = [b"Content-Length: 4000000\r\n\r\n".as_slice(), &vec![b' '; 3_900_000]].concat();
+        let held: Vec<_> =
+            (0..scaled(40, 300)).map(|_| begin(&server, head, token, &body)).collect();
+        until_stopped(stop);
+        drop(held);
+    };
+    let stalled = |token: &str, stop: &AtomicBool| {
+        let body = b"Content-Length: 4000000\r\n\r\n{";
+        let held: Vec<_> =
+            (0..scaled(300, 4_300)).map(|_| begin(&server, head, token, body)).collect();
+        until_stopped(stop);
+        drop(held);
+    };
+    // A new connection for each request: the stalled ones take none away.
+    let victim = || read_small(&mut server.client(&place.victim));
+    let attack = |stop: &AtomicBool| large(&place.greedy[0], stop);
+    assert_undisturbed("unfinished bodies", &server, victim, &[&attack]);
+    let attack = |stop: &AtomicBool| stalled(&place.greedy[1], stop);
+    assert_undisturbed("stalled bodies", &server, victim, &[&attack]);
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn calls_that_wait_for_a_slow_upstream_keep_no_other_user_waiting() {
+    let hosted = Hosted::new(binary());
+    let upstream = Upstream::start(Behaviour::notes(|received| {
+        let note = Reply::note(&json!({ "title": "A note" }), "# A note\n");
+        let is_slow = received.note().is_some_and(|path| path.starts_with("slow"));
+        note.after(if is_slow { Duration::from_secs(3) } else { Duration::ZERO })
+    }));
+    let gateway = hosted.gateway(&upstream.url(), &UNLIMITED);
+    let mint =
+        |user: &str| hosted.issuer.mint(user, AUDIENCE).vault("v").role("admin").token(Alg::Es256);
+    let (greedy, victim) = (mint("greedy"), mint("victim"));
+    let attacks: Vec<_> = (0..scaled(100, 200))
+        .map(|_| {
+            let (gateway, greedy) = (&gateway, &greedy);
+            move |stop: &AtomicBool| {
+                let mut peer = Peer::open(gateway, greedy, Lifecycle::Sessionless);
+                while !stop.load(Ordering::Relaxed) {
+                    let call = json!({
+                        "name": "get_note_outline", "arguments": { "path": "slow.md" }
+                    });
+                    let _ = peer.post("tools/call", call);
+                }
+            }
+        })
+        .collect();
+    let attacks: Vec<_> =
+        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
+    let mut peer = Peer::open(&gateway, &victim, Lifecycle::Sessionless);
+    let victim = || {
+        let told = peer.told("get_note_outline", "quick.md");
+        assert!(told.contains("A note"), "{told}");
+    };
+    assert_undisturbed("a slow upstream", &gateway, victim, &attacks);
+    assert!(gateway.stop().0.success());
+}
