@@ -136,7 +136,7 @@ impl Claims {
             Audience::One(name) => name == audience,
             Audience::Many(names) => names.iter().any(|name| name == audience),
         };
-        check(is_addressed, "the token is for another server")
+        is_addressed.then_some(()).ok_or(TokenRejected::OTHER_SERVER)
     }
 
     /// Returns the caller whom these claims describe. Everything else about them was checked.
@@ -185,7 +185,7 @@ impl Validity {
     pub(super) fn check(self, now: i64) -> Result<(), TokenRejected> {
         let Self { issued, not_before, expires } = self;
         let soon = now.saturating_add(LEEWAY);
-        check(now < expires.saturating_add(LEEWAY), "the token has expired")?;
+        (now < expires.saturating_add(LEEWAY)).then_some(()).ok_or(TokenRejected::EXPIRED)?;
         check(not_before.is_none_or(|begin| begin <= soon), "the token is not valid yet")?;
         check(issued.is_none_or(|issued| issued <= soon), "the token was issued in the future")?;
         let longest = i64::try_from(MAX_LIFE.as_secs()).unwrap_or(i64::MAX);

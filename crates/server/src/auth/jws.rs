@@ -50,7 +50,7 @@ impl<'a> CompactJws<'a> {
     /// Decodes a token of three parts in canonical base64url with a non-empty signature.
     pub(super) fn parse(token: &'a str) -> Result<Self, TokenRejected> {
         check(token.len() <= MAX_TOKEN_BYTES, "the token is too long")?;
-        Self::decode(token).ok_or(TokenRejected("the token does not have three parts in base64url"))
+        Self::decode(token).ok_or(TokenRejected::MALFORMED)
     }
 
     fn decode(token: &'a str) -> Option<Self> {

@@ -49,10 +49,10 @@ impl LocalVerifier {
         let caller = claims.into_caller(None, validity)?;
         match self.tokens.is_live(&jti) {
             Ok(true) => Ok(caller),
-            Ok(false) => Err(TokenRejected("the token was revoked or never minted here")),
+            Ok(false) => Err(TokenRejected::REVOKED),
             Err(error) => {
-                tracing::error!(%error, "a token was refused because it could not be looked up");
-                Err(TokenRejected("the token could not be looked up"))
+                tracing::error!(%error, "a token could not be looked up");
+                Err(TokenRejected::NOT_LOOKED_UP)
             }
         }
     }

@@ -16,7 +16,7 @@ use super::connection::ConnectionState;
 use super::headers::{self, RepeatedHeader};
 use super::metadata;
 use super::rate_limit::RateLimit;
-use crate::auth::{TokenVerifier, VerifiedCaller};
+use crate::auth::{TokenRejected, TokenVerifier, VerifiedCaller};
 use crate::fair_share::{Neighbour, Share, ShareUsedUp, Shares};
 
 /// A request that was admitted.
@@ -36,6 +36,8 @@ pub struct Admitted<'a> {
 pub enum NotAdmitted {
     /// The request has no valid token.
     Unauthorized(Unauthorized),
+    /// The list of tokens cannot be read, so the token may be valid.
+    TokensUnavailable,
     /// The subject sends too many requests; the wait until the next one.
     RateLimited(Duration),
     /// Other requests of the caller use up a share.
@@ -47,8 +49,43 @@ pub enum NotAdmitted {
 pub enum Unauthorized {
     /// The request has no `Authorization` header.
     Missing,
-    /// The header is repeated, is not a bearer token, or holds a token that was refused.
+    /// The header is repeated or is not a bearer token, or the token does not have the form of one.
+    Malformed,
+    /// The token has expired.
+    Expired,
+    /// The token was revoked.
+    Revoked,
+    /// The token is for another server.
+    OtherServer,
+    /// The token was refused for another reason, which only the log names.
     Invalid,
+}
+
+impl Unauthorized {
+    /// Returns what the caller learns, as a sentence without its end.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Missing => "the request has no token",
+            Self::Malformed => "the token is malformed",
+            Self::Expired => "the token has expired",
+            Self::Revoked => "the token was revoked",
+            Self::OtherServer => "the token is for another server",
+            Self::Invalid => "the token is not valid here",
+        }
+    }
+}
+
+impl From<TokenRejected> for NotAdmitted {
+    fn from(rejected: TokenRejected) -> Self {
+        Self::Unauthorized(match rejected {
+            TokenRejected::NOT_LOOKED_UP => return Self::TokensUnavailable,
+            TokenRejected::MALFORMED => Unauthorized::Malformed,
+            TokenRejected::EXPIRED => Unauthorized::Expired,
+            TokenRejected::REVOKED => Unauthorized::Revoked,
+            TokenRejected::OTHER_SERVER => Unauthorized::OtherServer,
+            _ => Unauthorized::Invalid,
+        })
+    }
 }
 
 /// Decides which requests are admitted. All endpoints of a server share one.
@@ -81,7 +118,7 @@ impl Admission {
         let token = token(&parts.headers).map_err(NotAdmitted::Unauthorized)?;
         let caller = self.verifier.verify(token).await.map_err(|rejected| {
             tracing::debug!(target: "stile::http", reason = rejected.0, "a token was rejected");
-            NotAdmitted::Unauthorized(Unauthorized::Invalid)
+            NotAdmitted::from(rejected)
         })?;
         let subject = caller.principal.subject();
         self.rate.take(subject, Instant::now()).map_err(NotAdmitted::RateLimited)?;
@@ -112,15 +149,15 @@ impl From<ShareUsedUp> for NotAdmitted {
 
 fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
     let value = headers::single(headers, &AUTHORIZATION)
-        .map_err(|RepeatedHeader| Unauthorized::Invalid)?
+        .map_err(|RepeatedHeader| Unauthorized::Malformed)?
         .ok_or(Unauthorized::Missing)?;
-    let value = value.to_str().map_err(|_| Unauthorized::Invalid)?;
-    let (scheme, token) = value.split_once(' ').ok_or(Unauthorized::Invalid)?;
+    let value = value.to_str().map_err(|_| Unauthorized::Malformed)?;
+    let (scheme, token) = value.split_once(' ').ok_or(Unauthorized::Malformed)?;
     let token = token.trim_start_matches(' ');
     if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() {
         Ok(token)
     } else {
-        Err(Unauthorized::Invalid)
+        Err(Unauthorized::Malformed)
     }
 }
 
@@ -143,7 +180,7 @@ mod tests {
         for values in
             [&["Bearer"][..], &["Bearer "], &["Basic abc"], &["a.b.c"], &["Bearer a", "Bearer a"]]
         {
-            assert_eq!(read(values), Err(Unauthorized::Invalid), "{values:?}");
+            assert_eq!(read(values), Err(Unauthorized::Malformed), "{values:?}");
         }
     }
 }

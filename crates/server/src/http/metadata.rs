@@ -43,21 +43,23 @@ pub struct SupportedFeatures {
     pub records: bool,
 }
 
-/// Returns the metadata of the protected resource `/mcp`. *Source*: RFC 9728 §2. MCP requires at
-/// least one authorization server, so a server whose owner makes the tokens names itself.
+/// Returns the metadata of the protected resource `/mcp`. *Source*: RFC 9728 §2. A server whose
+/// owner makes the tokens names no authorization server, because there is none to ask.
 pub fn protected_resource(
     origin: &str,
     authorization_servers: &[String],
     supported: SupportedFeatures,
 ) -> Response<Body> {
-    let own = [origin.to_owned()];
-    let servers = if authorization_servers.is_empty() { &own } else { authorization_servers };
     let mut body = json!({
         "resource": format!("{origin}{MCP_PATH}"),
         "resource_name": server_info::TITLE,
-        "authorization_servers": servers,
         "bearer_methods_supported": ["header"],
     });
+    if !authorization_servers.is_empty()
+        && let Some(members) = body.as_object_mut()
+    {
+        members.insert("authorization_servers".to_owned(), json!(authorization_servers));
+    }
     if supported.scopes
         && let Some(members) = body.as_object_mut()
     {

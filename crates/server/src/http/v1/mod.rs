@@ -29,7 +29,8 @@ use super::Timeouts;
 use super::admission::{Admission, Admitted, NotAdmitted};
 use super::response_body::GuardedBody;
 use super::responses::{
-    SEND_TOKEN, WAIT, closing, json_text, with_challenge, with_header, with_retry_after,
+    TOKENS_UNAVAILABLE, WAIT, closing, json_text, with_challenge, unauthorized_message, with_header,
+    with_retry_after,
 };
 use crate::clock;
 use crate::fair_share::Neighbour;
@@ -224,8 +225,14 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
             }
         }
         RequestError::NotAdmitted(NotAdmitted::Unauthorized(why)) => {
-            let error = error_members("authentication_error", "authentication_error", SEND_TOKEN);
+            let message = unauthorized_message(why);
+            let error = error_members("authentication_error", "authentication_error", &message);
             with_challenge(error_object(StatusCode::UNAUTHORIZED, error, id), metadata_url, why)
+        }
+        RequestError::NotAdmitted(NotAdmitted::TokensUnavailable) => {
+            let error = error_members("api_error", "tokens_unavailable", TOKENS_UNAVAILABLE);
+            let response = error_object(StatusCode::SERVICE_UNAVAILABLE, error, id);
+            with_header(response, RETRY_AFTER, "1")
         }
         RequestError::NotAdmitted(NotAdmitted::RateLimited(wait)) => {
             let error = error_members("rate_limit_error", "rate_limit_exceeded", WAIT);
