@@ -53,6 +53,12 @@ pub enum BadPath {
     /// A `..` leads above the root, or a `..` occurs where none is allowed.
     #[error("leads out of the space with `..`")]
     AboveRoot,
+    /// The path of a file ends in `/`, as only the path of a folder does.
+    #[error(
+        "ends in `/`, which names a folder. Leave the `/` out to name a file; a folder is made \
+         with the first file in it, as in `plans/2025/notes.md`"
+    )]
+    Folder,
     /// A component begins with [`RESERVED_PREFIX`].
     #[error("uses the reserved prefix `.stile-`")]
     Reserved,
@@ -72,7 +78,7 @@ impl SpacePath {
     /// Parses a path as a caller writes it, and makes it canonical.
     ///
     /// # Errors
-    /// Every [`BadPath`] except [`BadPath::Absolute`].
+    /// Every [`BadPath`] except [`BadPath::Absolute`] and [`BadPath::Folder`].
     pub fn parse(text: &str) -> Result<Self, BadPath> {
         if text.is_empty() {
             return Err(BadPath::Empty);
@@ -190,6 +196,51 @@ impl SpacePath {
     }
 }
 
+/// The path of a file, as a caller writes it: a [`SpacePath`] whose text does not end as only the
+/// path of a folder does.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct FilePath(SpacePath);
+
+impl FilePath {
+    /// Parses the path of a file.
+    ///
+    /// # Errors
+    /// Those of [`SpacePath::parse`], and [`BadPath::Folder`] where the last component is empty, `.`
+    /// or `..`.
+    pub fn parse(text: &str) -> Result<Self, BadPath> {
+        let path = SpacePath::parse(text)?;
+        let last = text.rsplit('/').next().unwrap_or_default();
+        // The root is refused as what it is, where it is opened.
+        if matches!(last, "" | "." | "..") && !path.is_root() {
+            return Err(BadPath::Folder);
+        }
+        Ok(Self(path))
+    }
+}
+
+impl std::ops::Deref for FilePath {
+    type Target = SpacePath;
+    fn deref(&self) -> &SpacePath {
+        &self.0
+    }
+}
+
+impl From<FilePath> for SpacePath {
+    fn from(path: FilePath) -> Self {
+        path.0
+    }
+}
+
+impl TryFrom<String> for FilePath {
+    type Error = BadPath;
+    fn try_from(text: String) -> Result<Self, BadPath> {
+        Self::parse(&text)
+    }
+}
+
+inline_schema!(FilePath, { "type": "string", "minLength": 1, "maxLength": 4096 });
+
 /// Whether a component begins with a drive. Some platforms read `C:` and `c:name` as a drive.
 fn is_drive(part: &str) -> bool {
     let mut bytes = part.bytes();
@@ -232,6 +283,15 @@ mod tests {
         assert_eq!(parsed("notes//./a.md/"), Ok("/notes/a.md".into()));
         assert_eq!(parsed("/"), Ok("/".into()));
         assert_eq!(parsed("."), Ok("/".into()));
+    }
+
+    #[test]
+    fn the_path_of_a_file_does_not_end_like_that_of_a_folder() {
+        for text in ["plans/2025/", "/a//", "a/.", "a/b/.."] {
+            assert_eq!(FilePath::parse(text), Err(BadPath::Folder), "{text}");
+        }
+        assert_eq!(FilePath::parse("a/../b").map(SpacePath::from), SpacePath::parse("/b"));
+        assert_eq!(FilePath::parse("/").map(SpacePath::from), Ok(SpacePath::root()));
     }
 
     #[test]

@@ -65,6 +65,12 @@ pub enum BadScope {
     /// The path is not absolute in the space, or not canonical.
     #[error("the path of a scope begins with `/` and has no empty, `.` or `..` component")]
     Path,
+    /// A `*` stands where it means nothing.
+    #[error(
+        "`*` stands at the end only, for what is directly in a folder, as in `read:/notes/*`. \
+         Everything below a folder is `read:/notes/`, and the whole space is `read:/`"
+    )]
+    Wildcard,
     /// A character should have been percent-encoded, or a percent-escape is malformed.
     #[error("the path of a scope is percent-encoded outside `A-Za-z0-9/._~-`")]
     Encoding,
@@ -113,13 +119,16 @@ impl Scope {
     /// `/*` special. The path is made canonical by [`SpacePath::parse`].
     ///
     /// # Errors
-    /// [`BadScope::Verb`] and [`BadScope::Path`].
+    /// [`BadScope::Verb`], [`BadScope::Path`] and [`BadScope::Wildcard`].
     pub fn parse_raw(text: &str) -> Result<Self, BadScope> {
         let (verb, rest) = split_verb(text)?;
         if rest.is_empty() {
             return Err(BadScope::Path);
         }
         let (body, reach) = split_reach(rest);
+        if body.split('/').any(|part| !part.is_empty() && part.bytes().all(|byte| byte == b'*')) {
+            return Err(BadScope::Wildcard);
+        }
         Self::assemble(verb, if body.is_empty() { "/" } else { body }, reach)
     }
 
@@ -340,6 +349,10 @@ mod tests {
         }
         assert_eq!(Scope::parse_raw("read:/../a"), Err(BadScope::Path));
         assert_eq!(Scope::parse_raw("notes"), Err(BadScope::Verb));
+        for unclear in ["read:*", "read:/a/**", "write:**", "read:/*/a", "read:/a/*/"] {
+            assert_eq!(Scope::parse_raw(unclear), Err(BadScope::Wildcard), "{unclear}");
+        }
+        assert_eq!(Scope::parse_raw("read:/*").unwrap().to_string(), "read:/*");
     }
 
     fn component() -> impl Strategy<Value = String> {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 use stile_domain::hash::ContentHash;
-use stile_domain::path::{BadPath, SpacePath};
+use stile_domain::path::{BadPath, FilePath};
 
 use crate::definition::input_schema;
 
@@ -74,7 +74,7 @@ fn explain(schema: &Map<String, Value>, arguments: &Value) -> ArgumentError {
         let Some(value) = arguments.get(name) else { continue };
         if name == "path"
             && let Some(text) = value.as_str()
-            && let Err(why) = SpacePath::parse(text)
+            && let Err(why) = FilePath::parse(text)
         {
             return ArgumentError::Path(why);
         }

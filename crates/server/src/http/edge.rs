@@ -11,11 +11,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use futures::FutureExt as _;
+use http::header::ORIGIN;
 use http::{Method, Request, Response, StatusCode};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::connection::ConnectionState;
+use super::cross_origin;
 use super::origin_policy::{ForeignRequest, OriginPolicy};
 use super::request_head::HeadVerdict;
 use super::response_body::GuardedBody;
@@ -55,16 +57,21 @@ impl Edge {
         request.extensions_mut().insert(Arc::clone(&connection));
         let counted = (request.method() != Method::GET).then(|| self.count());
         let verdict = connection.next_verdict();
-        let response = match self.check(verdict, &request) {
-            Ok(()) => {
+        let origin = request.headers().get(ORIGIN).cloned();
+        let checked = self.check(verdict, &request);
+        let preflight = cross_origin::preflight(request.method(), request.headers());
+        let response = match (checked, preflight) {
+            (Ok(()), Some(answer)) => cross_origin::allow(answer, origin),
+            (Ok(()), None) => {
                 let response = self.routes.clone().oneshot(request.map(Body::new));
-                match AssertUnwindSafe(response).catch_unwind().await {
+                let response = match AssertUnwindSafe(response).catch_unwind().await {
                     Ok(Ok(response)) => response,
                     Ok(Err(never)) => match never {},
                     Err(_) => responses::internal(),
-                }
+                };
+                cross_origin::allow(response, origin)
             }
-            Err(refused) => responses::closing(*refused),
+            (Err(refused), _) => responses::closing(*refused),
         };
         let response =
             if verdict == HeadVerdict::Last { responses::closing(response) } else { response };

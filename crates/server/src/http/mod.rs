@@ -12,6 +12,7 @@
 
 pub mod admission;
 pub mod connection;
+pub mod cross_origin;
 pub mod edge;
 pub mod gateway_notes;
 mod headers;

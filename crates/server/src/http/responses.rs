@@ -95,8 +95,7 @@ pub(super) fn unauthorized_message(why: Unauthorized) -> String {
 
 /// Returns 503 with `Retry-After` while the list of tokens cannot be read.
 fn tokens_unavailable() -> Response<Body> {
-    let response =
-        plain(StatusCode::SERVICE_UNAVAILABLE, "tokens_unavailable", TOKENS_UNAVAILABLE);
+    let response = plain(StatusCode::SERVICE_UNAVAILABLE, "tokens_unavailable", TOKENS_UNAVAILABLE);
     with_retry_after(response, RETRY)
 }
 

@@ -14,18 +14,54 @@ async fn without_a_token_the_answer_is_a_challenge() {
     let missing = server.post("", &[("host", &host)], &list).await;
     assert_eq!(missing.status, 401);
     assert_eq!(missing.header("www-authenticate"), Some(format!("Bearer {metadata}").as_str()));
-    let expected = format!("Bearer error=\"invalid_token\", {metadata}");
-    for token in ["nonsense", "ann;-;write:/;0"] {
+    for (token, why) in
+        [("nonsense", "the token is not valid here"), ("ann;-;write:/;0", "the token has expired")]
+    {
         let invalid = server.post(token, &[("host", &host)], &list).await;
         assert_eq!(invalid.status, 401);
+        let expected =
+            format!("Bearer error=\"invalid_token\", error_description=\"{why}\", {metadata}");
         assert_eq!(invalid.header("www-authenticate"), Some(expected.as_str()));
-        assert_eq!(invalid.body, missing.body, "the body never says why");
+        assert!(invalid.json()["message"].as_str().unwrap().starts_with(why));
     }
     for method in ["GET", "DELETE", "PUT"] {
         let mut client = server.connect().await;
         client.send(format!("{}\r\n", Client::head(method, "/mcp", "", &[]))).await;
         assert_eq!(client.reply().await.status, 401, "{method}");
     }
+}
+
+#[tokio::test]
+async fn a_page_of_an_allowed_origin_may_call_and_any_other_may_not() {
+    let server = Server::with(|options| {
+        options.allowed_origins = vec!["https://app.example.org".to_owned()];
+    })
+    .await;
+    let preflight = [
+        ("origin", "https://app.example.org"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "authorization,content-type"),
+    ];
+    let ask = async |headers: &[(&str, &str)]| {
+        let mut client = server.connect().await;
+        client.send(format!("{}\r\n", Client::head("OPTIONS", "/mcp", "", headers))).await;
+        client.reply().await
+    };
+    let allowed = ask(&preflight).await;
+    assert_eq!(allowed.status, 204);
+    let origin = Some("https://app.example.org");
+    assert_eq!(allowed.header("access-control-allow-origin"), origin);
+    assert!(allowed.header("access-control-allow-headers").unwrap().contains("authorization"));
+    let list = request(1, "tools/list", json!({}));
+    let called = server.post(WRITE, &[("origin", "https://app.example.org")], &list).await;
+    assert_eq!((called.status, called.header("access-control-allow-origin")), (200, origin));
+    let challenged = server.post("", &[("origin", "https://app.example.org")], &list).await;
+    assert_eq!(
+        (challenged.status, challenged.header("access-control-allow-origin")),
+        (401, origin)
+    );
+    let foreign = ask(&[("origin", "https://evil.example"), preflight[1]]).await;
+    assert_eq!((foreign.status, foreign.header("access-control-allow-origin")), (403, None));
 }
 
 #[tokio::test]
@@ -194,7 +230,6 @@ async fn health_and_metadata_need_no_token_and_say_little() {
             json!({
                 "resource": "http://127.0.0.1:9/mcp",
                 "resource_name": "Stile",
-                "authorization_servers": ["http://127.0.0.1:9"],
                 "scopes_supported": ["read:/"],
                 "bearer_methods_supported": ["header"],
             })

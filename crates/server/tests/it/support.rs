@@ -111,7 +111,7 @@ impl Plain {
         let expires =
             self.start + Duration::from_millis((seconds.parse::<f64>().unwrap() * 1000.0) as u64);
         if expires <= SystemTime::now() {
-            return Err(TokenRejected("expired"));
+            return Err(TokenRejected::EXPIRED);
         }
         let client = Some(client).filter(|client| *client != "-");
         let identity = IdentityClaims {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
-use stile_domain::path::SpacePath;
+use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::Space;
 
@@ -20,7 +20,7 @@ use crate::tool::{Output, Tool};
 #[serde(deny_unknown_fields)]
 pub struct FileCreate {
     /// Where to make it, from the root of the space, e.g. `/notes/today.md`.
-    path: SpacePath,
+    path: FilePath,
     /// All of the file: text, or base64 when `encoding` says so.
     content: String,
     /// How `content` is written: `utf-8` (the default) or `base64` for a file that is not text.
@@ -98,7 +98,7 @@ impl Tool for FileCreate {
         };
         let created = space.create(permit, bytes).await?;
         Ok(FileCreated {
-            path: self.path,
+            path: self.path.into(),
             hash: created.hash,
             size_bytes: created.size_bytes,
             total_lines: created.total_lines,

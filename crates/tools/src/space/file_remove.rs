@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
-use stile_domain::path::SpacePath;
+use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::Space;
 
@@ -18,7 +18,7 @@ use crate::tool::{Output, Tool};
 #[serde(deny_unknown_fields)]
 pub struct FileRemove {
     /// Which file, from the root of the space, e.g. `/notes/old.md`.
-    path: SpacePath,
+    path: FilePath,
     /// The `hash` that `text.read` or the last change returned for it.
     hash: ContentHash,
 }
@@ -58,7 +58,7 @@ impl Tool for FileRemove {
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<FileRemoved, Refusal> {
         space.remove(permit, self.hash).await?;
-        Ok(FileRemoved { path: self.path, base: Some(self.hash) })
+        Ok(FileRemoved { path: self.path.into(), base: Some(self.hash) })
     }
 
     fn trace(&self) -> CallTrace {

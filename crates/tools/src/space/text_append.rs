@@ -6,7 +6,7 @@ use stile_domain::edit;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
-use stile_domain::path::SpacePath;
+use stile_domain::path::FilePath;
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::Space;
 
@@ -19,7 +19,7 @@ use crate::tool::Tool;
 #[serde(deny_unknown_fields)]
 pub struct TextAppend {
     /// Which file, from the root of the space.
-    path: SpacePath,
+    path: FilePath,
     /// The `hash` that `text.read` or the last change returned for it.
     hash: ContentHash,
     /// The new lines, stored as given: end them with a line break if the file should end with one.
@@ -47,7 +47,7 @@ impl Tool for TextAppend {
                 Ok(edit::append(text, &content))
             })
             .await?;
-        Ok(TextChanged::new(path, hash, &edited))
+        Ok(TextChanged::new(path.into(), hash, &edited))
     }
 
     fn trace(&self) -> CallTrace {

@@ -6,7 +6,7 @@ use stile_domain::edit;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
-use stile_domain::path::SpacePath;
+use stile_domain::path::FilePath;
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::Space;
 
@@ -20,7 +20,7 @@ use crate::tool::Tool;
 #[serde(deny_unknown_fields)]
 pub struct TextInsert {
     /// Which file, from the root of the space.
-    path: SpacePath,
+    path: FilePath,
     /// The `hash` that `text.read` or the last change returned for it.
     hash: ContentHash,
     /// The line before which to insert, from 1; negative numbers count from the end, -1 is the last
@@ -53,7 +53,7 @@ impl Tool for TextInsert {
                 edit::insert(text, line, &anchor, &content)
             })
             .await?;
-        Ok(TextChanged::new(path, hash, &edited))
+        Ok(TextChanged::new(path.into(), hash, &edited))
     }
 
     fn trace(&self) -> CallTrace {

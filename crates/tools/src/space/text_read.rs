@@ -9,7 +9,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::MAX_QUERY_CHARS;
 use stile_domain::line_search::LineQuery;
 use stile_domain::lines::LineRange;
-use stile_domain::path::SpacePath;
+use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::{Space, WindowStart};
 
@@ -24,7 +24,7 @@ use crate::tool::{Output, Tool};
 #[serde(deny_unknown_fields)]
 pub struct TextRead {
     /// Which file, from the root of the space, e.g. `/notes/today.md`.
-    path: SpacePath,
+    path: FilePath,
     /// `[start, end]`: lines count from 1 and the end is exclusive; negative numbers count from the
     /// end of the file; 0 as end means to the end. `[1, 21]` is the first twenty lines, `[-20, 0]`
     /// the last twenty. All lines if left out.
@@ -114,7 +114,7 @@ impl Tool for TextRead {
 
     async fn run(self, permit: Permit<Read>, space: &Space) -> Result<TextWindow, Refusal> {
         let from = self.window_start()?;
-        let path = self.path;
+        let path = self.path.into();
         let window = space.read(permit, from).await?;
         let line = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let next = window.next;

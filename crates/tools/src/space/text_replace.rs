@@ -7,7 +7,7 @@ use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::lines::LineRange;
-use stile_domain::path::SpacePath;
+use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::{EditedFile, Space};
 
@@ -20,7 +20,7 @@ use crate::tool::{Output, Tool};
 #[serde(deny_unknown_fields)]
 pub struct TextReplace {
     /// Which file, from the root of the space.
-    path: SpacePath,
+    path: FilePath,
     /// The `hash` that `text.read` or the last change returned for it.
     hash: ContentHash,
     /// `[start, end]` within which to look, from 1, end exclusive, 0 as end for the end of the
@@ -83,7 +83,7 @@ impl Tool for TextReplace {
                 edit::replace(text, lines, &old, &new)
             })
             .await?;
-        Ok(TextChanged::new(path, hash, &edited))
+        Ok(TextChanged::new(path.into(), hash, &edited))
     }
 
     fn trace(&self) -> CallTrace {

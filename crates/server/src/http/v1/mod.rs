@@ -29,8 +29,8 @@ use super::Timeouts;
 use super::admission::{Admission, Admitted, NotAdmitted};
 use super::response_body::GuardedBody;
 use super::responses::{
-    TOKENS_UNAVAILABLE, WAIT, closing, json_text, with_challenge, unauthorized_message, with_header,
-    with_retry_after,
+    TOKENS_UNAVAILABLE, WAIT, closing, json_text, unauthorized_message, with_challenge,
+    with_header, with_retry_after,
 };
 use crate::clock;
 use crate::fair_share::Neighbour;
