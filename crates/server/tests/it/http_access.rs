@@ -52,10 +52,10 @@ async fn a_page_of_an_allowed_origin_may_call_and_any_other_may_not() {
     let origin = Some("https://app.example.org");
     assert_eq!(allowed.header("access-control-allow-origin"), origin);
     assert!(allowed.header("access-control-allow-headers").unwrap().contains("authorization"));
-    let list = request(1, "tools/list", json!({}));
-    let called = server.post(WRITE, &[("origin", "https://app.example.org")], &list).await;
+    let page = [("origin", "https://app.example.org")];
+    let called = server.connect().await.get("/health", "", &page).await;
     assert_eq!((called.status, called.header("access-control-allow-origin")), (200, origin));
-    let challenged = server.post("", &[("origin", "https://app.example.org")], &list).await;
+    let challenged = server.post("", &page, &request(1, "ping", json!({}))).await;
     assert_eq!(
         (challenged.status, challenged.header("access-control-allow-origin")),
         (401, origin)
