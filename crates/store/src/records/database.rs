@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
 use stile_domain::records::grant::{BadGrant, Grant};
@@ -15,6 +14,7 @@ use super::grants::{self, Access, GrantCache, GrantRecord};
 use super::model::RecordsError;
 use super::spool_file::SpoolFile;
 use super::view::RecordsView;
+use crate::now;
 use crate::state::StateDir;
 
 /// The database of records. All clones are the same database.
@@ -183,10 +183,4 @@ impl Records {
         let name = format!("incoming-{}", uuid::Uuid::new_v4().simple());
         SpoolFile::create(&self.engine().sibling(&name))
     }
-}
-
-/// Reads the clock, by which changes are dated and old ones are dropped.
-fn now() -> Instant {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Instant(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

@@ -239,7 +239,7 @@ impl Keeper {
 /// Renames a file of ours to a free visible name; `None` where even that fails, and then it stays
 /// where it is and the next start tries again.
 pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, about: &str) -> Option<String> {
-    let when = chrono::Local::now().format("%Y-%m-%d %H-%M-%S").to_string();
+    let when = jiff::Zoned::now().strftime("%Y-%m-%d %H-%M-%S").to_string();
     for attempt in 1..1000 {
         let copy = names::conflict_copy(about, &when, attempt);
         match os::rename_new(folder, name, &copy) {
