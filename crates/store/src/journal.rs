@@ -86,8 +86,7 @@ impl Journal {
         let folder = state.path().join(FOLDER);
         make_folder(&folder)?;
         sync_folder(state.path())?;
-        let state =
-            State { current: None, unsynced: Vec::new(), closing: false, last: Instant(0) };
+        let state = State { current: None, unsynced: Vec::new(), closing: false, last: Instant(0) };
         let shared =
             Arc::new(Shared { folder, create, state: Mutex::new(state), changed: Condvar::new() });
         let syncing = Arc::clone(&shared);
