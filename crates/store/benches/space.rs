@@ -1,8 +1,8 @@
 //! Compares a window and an edit with the system calls that they need at least.
 //!
-//! Measures twenty lines in the middle of 50 MB, read for the first time and again; a durable edit of
-//! one line of 1 MB; and the first page of a folder of 10,000 files. The files have numbered lines,
-//! so nothing is random. The same run measures the bare system calls.
+//! Measures twenty lines in the middle of 50 MB, read for the first time and again; a durable edit
+//! of one line of 1 MB; and the first page of a folder of 10,000 files. The files have numbered
+//! lines, so nothing is random. The same run measures the bare system calls.
 //!
 //! The numbers do not show how a cold disk performs: the page cache is warm, and the disk may be a
 //! virtual one whose sync is cheap.

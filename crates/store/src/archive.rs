@@ -1,7 +1,7 @@
 //! Reads exports, which services offer as a folder or as a zip file, without unpacking them.
 //!
-//! A zip file is checked before any entry is read. An entry is refused if its name points outside of
-//! the archive, or if it is encrypted, a link, or compressed in an unusual way. A whole file is
+//! A zip file is checked before any entry is read. An entry is refused if its name points outside
+//! of the archive, or if it is encrypted, a link, or compressed in an unusual way. A whole file is
 //! refused if it has more than [`MAX_ENTRIES`] entries, or if it claims to hold more than
 //! [`MAX_RATIO`] times its own size. Exactly the stated size of an entry is read: one byte more is
 //! an error, and so is a wrong checksum. Archives within archives are not opened.
@@ -120,8 +120,8 @@ impl Archive {
     /// Opens a folder, a zip file, or any other file as the only entry of its folder.
     ///
     /// # Errors
-    /// The error of the system; [`ErrorKind::InvalidData`] for a zip file that is damaged or refused
-    /// as a whole.
+    /// The error of the system; [`ErrorKind::InvalidData`] for a zip file that is damaged or
+    /// refused as a whole.
     pub fn open(path: &Path) -> io::Result<Self> {
         if files::is_folder(path) {
             return Self::folder(path);
@@ -151,8 +151,8 @@ impl Archive {
     /// Opens an entry of this archive.
     ///
     /// # Errors
-    /// The error of the system, now or during a read; [`ErrorKind::InvalidData`] if the content does
-    /// not match the stated size and checksum.
+    /// The error of the system, now or during a read; [`ErrorKind::InvalidData`] if the content
+    /// does not match the stated size and checksum.
     pub fn read(&self, entry: &ArchiveEntry) -> io::Result<ArchiveEntryReader> {
         let inner = match (&self.location, &entry.packed) {
             (Location::Zip(file), Some(packed)) => Content::packed(file, packed)?,
@@ -199,7 +199,8 @@ impl Archive {
             ));
         }
         let (mut entries, mut refused) = (Vec::new(), Vec::new());
-        // Hashes instead of names save memory. Their key is random, so nobody can make them collide.
+        // Hashes instead of names save memory. Their key is random, so nobody can make them
+        // collide.
         let (hasher, mut names) = (RandomState::new(), HashSet::new());
         let mut total: u64 = 0;
         for found in directory.files().map_err(|_| broken())? {

@@ -1,7 +1,7 @@
 //! Files that the owner names on the command line: what an import reads and an export writes.
 //!
-//! These files have nothing to do with a space, its permits or its locks: whoever starts the program
-//! can read them anyway. Only the owner can read the files of an export.
+//! These files have nothing to do with a space, its permits or its locks: whoever starts the
+//! program can read them anyway. Only the owner can read the files of an export.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
@@ -30,8 +30,8 @@ pub struct SourceFile {
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// The error of the system; [`io::ErrorKind::InvalidInput`] for other kinds of files, since an import
-/// reads a file twice.
+/// The error of the system; [`io::ErrorKind::InvalidInput`] for other kinds of files, since an
+/// import reads a file twice.
 pub fn open(path: &Path) -> io::Result<SourceFile> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {

@@ -1,9 +1,9 @@
 //! The journal: one line for each call, written before the answer leaves.
 //!
 //! Each process writes its own file, and a reader merges all files. A line is written with one
-//! system call before its call is answered, so it survives a kill. A background thread syncs at most
-//! a second later. Space for further lines is reserved ahead, so that a change that could not be
-//! journalled is refused before it happens.
+//! system call before its call is answered, so it survives a kill. A background thread syncs at
+//! most a second later. Space for further lines is reserved ahead, so that a change that could not
+//! be journalled is refused before it happens.
 //!
 //! After a failure the file stays as it is, and the next line begins a new file. A torn line can
 //! therefore only be the last of its file, and readers ignore it.
@@ -547,8 +547,8 @@ mod tests {
         assert_eq!(tools(&state), ["one", "two"]);
     }
 
-    /// Runs in a file system of one megabyte, in its own namespace. Checks nothing on a machine that
-    /// does not allow namespaces.
+    /// Runs in a file system of one megabyte, in its own namespace. Checks nothing on a machine
+    /// that does not allow namespaces.
     #[cfg(target_os = "linux")]
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a variable tells the test that it is the child")]
@@ -683,7 +683,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_sort_as_text(a in 0..253_402_300_799_999_999i64, b in 0..253_402_300_799_999_999i64) {
+        fn times_sort_as_text(
+            a in 0..=Instant::LAST.0,
+            b in 0..=Instant::LAST.0,
+        ) {
             prop_assert_eq!(a.cmp(&b), timestamp(Instant(a)).cmp(&timestamp(Instant(b))));
         }
     }

@@ -237,7 +237,7 @@ pub(super) struct StoredState {
     pub(super) ended: Option<(i64, Instant)>,
     pub(super) record: i64,
     pub(super) emitted: Instant,
-    /// The fields, with digests in place of values.
+    /// The fields, with digests in place of all but short values.
     pub(super) body: Vec<u8>,
 }
 

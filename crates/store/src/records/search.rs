@@ -1,7 +1,7 @@
 //! Search: finds the records in which all terms occur, the newest first, and where in them.
 //!
-//! The index is asked for the searchable fields that the caller may see, and for no others. It
-//! gives one list of records for each term. The search walks all lists together from the newest
+//! The index is queried for the searchable fields that the caller may see, and no others. It gives
+//! one list of records for each term. The search walks all lists together from the newest
 //! record down; each list skips the records that another one lacks. A record that is in all lists
 //! is then looked up in the database, in the same moment, so that a grant hides it as everywhere
 //! else. The index has no positions, so the text of a hit is cut into tokens again. Of a long text
@@ -12,7 +12,7 @@
 //!
 //! The index has no list for a prefix. It merges the lists of all words with that prefix, which are
 //! many for a short one. But most texts contain a short prefix, so the newest records are searched
-//! first, and the index is asked only if that fails.
+//! first, and the index is queried only if that fails.
 
 use std::collections::HashMap;
 
@@ -28,21 +28,21 @@ use super::engine::Postings;
 use super::model::{RecordRow, RecordSource};
 use super::view::{LoadedRecord, LongValueRef, RecordsView};
 
-/// The most visible records of a source that are collected if many others turn out to be hidden.
+/// The maximum number of visible records of a source that are collected if many others are hidden.
 const MAX_COLLECTED: i64 = 20_000;
 /// How many records turn out to be hidden before the visible ones are collected.
 const MAX_HIDDEN: usize = 256;
-/// The most pieces of a text that is cut into tokens from its beginning.
+/// The maximum number of pieces of a text that is cut into tokens from its beginning.
 const SHORT_PIECES: u64 = 4;
-/// The most pieces of a text that is searched for a prefix from its beginning.
+/// The maximum number of pieces of a text that is searched for a prefix from its beginning.
 const PREFIX_PIECES: u64 = 64;
 /// The steps between two checks of the request's limits.
 const STEPS_PER_CHECK: u64 = 64;
 /// How many records in a row may lack a common term before its list is read on.
 const MAX_MISSES: usize = 64;
-/// The records and pieces of text that are searched for a prefix before the index is asked.
+/// The records and pieces of text that are searched for a prefix before the index is queried.
 const PREFIX_BUDGET: u64 = 512;
-/// The most pieces that are searched backwards for a position where cutting can begin.
+/// The maximum number of pieces that are searched backwards for a position where cutting can begin.
 const PIECES_BACK: u64 = 16;
 
 /// What to search for.
@@ -88,7 +88,8 @@ pub struct FieldMatch {
     pub position: Option<CharRange>,
 }
 
-/// The most pieces, from the one that the index names on, that are searched for an occurrence.
+/// The maximum number of pieces that are searched for an occurrence, from the one that the index
+/// names on.
 const PIECES_FORWARD: u64 = 16;
 
 /// The searched fields of a source, with their tags in the index.
@@ -123,8 +124,8 @@ struct Search<'s> {
 struct TermList<'q> {
     term: &'q SearchTerm,
     index: Postings,
-    /// How many more records and pieces may be searched before the index is asked. `None` if it is
-    /// asked already.
+    /// How many more records and pieces may be searched before the index is queried. `None` if it
+    /// is queried already.
     budget: Option<u64>,
     /// The record that was found last without the index.
     last_hit: Option<i64>,
@@ -296,7 +297,7 @@ impl<'q> TermList<'q> {
     }
 
     /// Returns `target` if it is in the list, and otherwise an older record that is not older than
-    /// the next one of the list. `searches` means to search the record instead of asking the index.
+    /// the next one of the list. `searches` means to search the record instead of the index.
     fn seek(
         &mut self,
         scope: &Scope<'_>,
@@ -314,7 +315,7 @@ impl<'q> TermList<'q> {
                 return Ok(None);
             };
             let (has, cost) = scope.has(record, stream, self.term, PREFIX_PIECES)?;
-            // From the first text that is too long, only the index is asked.
+            // From the first text that is too long, only the index is queried.
             self.budget = budget.checked_sub(cost).filter(|_| has.is_some());
             match has {
                 Some(true) => self.last_hit = Some(record),
@@ -481,8 +482,8 @@ impl RecordsView<'_> {
         Ok(if piece <= PIECES_BACK { 0 } else { piece * PIECE_CHARS })
     }
 
-    /// Cuts at most `max_pieces` pieces of a long text, beginning at the offset `start`, and returns
-    /// the first position of a term from the offset `from` on.
+    /// Cuts at most `max_pieces` pieces of a long text, beginning at the offset `start`, and
+    /// returns the first position of a term from the offset `from` on.
     fn find_position(
         &self,
         long: LongValueRef,

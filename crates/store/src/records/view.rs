@@ -297,8 +297,8 @@ impl<'c> RecordsView<'c> {
         Ok(rows)
     }
 
-    /// Returns records of some sources in the order of first ingest, after one of them. Only for the
-    /// owner: the order reveals something about records that a grant hides.
+    /// Returns records of some sources in the order of first ingest, after one of them. Only for
+    /// the owner: the order reveals something about records that a grant hides.
     ///
     /// # Errors
     /// [`Problem::InsufficientScope`] for a client; the error of the database.

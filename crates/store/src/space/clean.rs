@@ -1,8 +1,8 @@
 //! Cleans up at the start what killed processes left, without losing anybody's save.
 //!
 //! The name of a temporary file has the hashes of the old and the new version. A file with the new
-//! version was never put in place, and one with the old version was displaced: both are deleted. Any
-//! other content is another program's save that exists nowhere else. It gets its name back, or
+//! version was never put in place, and one with the old version was displaced: both are deleted.
+//! Any other content is another program's save that exists nowhere else. It gets its name back, or
 //! becomes a conflict copy. Files of a living process are left alone.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Lets tests fail the n-th system call of a write, and read the order of all calls. Does nothing in
-//! a build without tests.
+//! Lets tests fail the n-th system call of a write, and read the order of all calls. Does nothing
+//! in a build without tests.
 
 use std::io;
 

@@ -2,8 +2,8 @@
 //!
 //! The functions of a [`Space`] take permits. They are asynchronous, and run blocking code on
 //! another thread. `os` makes the system calls, `lock` locks folders, `write` compares and swaps,
-//! `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads bounded windows, and
-//! `names` has the names of our own files.
+//! `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads bounded windows,
+//! and `names` has the names of our own files.
 
 mod clean;
 mod fault;
@@ -146,8 +146,8 @@ pub struct EditedFile {
 }
 
 impl Space {
-    /// Opens a folder of the machine, by the authority of the person who started the program. Cleans
-    /// up after killed processes. Also returns notices for that person.
+    /// Opens a folder of the machine, by the authority of the person who started the program.
+    /// Cleans up after killed processes. Also returns notices for that person.
     ///
     /// # Errors
     /// [`OpenError`] if the folder cannot be opened.
@@ -336,8 +336,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Probes locks and the exchange in the root, with two empty temporary files.
 ///
-/// Holds the lock of the root, since the cleaner of another starting process would remove the files.
-/// If it removed them nevertheless, that says nothing about the file system.
+/// Holds the lock of the root, since the cleaner of another starting process would remove the
+/// files. If it removed them nevertheless, that says nothing about the file system.
 fn probe(root: &OwnedFd) -> Abilities {
     let locked = lock::await_lock(root, Instant::now() + PROBE_PATIENCE);
     let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);

@@ -2,7 +2,8 @@
 //!
 //! Only the name of a file survives a kill, so it has all that the cleaner needs: the process, the
 //! hash of the old version, the hash of the new version, the kind of change, and the name of the
-//! edited file. A file with neither of the two hashes is somebody's only copy, and is never deleted.
+//! edited file. A file with neither of the two hashes is somebody's only copy, and is never
+//! deleted.
 
 use std::fmt;
 
@@ -175,12 +176,17 @@ mod tests {
     proptest! {
         #[test]
         fn a_name_is_parsed_back_and_has_at_most_255_bytes(
-            process in any::<u64>(), number in any::<u64>(), sequence in any::<u64>(), original in "[^/\0]{1,255}"
+            process in any::<u64>(),
+            number in any::<u64>(),
+            sequence in any::<u64>(),
+            original in "[^/\0]{1,255}",
         ) {
             let owner = Owner::new(process, number);
             let hash = ContentHash::digest(original.as_bytes());
-            for change in [ChangeKind::Create, ChangeKind::Exchange, ChangeKind::Replace, ChangeKind::Remove] {
-                let name = TemporaryName::new(&owner, sequence, change, Some(&hash), None, &original);
+            use ChangeKind::{Create, Exchange, Remove, Replace};
+            for change in [Create, Exchange, Replace, Remove] {
+                let name =
+                    TemporaryName::new(&owner, sequence, change, Some(&hash), None, &original);
                 prop_assert!(name.to_string().len() <= 255);
                 prop_assert_eq!(TemporaryName::parse(&name.to_string()), Some(name));
             }

@@ -61,11 +61,13 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
     /// Whether the kernel, or a sandbox, has no `openat2`.
     static ABSENT: AtomicBool = AtomicBool::new(false);
     let relative = or_itself(relative);
-    // `NO_SYMLINKS` refuses a link already. `NOFOLLOW` with `DIRECTORY` would report it as `ENOTDIR`.
+    // `NO_SYMLINKS` refuses a link already. `NOFOLLOW` with `DIRECTORY` would report it as
+    // `ENOTDIR`.
     let flags = flags | ALWAYS.difference(OFlags::NOFOLLOW);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     if !ABSENT.load(Ordering::Relaxed) {
-        // The kernel answers EAGAIN when the tree changed meanwhile. In races 64 tries always sufficed.
+        // The kernel answers EAGAIN when the tree changed meanwhile. In races 64 tries always
+        // sufficed.
         for _ in 0..64 {
             match openat2(root, relative, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
@@ -73,7 +75,8 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
                     ABSENT.store(true, Ordering::Relaxed);
                     break;
                 }
-                // A seccomp filter may answer EPERM for a call that it does not know. The walk decides.
+                // A seccomp filter may answer EPERM for a call that it does not know. The walk
+                // decides.
                 Err(Errno::PERM) => break,
                 done => return Ok(done?),
             }
@@ -208,8 +211,8 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
 /// The mode of new files, before the folder and the process restrict it.
 pub(super) const NEW_FILE: u32 = 0o666;
 
-/// Creates a file in a folder, open for writing. Returns the file, and its mode after the folder and
-/// the process restricted `mode`.
+/// Creates a file in a folder, open for writing. Returns the file, and its mode after the folder
+/// and the process restricted `mode`.
 pub(super) fn make_file(folder: &OwnedFd, name: &str, mode: u32) -> io::Result<(File, u32)> {
     fault::point(fault::Call::Open)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | ALWAYS;
@@ -263,7 +266,8 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
     fault::point(fault::Call::Rename)?;
     match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE).map_err(io::Error::from) {
         Err(error) if is_unsupported(&error) => {
-            // Neither step replaces a file. After a crash between them the cleaner removes one name.
+            // Neither step replaces a file. After a crash between them the cleaner removes one
+            // name.
             linkat(folder, from, folder, to, AtFlags::empty())?;
             Ok(unlinkat(folder, from, AtFlags::empty())?)
         }
@@ -335,8 +339,8 @@ fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`. Skips a name
-/// that is not UTF-8, since no path can express it.
+/// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`. Skips a
+/// name that is not UTF-8, since no path can express it.
 pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, EntryKind)) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

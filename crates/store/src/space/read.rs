@@ -165,8 +165,8 @@ impl Inner {
         }
     }
 
-    /// Returns the facts of a file, from memory if possible. `None` means that the file is changing,
-    /// so the caller must try again.
+    /// Returns the facts of a file, from memory if possible. `None` means that the file is
+    /// changing, so the caller must try again.
     fn known_file(
         &self,
         opened: &Opened,

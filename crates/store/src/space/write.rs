@@ -1,11 +1,11 @@
 //! Compare and swap: changes a file if it still is the version that the caller read.
 //!
-//! While the folder is locked, the file is read and its hash compared. The new content is written to
-//! a file beside it, gets the old file's metadata, is synced, and is exchanged with the old file in
-//! one step of the kernel. Then the displaced file is hashed. If another program saved in between,
-//! the exchange is undone and the edit refused, so no save is lost. The folder is synced before the
-//! call is answered. A crash at any moment leaves the old file or the new one. The displaced file is
-//! kept for a while (see [`super::keeper`]).
+//! While the folder is locked, the file is read and its hash compared. The new content is written
+//! to a file beside it, gets the old file's metadata, is synced, and is exchanged with the old file
+//! in one step of the kernel. Then the displaced file is hashed. If another program saved in
+//! between, the exchange is undone and the edit refused, so no save is lost. The folder is synced
+//! before the call is answered. A crash at any moment leaves the old file or the new one. The
+//! displaced file is kept for a while (see [`super::keeper`]).
 //!
 //! After an error before the exchange only the old file remains. Every later error is
 //! [`Refusal::UnknownOutcome`].
@@ -174,9 +174,9 @@ impl Inner {
         like: Option<&Opened>,
     ) -> Result<Draft<'p>, Refusal> {
         let io = target.io();
-        // A draft that replaces a file is marked as unfinished from the start: the cleaner must take
-        // an empty file without the mark for a save that an editor has begun. A draft of a new file
-        // gets its mode from the folder, and the cleaner recognises it by its name.
+        // A draft that replaces a file is marked as unfinished from the start: the cleaner must
+        // take an empty file without the mark for a save that an editor has begun. A draft of a new
+        // file gets its mode from the folder, and the cleaner recognises it by its name.
         let mode = if like.is_some() { UNFINISHED } else { os::NEW_FILE };
         let (file, mode) = os::make_file(target.handle(), &name, mode).map_err(&io)?;
         let mut draft = Draft { folder: target.handle(), name, file, is_unused: true };

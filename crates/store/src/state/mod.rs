@@ -119,7 +119,8 @@ impl StateDir {
     /// Opens the folder, after creating it and its parents if needed, for the owner alone.
     ///
     /// # Errors
-    /// [`StateError`] if the folder cannot be created, is not a folder, or can be changed by others.
+    /// [`StateError`] if the folder cannot be created, is not a folder, or can be changed by
+    /// others.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         make_folder(path).map_err(io_error("make", path))?;
         Self::open_checked(path)
@@ -158,8 +159,8 @@ impl StateDir {
 /// Neither folder needs to exist.
 ///
 /// # Errors
-/// [`StateError::Overlap`] if one folder is inside the other; [`StateError::Io`] if a path cannot be
-/// resolved.
+/// [`StateError::Overlap`] if one folder is inside the other; [`StateError::Io`] if a path cannot
+/// be resolved.
 pub fn check_disjoint(root: &Path, state: &Path) -> Result<(), StateError> {
     let (real_root, real_state) = (resolve(root)?, resolve(state)?);
     if real_root.starts_with(&real_state) || real_state.starts_with(&real_root) {

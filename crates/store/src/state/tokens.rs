@@ -219,9 +219,10 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens the database without writing anything, not even the index of its log.
 ///
-/// While another process has the database open, the log beside it may hold newer content, and SQLite
-/// reads both. Without a log no process has the database open. It is then opened as immutable, since
-/// SQLite would otherwise create a log. Either may change, so a connection is good for one lookup.
+/// While another process has the database open, the log beside it may hold newer content, and
+/// SQLite reads both. Without a log no process has the database open. It is then opened as
+/// immutable, since SQLite would otherwise create a log. Either may change, so a connection is good
+/// for one lookup.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

@@ -213,7 +213,8 @@ proptest! {
         write(&rig, "k", Some(&names(&[(id, "a/b")])));
         let read = rig.records.read(&permits().1, Instant(1), |view| {
             let blob = view.blob(&view.sources()?, &id)?.ok_or(Problem::NotFound)?;
-            parts.iter().map(|&(start, limit)| view.blob_bytes(&blob, start, limit)).collect::<Result<Vec<_>, _>>()
+            let read = |&(start, limit): &(u64, u64)| view.blob_bytes(&blob, start, limit);
+            parts.iter().map(read).collect::<Result<Vec<_>, _>>()
         });
         for ((start, limit), read) in parts.iter().zip(read.unwrap()) {
             let end = (start + limit).min(length);

@@ -28,7 +28,7 @@ use crate::records::model::{RecordSource, StoredBlob, WriteRefusal};
 const PIECE_BITS: u32 = 16;
 /// How long a blob without a use is kept, in microseconds: a day.
 const UNUSED_KEPT: i64 = 24 * 60 * 60 * 1_000_000;
-/// How many blobs more than it stores a write checks.
+/// A write checks at most this many unused blobs more than it stores.
 const IDLE: i64 = 100;
 /// The pieces after which a write removes no further blob.
 const PIECES: i64 = 5000;

@@ -17,7 +17,7 @@ use super::read::{Snapshot, Where};
 use super::write::WriteBatch;
 use crate::records::model::{RecordSource, StoredState};
 
-/// How many lines more than it adds a write deletes at most.
+/// A write deletes at most this many lines more than it adds.
 const EXPIRING: i64 = 1000;
 /// The most changes, or new records, that are read and sorted for each page of a session. If there
 /// are more, all pages together walk once over all keys of the stream, in order.
@@ -36,8 +36,8 @@ impl WriteBatch<'_> {
 
     /// Deletes some lines that are too old.
     ///
-    /// If a clock that was later set back far deleted lines too early, sync tokens of these days may
-    /// lack lines. Another history then begins, which makes the tokens invalid.
+    /// A clock that is later set back far may delete lines too early. The log then lacks changes
+    /// since sync tokens of these days, so another history begins, which makes the tokens invalid.
     pub(super) fn expire_states(&self) -> Result<(), Problem> {
         let text = "DELETE FROM changes WHERE version IN (SELECT version FROM changes WHERE at < ?1 LIMIT ?2)";
         let oldest = self.now.0.saturating_sub(KEPT).saturating_sub(MARGIN);

@@ -1,4 +1,4 @@
-//! Turns errors of SQLite into problems that a caller is told of.
+//! Maps errors of SQLite to problems.
 
 use rusqlite::ErrorCode;
 use stile_domain::records::problem::Problem;

@@ -1,7 +1,7 @@
 //! Reads of one moment of the database.
 //!
-//! Each question comes with a source, which says what the caller may see. The answer to a query
-//! never depends on records that the caller may not see.
+//! A query of records takes a source, and what the caller may see of the source becomes conditions
+//! of the query.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct Where {
 }
 
 impl Where {
-    /// The visible record with this key. `None` if the grant does not name the key, which this
+    /// Selects the visible record with a key. `None` if the grant does not name the key, which this
     /// function finds out without copying all keys of the grant into the query.
     fn with_key(source: &RecordSource, key: &str) -> Option<Self> {
         if source.visibility.keys().is_some_and(|keys| !keys.contains(key)) {
@@ -48,7 +48,7 @@ impl Where {
         Some(this)
     }
 
-    /// The records of a source that the caller may see: all that a grant says of records.
+    /// Selects the records of a source that the caller may see, by time and key.
     pub(super) fn visible(source: &RecordSource) -> Self {
         let mut this = Self::in_time(source);
         this.granted_keys(source);
@@ -64,12 +64,12 @@ impl Where {
         }
     }
 
-    /// All rows of a source, whether the caller may see them or not.
+    /// Selects all rows of a source, whether the caller may see them or not.
     pub(super) fn stream(source: &RecordSource) -> Self {
         Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.id)] }
     }
 
-    /// The records of a source at times that the caller may see.
+    /// Selects the records of a source at times that the caller may see.
     pub(super) fn in_time(source: &RecordSource) -> Self {
         let mut this = Self::stream(source);
         if let Some(time) = &source.visibility.time {

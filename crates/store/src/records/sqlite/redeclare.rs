@@ -35,8 +35,8 @@ impl WriteBatch<'_> {
     /// Declares a stream again, and indexes its records by the new declaration.
     ///
     /// # Errors
-    /// [`Problem::InvalidRequest`] if a record has more long and searchable values than it can have;
-    /// the error of the database. The batch must then be abandoned.
+    /// [`Problem::InvalidRequest`] if a record has more long and searchable values than it can
+    /// have; the error of the database. The batch must then be abandoned.
     pub fn redeclare(
         &mut self,
         target: &TargetStream,

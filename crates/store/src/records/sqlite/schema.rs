@@ -1,10 +1,11 @@
 //! The tables, and the migration of older databases.
 //!
-//! `records` has the fields of a record without its long values. `pieces` has the long values, under
-//! numbers that [`stile_domain::records::pieces`] makes. `tokens` is the index of search tokens, one
-//! row for each piece of searchable text, under the same numbers. The domain cuts texts into tokens,
-//! and the tokenizer of the table only splits at spaces. Before each token is the number of its
-//! stream and field in `tags`, so that a search reads the lists of granted fields only.
+//! `records` has the fields of a record without its long values. `pieces` has the long values,
+//! under numbers that [`stile_domain::records::pieces`] makes. `tokens` is the index of search
+//! tokens, one row for each piece of searchable text, under the same numbers. The domain cuts texts
+//! into tokens, and the tokenizer of the table only splits at spaces. Before each token is the
+//! number of its stream and field in `tags`, so that a search reads the lists of granted fields
+//! only.
 
 use rusqlite::{Connection, TransactionBehavior};
 

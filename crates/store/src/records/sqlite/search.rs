@@ -19,7 +19,7 @@ use crate::records::model::{RecordRow, RecordSource};
 /// The number of index rows that the first query and the largest query read.
 const FIRST_ROWS: i64 = 32;
 const MOST_ROWS: i64 = 4096;
-/// The most fields that one query names. Each has its own list in the index.
+/// The maximum number of fields that one query names. Each has its own list in the index.
 const FIELDS_AT_ONCE: usize = 200;
 
 /// The records in which a term occurs, the newest first.
@@ -177,8 +177,8 @@ impl Snapshot<'_> {
         query.query_row([record], |row| row.get(0)).optional().map_err(problem)
     }
 
-    /// Finds a record of a source by number, if the caller may see its time and the conditions hold.
-    /// Does not check the key.
+    /// Finds a record of a source by number, if the caller may see its time and the conditions
+    /// hold. Does not check the key.
     pub(in crate::records) fn find_in_time(
         &self,
         source: &RecordSource,

@@ -60,8 +60,8 @@ impl RecordsView<'_> {
         Ok(session.is_expired(&self.sync_point()?, self.snapshot.log_start()?))
     }
 
-    /// Returns one page of the changes of a session, ordered by source and key, after the source and
-    /// key of `after`; and whether more changes follow.
+    /// Returns one page of the changes of a session, ordered by source and key, after the source
+    /// and key of `after`; and whether more changes follow.
     ///
     /// # Errors
     /// The error of the database.

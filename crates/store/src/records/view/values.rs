@@ -27,13 +27,16 @@ impl RecordsView<'_> {
     ///
     /// # Errors
     /// The error of `take` or of the database.
-    pub fn field_values(
+    pub fn field_values<F>(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
         field: &str,
-        mut take: impl FnMut(Option<StoredValue<'_>>, Option<LongValueRef>) -> Result<bool, Problem>,
-    ) -> Result<(), Problem> {
+        mut take: F,
+    ) -> Result<(), Problem>
+    where
+        F: FnMut(Option<StoredValue<'_>>, Option<LongValueRef>) -> Result<bool, Problem>,
+    {
         self.snapshot.field_values(source, conditions, field, &mut |record, entry| {
             let long = entry.and_then(|entry| {
                 Some(LongValueRef { record, slot: entry.slot?, value: entry.value.long()? })

@@ -29,8 +29,8 @@ impl Snapshot<'_> {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Passes one field of each such record to `take`, in no particular order. No record has a field
-    /// that the caller may not see. Nothing is copied out of the database's memory.
+    /// Passes one field of each such record to `take`, in no particular order. No record has a
+    /// field that the caller may not see. Nothing is copied out of the database's memory.
     pub(in crate::records) fn field_values(
         &self,
         source: &RecordSource,

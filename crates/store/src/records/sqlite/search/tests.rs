@@ -1,5 +1,5 @@
-//! Tests of searches among many records, fields and pieces. The tests of the operations compare what
-//! searches find with a naive scan.
+//! Tests of searches among many records, fields and pieces. The tests of the operations compare
+//! what searches find with a naive scan.
 
 use std::collections::BTreeSet;
 
