@@ -61,9 +61,6 @@ pub fn is_folder(path: &Path) -> bool {
 }
 
 /// Returns the names in a folder, without those that are not UTF-8.
-///
-/// # Errors
-/// The error of the system.
 pub fn entry_names(folder: &Path) -> io::Result<Vec<String>> {
     let names =
         folder.read_dir()?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
@@ -174,9 +171,6 @@ impl ExportFolder {
 
     /// Creates a file, and the folders that its name contains. Returns `None` if a file has that
     /// name.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn create_file(&self, name: &str) -> io::Result<Option<ExportFile>> {
         let to = self.path.join(name);
         if to.try_exists()? {
@@ -203,9 +197,6 @@ pub struct ExportFile {
 
 impl ExportFile {
     /// Syncs the file and gives it its name.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn finish(self) -> io::Result<()> {
         let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;

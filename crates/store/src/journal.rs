@@ -75,9 +75,6 @@ struct Current {
 
 impl Journal {
     /// Opens the journal of a state folder. The first line creates the file.
-    ///
-    /// # Errors
-    /// The error of the file system.
     pub fn open(state: &StateDir) -> io::Result<Self> {
         Self::open_with(state, create_private)
     }
@@ -98,9 +95,6 @@ impl Journal {
 
     /// Checks that the next lines can be written: the file exists, it was not deleted, and it has
     /// room. After a failure this function tries again with a new file.
-    ///
-    /// # Errors
-    /// The error of the file system.
     pub fn check_writable(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         self.shared.prepare(&mut state)?.reserve(STEP).inspect_err(|_| state.current = None)
@@ -304,9 +298,6 @@ pub struct JournalContents {
 }
 
 /// Reads the lines of all processes into memory. A journal that was never written to is empty.
-///
-/// # Errors
-/// The error of the file system.
 pub fn read_all(state: &StateDir) -> io::Result<JournalContents> {
     let entries = match std::fs::read_dir(state.path().join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -17,7 +17,8 @@ use super::view::RecordsView;
 use crate::now;
 use crate::state::StateDir;
 
-/// The database of records. All clones are the same database.
+/// The database of records. All clones are the same database. Every method that reads or writes can
+/// fail with the error of the database.
 #[derive(Clone)]
 pub struct Records {
     inner: Arc<Inner>,
@@ -151,9 +152,6 @@ impl Records {
     }
 
     /// Returns all grants, the oldest first.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn grants(&self, _permit: &OwnerPermit) -> Result<Vec<GrantRecord>, Problem> {
         let rows = self.engine().read(|snapshot, _| snapshot.grants())?;
         let mut grants: Vec<GrantRecord> = rows.into_iter().map(GrantRecord::parse).collect();
@@ -163,9 +161,6 @@ impl Records {
 
     /// Revokes a grant, durably: it no longer counts from the next request on. Returns when the
     /// grant was revoked before this call, and `None` if there is no such grant.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn revoke(
         &self,
         _permit: &OwnerPermit,
@@ -176,9 +171,6 @@ impl Records {
     }
 
     /// Creates a file for bytes that arrive before they are written to the database.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub fn create_spool_file(&self, _permit: &OwnerPermit) -> io::Result<SpoolFile> {
         let name = format!("incoming-{}", uuid::Uuid::new_v4().simple());
         SpoolFile::create(&self.engine().sibling(&name))

@@ -31,7 +31,8 @@ use super::model::{
 };
 use super::seal::Seals;
 
-/// One moment of the database, as one caller may see it.
+/// One moment of the database, as one caller may see it. Every method can fail with the error of
+/// the database.
 pub struct RecordsView<'c> {
     pub(super) snapshot: Snapshot<'c>,
     authority: Authority,
@@ -109,9 +110,6 @@ impl<'c> RecordsView<'c> {
     }
 
     /// Returns all sources, ordered by stream and connection.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn sources(&self) -> Result<Vec<RecordSource>, Problem> {
         let mut sources = self.granted(self.snapshot.streams(None)?);
         sources.sort_by(|a, b| (&a.stream, &a.connection).cmp(&(&b.stream, &b.connection)));
@@ -177,9 +175,6 @@ impl<'c> RecordsView<'c> {
 
     /// Counts the records of a source that the caller may see, and returns when the latest of them
     /// was first ingested.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
         self.snapshot.count(source)
     }
@@ -281,9 +276,6 @@ impl<'c> RecordsView<'c> {
     }
 
     /// Finds the records with this key, at most one in each source.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn find_by_key(
         &self,
         sources: &[RecordSource],
@@ -322,9 +314,6 @@ impl<'c> RecordsView<'c> {
     }
 
     /// Loads the fields of a record that the caller may see.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn load_fields(
         &self,
         sources: &[RecordSource],
@@ -343,9 +332,6 @@ impl<'c> RecordsView<'c> {
     }
 
     /// Reads Unicode scalars `start..end` of a long value. Reads only the pieces that hold them.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn long_text(&self, value: LongValueRef, start: u64, end: u64) -> Result<String, Problem> {
         let end = end.min(value.value.chars);
         let mut text = String::new();
@@ -362,9 +348,6 @@ impl<'c> RecordsView<'c> {
     }
 
     /// Reads a long value piece by piece, until `take` returns `false`.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn long_pieces(
         &self,
         value: LongValueRef,
@@ -379,9 +362,6 @@ impl<'c> RecordsView<'c> {
 
     /// Finds the first occurrence of a text in a long value. Holds one piece in memory, and stops
     /// at the occurrence.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn find_in_long(
         &self,
         value: LongValueRef,

@@ -48,7 +48,8 @@ const LARGE_AT_ONCE: usize = 2;
 /// How many of our own writes are remembered, so that reads of them need not wait.
 const OWN_WRITES: usize = 1024;
 
-/// A folder that agents are let into. Cheap to clone.
+/// A folder that agents are let into. All clones are the same space. A method that takes a permit
+/// fails with a [`Refusal`] for the agent.
 #[derive(Clone)]
 pub struct Space(Arc<Inner>);
 
@@ -209,9 +210,6 @@ impl Space {
     }
 
     /// Reads lines of a text file.
-    ///
-    /// # Errors
-    /// A [`Refusal`] for the agent.
     pub async fn read(
         &self,
         permit: Permit<Read>,
@@ -222,9 +220,6 @@ impl Space {
 
     /// Reads a whole text file of at most `max_bytes` bytes, and returns what `derive` makes of its
     /// text. Opens the file once, and remembers nothing of the text.
-    ///
-    /// # Errors
-    /// A [`Refusal`] for the agent.
     pub async fn derive<T: Send + 'static>(
         &self,
         permit: Permit<Read>,
@@ -236,9 +231,6 @@ impl Space {
     }
 
     /// Lists a page of the entries of a directory that the caller may see.
-    ///
-    /// # Errors
-    /// A [`Refusal`] for the agent.
     pub async fn list(
         &self,
         permit: Permit<List>,

@@ -92,11 +92,7 @@ impl Inner {
             .keeper
             .enter(&locked.handle, locked.identity)
             .map_err(|error| refusal(&error, path))?;
-        let name = path
-            .split()
-            .map(|_| name.len())
-            .and_then(|length| path.as_str().get(path.as_str().len() - length..));
-        Ok(LockedFile { path, name: name.unwrap_or_default(), folder: locked, kept })
+        Ok(LockedFile { path, name, folder: locked, kept })
     }
 
     /// Changes a text file for `text.replace`, `text.insert` and `text.append`.

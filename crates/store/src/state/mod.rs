@@ -211,9 +211,6 @@ fn resolve(path: &Path) -> Result<PathBuf, StateError> {
 }
 
 /// Creates the folder of a space and its parents, unless they exist.
-///
-/// # Errors
-/// The error of the file system.
 pub fn create_space_folder(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }

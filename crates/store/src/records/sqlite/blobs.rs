@@ -42,9 +42,6 @@ pub(super) fn piece_number(blob: i64, piece: u64) -> Option<i64> {
 impl WriteBatch<'_> {
     /// Stores the bytes of a source as a blob, with one piece in memory at a time. The same bytes
     /// are stored once. If the source fails or has too many bytes, nothing is stored.
-    ///
-    /// # Errors
-    /// The error of the database; the batch must then be abandoned.
     pub fn put_blob(
         &mut self,
         source: &mut dyn Read,
@@ -66,9 +63,6 @@ impl WriteBatch<'_> {
     }
 
     /// Returns whether the bytes of a blob are stored.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn has_blob(&self, id: &BlobId) -> Result<bool, Problem> {
         Ok(self.blob(id.digest())?.is_some())
     }

@@ -64,6 +64,7 @@ fn a_full_disk_refuses_the_batch_and_keeps_the_rest() {
     }
     fill(&rig, 50, 500).unwrap();
     assert_eq!(read_all(&rig.records), Ok(550), "with free space the batch succeeds");
+    rig.records.check(&permits().0).unwrap();
 }
 
 #[test]

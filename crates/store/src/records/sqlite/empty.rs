@@ -17,9 +17,6 @@ const ROWS: u64 = 5000;
 
 impl WriteBatch<'_> {
     /// Returns the last record of a stream. `None` if the stream is empty.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn last_record(&self, target: &TargetStream) -> Result<Option<LastRecord>, Problem> {
         // The sign keeps SQLite from walking all records of the database.
         let text = "SELECT max(+id) FROM records WHERE stream = ?1";
@@ -30,9 +27,6 @@ impl WriteBatch<'_> {
 
     /// Removes some records of a stream, none of them newer than `last`. Returns whether there may
     /// be more to remove.
-    ///
-    /// # Errors
-    /// The error of the database; the batch must then be abandoned.
     pub fn remove_up_to(
         &mut self,
         target: &TargetStream,
@@ -58,12 +52,10 @@ impl WriteBatch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
     use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::indexed_fields::IndexedFields;
     use stile_domain::records::value::FieldValue;
 
-    use super::super::NAME;
     use super::super::tests::{Rig, incoming, name, permits, rig};
     use super::*;
 
@@ -93,14 +85,7 @@ mod tests {
     }
 
     fn counts(rig: &Rig) -> Vec<i64> {
-        let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-        let count = |table| {
-            connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
-        };
-        ["records", "pieces", "tokens", "streams"]
-            .into_iter()
-            .map(|table| count(table).unwrap())
-            .collect()
+        ["records", "pieces", "tokens", "streams"].map(|table| rig.count(table)).to_vec()
     }
 
     #[test]

@@ -69,9 +69,6 @@ impl WriteBatch<'_> {
     }
 
     /// Returns whether the stream has a record.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn has_records(&self, target: &TargetStream) -> Result<bool, Problem> {
         let mut query = self.prepare("SELECT 1 FROM records WHERE stream = ?1")?;
         query.exists([target.id]).map_err(problem)

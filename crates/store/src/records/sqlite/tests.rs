@@ -76,12 +76,33 @@ impl Rig {
     }
 
     fn upsert(&self, key: &str, fields: &RecordFields) -> UpsertOutcome {
+        self.store(incoming(&RecordKey::parse(key).unwrap(), fields))
+    }
+
+    /// Stores a record whose field `text` is streamed.
+    fn upsert_streamed(
+        &self,
+        key: &str,
+        fields: &RecordFields,
+        text: &mut dyn TextSource,
+    ) -> UpsertOutcome {
+        let streamed = vec![StreamedField { name: "text", text }];
+        self.store(IncomingRecord { streamed, ..incoming(&RecordKey::parse(key).unwrap(), fields) })
+    }
+
+    fn store(&self, record: IncomingRecord<'_>) -> UpsertOutcome {
         let stored = self.records.write(&permits().0, |batch| {
             let target = messages(batch, &indexed())?;
-            let key = RecordKey::parse(key).unwrap();
-            batch.upsert(&target, incoming(&key, fields))
+            batch.upsert(&target, record)
         });
         stored.unwrap()
+    }
+
+    /// Counts the rows of a table.
+    pub(super) fn count(&self, table: &str) -> i64 {
+        let connection = Connection::open(self.folder.path().join(NAME)).unwrap();
+        let count = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&count, [], |row| row.get(0)).unwrap()
     }
 
     fn read<T>(&self, read: impl FnOnce(&RecordsView<'_>) -> Result<T, Problem>) -> T {
@@ -132,10 +153,7 @@ fn storing_a_record_adds_changes_or_leaves_it() {
     });
     assert_eq!(window, long.chars().skip(8190).take(10).collect::<String>());
     assert_eq!(rig.upsert("a", &message("2026-01-02", "short")), UpsertOutcome::Changed);
-    let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-    let pieces: i64 =
-        connection.query_row("SELECT count(*) FROM pieces", [], |row| row.get(0)).unwrap();
-    assert_eq!(pieces, 0, "no piece of the old text remains");
+    assert_eq!(rig.count("pieces"), 0, "no piece of the old text remains");
 }
 
 #[test]
@@ -208,20 +226,8 @@ fn a_streamed_text_is_stored_like_a_text_in_memory() {
     let rig = rig();
     let text = "中文 and emoji 👩‍👧 and\r\nlines\u{0} ".repeat(1200);
     rig.upsert("memory", &message("2026-01-01", &text));
-    let store = |bytes: Vec<u8>| {
-        let stored = rig.records.write(&permits().0, |batch| {
-            let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-            let key = RecordKey::parse("source").unwrap();
-            let mut source = SevenBytes(bytes);
-            let fields = vec![("at".to_owned(), FieldValue::Text("2026-01-01".to_owned()))];
-            let long = vec![StreamedField { name: "text", text: &mut source }];
-            batch.upsert(
-                &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
-            )
-        });
-        stored.unwrap()
-    };
+    let fields = vec![("at".to_owned(), FieldValue::Text("2026-01-01".to_owned()))];
+    let store = |bytes: Vec<u8>| rig.upsert_streamed("source", &fields, &mut SevenBytes(bytes));
     assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Added);
     assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Unchanged);
     assert_eq!(store(b"abc\xff".to_vec()), UpsertOutcome::Refused(WriteRefusal::NotUtf8));
@@ -267,21 +273,9 @@ fn a_streamed_text_that_changes_between_reads_leaves_the_record_unchanged() {
     let rig = rig();
     let before = message("2026-01-01", &"words ".repeat(2000));
     rig.upsert("a", &before);
-    let store = |key: &str| {
-        let stored = rig.records.write(&permits().0, |batch| {
-            let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-            let key = RecordKey::parse(key).unwrap();
-            let mut source = Fickle(0);
-            let long = vec![StreamedField { name: "text", text: &mut source }];
-            batch.upsert(
-                &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields: &vec![], streamed: long },
-            )
-        });
-        stored.unwrap()
-    };
     for key in ["a", "new"] {
-        assert_eq!(store(key), UpsertOutcome::Refused(WriteRefusal::Unreadable));
+        let stored = rig.upsert_streamed(key, &vec![], &mut Fickle(0));
+        assert_eq!(stored, UpsertOutcome::Refused(WriteRefusal::Unreadable));
     }
     assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
     assert_eq!(rig.upsert("a", &before), UpsertOutcome::Unchanged);
@@ -296,18 +290,9 @@ fn a_streamed_text_takes_the_position_of_its_field() {
     let mut fields = message("2026-01-01", &long);
     fields.reverse();
     rig.upsert("a", &fields);
-    let stored = rig.records.write(&permits().0, |batch| {
-        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-        let key = RecordKey::parse("a").unwrap();
-        fields[0].1 = FieldValue::Null;
-        let mut source = SevenBytes(long.into_bytes());
-        let long = vec![StreamedField { name: "text", text: &mut source }];
-        batch.upsert(
-            &target,
-            IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
-        )
-    });
-    assert_eq!(stored.unwrap(), UpsertOutcome::Unchanged);
+    fields[0].1 = FieldValue::Null;
+    let stored = rig.upsert_streamed("a", &fields, &mut SevenBytes(long.into_bytes()));
+    assert_eq!(stored, UpsertOutcome::Unchanged);
 }
 
 #[test]
@@ -330,34 +315,6 @@ fn a_backup_is_a_complete_database() {
         UpsertOutcome::Unchanged
     );
     copied.records.check(&permits().0).unwrap();
-}
-
-#[test]
-fn a_batch_that_fills_the_disk_stores_nothing_and_a_later_one_succeeds() {
-    let rig = rig();
-    rig.upsert("a", &message("2026-01-01", "small"));
-    let limit = |pages: i64| {
-        let writer = lock(&rig.sqlite().writer);
-        let used: i64 = writer.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-        writer
-            .query_row(&format!("PRAGMA max_page_count = {}", used + pages), [], |_| Ok(()))
-            .unwrap();
-    };
-    limit(3);
-    let fields = message("2026-01-01", &"words that fill a disk ".repeat(20_000));
-    let stored = rig.records.write(&permits().0, |batch| {
-        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-        for key in ["b", "c"] {
-            let key = RecordKey::parse(key).unwrap();
-            batch.upsert(&target, incoming(&key, &fields))?;
-        }
-        Ok(())
-    });
-    assert_eq!(stored, Err(Problem::Full));
-    assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
-    limit(10_000);
-    assert_eq!(rig.upsert("b", &fields), UpsertOutcome::Added);
-    rig.records.check(&permits().0).unwrap();
 }
 
 #[test]

@@ -31,6 +31,9 @@ use crate::records::model::{
 };
 
 /// A transaction that writes records, blobs, declarations and grants, all or nothing.
+///
+/// Every method can fail with the error of the database. After a failed write the batch must be
+/// abandoned.
 pub struct WriteBatch<'t> {
     pub(super) transaction: &'t Transaction<'t>,
     pub(super) now: Instant,
@@ -65,9 +68,6 @@ impl<'t> WriteBatch<'t> {
     }
 
     /// Finds the stream of a connection.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn target(
         &self,
         connection: &SourceName,
@@ -88,9 +88,6 @@ impl<'t> WriteBatch<'t> {
     }
 
     /// Declares a new stream of a connection.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn declare(
         &mut self,
         connection: &SourceName,
@@ -138,9 +135,6 @@ impl<'t> WriteBatch<'t> {
     }
 
     /// Stores a record, and replaces the record with the same key.
-    ///
-    /// # Errors
-    /// The error of the database; the batch must then be abandoned.
     pub fn upsert(
         &mut self,
         target: &TargetStream,
@@ -214,9 +208,6 @@ impl<'t> WriteBatch<'t> {
     }
 
     /// Returns whether a record has this key.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn contains(&self, target: &TargetStream, key: &RecordKey) -> Result<bool, Problem> {
         let text = "SELECT 1 FROM records WHERE stream = ?1 AND key = ?2";
         let found = self.prepare(text)?.exists(params![target.id, key.as_str().as_bytes()]);
@@ -226,9 +217,6 @@ impl<'t> WriteBatch<'t> {
     /// Returns whether the record with this key has other values than these fields, apart from the
     /// fields in `ignored`. Fields that cannot be stored count as other values. Returns `false` if
     /// there is no such record.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn differs_from(
         &self,
         target: &TargetStream,
@@ -254,9 +242,6 @@ impl<'t> WriteBatch<'t> {
     }
 
     /// Removes a record. Returns whether it existed.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn delete(&mut self, target: &TargetStream, key: &str) -> Result<bool, Problem> {
         let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
         let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };

@@ -19,9 +19,6 @@ pub struct Blob {
 impl RecordsView<'_> {
     /// Finds a blob that a record of these sources exposes to the caller. Returns `None` if no
     /// record does, or if the bytes of the blob are not stored.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn blob(&self, sources: &[RecordSource], id: &BlobId) -> Result<Option<Blob>, Problem> {
         let mut stated: Option<String> = None;
         let mut agree = true;
@@ -42,9 +39,6 @@ impl RecordsView<'_> {
 
     /// Reads at most `limit` bytes of a blob from the offset `start`, and at least one unless the
     /// blob ends there. Reads only the pieces that hold them.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn blob_bytes(&self, blob: &Blob, start: u64, limit: u64) -> Result<Vec<u8>, Problem> {
         let end = start.saturating_add(limit).min(blob.bytes);
         let mut bytes =

@@ -44,27 +44,18 @@ impl RecordChange {
 
 impl RecordsView<'_> {
     /// Returns a point from which a later request can ask for changes.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn sync_point(&self) -> Result<SyncPoint, Problem> {
         self.snapshot.sync_point(self.now)
     }
 
     /// Returns whether changes of the session may be missing from the log;
     /// [`ChangeRange::is_expired`].
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn is_expired(&self, session: &ChangeRange) -> Result<bool, Problem> {
         Ok(session.is_expired(&self.sync_point()?, self.snapshot.log_start()?))
     }
 
     /// Returns one page of the changes of a session, ordered by source and key, after the source
     /// and key of `after`; and whether more changes follow.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn changes(
         &self,
         sources: &[RecordSource],

@@ -10,9 +10,6 @@ use crate::records::model::RecordSource;
 impl RecordsView<'_> {
     /// Counts the visible records of some sources of which the conditions hold, all on fields that
     /// the caller may see. Reads no record if there is no condition.
-    ///
-    /// # Errors
-    /// The error of the database.
     pub fn count_matching(
         &self,
         sources: &[RecordSource],
