@@ -12,7 +12,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 pub use key::TokenKey;
-pub(crate) use private::{create_private, make_folder, sync_folder};
+pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
 pub use tokens::{Revocation, TokenRecord, TokenStore};
 
 /// The size of the largest settings file that is read, in bytes.

@@ -24,6 +24,22 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Creates the file of a database if it does not exist, and locks it as long as the returned handle
+/// is open. An error comes with the failed operation.
+///
+/// Switching to the write-ahead log needs the database exclusively, and SQLite does not wait for
+/// that, whatever the timeout. Processes that start at once therefore queue here.
+pub(crate) fn lock_database(path: &Path) -> Result<File, (&'static str, io::Error)> {
+    // SQLite creates the files beside the database with the same mode.
+    match create_private(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(("make", error)),
+        _ => {}
+    }
+    let queue = File::open(path).map_err(|error| ("open", error))?;
+    queue.lock().map_err(|error| ("lock", error))?;
+    Ok(queue)
+}
+
 /// Makes the names in a folder durable.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     // Windows cannot open a folder as a file, and does not need this call.

@@ -12,7 +12,8 @@ use rusqlite::{
 };
 use stile_domain::percent;
 
-use super::{StateDir, StateError, create_private, io_error};
+use super::private::lock_database;
+use super::{StateDir, StateError, io_error};
 
 const NAME: &str = "stile.db";
 /// `Stil`: tells our databases from those of other programs.
@@ -85,24 +86,14 @@ impl TokenStore {
     /// [`StateError`] if the file is damaged, another program's, or a newer version's.
     pub fn open(state: &StateDir) -> Result<Self, StateError> {
         let path = state.path().join(NAME);
-        // SQLite creates the files beside the database with the same mode.
-        match create_private(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(io_error("make", &path)(error));
-            }
-            _ => {}
-        }
-        // Switching to the write-ahead log needs the database exclusively, and SQLite does not wait
-        // for that, whatever the timeout. Processes that start at once therefore queue here.
-        let queue = std::fs::File::open(&path).map_err(io_error("open", &path))?;
-        queue.lock().map_err(io_error("lock", &path))?;
-        let connection = open(&path).map_err(|error| match error.sqlite_error_code() {
+        let _queue =
+            lock_database(&path).map_err(|(doing, error)| io_error(doing, &path)(error))?;
+        let mut connection = open(&path).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 StateError::ForeignDatabase { path: path.clone() }
             }
             _ => StateError::Database { doing: "open", error },
         })?;
-        let mut connection = connection;
         migrate(&mut connection, path)?;
         Ok(Self { connection: Mutex::new(connection), reopened: None })
     }

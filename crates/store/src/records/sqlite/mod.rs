@@ -22,7 +22,6 @@ mod search;
 mod tests;
 mod write;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +33,7 @@ use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
 use super::seal::{SealKey, Seals};
-use crate::state::{StateDir, create_private, sync_folder};
+use crate::state::{StateDir, create_private, lock_database, sync_folder};
 
 use error::problem;
 pub(super) use read::Snapshot;
@@ -84,17 +83,8 @@ impl Sqlite {
 
     pub(super) fn open(state: &StateDir, now: Instant) -> Result<Self, RecordsError> {
         let path = state.path().join(NAME);
-        // SQLite creates the files beside the database with the same mode.
-        match create_private(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed_io("make", &path, error));
-            }
-            _ => {}
-        }
-        // Switching to the write-ahead log needs the database exclusively, and SQLite does not wait
-        // for that, whatever the timeout. Processes that start at once therefore queue here.
-        let queue = File::open(&path).map_err(|error| failed_io("open", &path, error))?;
-        queue.lock().map_err(|error| failed_io("lock", &path, error))?;
+        let _queue =
+            lock_database(&path).map_err(|(doing, error)| failed_io(doing, &path, error))?;
         let mut writer = opened(&path, || open_to_write(&path))?;
         let migration = opened(&path, || schema::migrate(&mut writer))?;
         match migration {
