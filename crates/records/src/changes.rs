@@ -160,7 +160,7 @@ fn requested_session(
         let source = source.ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
         return Ok((unexpired(context, cursor.session)?, Some((source, cursor.key))));
     }
-    let until = view.mark()?;
+    let until = view.sync_point()?;
     // The first session needs nothing of the log.
     let Some(since) = since else { return Ok((ChangeRange::from_beginning(until), None)) };
     Ok((unexpired(context, ChangeRange { since, until })?, None))
