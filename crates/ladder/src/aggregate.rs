@@ -9,14 +9,15 @@ use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 
 use super::arguments::{
-    Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty,
+    GranularityNames, MetricNames, OneOf, WholeNumber, filter_parameters, filter_schema,
+    refuse_empty,
 };
-use super::budget::{beginning, fitting_items, json_len};
+use super::budget::{json_len, prefix_within, take_fitting};
 use super::call_context::CallContext;
 use super::error::LadderError;
-use super::lines;
 use super::output::{Nullable, RecordOutput, Shape};
-use super::shown::as_written;
+use super::record_view::exact_or_text;
+use super::text_lines;
 use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
@@ -43,7 +44,7 @@ pub struct Aggregate {
     /// As `schema` names it.
     stream: String,
     /// What is computed.
-    metric: OneOf<Metrics>,
+    metric: OneOf<MetricNames>,
     /// For every metric but `count`.
     field: Option<String>,
     /// Groups by a field; only with `count`.
@@ -51,11 +52,11 @@ pub struct Aggregate {
     /// Groups by spans of this time field; needs `granularity`.
     group_by_time: Option<String>,
     /// With `group_by_time`. Weeks begin on Monday.
-    granularity: Option<OneOf<Granularities>>,
+    granularity: Option<OneOf<GranularityNames>>,
     /// IANA name; UTC if left out.
     time_zone: Option<String>,
     /// Groups; 10 if left out.
-    limit: Option<Whole<1, 100>>,
+    limit: Option<WholeNumber<1, 100>>,
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]
     filter: Option<Json>,
@@ -65,7 +66,7 @@ pub struct Aggregate {
 
 /// An aggregation as the resource server tells it. Numbers stay as they were written.
 #[derive(Deserialize)]
-struct Told<'a> {
+struct WireAggregation<'a> {
     object: String,
     stream: String,
     metric: String,
@@ -79,23 +80,23 @@ struct Told<'a> {
     granularity: Option<String>,
     time_zone: Option<String>,
     #[serde(borrow)]
-    groups: Option<Vec<ToldGroup<'a>>>,
+    groups: Option<Vec<WireGroup<'a>>>,
     limit: Option<u64>,
     other_count: Option<u64>,
 }
 
 #[derive(Deserialize)]
-struct ToldGroup<'a> {
+struct WireGroup<'a> {
     #[serde(borrow)]
     key: &'a RawValue,
     key_preview: Option<Json>,
     count: u64,
 }
 
-impl Told<'_> {
+impl WireAggregation<'_> {
     fn members(self) -> Map<String, Json> {
-        let group = |group: ToldGroup<'_>| {
-            let mut told = json!({ "key": as_written(group.key), "count": group.count });
+        let group = |group: WireGroup<'_>| {
+            let mut told = json!({ "key": exact_or_text(group.key), "count": group.count });
             if let (Some(told), Some(preview)) = (told.as_object_mut(), group.key_preview) {
                 told.insert("key_preview".to_owned(), preview);
             }
@@ -107,7 +108,7 @@ impl Told<'_> {
             ("stream", Some(self.stream.into())),
             ("metric", Some(self.metric.into())),
             ("field", text(self.field)),
-            ("value", self.groups.is_none().then(|| self.value.map_or(Json::Null, as_written))),
+            ("value", self.groups.is_none().then(|| self.value.map_or(Json::Null, exact_or_text))),
             ("filtered_record_count", self.filtered_record_count.map(Json::from)),
             ("approximate", self.approximate.map(Json::from)),
             ("group_by", text(self.group_by)),
@@ -160,7 +161,7 @@ impl Tool for Aggregate {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
-        not_empty("stream", &self.stream)?;
+        refuse_empty("stream", &self.stream)?;
         let mut ask = ReadRequest {
             stream: self.stream.clone(),
             ..ReadRequest::new(ReadOperation::Aggregate)
@@ -173,22 +174,22 @@ impl Tool for Aggregate {
         .with_some("time_zone", self.time_zone.as_deref())
         .with_some("limit", self.limit.map(|limit| limit.0))
         .with_some("connection_id", self.connection_id.as_deref());
-        ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
+        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
         let text = context.ask(ask).await?;
-        let told: Told<'_> =
-            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
+        let told: WireAggregation<'_> =
+            serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
         let told = told.members();
-        let structured = bounded(&told, KEY_CHARS);
+        let structured = with_short_texts(&told, KEY_CHARS);
         let fits = json_len(&structured) <= context.budgets.structured;
-        let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
-        let text = lines::plain(self.line(&told, context.budgets.text));
+        let structured = if fits { structured } else { with_short_texts(&told, SHORT_KEY_CHARS) };
+        let text = text_lines::escape_line_breaks(self.text(&told, context.budgets.text));
         RecordOutput::new(text, structured, Vec::new())
     }
 }
 
 impl Aggregate {
     /// The answer in a line of at most so many bytes.
-    fn line(&self, told: &Map<String, Json>, room: usize) -> String {
+    fn text(&self, told: &Map<String, Json>, room: usize) -> String {
         let over = self
             .field
             .as_deref()
@@ -205,14 +206,14 @@ impl Aggregate {
             .unwrap_or_default();
         let Some(groups) = told.get("groups").and_then(Json::as_array) else {
             let value = told.get("value").unwrap_or(&Json::Null);
-            let value = key(value, TEXT_KEY_BYTES);
+            let value = key_text(value, TEXT_KEY_BYTES);
             return format!("{head} = {value}{count}.");
         };
         let by = Json::from(
             self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default(),
         );
         let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
-        let shown = first(groups, room.saturating_sub(head.len() + AROUND_GROUPS));
+        let shown = shown_groups(groups, room.saturating_sub(head.len() + AROUND_GROUPS));
         let rest = groups.get(shown.len()..).unwrap_or_default();
         let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
         let others = rest
@@ -231,46 +232,46 @@ impl Aggregate {
 }
 
 /// The first groups as a text shows them: as many as fit, and at least one.
-fn first(groups: &[Json], room: usize) -> Vec<String> {
+fn shown_groups(groups: &[Json], room: usize) -> Vec<String> {
     let of = |bytes: usize| {
-        fitting_items(groups.iter().map(|told| group(told, bytes)), room, |told| told.len() + 2)
+        take_fitting(groups.iter().map(|told| group_text(told, bytes)), room, |told| told.len() + 2)
     };
     let long = of(TEXT_KEY_BYTES);
     if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
 }
 
-fn group(group: &Json, key_bytes: usize) -> String {
-    let key = key(group.get("key").unwrap_or(&Json::Null), key_bytes);
+fn group_text(group: &Json, key_bytes: usize) -> String {
+    let key = key_text(group.get("key").unwrap_or(&Json::Null), key_bytes);
     format!("{key}={}", group.get("count").unwrap_or(&Json::Null))
 }
 
 /// A value as JSON, a long text as its beginning.
-fn key(value: &Json, bytes: usize) -> String {
+fn key_text(value: &Json, bytes: usize) -> String {
     match value {
         Json::String(text) => {
-            let (shown, _) = beginning(text, bytes, bytes);
+            let (shown, _) = prefix_within(text, bytes, bytes);
             let cut = if shown.len() < text.len() { "…" } else { "" };
-            format!("{}{cut}", lines::plain(Json::from(shown).to_string()))
+            format!("{}{cut}", text_lines::escape_line_breaks(Json::from(shown).to_string()))
         }
         value => value.to_string(),
     }
 }
 
 /// The answer with long keys and extremes cut, and how long they are.
-fn bounded(told: &Map<String, Json>, chars: usize) -> Json {
+fn with_short_texts(told: &Map<String, Json>, chars: usize) -> Json {
     let mut told = told.clone();
     for group in told.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
         if let Some(group) = group.as_object_mut() {
-            shorten(group, "key", "key_preview", chars);
+            shorten_member(group, "key", "key_preview", chars);
         }
     }
-    shorten(&mut told, "value", "value_preview", chars);
+    shorten_member(&mut told, "value", "value_preview", chars);
     Json::Object(told)
 }
 
-fn shorten(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
+fn shorten_member(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
     let Some(text) = members.get(name).and_then(Json::as_str) else { return };
-    let (shown, count) = beginning(text, chars, chars * 4);
+    let (shown, count) = prefix_within(text, chars, chars * 4);
     if shown.len() == text.len() {
         return;
     }

@@ -14,9 +14,9 @@ use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
 
 /// A whole number from `LEAST` to `MOST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
+pub struct WholeNumber<const LEAST: u64, const MOST: u64>(pub u64);
 
-impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, MOST> {
+impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for WholeNumber<LEAST, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = Number::deserialize(deserializer)?;
         let number = whole_number(&number).filter(|number| (LEAST..=MOST).contains(number));
@@ -24,9 +24,9 @@ impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, M
     }
 }
 
-impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
+impl<const LEAST: u64, const MOST: u64> JsonSchema for WholeNumber<LEAST, MOST> {
     fn schema_name() -> Cow<'static, str> {
-        format!("Whole{LEAST}To{MOST}").into()
+        format!("WholeNumber{LEAST}To{MOST}").into()
     }
 
     fn inline_schema() -> bool {
@@ -45,30 +45,30 @@ impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
 }
 
 /// The words that a parameter of the resource server takes.
-pub trait Words {
+pub trait AllowedWords {
     /// All of them.
     const ALL: &'static [&'static str];
 }
 
 /// What can be computed.
 #[derive(Clone, Copy, Debug)]
-pub struct Metrics;
+pub struct MetricNames;
 /// Spans of time.
 #[derive(Clone, Copy, Debug)]
-pub struct Granularities;
+pub struct GranularityNames;
 /// Ends of an order.
 #[derive(Clone, Copy, Debug)]
-pub struct Orders;
+pub struct OrderNames;
 
-impl Words for Metrics {
+impl AllowedWords for MetricNames {
     const ALL: &'static [&'static str] = &METRICS;
 }
 
-impl Words for Granularities {
+impl AllowedWords for GranularityNames {
     const ALL: &'static [&'static str] = &Granularity::NAMES;
 }
 
-impl Words for Orders {
+impl AllowedWords for OrderNames {
     const ALL: &'static [&'static str] = &ORDERS;
 }
 
@@ -86,7 +86,7 @@ impl<W> OneOf<W> {
     }
 }
 
-impl<'de, W: Words> Deserialize<'de> for OneOf<W> {
+impl<'de, W: AllowedWords> Deserialize<'de> for OneOf<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let sent = String::deserialize(deserializer)?;
         let word = W::ALL
@@ -97,7 +97,7 @@ impl<'de, W: Words> Deserialize<'de> for OneOf<W> {
     }
 }
 
-impl<W: Words> JsonSchema for OneOf<W> {
+impl<W: AllowedWords> JsonSchema for OneOf<W> {
     fn schema_name() -> Cow<'static, str> {
         W::ALL.concat().into()
     }
@@ -125,7 +125,7 @@ pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Refuses a name that is none: in a path it would be another path.
-pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), LadderError> {
+pub(super) fn refuse_empty(param: &'static str, name: &str) -> Result<(), LadderError> {
     match name {
         "" => Err(LadderError::call(
             "invalid_arguments",
@@ -140,7 +140,9 @@ pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), LadderErr
 ///
 /// # Errors
 /// `invalid_filter`, with the form that is right.
-pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)>, LadderError> {
+pub(super) fn filter_parameters(
+    filter: Option<&Json>,
+) -> Result<Vec<(String, String)>, LadderError> {
     let wrong = || {
         let form = "`filter` is an object: {\"author\":\"ann\"} or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, \
                     with plain field names and text, numbers or booleans; \
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_filter_becomes_parameters_or_is_refused() {
-        let pairs = |filter: Json| filter_pairs(Some(&filter));
+        let pairs = |filter: Json| filter_parameters(Some(&filter));
         let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 }, "e": 1.5e9, "f": u64::MAX });
         let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
@@ -206,7 +208,7 @@ mod tests {
                 text("filter[f]", "18446744073709551615"),
             ])
         );
-        assert_eq!(filter_pairs(None), Ok(Vec::new()));
+        assert_eq!(filter_parameters(None), Ok(Vec::new()));
         for bad in [
             json!("a=b"),
             json!({}),

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::lines;
+use super::text_lines;
 use stile_domain::json_string;
 
 /// The most that answers have, in bytes unless said otherwise.
@@ -14,7 +14,7 @@ use stile_domain::json_string;
 pub struct Budgets {
     /// The text of a `search` or `query_records` answer. An identifier is never cut, and a cursor
     /// in a list of changes has over 800 bytes, so an answer whose first record has an identifier
-    /// of more than 1,000 bytes, or of more than 500 in such a list, may have up to [`OVERLONG`]
+    /// of more than 1,000 bytes, or of more than 500 in such a list, may have up to [`MAX_ID_EXCESS`]
     /// bytes more.
     pub text: usize,
     /// A preview of one field, in scalar values.
@@ -28,15 +28,15 @@ pub struct Budgets {
 }
 
 /// What an overlong identifier may add to [`Budgets::text`].
-pub const OVERLONG: usize = 1000;
+pub const MAX_ID_EXCESS: usize = 1000;
 
 impl Budgets {
     /// The least bytes of a structure: they have room for the longest names that there are, and for
     /// a usual field.
     pub const LEAST_STRUCTURED: usize = 16 * 1024;
     /// The most bytes of a text or a structure. What has no budget of its own, the links beside a
-    /// text and the names that are never cut, has the rest of [`CEILING`].
-    pub const MOST_BYTES: usize = CEILING / 2;
+    /// text and the names that are never cut, has the rest of [`MAX_ANSWER_PART_BYTES`].
+    pub const MOST_BYTES: usize = MAX_ANSWER_PART_BYTES / 2;
     /// The longest preview: as many characters of the longest as are within the 8 KiB that are
     /// asked for of a record in a list, with what is said of it.
     pub const MOST_PREVIEW_CHARS: usize = 2000;
@@ -57,14 +57,14 @@ impl Default for Budgets {
 /// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its
 /// structure. An honest one stays far below; the longest is a window of 16,384 characters that JSON
 /// escapes.
-pub const CEILING: usize = 256 * 1024;
+pub const MAX_ANSWER_PART_BYTES: usize = 256 * 1024;
 
 /// The bytes of the longest character or escape inside of a JSON string.
 pub(super) const LONGEST_ESCAPE: usize = 6;
 
 /// How many items fit: the most whose sizes, each with what separates it, are within `room`, in
 /// order.
-pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
+pub(super) fn count_fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
     let fits = |size: &usize| match left.checked_sub(*size) {
         Some(rest) => {
@@ -77,7 +77,7 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
 }
 
 /// As many items as fit by their sizes, and at least one. None is made that is not needed to know.
-pub(super) fn fitting_items<T>(
+pub(super) fn take_fitting<T>(
     items: impl Iterator<Item = T>,
     room: usize,
     size: impl Fn(&T) -> usize,
@@ -114,22 +114,22 @@ pub(super) fn json_len(value: &Json) -> usize {
 
 /// Whether a value has more than so many bytes as JSON. Whether it could have is quickly said of
 /// most.
-pub(super) fn is_longer(value: &Json, bytes: usize) -> bool {
-    most_len(value) > bytes && json_len(value) > bytes
+pub(super) fn exceeds(value: &Json, bytes: usize) -> bool {
+    max_json_len(value) > bytes && json_len(value) > bytes
 }
 
 /// No fewer bytes than [`json_len`].
-fn most_len(value: &Json) -> usize {
+fn max_json_len(value: &Json) -> usize {
     /// Of a number, of punctuation, and of an escaped byte.
     const NUMBER: usize = 32;
     const AROUND: usize = 4;
     match value {
         Json::Null | Json::Bool(_) | Json::Number(_) => NUMBER,
         Json::String(text) => text.len() * LONGEST_ESCAPE + AROUND,
-        Json::Array(items) => AROUND + items.iter().map(most_len).sum::<usize>(),
+        Json::Array(items) => AROUND + items.iter().map(max_json_len).sum::<usize>(),
         Json::Object(members) => {
             let member = |(name, value): (&String, &Json)| {
-                name.len() * LONGEST_ESCAPE + AROUND + most_len(value)
+                name.len() * LONGEST_ESCAPE + AROUND + max_json_len(value)
             };
             AROUND + members.iter().map(member).sum::<usize>()
         }
@@ -141,27 +141,27 @@ pub(super) fn members_len(members: &Map<String, Json>) -> usize {
     members.iter().map(|(name, value)| escaped_len(name) + 3 + json_len(value)).sum()
 }
 
-/// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
+/// The bytes that a text has inside of a JSON string, as texts have it (see [`text_lines::escape_line_breaks`]).
 pub(super) fn escaped_len(text: &str) -> usize {
     let json = json_string::escaped_len(text);
     if text.is_ascii() {
         return json;
     }
-    let breaks = text.chars().filter(|c| lines::is_break(*c));
+    let breaks = text.chars().filter(|c| text_lines::is_line_break(*c));
     json + breaks.map(|c| escaped_char_len(c) - c.len_utf8()).sum::<usize>()
 }
 
 fn escaped_char_len(c: char) -> usize {
     match u8::try_from(c) {
         Ok(byte) if c.is_ascii() => 1 + usize::from(json_string::escape_len(byte)),
-        _ if lines::is_break(c) => 6,
+        _ if text_lines::is_line_break(c) => 6,
         _ => c.len_utf8(),
     }
 }
 
 /// The beginning of a text, of at most so many scalar values and so many bytes inside of a JSON
 /// string; and how many scalar values that is.
-pub(super) fn beginning(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
+pub(super) fn prefix_within(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
     // What is within both limits however it is written is not looked through.
     if text.len() <= chars && text.len() <= escaped_bytes / LONGEST_ESCAPE {
         return (text, text.chars().count());
@@ -184,7 +184,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_beginning_is_as_long_as_it_may_be(text in "(?s).{0,60}", chars in 0usize..70, bytes in 0usize..200) {
-            let (shown, count) = beginning(&text, chars, bytes);
+            let (shown, count) = prefix_within(&text, chars, bytes);
             prop_assert!(text.starts_with(shown));
             prop_assert_eq!(shown.chars().count(), count);
             prop_assert!(count <= chars && escaped_len(shown) <= bytes);
@@ -195,7 +195,7 @@ mod tests {
 
         #[test]
         fn lengths_are_those_of_json(text in "(?s).{0,60}") {
-            prop_assert_eq!(escaped_len(&text) + 2, lines::plain(serde_json::Value::from(text).to_string()).len());
+            prop_assert_eq!(escaped_len(&text) + 2, text_lines::escape_line_breaks(serde_json::Value::from(text).to_string()).len());
         }
     }
 
@@ -219,10 +219,10 @@ mod tests {
     proptest! {
         #[test]
         fn values_are_as_long_as_they_are_written(value in any_json()) {
-            let length = lines::plain(value.to_string()).len() + 1;
+            let length = text_lines::escape_line_breaks(value.to_string()).len() + 1;
             prop_assert_eq!(json_len(&value), length);
-            prop_assert!(most_len(&value) >= length);
-            prop_assert!(is_longer(&value, length - 1) && !is_longer(&value, length));
+            prop_assert!(max_json_len(&value) >= length);
+            prop_assert!(exceeds(&value, length - 1) && !exceeds(&value, length));
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let of = |sizes: &[usize], room| {
             let mut made = 0;
             let items = sizes.iter().inspect(|_| made += 1).copied();
-            (fitting_items(items, room, |size| *size), made)
+            (take_fitting(items, room, |size| *size), made)
         };
         assert_eq!(of(&[3, 4, 5], 7), (vec![3, 4], 3));
         assert_eq!(of(&[3, 4, 5], 6), (vec![3], 2));
@@ -242,9 +242,9 @@ mod tests {
 
     #[test]
     fn as_many_as_fit() {
-        assert_eq!(fitting([3, 4, 5], 7), 2);
-        assert_eq!(fitting([3, 4, 5], 6), 1);
-        assert_eq!(fitting([3, 1], 2), 0);
-        assert_eq!(fitting([3, 1], 100), 2);
+        assert_eq!(count_fitting([3, 4, 5], 7), 2);
+        assert_eq!(count_fitting([3, 4, 5], 6), 1);
+        assert_eq!(count_fitting([3, 1], 2), 0);
+        assert_eq!(count_fitting([3, 1], 100), 2);
     }
 }

@@ -12,7 +12,7 @@ use super::budget::Budgets;
 use stile_domain::records::request::ReadRequest;
 
 use super::error::LadderError;
-use super::port::{RecordServer, who};
+use super::port::{RecordServer, caller_name};
 
 /// Where resources of records begin.
 pub(super) const RECORD_URI: &str = "pdpp://record/";
@@ -24,8 +24,8 @@ pub struct CallContext {
     server: Arc<dyn RecordServer>,
     caller: Principal,
     arguments: Json,
-    who: Arc<str>,
-    handles: Binding,
+    caller_name: Arc<str>,
+    handle_binding: Binding,
     pub(super) budgets: Budgets,
 }
 
@@ -36,9 +36,9 @@ impl CallContext {
         caller: Principal,
         arguments: Json,
     ) -> Self {
-        let who = who(&caller);
-        let handles = Binding::new([who.as_ref(), "handle"]);
-        Self { server, caller, arguments, who, handles, budgets }
+        let caller_name = caller_name(&caller);
+        let handle_binding = Binding::new([caller_name.as_ref(), "handle"]);
+        Self { server, caller, arguments, caller_name, handle_binding, budgets }
     }
 
     /// Asks the resource server.
@@ -48,12 +48,12 @@ impl CallContext {
 
     /// A digest of for whom this is, and of what more is said.
     pub(super) fn binding<'p>(&'p self, parts: impl IntoIterator<Item = &'p str>) -> Binding {
-        Binding::new(std::iter::once(self.who.as_ref()).chain(parts))
+        Binding::new(std::iter::once(self.caller_name.as_ref()).chain(parts))
     }
 
     /// For whom handles are made.
     pub(super) fn handle_binding(&self) -> Binding {
-        self.handles
+        self.handle_binding
     }
 
     /// Seals state.
@@ -82,11 +82,11 @@ impl CallContext {
 
     /// The arguments of this call with another cursor, which go on with it.
     pub(super) fn arguments_with(&self, cursor: &str) -> Json {
-        self.arguments_but("cursor", cursor.into())
+        self.arguments_except("cursor", cursor.into())
     }
 
     /// The arguments of this call with another value of one.
-    pub(super) fn arguments_but(&self, name: &str, value: Json) -> Json {
+    pub(super) fn arguments_except(&self, name: &str, value: Json) -> Json {
         let mut arguments: Map<String, Json> =
             self.arguments.as_object().cloned().unwrap_or_default();
         arguments.retain(|other, value| other != name && !value.is_null());

@@ -7,9 +7,9 @@ use stile_tools::arguments::ArgumentError;
 use stile_tools::tool::{Denial, ToolError};
 use stile_tools::toolset::{ResourceError, ResourceErrorKind};
 
-use super::budget::{CEILING, is_longer};
-use super::lines;
+use super::budget::{MAX_ANSWER_PART_BYTES, exceeds};
 use super::port::{ErrorResponse, too_large};
+use super::text_lines;
 
 /// The code of a call that the token does not allow.
 const INSUFFICIENT_SCOPE: &str = "insufficient_scope";
@@ -68,7 +68,7 @@ impl LadderError {
     }
 
     /// An answer that is none of this interface's.
-    pub(crate) fn not_understood() -> Self {
+    pub(crate) fn invalid_response() -> Self {
         let pairs = [
             ("type", "adapter_error"),
             ("code", "provider_error"),
@@ -99,7 +99,7 @@ impl LadderError {
             Self::Cursor(why) => {
                 put("type", "invalid_request_error".into());
                 put("code", "invalid_cursor".into());
-                put("message", lost(*why).into());
+                put("message", cursor_message(*why).into());
                 put("reason", why.reason().into());
             }
         }
@@ -151,14 +151,14 @@ impl ToolError for LadderError {
         }
         let failure = self.failure(&error);
         let structured = json!({ "error": error });
-        if is_longer(&structured, CEILING) {
+        if exceeds(&structured, MAX_ANSWER_PART_BYTES) {
             return Self::from(too_large()).into_answer(tool);
         }
         let links = match self {
             Self::Server { bytes: Some(link), .. } => vec![link],
             _ => Vec::new(),
         };
-        let text = lines::plain(structured.to_string());
+        let text = text_lines::escape_line_breaks(structured.to_string());
         Answer { links, ..Answer::failed(structured, Some(text), failure) }
     }
 
@@ -207,7 +207,7 @@ impl LadderError {
     }
 }
 
-fn lost(why: CursorProblem) -> &'static str {
+fn cursor_message(why: CursorProblem) -> &'static str {
     match why {
         CursorProblem::Malformed => {
             "this is no cursor or resource address that was given out here; begin again with `search` or `fetch`"

@@ -12,17 +12,17 @@ use stile_domain::records::record_id::RecordId;
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::budget::{beginning, escaped_len, json_len, members_len};
+use super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::call_context::CallContext;
-use super::entry::LadderShape;
-use super::entry::{self, Entry, Shortened};
+use super::continuation::LadderShape;
+use super::continuation::{self, Continuation, RenderedContinuation};
 use super::error::LadderError;
-use super::identity::{Named, connection_of};
-use super::lines;
 use super::output::{RecordOutput, Shape};
 use super::query_records::record_uri;
-use super::read_record_field::{self, Which};
-use super::shown::{Cut, Field, Kind, MoreFields, Record, without_bytes};
+use super::read_record_field::{self, TextSelector};
+use super::record_reference::{RecordReference, non_empty_connection};
+use super::record_view::{Cut, CutKind, FieldView, MoreFields, RecordView, without_base64};
+use super::text_lines;
 use stile_tools::answer::ResourceLink;
 use stile_tools::tool::Tool;
 
@@ -98,12 +98,12 @@ impl Tool for Fetch {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
-        let named = Named::by_id(context, &self.id, self.connection_id.as_deref())?;
+        let named = RecordReference::parse(context, &self.id, self.connection_id.as_deref())?;
         let fields = self.fields.as_deref().unwrap_or_default();
         // An address has a cursor only where it was made for all fields.
         let own = named.cursor.as_deref().filter(|_| fields.is_empty());
         let document = document(context, &named.id, fields, self.cursor.as_deref().or(own)).await?;
-        named.check(context)?;
+        named.check_caller(context)?;
         let Document { text, structured, links, .. } = document;
         RecordOutput::new(text, Json::Object(structured), links)
     }
@@ -121,23 +121,23 @@ pub(super) async fn document(
         .filter(|plain| SkipCursor::is_kind_of(plain));
     let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
-    let mut whole: Option<Whole> = None;
+    let mut whole: Option<UnboundedRecord> = None;
     loop {
         let shown = match &whole {
             Some(whole) => whole.part(context, bytes)?,
             None => {
-                let record = record(context, id, fields, theirs, bytes).await?;
+                let record = read_record(context, id, fields, theirs, bytes).await?;
                 if theirs.is_some() && record.more.is_none() {
-                    knows_cursors(context, id, fields).await?;
+                    require_fields_cursors(context, id, fields).await?;
                 }
-                if here.is_some() || is_uncut(&record, bytes) {
-                    whole = Some(Whole::new(context, record, fields, here.as_deref())?);
+                if here.is_some() || ignored_bound(&record, bytes) {
+                    whole = Some(UnboundedRecord::new(context, record, fields, here.as_deref())?);
                     continue;
                 }
                 record
             }
         };
-        let made = make(context, shown, fields, cursor.is_some()).await?;
+        let made = build_document(context, shown, fields, cursor.is_some()).await?;
         let fits = made.text.len() <= context.budgets.document
             && structure_len(&made) <= context.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
@@ -153,30 +153,30 @@ pub(super) async fn document(
 ///
 /// # Errors
 /// [`CursorProblem::Malformed`].
-async fn knows_cursors(
+async fn require_fields_cursors(
     context: &CallContext,
     id: &RecordId,
     fields: &[String],
 ) -> Result<(), LadderError> {
-    let first = record(context, id, fields, None, LEAST_BYTES).await?;
+    let first = read_record(context, id, fields, None, LEAST_BYTES).await?;
     first.more.map(drop).ok_or(LadderError::Cursor(CursorProblem::Malformed))
 }
 
 /// Whether a server sent a record without the bound that it was asked for. Twice as much leaves
 /// room for another way to count; a single field cannot be left out.
-fn is_uncut(record: &Record, bytes: usize) -> bool {
+fn ignored_bound(record: &RecordView, bytes: usize) -> bool {
     record.more.is_none() && record.fields.len() > 1 && record.len() > 2 * bytes
 }
 
 /// A record with all its fields, of a server that does not bound it: it is shown in parts here.
-struct Whole {
-    record: Record,
+struct UnboundedRecord {
+    record: RecordView,
     /// The fields before the first that is shown.
     told: usize,
     binding: Binding,
 }
 
-impl Whole {
+impl UnboundedRecord {
     /// From the place on that a cursor of this ladder leads to, or from the beginning.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl Whole {
     /// another record, or this one has other fields now.
     fn new(
         context: &CallContext,
-        record: Record,
+        record: RecordView,
         fields: &[String],
         here: Option<&[u8]>,
     ) -> Result<Self, LadderError> {
@@ -201,8 +201,8 @@ impl Whole {
     }
 
     /// The fields of one part, and where the next one begins.
-    fn part(&self, context: &CallContext, bytes: usize) -> Result<Record, LadderError> {
-        let Record { id, around, fields, cursor, .. } = &self.record;
+    fn part(&self, context: &CallContext, bytes: usize) -> Result<RecordView, LadderError> {
+        let RecordView { id, metadata, fields, cursor, .. } = &self.record;
         let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
         let more = if shown < total {
             let next_cursor =
@@ -212,7 +212,13 @@ impl Whole {
             None
         };
         let fields = fields.get(self.told..shown).unwrap_or_default().to_vec();
-        Ok(Record { id: id.clone(), around: around.clone(), fields, more, cursor: cursor.clone() })
+        Ok(RecordView {
+            id: id.clone(),
+            metadata: metadata.clone(),
+            fields,
+            more,
+            cursor: cursor.clone(),
+        })
     }
 }
 
@@ -220,13 +226,13 @@ fn structure_len(made: &Document) -> usize {
     members_len(&made.structured)
 }
 
-async fn record(
+async fn read_record(
     context: &CallContext,
     id: &RecordId,
     fields: &[String],
     cursor: Option<&str>,
     bytes: usize,
-) -> Result<Record, LadderError> {
+) -> Result<RecordView, LadderError> {
     let mut ask = ReadRequest {
         stream: id.stream.clone(),
         key: id.key.clone(),
@@ -240,28 +246,32 @@ async fn record(
         ask = ask.with_name("fields", field);
     }
     let text = context.ask(ask).await?;
-    let told = serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
-    let mut record =
-        Record::of(told, &id.stream, id.connection.as_deref(), context.budgets.preview_chars)?;
+    let told = serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
+    let mut record = RecordView::from_wire(
+        told,
+        &id.stream,
+        id.connection.as_deref(),
+        context.budgets.preview_chars,
+    )?;
     record.id.connection =
-        connection_of(record.id.connection.take()).or_else(|| id.connection.clone());
-    if record.id.is_readable() { Ok(record) } else { Err(LadderError::not_understood()) }
+        non_empty_connection(record.id.connection.take()).or_else(|| id.connection.clone());
+    if record.id.is_readable() { Ok(record) } else { Err(LadderError::invalid_response()) }
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as
 /// JSON.
-async fn make(
+async fn build_document(
     context: &CallContext,
-    mut record: Record,
+    mut record: RecordView,
     fields: &[String],
     goes_on: bool,
 ) -> Result<Document, LadderError> {
-    let is_text = |field: &Field| match &field.cut {
+    let is_text = |field: &FieldView| match &field.cut {
         None => field.value.is_string() && field.written.is_none(),
-        Some(cut) => cut.kind == Kind::Text,
+        Some(cut) => cut.kind == CutKind::Text,
     };
-    let is_empty = |field: &&Field| field.value.as_str().is_some_and(str::is_empty);
-    let texts: Vec<&Field> = TEXT_FIELDS
+    let is_empty = |field: &&FieldView| field.value.as_str().is_some_and(str::is_empty);
+    let texts: Vec<&FieldView> = TEXT_FIELDS
         .iter()
         .filter(|_| !goes_on)
         .filter_map(|name| {
@@ -278,16 +288,18 @@ async fn make(
     let main = main.map(|at| record.fields.remove(at));
     let mut entries = Vec::new();
     for field in &record.fields {
-        entries.extend(entry::of_field(context, &record.id, field)?.map(Shortened::entry));
+        entries.extend(
+            continuation::of_field(context, &record.id, field)?.map(Continuation::rendered),
+        );
     }
     let more = record
         .more
         .as_ref()
-        .map(|more| entry::of_more(context, &record.id, more, fields))
+        .map(|more| continuation::of_more(context, &record.id, more, fields))
         .transpose()?;
-    let more = more.map(Shortened::entry);
+    let more = more.map(Continuation::rendered);
     let id = record.id.to_string();
-    let mut frame = Frame {
+    let mut frame = DocumentParts {
         id,
         url: record_uri(context, &record.id)?,
         title: title(&record),
@@ -300,7 +312,7 @@ async fn make(
         "connection_id".to_owned(),
         record.id.connection.clone().unwrap_or_default().into(),
     );
-    frame.metadata.append(&mut record.around);
+    frame.metadata.append(&mut record.metadata);
     let values = record.fields.into_iter().map(|field| (field.name, field.value)).collect();
     match main {
         None => {
@@ -315,18 +327,18 @@ async fn make(
 }
 
 /// A document without its text.
-struct Frame {
+struct DocumentParts {
     id: String,
     url: String,
     title: String,
     metadata: Map<String, Json>,
-    entries: Vec<Entry>,
-    more: Option<Entry>,
+    entries: Vec<RenderedContinuation>,
+    more: Option<RenderedContinuation>,
 }
 
 /// What a text is made of.
 #[derive(Serialize)]
-struct Told<'a> {
+struct DocumentJson<'a> {
     id: &'a str,
     title: &'a str,
     text: &'a str,
@@ -336,11 +348,11 @@ struct Told<'a> {
     next: Vec<Json>,
 }
 
-impl Frame {
-    fn told<'a>(&'a self, text: &'a str) -> Told<'a> {
+impl DocumentParts {
+    fn told<'a>(&'a self, text: &'a str) -> DocumentJson<'a> {
         let Self { id, url, title, metadata, .. } = self;
-        let next = self.entries.iter().chain(&self.more).map(step).collect();
-        Told { id, title, text, url, metadata, next }
+        let next = self.entries.iter().chain(&self.more).map(continuation_step).collect();
+        DocumentJson { id, title, text, url, metadata, next }
     }
 
     /// With as much of the text as there is room for.
@@ -348,17 +360,18 @@ impl Frame {
         mut self,
         context: &CallContext,
         id: &RecordId,
-        main: Field,
+        main: FieldView,
     ) -> Result<Document, LadderError> {
-        let around =
-            serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
+        let around = serde_json::to_string(&self.told(""))
+            .map_or(0, |told| text_lines::escape_line_breaks(told).len());
         let all = context.budgets.document.saturating_sub(around);
-        let fits = |main: &Field| {
+        let fits = |main: &FieldView| {
             main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
         };
         let main =
             if fits(&main) { main } else { Self::part(context, id, main, all, fits).await? };
-        if let Some(entry) = entry::of_field(context, id, &main)?.map(Shortened::entry) {
+        if let Some(entry) = continuation::of_field(context, id, &main)?.map(Continuation::rendered)
+        {
             self.metadata.insert("text_truncated".to_owned(), true.into());
             self.entries.insert(0, entry);
         }
@@ -373,25 +386,27 @@ impl Frame {
     async fn part(
         context: &CallContext,
         id: &RecordId,
-        main: Field,
+        main: FieldView,
         all: usize,
-        fits: impl Fn(&Field) -> bool,
-    ) -> Result<Field, LadderError> {
-        let onward = entry::of_field(context, id, &probe(&main))?
-            .map_or(0, |cut| json_len(&step(&cut.entry())));
+        fits: impl Fn(&FieldView) -> bool,
+    ) -> Result<FieldView, LadderError> {
+        let onward = continuation::of_field(context, id, &as_cut_field(&main))?
+            .map_or(0, |cut| json_len(&continuation_step(&cut.rendered())));
         let room = all.saturating_sub(onward + 64);
-        let main = longer(context, id, main, room).await;
+        let main = read_longer_text(context, id, main, room).await;
         Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
     }
 
     /// With this text.
     fn document(self, text: String) -> Document {
         // A frame and a text are always JSON.
-        let told = lines::plain(serde_json::to_string(&self.told(&text)).unwrap_or_default());
+        let told = text_lines::escape_line_breaks(
+            serde_json::to_string(&self.told(&text)).unwrap_or_default(),
+        );
         let Self { id, url, title, metadata, entries, more } = self;
         let next_uri = more.as_ref().map(|more| more.link.uri.clone());
         let mut links = Vec::new();
-        let mut parts = |entry: Entry| {
+        let mut parts = |entry: RenderedContinuation| {
             links.push(entry.link);
             entry.json
         };
@@ -403,7 +418,7 @@ impl Frame {
             ("text", text.into()),
             ("url", url.into()),
             ("metadata", Json::Object(metadata)),
-            ("content_ladder", entry::ladder(entries, more)),
+            ("content_ladder", continuation::content_ladder(entries, more)),
         ];
         let structured = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         Document { text: told, structured, links, next_uri }
@@ -411,39 +426,45 @@ impl Frame {
 }
 
 /// More of a text of which only the beginning was told, if there is room for it.
-async fn longer(context: &CallContext, id: &RecordId, main: Field, room: usize) -> Field {
+async fn read_longer_text(
+    context: &CallContext,
+    id: &RecordId,
+    main: FieldView,
+    room: usize,
+) -> FieldView {
     let Some(cut) = &main.cut else { return main };
     let limit = u64::try_from(room).unwrap_or(MAX_CHARS).min(MAX_CHARS);
     if limit <= cut.shown_chars {
         return main;
     }
-    let which = Which::At { start: 0, limit };
+    let which = TextSelector::At { start: 0, limit };
     // What was received is shown, whether or not the server can be asked for more of it.
-    let Ok(window) = read_record_field::window(context, id, &main.name, &which).await else {
+    let Ok(window) = read_record_field::read_window(context, id, &main.name, &which).await else {
         return main;
     };
     let cut = Cut {
         shown_chars: window.end,
         size_chars: window.size_chars,
         digest: window.digest,
-        kind: Kind::Text,
+        kind: CutKind::Text,
     };
     let all = window.text.len();
-    let shown = without_bytes(Field { value: window.text.into(), cut: Some(cut), ..main });
+    let shown = without_base64(FieldView { value: window.text.into(), cut: Some(cut), ..main });
     let is_whole = window.complete && shown.value.as_str().is_some_and(|text| text.len() == all);
-    Field { cut: shown.cut.filter(|_| !is_whole), ..shown }
+    FieldView { cut: shown.cut.filter(|_| !is_whole), ..shown }
 }
 
 /// A field as if it were cut, to know how much is said of one.
-fn probe(field: &Field) -> Field {
+fn as_cut_field(field: &FieldView) -> FieldView {
     let shown = u64::MAX / 4;
-    let cut = Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: Kind::Text };
-    Field { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
+    let cut =
+        Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: CutKind::Text };
+    FieldView { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 
 /// What the text says of a cut field: how much of it is shown, and the call that reads on. What
 /// stands in the document already, or is for programs, is left out.
-fn step(entry: &Entry) -> Json {
+fn continuation_step(entry: &RenderedContinuation) -> Json {
     let Some(members) = entry.json.as_object() else { return Json::Null };
     let has_read = members.contains_key("read");
     let is_spoken = |name: &str| match name {
@@ -455,13 +476,13 @@ fn step(entry: &Entry) -> Json {
     Json::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-fn title(record: &Record) -> String {
+fn title(record: &RecordView) -> String {
     let named = TITLE_FIELDS.iter().find_map(|name| {
         let field = record.fields.iter().find(|field| field.name == *name)?;
         field.value.as_str().filter(|text| !text.is_empty())
     });
-    match (named, record.around.get("emitted_at").and_then(Json::as_str)) {
-        (Some(text), _) => beginning(text, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned(),
+    match (named, record.metadata.get("emitted_at").and_then(Json::as_str)) {
+        (Some(text), _) => prefix_within(text, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned(),
         (None, Some(at)) => format!("{} / {at}", record.id.stream),
         (None, None) => record.id.stream.clone(),
     }

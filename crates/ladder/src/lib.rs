@@ -9,26 +9,26 @@
 //! caller's token, what the caller may see.
 
 pub mod aggregate;
-mod answers;
 pub mod arguments;
 pub mod budget;
-mod bytes;
 mod call_context;
-pub mod entry;
+mod continuation;
+mod embedded_base64;
 pub mod error;
-mod exact;
+mod exact_numbers;
 pub mod fetch;
-mod identity;
-mod lines;
 pub mod output;
+mod page;
 pub mod port;
 pub mod query_records;
 pub mod read_record_field;
+mod record_reference;
+mod record_view;
 pub mod resources;
 pub mod schema;
 pub mod search;
-mod shown;
-mod told;
+mod text_lines;
+mod wire;
 
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ impl Toolset for Ladder {
         let mut definitions: Vec<ToolDefinition> =
             RECORD_TOOLS.iter().map(ToolEntry::definition).collect();
         if self.schema_style == SchemaStyle::Strict {
-            definitions.iter_mut().for_each(read_record_field::make_strict);
+            definitions.iter_mut().for_each(read_record_field::require_alternatives);
         }
         definitions
     }

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use stile_tools::answer::{Answer, ResourceLink, Structured};
 use stile_tools::tool::Output;
 
-use super::budget::{CEILING, is_longer};
+use super::budget::{MAX_ANSWER_PART_BYTES, exceeds};
 use super::error::LadderError;
 use super::port::too_large;
 
@@ -41,7 +41,10 @@ impl<S> RecordOutput<S> {
         links: Vec<ResourceLink>,
     ) -> Result<Self, LadderError> {
         let link_bytes: usize = links.iter().map(ResourceLink::byte_len).sum();
-        if text.len() > CEILING || link_bytes > CEILING || is_longer(&structured, CEILING) {
+        if text.len() > MAX_ANSWER_PART_BYTES
+            || link_bytes > MAX_ANSWER_PART_BYTES
+            || exceeds(&structured, MAX_ANSWER_PART_BYTES)
+        {
             return Err(too_large().into());
         }
         Ok(Self { text, structured, links, shape: PhantomData })

@@ -84,7 +84,7 @@ pub fn too_large() -> ErrorResponse {
 }
 
 /// For whom a handle or a cursor is made: the grant, or the owner.
-pub(super) fn who(caller: &Principal) -> Arc<str> {
+pub(super) fn caller_name(caller: &Principal) -> Arc<str> {
     match caller.records() {
         RecordsClaim::None => "".into(),
         RecordsClaim::Owner => "owner".into(),

@@ -9,15 +9,17 @@ use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
 
-use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
-use super::arguments::{OneOf, Orders, Whole, filter_pairs, filter_schema, not_empty};
+use super::arguments::{
+    OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
+};
 use super::call_context::CallContext;
-use super::entry;
-use super::entry::LadderShape;
+use super::continuation;
+use super::continuation::LadderShape;
 use super::error::LadderError;
-use super::lines;
 use super::output::{RecordOutput, Shape};
-use super::shown::{self, MoreFields, Record};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItems, bounded_meta};
+use super::record_view::{self, MoreFields, RecordView};
+use super::text_lines;
 use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
@@ -38,11 +40,11 @@ pub struct QueryRecords {
     /// As `schema` names it.
     stream: String,
     /// 25 if left out.
-    limit: Option<Whole<1, 100>>,
+    limit: Option<WholeNumber<1, 100>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
     /// `desc` if left out.
-    order: Option<OneOf<Orders>>,
+    order: Option<OneOf<OrderNames>>,
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]
     filter: Option<Json>,
@@ -56,9 +58,9 @@ pub struct QueryRecords {
 
 /// A list as the resource server tells it.
 #[derive(Deserialize)]
-struct Told<'a> {
+struct WireList<'a> {
     #[serde(borrow)]
-    data: Vec<shown::Told<'a>>,
+    data: Vec<record_view::WireRecord<'a>>,
     next_cursor: Option<String>,
     next_changes_since: Option<String>,
     meta: Option<Json>,
@@ -66,14 +68,14 @@ struct Told<'a> {
 
 impl QueryRecords {
     fn ask(&self, context: &CallContext) -> Result<ReadRequest, LadderError> {
-        not_empty("stream", &self.stream)?;
+        refuse_empty("stream", &self.stream)?;
         let mut ask =
             ReadRequest { stream: self.stream.clone(), ..ReadRequest::new(ReadOperation::Records) }
                 .with_some("cursor", self.cursor.as_deref())
                 .with_some("changes_since", self.changes_since.as_deref())
                 .with_some("connection_id", self.connection_id.as_deref())
                 .with_some("order", self.order.map(OneOf::word));
-        ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
+        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
         for field in self.fields.iter().flatten() {
             ask = ask.with_name("fields", field);
         }
@@ -132,11 +134,12 @@ impl Tool for QueryRecords {
         let ask = self.ask(context)?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let told: Told<'_> =
-            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
+        let told: WireList<'_> =
+            serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
         let preview = context.budgets.preview_chars;
-        let record =
-            |record| Record::of(record, &self.stream, self.connection_id.as_deref(), preview);
+        let record = |record| {
+            RecordView::from_wire(record, &self.stream, self.connection_id.as_deref(), preview)
+        };
         let records = told.data.into_iter().map(record).collect::<Result<_, _>>()?;
         let mut items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
         let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
@@ -149,7 +152,7 @@ impl Tool for QueryRecords {
         tail.extend(
             told.next_changes_since
                 .as_ref()
-                .map(|since| format!("next_changes_since={}", lines::word(since))),
+                .map(|since| format!("next_changes_since={}", text_lines::bare_or_json(since))),
         );
         let page = Page {
             tool: Self::NAME,
@@ -159,7 +162,7 @@ impl Tool for QueryRecords {
             head: &head,
             tail,
         };
-        let mut shown = page.shown(context).await?;
+        let mut shown = page.render(context).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
         data.insert("stream".to_owned(), stream);
@@ -176,62 +179,69 @@ impl Tool for QueryRecords {
         }
         let structured =
             [("data", Json::Object(data)), ("content_ladder", std::mem::take(&mut shown.ladder))];
-        shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        shown.into_output(
+            structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        )
     }
 }
 
 /// The records of a page, of which these fields were asked for.
 struct Records<'a> {
-    records: Vec<Record>,
+    records: Vec<RecordView>,
     fields: &'a [String],
 }
 
 impl Records<'_> {
-    fn at(&self, at: usize) -> Result<&Record, LadderError> {
-        self.records.get(at).ok_or_else(LadderError::not_understood)
+    fn at(&self, at: usize) -> Result<&RecordView, LadderError> {
+        self.records.get(at).ok_or_else(LadderError::invalid_response)
     }
 }
 
-impl Items for Records<'_> {
+impl PageItems for Records<'_> {
     fn count(&self) -> usize {
         self.records.len()
     }
 
-    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError> {
-        lines_of(context, at + 1, self.at(at)?)
+    fn lines(&self, context: &CallContext, at: usize) -> Result<ItemText, LadderError> {
+        record_text(context, at + 1, self.at(at)?)
     }
 
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError> {
+    fn row(&mut self, context: &CallContext, at: usize) -> Result<ItemRow, LadderError> {
         let record = self.records.get_mut(at).filter(|record| record.id.is_readable());
-        let record = record.ok_or_else(LadderError::not_understood)?;
-        if is_deleted(&record.around) {
-            let json = row(&record.id, record.around.clone(), None);
-            return Ok(Row { json, entries: Vec::new(), more: None });
+        let record = record.ok_or_else(LadderError::invalid_response)?;
+        if is_deleted(&record.metadata) {
+            let json = record_row(&record.id, record.metadata.clone(), None);
+            return Ok(ItemRow { json, entries: Vec::new(), more: None });
         }
         let mut entries = Vec::new();
         for field in &record.fields {
-            entries.extend(entry::of_field(context, &record.id, field)?.map(|cut| cut.json()));
+            entries
+                .extend(continuation::of_field(context, &record.id, field)?.map(|cut| cut.json()));
         }
         let more = record
             .more
             .as_ref()
-            .map(|more| entry::of_more(context, &record.id, more, self.fields))
+            .map(|more| continuation::of_more(context, &record.id, more, self.fields))
             .transpose()?;
         let more = more.map(|more| more.json());
         let values = std::mem::take(&mut record.fields)
             .into_iter()
             .map(|field| (field.name, field.value))
             .collect();
-        Ok(Row { json: row(&record.id, record.around.clone(), Some(values)), entries, more })
+        Ok(ItemRow {
+            json: record_row(&record.id, record.metadata.clone(), Some(values)),
+            entries,
+            more,
+        })
     }
 
-    fn least(&self, context: &CallContext) -> Result<Least, LadderError> {
+    fn minimal_item(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
         let record = self.at(0)?;
         let text = format!("1. id={}\nnext: fetch with this id", record.id);
-        Ok(Least {
+        Ok(MinimalItem {
             text,
-            json: row(&record.id, record.around.clone(), None),
-            whole: entry::of_record(context, &record.id)?.entry(),
+            json: record_row(&record.id, record.metadata.clone(), None),
+            whole: continuation::of_record(context, &record.id)?.rendered(),
         })
     }
 
@@ -241,13 +251,17 @@ impl Items for Records<'_> {
 }
 
 /// Whether a record in a list of changes is one that is gone.
-fn is_deleted(around: &Map<String, Json>) -> bool {
-    around.get("deleted").and_then(Json::as_bool).unwrap_or(false)
+fn is_deleted(metadata: &Map<String, Json>) -> bool {
+    metadata.get("deleted").and_then(Json::as_bool).unwrap_or(false)
 }
 
 /// A record as a member of a list.
-fn row(id: &RecordId, around: Map<String, Json>, values: Option<Map<String, Json>>) -> Json {
-    let is_deleted = is_deleted(&around);
+fn record_row(
+    id: &RecordId,
+    metadata: Map<String, Json>,
+    values: Option<Map<String, Json>>,
+) -> Json {
+    let is_deleted = is_deleted(&metadata);
     let told = [
         ("object", "record".into()),
         ("id", id.to_string().into()),
@@ -261,14 +275,18 @@ fn row(id: &RecordId, around: Map<String, Json>, values: Option<Map<String, Json
         Some(("data".to_owned(), values.unwrap_or_default().into()))
     };
     let told = told.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Json::Object(told.chain(around).chain(values).collect())
+    Json::Object(told.chain(metadata).chain(values).collect())
 }
 
 /// The lines of a record: as many fields as fit, each cut one with the call that reads on.
-fn lines_of(context: &CallContext, number: usize, record: &Record) -> Result<Lines, LadderError> {
+fn record_text(
+    context: &CallContext,
+    number: usize,
+    record: &RecordView,
+) -> Result<ItemText, LadderError> {
     let mut head = format!("{number}. id={}", record.id);
-    if is_deleted(&record.around) {
-        let at = record.around.get("deleted_at").map(|at| format!(" deleted_at={at}"));
+    if is_deleted(&record.metadata) {
+        let at = record.metadata.get("deleted_at").map(|at| format!(" deleted_at={at}"));
         head += at.as_deref().unwrap_or(" deleted=true");
         return Ok((head, Vec::new()));
     }
@@ -279,7 +297,7 @@ fn lines_of(context: &CallContext, number: usize, record: &Record) -> Result<Lin
         let field = shortened.as_ref().unwrap_or(field);
         let comma = if fields.is_empty() { "" } else { "," };
         let member = format!("{comma}{}:{}", Json::from(field.name.as_str()), field.value);
-        let onward = entry::of_field(context, &record.id, field)?
+        let onward = continuation::of_field(context, &record.id, field)?
             .map(|cut| (format!("\n{}", cut.line()), cut));
         let line = onward.as_ref().map_or(0, |(line, _)| line.len());
         if shown > 0
@@ -297,7 +315,7 @@ fn lines_of(context: &CallContext, number: usize, record: &Record) -> Result<Lin
     let total =
         record.more.as_ref().map_or(record.fields.len() as u64, |MoreFields { total, .. }| *total);
     if (shown as u64) < total {
-        let whole = entry::of_record(context, &record.id)?;
+        let whole = continuation::of_record(context, &record.id)?;
         below += &format!("\n{} ({shown} of {total} fields shown)", whole.line());
         links.push(whole.link());
     }

@@ -15,13 +15,13 @@ use stile_domain::records::selector::MAX_CHARS;
 use stile_tools::tool::{ToolError as _, guard};
 use stile_tools::toolset::{ResourceBody, ResourceContent, ResourceKind};
 
-use super::budget::{CEILING, members_len};
+use super::budget::{MAX_ANSWER_PART_BYTES, members_len};
 use super::call_context::{CallContext, RECORD_URI, WINDOW_URI};
-use super::entry::BYTES_PIECE;
+use super::continuation::MAX_BYTES_PART;
 use super::error::LadderError;
-use super::identity::{cursor_of, id_of, opened};
 use super::port::too_large;
-use super::read_record_field::{Which, field_of, not_text, window};
+use super::read_record_field::{TextSelector, field_request, not_text_error, read_window};
+use super::record_reference::{fields_cursor, handle_record, open_handle};
 use super::{Ladder, fetch};
 use stile_tools::answer::ResourceLink;
 
@@ -54,24 +54,24 @@ pub const PREVIOUS_URI: &str = "pdpp/previous_uri";
 /// Of a record, the addresses of the fields that it shortens: `uri`, `name`, `description` and
 /// `mimeType` of each.
 pub const LINKS: &str = "pdpp/links";
-/// Which part this is, of what.
+/// TextSelector part this is, of what.
 pub const RANGE: &str = "pdpp/range";
 
 /// Some bytes of a field as the resource server tells them.
 #[derive(Deserialize)]
-struct ToldBytes {
-    field: ToldField,
-    window: ToldWindow,
+struct WireByteWindow {
+    field: WireByteField,
+    window: WireBytes,
 }
 
 #[derive(Deserialize)]
-struct ToldField {
+struct WireByteField {
     mime_type: Option<String>,
     digest: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ToldWindow {
+struct WireBytes {
     base64: String,
     total_bytes: Option<u64>,
     start_bytes: u64,
@@ -82,10 +82,10 @@ struct ToldWindow {
     previous_cursor: Option<String>,
 }
 
-impl ToldWindow {
+impl WireBytes {
     /// Whether it is a piece, its numbers fit together and its bytes, and it begins where it was
     /// asked for, if that was said.
-    fn is_one(&self, asked: Option<u64>) -> bool {
+    fn is_consistent(&self, asked: Option<u64>) -> bool {
         let Self { start_bytes: start, end_bytes: end, .. } = *self;
         // Four characters are three bytes, but for what fills up the last four.
         let filled = self.base64.bytes().rev().take(2).take_while(|byte| *byte == b'=').count();
@@ -94,8 +94,9 @@ impl ToldWindow {
             .and_then(|count| u64::try_from(count).ok());
         let total = self.total_bytes.unwrap_or(u64::MAX);
         self.base64.len().is_multiple_of(4)
-            && count
-                .is_some_and(|count| count <= BYTES_PIECE && end.checked_sub(start) == Some(count))
+            && count.is_some_and(|count| {
+                count <= MAX_BYTES_PART && end.checked_sub(start) == Some(count)
+            })
             && end <= total
             && i64::try_from(end).is_ok()
             && self.next_offset_bytes.is_none_or(|next| next == end && start < end)
@@ -138,27 +139,30 @@ impl Ladder {
         Self::authorize(principal)?;
         let context = self.context(principal, Json::Null);
         let content = match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
-            (Some(handle), _) => record(&context, handle).await?,
-            (_, Some(handle)) => part(&context, handle).await?,
+            (Some(handle), _) => read_record(&context, handle).await?,
+            (_, Some(handle)) => read_field_part(&context, handle).await?,
             _ => return Err(LadderError::Cursor(CursorProblem::Malformed)),
         };
         let (ResourceBody::Text(body) | ResourceBody::Base64(body)) = &content.body;
-        if body.len() + content.mime_type.len() > CEILING || members_len(&content.meta) > CEILING {
+        if body.len() + content.mime_type.len() > MAX_ANSWER_PART_BYTES
+            || members_len(&content.meta) > MAX_ANSWER_PART_BYTES
+        {
             return Err(too_large().into());
         }
         Ok(content)
     }
 }
 
-async fn record(context: &CallContext, handle: &str) -> Result<ResourceContent, LadderError> {
-    let handle = opened(context, handle, HandleKind::Record)?;
-    let id = id_of(&handle);
-    let cursor = cursor_of(handle.part.clone());
+async fn read_record(context: &CallContext, handle: &str) -> Result<ResourceContent, LadderError> {
+    let handle = open_handle(context, handle, HandleKind::Record)?;
+    let id = handle_record(&handle);
+    let cursor = fields_cursor(handle.part.clone());
     let document = fetch::document(context, &id, &[], cursor.as_deref()).await?;
     handle.check(context.handle_binding(), None).map_err(LadderError::Cursor)?;
     let mut meta = Map::new();
     meta.extend(document.next_uri.map(|uri| (NEXT_URI.to_owned(), uri.into())));
-    let links: Vec<Json> = document.links.iter().filter(|link| is_part(link)).map(told).collect();
+    let links: Vec<Json> =
+        document.links.iter().filter(|link| is_window_link(link)).map(link_json).collect();
     if !links.is_empty() {
         meta.insert(LINKS.to_owned(), links.into());
     }
@@ -170,40 +174,43 @@ async fn record(context: &CallContext, handle: &str) -> Result<ResourceContent, 
 }
 
 /// Whether a link leads to a part of a field; where the other fields are is told by itself.
-fn is_part(link: &ResourceLink) -> bool {
+fn is_window_link(link: &ResourceLink) -> bool {
     link.uri.starts_with(WINDOW_URI)
 }
 
-fn told(link: &ResourceLink) -> Json {
+fn link_json(link: &ResourceLink) -> Json {
     json!({ "uri": link.uri, "name": link.name, "description": link.description, "mimeType": link.mime_type })
 }
 
-async fn part(context: &CallContext, handle: &str) -> Result<ResourceContent, LadderError> {
-    let handle = opened(context, handle, HandleKind::Field)?;
+async fn read_field_part(
+    context: &CallContext,
+    handle: &str,
+) -> Result<ResourceContent, LadderError> {
+    let handle = open_handle(context, handle, HandleKind::Field)?;
     match handle.part.clone() {
         RecordPart::Bytes { extent, cursor } => {
-            bytes(context, &handle, extent, cursor.as_deref()).await
+            read_bytes(context, &handle, extent, cursor.as_deref()).await
         }
-        RecordPart::Window(extent) => text(context, &handle, extent).await,
+        RecordPart::Window(extent) => read_text(context, &handle, extent).await,
         RecordPart::Fields { .. } => Err(LadderError::Cursor(CursorProblem::Mismatch)),
     }
 }
 
-async fn text(
+async fn read_text(
     context: &CallContext,
     handle: &Handle,
     extent: FieldRange,
 ) -> Result<ResourceContent, LadderError> {
-    let which = Which::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
-    let id = id_of(handle);
-    let window = match window(context, &id, &extent.field, &which).await {
+    let which = TextSelector::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
+    let id = handle_record(handle);
+    let window = match read_window(context, &id, &extent.field, &which).await {
         Err(LadderError::Server { response, .. }) if response.code() == "field_not_text" => {
             handle.check(context.handle_binding(), None).map_err(LadderError::Cursor)?;
             // It was a text when the address was made: of a known content, which this is not.
             if extent.digest.is_some() {
                 return Err(LadderError::Cursor(CursorProblem::Stale));
             }
-            return Err(not_text(context, &id, &extent.field, response).await?.0.into());
+            return Err(not_text_error(context, &id, &extent.field, response).await?.0.into());
         }
         other => other?,
     };
@@ -217,25 +224,25 @@ async fn text(
     Ok(ResourceContent { body: ResourceBody::Text(window.text), mime_type, meta })
 }
 
-async fn bytes(
+async fn read_bytes(
     context: &CallContext,
     handle: &Handle,
     extent: FieldRange,
     cursor: Option<&str>,
 ) -> Result<ResourceContent, LadderError> {
-    let id = id_of(handle);
-    let limit = extent.limit.clamp(1, BYTES_PIECE);
-    let ask = field_of(&id, &extent.field)
+    let id = handle_record(handle);
+    let limit = extent.limit.clamp(1, MAX_BYTES_PART);
+    let ask = field_request(&id, &extent.field)
         .with_some("cursor", cursor)
         .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
         .with("limit_bytes", limit.to_string());
     let answer = context.ask(ask).await?;
-    let told: ToldBytes =
-        serde_json::from_str(&answer).map_err(|_| LadderError::not_understood())?;
+    let told: WireByteWindow =
+        serde_json::from_str(&answer).map_err(|_| LadderError::invalid_response())?;
     let digest = told.field.digest.as_deref().and_then(parse_digest);
     handle.check(context.handle_binding(), digest).map_err(LadderError::Cursor)?;
-    if !told.window.is_one(cursor.is_none().then_some(extent.start)) {
-        return Err(LadderError::not_understood());
+    if !told.window.is_consistent(cursor.is_none().then_some(extent.start)) {
+        return Err(LadderError::invalid_response());
     }
     let uri = |start: u64, limit: u64, cursor: Option<String>| {
         context.uri(
@@ -271,7 +278,7 @@ mod tests {
 
     #[test]
     fn security_bytes_are_as_many_as_is_said_and_no_more_than_a_piece() {
-        let told = |length: usize, start: u64, end: u64| ToldWindow {
+        let told = |length: usize, start: u64, end: u64| WireBytes {
             base64: "A".repeat(length),
             total_bytes: None,
             start_bytes: start,
@@ -281,20 +288,20 @@ mod tests {
             next_cursor: None,
             previous_cursor: None,
         };
-        assert!(told(8, 3, 9).is_one(Some(3)) && told(8, 3, 9).is_one(None));
-        assert!(!told(8, 3, 9).is_one(Some(4)), "it begins elsewhere");
-        assert!(ToldWindow { base64: "AAA=".to_owned(), ..told(4, 0, 2) }.is_one(Some(0)));
+        assert!(told(8, 3, 9).is_consistent(Some(3)) && told(8, 3, 9).is_consistent(None));
+        assert!(!told(8, 3, 9).is_consistent(Some(4)), "it begins elsewhere");
+        assert!(WireBytes { base64: "AAA=".to_owned(), ..told(4, 0, 2) }.is_consistent(Some(0)));
         for (length, start, end) in
             [(8, 9, 3), (8, 3, 10), (7, 0, 5), (8, u64::MAX - 6, u64::MAX), (87_384, 0, 65_538)]
         {
-            assert!(!told(length, start, end).is_one(None), "{length} {start} {end}");
+            assert!(!told(length, start, end).is_consistent(None), "{length} {start} {end}");
         }
         for next in [0, 3, 10] {
             assert!(
-                !ToldWindow { next_offset_bytes: Some(next), ..told(8, 3, 9) }.is_one(None),
+                !WireBytes { next_offset_bytes: Some(next), ..told(8, 3, 9) }.is_consistent(None),
                 "{next}"
             );
         }
-        assert!(!ToldWindow { previous_offset_bytes: Some(3), ..told(8, 3, 9) }.is_one(None));
+        assert!(!WireBytes { previous_offset_bytes: Some(3), ..told(8, 3, 9) }.is_consistent(None));
     }
 }

@@ -11,19 +11,19 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use stile_domain::records::record_id::RecordId;
 
-use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
-use super::arguments::{Whole, filter_pairs, filter_schema};
-use super::budget::beginning;
+use super::arguments::{WholeNumber, filter_parameters, filter_schema};
+use super::budget::prefix_within;
 use super::call_context::CallContext;
-use super::entry::LadderShape;
-use super::entry::{self, Onward, Shortened};
+use super::continuation::LadderShape;
+use super::continuation::{self, Continuation, TextContinuation};
 use super::error::LadderError;
-use super::identity::connection_of;
-use super::lines;
 use super::output::{RecordOutput, Shape};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItems, bounded_meta};
 use super::query_records::record_uri;
-use super::shown::before_bytes;
-use super::told::or_default;
+use super::record_reference::non_empty_connection;
+use super::record_view::before_base64;
+use super::text_lines;
+use super::wire::null_as_default;
 use stile_tools::answer::ResourceLink;
 use stile_tools::tool::Tool;
 
@@ -48,7 +48,7 @@ pub struct Search {
     /// Only in these streams.
     streams: Option<Vec<String>>,
     /// 25 if left out.
-    limit: Option<Whole<1, 100>>,
+    limit: Option<WholeNumber<1, 100>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
     #[schemars(schema_with = "filter_schema")]
@@ -60,7 +60,7 @@ pub struct Search {
 
 /// A page of hits as the resource server tells it.
 #[derive(Deserialize)]
-struct Told {
+struct WireHits {
     data: Vec<Hit>,
     next_cursor: Option<String>,
     meta: Option<Json>,
@@ -72,9 +72,9 @@ struct Hit {
     record_key: String,
     connection_id: Option<String>,
     emitted_at: Option<String>,
-    title: Option<Words>,
-    snippet: Option<Words>,
-    #[serde(default, deserialize_with = "or_default")]
+    title: Option<WireText>,
+    snippet: Option<WireText>,
+    #[serde(default, deserialize_with = "null_as_default")]
     evidence_excerpts: Vec<Excerpt>,
     cursor: Option<String>,
 }
@@ -82,12 +82,12 @@ struct Hit {
 /// A text that is told by itself or with the field that it is of.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Words {
+enum WireText {
     Field { text: Option<String> },
     Text(String),
 }
 
-impl Words {
+impl WireText {
     fn text(&self) -> Option<&str> {
         match self {
             Self::Field { text } => text.as_deref(),
@@ -106,11 +106,11 @@ struct Excerpt {
     size_chars: Option<u64>,
     digest: Option<String>,
     #[serde(rename = "match")]
-    found: Option<Place>,
+    found: Option<WireMatch>,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct WireMatch {
     start_chars: u64,
 }
 
@@ -128,7 +128,7 @@ impl Search {
         for stream in self.streams.iter().flatten() {
             ask = ask.with_name("streams", stream);
         }
-        ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
+        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
         Ok(ask.with("cursors", "each"))
     }
 }
@@ -191,9 +191,9 @@ impl Tool for Search {
         let ask = self.ask()?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let mut told: Told =
-            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
-        told.data.iter_mut().for_each(Hit::cut_bytes);
+        let mut told: WireHits =
+            serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
+        told.data.iter_mut().for_each(Hit::remove_base64);
         let mut hits = Hits { hits: told.data, connection: self.connection_id };
         let count = hits.count();
         let first = hits.at(0).ok().map(|hit| hit.id(hits.connection.as_deref()).to_string());
@@ -213,7 +213,7 @@ impl Tool for Search {
             head: &head,
             tail,
         };
-        let mut shown = page.shown(context).await?;
+        let mut shown = page.render(context).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
         data.insert("has_more".to_owned(), shown.next_cursor.is_some().into());
@@ -229,7 +229,9 @@ impl Tool for Search {
             ("data", Json::Object(data)),
             ("content_ladder", std::mem::take(&mut shown.ladder)),
         ];
-        shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        shown.into_output(
+            structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        )
     }
 }
 
@@ -238,7 +240,7 @@ fn warnings(meta: &Json) -> Vec<String> {
     let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
     let mut lines: Vec<String> = warnings
         .filter_map(|warning| warning.get("message").and_then(Json::as_str))
-        .map(|message| format!("note: {}", Json::from(beginning(message, 200, 300).0)))
+        .map(|message| format!("note: {}", Json::from(prefix_within(message, 200, 300).0)))
         .take(2)
         .collect();
     let complete =
@@ -252,7 +254,7 @@ fn warnings(meta: &Json) -> Vec<String> {
 impl Hit {
     fn id(&self, connection: Option<&str>) -> RecordId {
         RecordId {
-            connection: connection_of(self.connection_id.clone())
+            connection: non_empty_connection(self.connection_id.clone())
                 .or_else(|| connection.map(str::to_owned)),
             stream: self.stream.clone(),
             key: self.record_key.clone(),
@@ -260,9 +262,9 @@ impl Hit {
     }
 
     /// Leaves out bytes in base64 that stand in excerpts.
-    fn cut_bytes(&mut self) {
+    fn remove_base64(&mut self) {
         for excerpt in &mut self.evidence_excerpts {
-            let shown = before_bytes(&excerpt.preview_text).to_owned();
+            let shown = before_base64(&excerpt.preview_text).to_owned();
             if shown.len() < excerpt.preview_text.len() {
                 excerpt.end_chars = excerpt
                     .start_chars
@@ -270,15 +272,15 @@ impl Hit {
                 (excerpt.preview_text, excerpt.truncated) = (shown, Some(true));
             }
         }
-        if let Some(snippet) = self.snippet.as_ref().and_then(Words::text) {
-            self.snippet = Some(Words::Text(before_bytes(snippet).to_owned()));
+        if let Some(snippet) = self.snippet.as_ref().and_then(WireText::text) {
+            self.snippet = Some(WireText::Text(before_base64(snippet).to_owned()));
         }
     }
 
     /// What a person would call it.
     fn title(&self) -> String {
-        match self.title.as_ref().and_then(Words::text).filter(|text| !text.is_empty()) {
-            Some(text) => beginning(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned(),
+        match self.title.as_ref().and_then(WireText::text).filter(|text| !text.is_empty()) {
+            Some(text) => prefix_within(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned(),
             None => match &self.emitted_at {
                 Some(at) => format!("{} / {at}", self.stream),
                 None => self.stream.clone(),
@@ -287,26 +289,33 @@ impl Hit {
     }
 
     /// The hit as a member of the results.
-    fn row(&self, context: &CallContext, id: &RecordId) -> Result<Row, LadderError> {
+    fn row(&self, context: &CallContext, id: &RecordId) -> Result<ItemRow, LadderError> {
         let mut entries = Vec::new();
         let mut windows = Vec::new();
         for excerpt in &self.evidence_excerpts {
-            let entry = excerpt.rest(context, id)?.map(|rest| rest.json());
+            let entry = excerpt.continuation(context, id)?.map(|rest| rest.json());
             windows.push(excerpt.window(entry.as_ref()));
             entries.extend(entry);
         }
-        let mut json = self.head(context, id)?;
+        let mut json = self.common_members(context, id)?;
         let told = [
             ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
-            ("snippet", self.snippet().map(|snippet| beginning(snippet, 512, usize::MAX).0.into())),
+            (
+                "snippet",
+                self.snippet().map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into()),
+            ),
             ("match_windows", Some(Json::Array(windows))),
         ];
         json.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        Ok(Row { json: Json::Object(json), entries, more: None })
+        Ok(ItemRow { json: Json::Object(json), entries, more: None })
     }
 
     /// What is said of every hit.
-    fn head(&self, context: &CallContext, id: &RecordId) -> Result<Map<String, Json>, LadderError> {
+    fn common_members(
+        &self,
+        context: &CallContext,
+        id: &RecordId,
+    ) -> Result<Map<String, Json>, LadderError> {
         let told = [
             ("id", id.to_string()),
             ("title", self.title()),
@@ -319,7 +328,7 @@ impl Hit {
     }
 
     fn snippet(&self) -> Option<&str> {
-        let own = self.snippet.as_ref().and_then(Words::text);
+        let own = self.snippet.as_ref().and_then(WireText::text);
         own.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()))
     }
 
@@ -330,26 +339,26 @@ impl Hit {
         context: &CallContext,
         number: usize,
         id: &RecordId,
-    ) -> Result<Lines, LadderError> {
+    ) -> Result<ItemText, LadderError> {
         let mut text = format!("{number}. id={id}");
-        if let Some(title) = self.title.as_ref().and_then(Words::text) {
-            text += &format!(" title={}", Json::from(shortened(title)));
+        if let Some(title) = self.title.as_ref().and_then(WireText::text) {
+            text += &format!(" title={}", Json::from(title_text(title)));
         }
         let Some((first, others)) = self.evidence_excerpts.split_first() else {
             if let Some(snippet) = self.snippet() {
-                let shown = beginning(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
+                let shown = prefix_within(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
                 text += &format!(" snippet={}", Json::from(shown));
             }
-            let whole = entry::of_record(context, id)?;
+            let whole = continuation::of_record(context, id)?;
             return Ok((format!("{text}\n{}", whole.line()), vec![whole.link()]));
         };
         let (told, link) = first.lines(context, id)?;
         text += &told;
         let mut links: Vec<ResourceLink> = link.into_iter().collect();
         for other in others {
-            let Some(rest) = other.rest(context, id)? else { continue };
+            let Some(rest) = other.continuation(context, id)? else { continue };
             if let Some((tool, args)) = rest.read() {
-                text += &format!("\n{}", lines::next(tool, &args, "matches too"));
+                text += &format!("\n{}", text_lines::next_call(tool, &args, "matches too"));
             }
             links.push(rest.link());
         }
@@ -358,8 +367,8 @@ impl Hit {
 }
 
 /// A title as a text shows it, with a mark where it goes on.
-fn shortened(title: &str) -> Cow<'_, str> {
-    let shown = beginning(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
+fn title_text(title: &str) -> Cow<'_, str> {
+    let shown = prefix_within(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
     if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
 }
 
@@ -371,7 +380,7 @@ struct Hits {
 
 impl Hits {
     fn at(&self, at: usize) -> Result<&Hit, LadderError> {
-        self.hits.get(at).ok_or_else(LadderError::not_understood)
+        self.hits.get(at).ok_or_else(LadderError::invalid_response)
     }
 
     fn id(&self, hit: &Hit) -> RecordId {
@@ -379,30 +388,30 @@ impl Hits {
     }
 }
 
-impl Items for Hits {
+impl PageItems for Hits {
     fn count(&self) -> usize {
         self.hits.len()
     }
 
-    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError> {
+    fn lines(&self, context: &CallContext, at: usize) -> Result<ItemText, LadderError> {
         let hit = self.at(at)?;
         hit.lines(context, at + 1, &self.id(hit))
     }
 
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError> {
+    fn row(&mut self, context: &CallContext, at: usize) -> Result<ItemRow, LadderError> {
         let hit = self.at(at)?;
         let id = self.id(hit);
-        if id.is_readable() { hit.row(context, &id) } else { Err(LadderError::not_understood()) }
+        if id.is_readable() { hit.row(context, &id) } else { Err(LadderError::invalid_response()) }
     }
 
-    fn least(&self, context: &CallContext) -> Result<Least, LadderError> {
+    fn minimal_item(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
         let hit = self.at(0)?;
         let id = self.id(hit);
         let text = "1. next: fetch with first_fetch_id as its id".to_owned();
-        Ok(Least {
+        Ok(MinimalItem {
             text,
-            json: Json::Object(hit.head(context, &id)?),
-            whole: entry::of_record(context, &id)?.entry(),
+            json: Json::Object(hit.common_members(context, &id)?),
+            whole: continuation::of_record(context, &id)?.rendered(),
         })
     }
 
@@ -417,13 +426,13 @@ impl Excerpt {
     }
 
     /// Where a window begins that has the match and what comes after it.
-    fn place(&self) -> u64 {
+    fn window_start(&self) -> u64 {
         self.found.as_ref().map(|found| found.start_chars).or(self.start_chars).unwrap_or(0)
     }
 
     /// The window of the field that begins there.
-    fn onward(&self, start: u64) -> Onward<'_> {
-        Onward {
+    fn window_from(&self, start: u64) -> TextContinuation<'_> {
+        TextContinuation {
             field: &self.field_path,
             status: "snippet-only",
             shown: self.preview_text.chars().count() as u64,
@@ -434,19 +443,19 @@ impl Excerpt {
     }
 
     /// What is told of the field that it is a part of.
-    fn rest<'a>(
+    fn continuation<'a>(
         &'a self,
         context: &CallContext,
         id: &'a RecordId,
-    ) -> Result<Option<Shortened<'a>>, LadderError> {
+    ) -> Result<Option<Continuation<'a>>, LadderError> {
         if self.is_complete() {
             return Ok(None);
         }
-        self.onward(self.place()).of(context, id).map(Some)
+        self.window_from(self.window_start()).continuation(context, id).map(Some)
     }
 
     fn window(&self, entry: Option<&Json>) -> Json {
-        entry::told([
+        continuation::present_members([
             ("field_path", Some(self.field_path.as_str().into())),
             ("preview_text", Some(self.preview_text.as_str().into())),
             ("complete", Some(self.is_complete().into())),
@@ -464,7 +473,7 @@ impl Excerpt {
         context: &CallContext,
         id: &RecordId,
     ) -> Result<(String, Option<ResourceLink>), LadderError> {
-        let (shown, start) = self.in_text();
+        let (shown, start) = self.text_part();
         let is_whole = shown.len() == self.preview_text.len() && self.is_complete();
         let mut text = format!(" field={}", Json::from(self.field_path.as_str()));
         let count = shown.chars().count() as u64;
@@ -476,21 +485,26 @@ impl Excerpt {
         if is_whole {
             return Ok((text + " complete", None));
         }
-        let (rest, note) = match self.rest(context, id)? {
+        let (rest, note) = match self.continuation(context, id)? {
             Some(rest) => (rest, String::new()),
             // The excerpt is the whole field, and only the text has less of it, from somewhere in
             // its middle.
-            None => (self.onward(0).of(context, id)?, lines::shown_of(count, self.size_chars)),
+            None => (
+                self.window_from(0).continuation(context, id)?,
+                text_lines::shown_note(count, self.size_chars),
+            ),
         };
-        let next =
-            rest.read().map(|(tool, args)| lines::next(tool, &args, &note)).unwrap_or_default();
+        let next = rest
+            .read()
+            .map(|(tool, args)| text_lines::next_call(tool, &args, &note))
+            .unwrap_or_default();
         Ok((format!("{text} incomplete\n{next}"), Some(rest.link())))
     }
 
     /// The part of the excerpt that a text shows, and the characters of the field before it: all of
     /// it where there is room for it, and otherwise from shortly before the match on.
-    fn in_text(&self) -> (&str, Option<u64>) {
-        let within = |text| beginning(text, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
+    fn text_part(&self) -> (&str, Option<u64>) {
+        let within = |text| prefix_within(text, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
         let all = within(&self.preview_text);
         if all.len() == self.preview_text.len() {
             return (all, self.start_chars);

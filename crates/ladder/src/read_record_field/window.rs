@@ -6,15 +6,15 @@ use stile_domain::records::handle::{ContentVersion, FieldRange, Handle, RecordPa
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 
-use super::super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
+use super::super::budget::{LONGEST_ESCAPE, escaped_len, prefix_within};
 use super::super::call_context::CallContext;
-use super::super::entry::object;
+use super::super::continuation::json_object;
 use super::super::error::LadderError;
-use super::super::lines;
-use super::Which;
+use super::super::text_lines;
+use super::TextSelector;
 
 /// A window, with the ways to those beside it.
-pub(crate) struct Window {
+pub(crate) struct CheckedWindow {
     pub(crate) id: RecordId,
     pub(crate) field: String,
     pub(crate) text: String,
@@ -28,36 +28,40 @@ pub(crate) struct Window {
     pub(crate) limit: u64,
     pub(crate) complete: bool,
     pub(crate) found: Option<(u64, u64)>,
-    pub(super) next: Option<Beside>,
-    pub(super) previous: Option<Beside>,
+    pub(super) next: Option<AdjacentWindow>,
+    pub(super) previous: Option<AdjacentWindow>,
 }
 
 /// A window beside this one.
-pub(super) struct Beside {
+pub(super) struct AdjacentWindow {
     pub(super) start: u64,
     pub(super) limit: u64,
     pub(super) cursor: String,
 }
 
-impl Window {
+impl CheckedWindow {
     /// The characters of it that fit into an answer, if not all do.
-    pub(super) fn fitting(&self, context: &CallContext, which: &Which<'_>) -> Option<u64> {
-        let room = context.budgets.structured.saturating_sub(self.around_len(which));
+    pub(super) fn fitting_chars(
+        &self,
+        context: &CallContext,
+        which: &TextSelector<'_>,
+    ) -> Option<u64> {
+        let room = context.budgets.structured.saturating_sub(self.max_members_len(which));
         if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
             return None;
         }
-        let (shown, count) = beginning(&self.text, usize::MAX, room);
+        let (shown, count) = prefix_within(&self.text, usize::MAX, room);
         (shown.len() < self.text.len()).then_some((count as u64).max(1))
     }
 
     /// The bytes that its structure has besides the text, at most: names, cursors, three addresses,
     /// what was looked for.
-    pub(super) fn around_len(&self, which: &Which<'_>) -> usize {
+    pub(super) fn max_members_len(&self, which: &TextSelector<'_>) -> usize {
         /// Names of members, numbers, digest and media type.
         const FIXED: usize = 1024;
         /// What is sealed into an address besides names, and what stands before it.
         const SEALED: usize = 256;
-        let q = if let Which::Around { q, .. } = which { escaped_len(q) } else { 0 };
+        let q = if let TextSelector::Around { q, .. } = which { escaped_len(q) } else { 0 };
         let RecordId { connection, stream, key } = &self.id;
         let names = connection.as_ref().map_or(0, String::len)
             + stream.len()
@@ -115,10 +119,10 @@ impl Window {
     /// What is said of the window in one line of JSON; also in which line its text begins, which no
     /// line of the text can say.
     pub(super) fn header(&self, id: &str) -> String {
-        let cursor = |beside: &Option<Beside>| {
+        let cursor = |beside: &Option<AdjacentWindow>| {
             Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()))
         };
-        let header = object([
+        let header = json_object([
             ("id", id.into()),
             ("field_path", self.field.as_str().into()),
             ("start_chars", self.start.into()),
@@ -129,6 +133,6 @@ impl Window {
             ("previous_cursor", cursor(&self.previous)),
             ("text_from_line", if self.next.is_some() { 3 } else { 2 }.into()),
         ]);
-        lines::plain(header.to_string())
+        text_lines::escape_line_breaks(header.to_string())
     }
 }

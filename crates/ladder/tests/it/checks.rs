@@ -7,7 +7,7 @@ use super::Called;
 use serde_json::Value as Json;
 use stile_domain::records::record_id::RecordId;
 use stile_ladder::RECORD_TOOLS;
-use stile_ladder::budget::OVERLONG;
+use stile_ladder::budget::MAX_ID_EXCESS;
 use stile_tools::tool::ToolEntry;
 use stile_tools::toolset::{ResourceBody, ResourceContent};
 
@@ -112,7 +112,7 @@ fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
                 .find_map(|line| line.split(' ').find_map(|word| word.split_once("id=")));
             let least = if arguments["changes_since"].is_string() { 500 } else { OVERLONG_ID };
             let overlong = shown.is_some_and(|(_, id)| id.len() > least);
-            Some(1800 + if overlong { OVERLONG } else { 0 })
+            Some(1800 + if overlong { MAX_ID_EXCESS } else { 0 })
         }
         "fetch" => Some(16_384),
         "schema" | "aggregate" => Some(8192),

@@ -11,7 +11,6 @@ use crate::source_tree::{Item, SourceFile, Visibility, declared, items, rust_fil
 const EXCEPTED: &[(&str, &str, &str)] = &[
     ("type names", "Answer ", "the test kit is still to be renamed"),
     ("type names", "Caller ", "the test kit is still to be renamed"),
-    ("type names", "Metrics ", "the ladder is still to be renamed"),
     ("type names", "WindowCursor ", "the store is still to be renamed"),
     ("short docs", "crates/domain/", "not yet reworded"),
     ("short docs", "crates/ladder/", "not yet reworded"),

@@ -17,25 +17,25 @@ use stile_domain::records::blob::is_blob_reference;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::stored_body::is_base64;
 
-use super::budget::{beginning, escaped_len, fitting, json_len};
-pub(super) use super::bytes::before_bytes;
-use super::bytes::bytes_at;
+use super::budget::{count_fitting, escaped_len, json_len, prefix_within};
+use super::embedded_base64::base64_start;
+pub(super) use super::embedded_base64::before_base64;
 use super::error::LadderError;
-use super::exact::is_exact;
-use super::identity::connection_of;
-use super::told;
+use super::exact_numbers::numbers_are_exact;
+use super::record_reference::non_empty_connection;
+use super::wire;
 
 /// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or
 /// 128 in all, and an answer has levels of its own.
-const SHOWN_DEPTH: usize = 32;
+const MAX_SHOWN_DEPTH: usize = 32;
 
 /// A record, ready to be shown.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct RecordView {
     pub(super) id: RecordId,
     /// What else is said of it, but for its fields: `emitted_at`, `deleted` and so on.
-    pub(super) around: Map<String, Json>,
-    pub(super) fields: Vec<Field>,
+    pub(super) metadata: Map<String, Json>,
+    pub(super) fields: Vec<FieldView>,
     /// Fields that were left out.
     pub(super) more: Option<MoreFields>,
     /// Where to go on after it.
@@ -44,7 +44,7 @@ pub(super) struct Record {
 
 /// A field, or the beginning of one.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
+pub(super) struct FieldView {
     pub(super) name: String,
     /// The value, or of a long one the beginning of its text. Null for bytes.
     pub(super) value: Json,
@@ -59,7 +59,7 @@ pub(super) struct Cut {
     pub(super) shown_chars: u64,
     pub(super) size_chars: Option<u64>,
     pub(super) digest: Option<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: CutKind,
 }
 
 impl Cut {
@@ -67,24 +67,24 @@ impl Cut {
     /// with spaces where the record has none, so that no count of characters leads from one to the
     /// other: it is read from its beginning, and as whatever version it is then.
     fn of_json() -> Self {
-        Self { shown_chars: 0, size_chars: None, digest: None, kind: Kind::Json }
+        Self { shown_chars: 0, size_chars: None, digest: None, kind: CutKind::Json }
     }
 
     /// Of so many characters of base64, which are not shown.
     fn of_base64(chars: u64, mime_type: Option<String>) -> Self {
-        let kind = Kind::Binary { mime_type, size_bytes: Some(bytes_in(chars)) };
+        let kind = CutKind::Binary { mime_type, size_bytes: Some(base64_bytes(chars)) };
         Self { shown_chars: 0, size_chars: Some(chars), digest: None, kind }
     }
 }
 
 /// The bytes that so many characters of base64 are, but for the last few.
-fn bytes_in(chars: u64) -> u64 {
+fn base64_bytes(chars: u64) -> u64 {
     chars / 4 * 3
 }
 
 /// What a cut field is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum CutKind {
     /// A text.
     Text,
     /// Something else, read as its JSON text.
@@ -103,14 +103,14 @@ pub(super) struct MoreFields {
 
 /// A record on the wire.
 #[derive(Deserialize)]
-pub(super) struct Told<'a> {
+pub(super) struct WireRecord<'a> {
     id: String,
     stream: Option<String>,
     connection_id: Option<String>,
-    #[serde(borrow, default, deserialize_with = "told::or_default")]
-    data: Data<'a>,
-    #[serde(borrow, default, deserialize_with = "told::or_default")]
-    previews: Previews<'a>,
+    #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
+    data: WireData<'a>,
+    #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
+    previews: WirePreviews<'a>,
     more_fields: Option<MoreFields>,
     cursor: Option<String>,
     emitted_at: Option<Json>,
@@ -120,24 +120,24 @@ pub(super) struct Told<'a> {
 
 /// The members of `data`, in their order and as they were written.
 #[derive(Default)]
-struct Data<'a>(Vec<(String, &'a RawValue)>);
+struct WireData<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Data<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for WireData<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
         impl<'de> Visitor<'de> for Members {
-            type Value = Data<'de>;
+            type Value = WireData<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Data<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireData<'de>, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
                     members.push(member);
                 }
-                Ok(Data(members))
+                Ok(WireData(members))
             }
         }
         deserializer.deserialize_map(Members)
@@ -145,11 +145,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Data<'a> {
 }
 
 /// The previews of a record by the names of their fields, not read yet.
-type Previews<'a> = BTreeMap<String, Option<&'a RawValue>>;
+type WirePreviews<'a> = BTreeMap<String, Option<&'a RawValue>>;
 
 /// A preview on the wire.
 #[derive(Deserialize)]
-struct Preview {
+struct WirePreview {
     shown_chars: u64,
     size_chars: Option<u64>,
     digest: Option<String>,
@@ -158,57 +158,58 @@ struct Preview {
     encoding: Option<String>,
 }
 
-impl Record {
+impl RecordView {
     /// Reads a record of an answer, which was asked for as one of `stream`. Of a field that is sent
     /// whole at most so many characters are kept.
     ///
     /// # Errors
     /// Where it is none.
-    pub(super) fn of(
-        told: Told<'_>,
+    pub(super) fn from_wire(
+        told: WireRecord<'_>,
         stream: &str,
         connection: Option<&str>,
         most: usize,
     ) -> Result<Self, LadderError> {
-        let mut around = Map::new();
+        let mut metadata = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
             if let Some(value) = value {
-                around.insert(name.to_owned(), value);
+                metadata.insert(name.to_owned(), value);
             }
         };
         put("emitted_at", told.emitted_at);
         put("deleted", told.deleted.map(Json::from));
         put("deleted_at", told.deleted_at);
         let previews = told.previews;
-        let fields = told.data.0.into_iter().map(|(name, raw)| field(name, raw, &previews, most));
+        let fields =
+            told.data.0.into_iter().map(|(name, raw)| preview_or_field(name, raw, &previews, most));
         let connection =
-            connection_of(told.connection_id).or_else(|| connection.map(str::to_owned));
+            non_empty_connection(told.connection_id).or_else(|| connection.map(str::to_owned));
         let stream = told.stream.unwrap_or_else(|| stream.to_owned());
         Ok(Self {
             id: RecordId { connection, stream, key: told.id },
-            around,
-            fields: fields.collect::<Option<_>>().ok_or_else(LadderError::not_understood)?,
+            metadata,
+            fields: fields.collect::<Option<_>>().ok_or_else(LadderError::invalid_response)?,
             more: told.more_fields,
             cursor: told.cursor,
         })
     }
 }
 
-impl Record {
+impl RecordView {
     /// The bytes of its names and of what is shown of its values, as JSON.
     pub(super) fn len(&self) -> usize {
-        self.fields.iter().map(Field::len).sum()
+        self.fields.iter().map(FieldView::len).sum()
     }
 
     /// How many of its fields, from one on, have at most so many bytes; at least one, where there
     /// is one.
     pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
         let rest = self.fields.get(from..).unwrap_or_default();
-        fitting(rest.iter().map(Field::len), bytes).max(1).min(rest.len())
+        count_fitting(rest.iter().map(FieldView::len), bytes).max(1).min(rest.len())
     }
 }
 
-impl Field {
+impl FieldView {
     /// The bytes of its name and of what is shown of its value, as JSON.
     fn len(&self) -> usize {
         /// Two quotes and a colon; the comma is counted with the value.
@@ -224,17 +225,17 @@ impl Field {
     /// The same, unless it is shown no further already.
     pub(super) fn shortened(&self, chars: usize, escaped_bytes: usize) -> Option<Self> {
         let is_binary =
-            self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, Kind::Binary { .. }));
+            self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, CutKind::Binary { .. }));
         let text = self.text().filter(|_| !is_binary)?;
-        let kind = if self.written.is_some() { Kind::Json } else { Kind::Text };
-        let (shown, count) = beginning(text, chars, escaped_bytes);
+        let kind = if self.written.is_some() { CutKind::Json } else { CutKind::Text };
+        let (shown, count) = prefix_within(text, chars, escaped_bytes);
         if shown.len() == text.len() {
             return None;
         }
         let cut = match &self.cut {
             // What was cut here before is read from its beginning, however much of it is shown.
             Some(cut) => Cut { shown_chars: cut.shown_chars.min(count as u64), ..cut.clone() },
-            None if kind == Kind::Json => Cut::of_json(),
+            None if kind == CutKind::Json => Cut::of_json(),
             None => Cut {
                 shown_chars: count as u64,
                 size_chars: Some(text.chars().count() as u64),
@@ -254,16 +255,21 @@ impl Field {
 }
 
 /// A field, with at most so many scalar values of it. None where it is no JSON.
-fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> Option<Field> {
+fn preview_or_field(
+    name: String,
+    raw: &RawValue,
+    previews: &WirePreviews<'_>,
+    most: usize,
+) -> Option<FieldView> {
     if let Some(Some(preview)) = previews.get(&name) {
-        let preview: Preview = serde_json::from_str(preview.get()).ok()?;
+        let preview: WirePreview = serde_json::from_str(preview.get()).ok()?;
         let kind = match (preview.encoding.as_deref(), preview.text_like) {
-            (Some("base64"), _) => Kind::Binary {
+            (Some("base64"), _) => CutKind::Binary {
                 mime_type: preview.mime_type,
-                size_bytes: preview.size_chars.map(bytes_in),
+                size_bytes: preview.size_chars.map(base64_bytes),
             },
-            (_, Some(false)) => Kind::Json,
-            _ => Kind::Text,
+            (_, Some(false)) => CutKind::Json,
+            _ => CutKind::Text,
         };
         let value = serde_json::from_str(raw.get()).ok()?;
         let cut = Cut {
@@ -272,83 +278,83 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
             digest: preview.digest,
             kind,
         };
-        return Some(without_bytes(Field { name, value, cut: Some(cut), written: None }));
+        return Some(without_base64(FieldView { name, value, cut: Some(cut), written: None }));
     }
-    Some(of_json(name, raw.get(), most))
+    Some(json_field(name, raw.get(), most))
 }
 
 /// A text that was sent whole.
-fn of_text(name: String, text: String, most: usize) -> Field {
+fn text_field(name: String, text: String, most: usize) -> FieldView {
     if is_base64(&text) {
         let cut = Cut::of_base64(text.len() as u64, None);
-        return Field { name, value: Json::Null, cut: Some(cut), written: None };
+        return FieldView { name, value: Json::Null, cut: Some(cut), written: None };
     }
-    without_bytes(
-        Field { name, value: text.into(), cut: None, written: None }.cut_to(most, usize::MAX),
+    without_base64(
+        FieldView { name, value: text.into(), cut: None, written: None }.cut_to(most, usize::MAX),
     )
 }
 
 /// JSON that was sent whole.
-fn of_json(name: String, raw: &str, most: usize) -> Field {
+fn json_field(name: String, raw: &str, most: usize) -> FieldView {
     let value = match serde_json::from_str::<Json>(raw) {
-        Ok(Json::String(text)) => return of_text(name, text, most),
+        Ok(Json::String(text)) => return text_field(name, text, most),
         Ok(value) => value,
         // JSON that this program has no value for, such as 1e400, stays the text that it is.
-        Err(_) => return without_bytes(digits(name, raw, most)),
+        Err(_) => return without_base64(json_text_field(name, raw, most)),
     };
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
-    let whole = Field { name, value, cut: None, written };
+    let whole = FieldView { name, value, cut: None, written };
     match &whole.value {
         Json::Object(members) if is_blob_reference(raw) => {
-            let kind = Kind::Binary {
+            let kind = CutKind::Binary {
                 mime_type: members.get("mime_type").and_then(Json::as_str).map(str::to_owned),
                 size_bytes: members.get("size_bytes").and_then(Json::as_u64),
             };
             let digest =
                 members.get("sha256").and_then(Json::as_str).map(|hex| format!("sha256:{hex}"));
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
-            Field { cut: Some(cut), ..whole }
+            FieldView { cut: Some(cut), ..whole }
         }
-        value if !is_exact(raw) || is_deep(value, SHOWN_DEPTH) => {
-            without_bytes(digits(whole.name, raw, most))
+        value if !numbers_are_exact(raw) || is_deeper_than(value, MAX_SHOWN_DEPTH) => {
+            without_base64(json_text_field(whole.name, raw, most))
         }
-        _ => without_bytes(whole.cut_to(most, usize::MAX)),
+        _ => without_base64(whole.cut_to(most, usize::MAX)),
     }
 }
 
 /// A value by its JSON text, or the beginning of that.
-fn digits(name: String, raw: &str, most: usize) -> Field {
-    let (shown, _) = beginning(raw, most, usize::MAX);
+fn json_text_field(name: String, raw: &str, most: usize) -> FieldView {
+    let (shown, _) = prefix_within(raw, most, usize::MAX);
     let is_cut = shown.len() < raw.len();
     let written = (!is_cut).then(|| raw.to_owned());
-    Field { name, value: shown.into(), cut: is_cut.then(Cut::of_json), written }
+    FieldView { name, value: shown.into(), cut: is_cut.then(Cut::of_json), written }
 }
 
 /// Whether more than so many arrays and objects stand in each other.
-fn is_deep(value: &Json, levels: usize) -> bool {
+fn is_deeper_than(value: &Json, levels: usize) -> bool {
     let Some(left) = levels.checked_sub(1) else {
         return matches!(value, Json::Array(_) | Json::Object(_));
     };
     match value {
-        Json::Array(items) => items.iter().any(|item| is_deep(item, left)),
-        Json::Object(members) => members.values().any(|member| is_deep(member, left)),
+        Json::Array(items) => items.iter().any(|item| is_deeper_than(item, left)),
+        Json::Object(members) => members.values().any(|member| is_deeper_than(member, left)),
         _ => false,
     }
 }
 
 /// A value as this program has it, or where it would round or cannot hold it, its text.
-pub(super) fn as_written(raw: &RawValue) -> Json {
+pub(super) fn exact_or_text(raw: &RawValue) -> Json {
     match serde_json::from_str::<Json>(raw.get()) {
-        Ok(value) if is_exact(raw.get()) => value,
+        Ok(value) if numbers_are_exact(raw.get()) => value,
         _ => raw.get().into(),
     }
 }
 
 /// The same without bytes that stand somewhere inside: it is cut before them.
-pub(super) fn without_bytes(field: Field) -> Field {
+pub(super) fn without_base64(field: FieldView) -> FieldView {
     let before = field
         .text()
-        .and_then(|text| text.get(..bytes_at(text)?))
+        .and_then(|text| text.get(..base64_start(text)?))
         .map(|before| before.chars().count());
     match before {
         Some(chars) => field.cut_to(chars, usize::MAX),
@@ -361,7 +367,7 @@ mod tests {
     use super::*;
 
     fn written(text: &str) -> Json {
-        as_written(&RawValue::from_string(text.to_owned()).unwrap())
+        exact_or_text(&RawValue::from_string(text.to_owned()).unwrap())
     }
 
     #[test]

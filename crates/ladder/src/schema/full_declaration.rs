@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
-use super::super::budget::{beginning, escaped_len, json_len, members_len};
+use super::super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::super::error::LadderError;
-use super::super::exact::is_exact;
-use super::super::{lines, told};
-use super::words::Words;
-use super::{Connections, Granted, KEY_BYTES, Listed};
+use super::super::exact_numbers::numbers_are_exact;
+use super::super::{text_lines, wire};
+use super::field_flags::FieldFlags;
+use super::{Connections, GrantedConnection, ListedStream, MAX_KEY_BYTES};
 
 /// The bytes of a field's name and schema in a text, and in a structure, at most.
 const LINE_SCHEMA_BYTES: usize = 2 * 1024;
@@ -25,7 +25,7 @@ const SCHEMA_BYTES: usize = 16 * 1024;
 const PART_BYTES: usize = 2 * 1024;
 
 /// A declaration.
-pub(super) struct Full<'t> {
+pub(super) struct FullDeclaration<'t> {
     /// The answer that has it, where it is short enough to be shown whole.
     whole: Option<Json>,
     /// The stream whose fields are listed. None where it is not found, or this program would round
@@ -33,13 +33,13 @@ pub(super) struct Full<'t> {
     stream: Option<Map<String, Json>>,
     /// The JSON of that stream as it was sent; of all of it where the stream is not found.
     raw: &'t str,
-    pub(super) text: Form,
-    pub(super) rows: Form,
+    pub(super) text: DeclarationForm,
+    pub(super) rows: DeclarationForm,
 }
 
 /// How a declaration is shown in a text or in a structure.
 #[derive(Default)]
-pub(super) struct Form {
+pub(super) struct DeclarationForm {
     /// All of it, on every page.
     is_whole: bool,
     /// Its JSON in parts.
@@ -52,49 +52,51 @@ pub(super) struct Form {
 
 /// An answer, of which only the names of streams are looked at.
 #[derive(Deserialize)]
-struct Raw<'t> {
-    #[serde(borrow, default, deserialize_with = "told::or_default")]
-    connectors: Vec<RawConnector<'t>>,
+struct WireDeclaration<'t> {
+    #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
+    connectors: Vec<WireConnector<'t>>,
 }
 
 #[derive(Deserialize)]
-struct RawConnector<'t> {
-    #[serde(default, deserialize_with = "told::or_default")]
-    granted_connections: Vec<Granted>,
+struct WireConnector<'t> {
+    #[serde(default, deserialize_with = "wire::null_as_default")]
+    granted_connections: Vec<GrantedConnection>,
     connector_id: Option<String>,
-    #[serde(borrow, default, deserialize_with = "told::or_default")]
+    #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
     streams: Vec<&'t RawValue>,
 }
 
 #[derive(Deserialize)]
-struct RawName {
+struct WireStreamName {
     name: String,
 }
 
-impl<'t> Full<'t> {
+impl<'t> FullDeclaration<'t> {
     /// In at most half of these rooms, beside the fields of a stream, if they are listed.
     ///
     /// # Errors
     /// Where it is no object.
     pub(super) fn of(
         told: &'t str,
-        one: Option<&Listed<'_>>,
+        one: Option<&ListedStream<'_>>,
         room: usize,
         text_room: usize,
     ) -> Result<Self, LadderError> {
         let all: &RawValue =
-            serde_json::from_str(told).map_err(|_| LadderError::not_understood())?;
+            serde_json::from_str(told).map_err(|_| LadderError::invalid_response())?;
         if !all.get().starts_with('{') {
-            return Err(LadderError::not_understood());
+            return Err(LadderError::invalid_response());
         }
         // Spaces and escapes may make it several times as long as it is shown.
-        let may_be_shown = all.get().len() <= room * 4 && is_exact(all.get());
+        let may_be_shown = all.get().len() <= room * 4 && numbers_are_exact(all.get());
         let whole: Option<Json> =
             if may_be_shown { serde_json::from_str(all.get()).ok() } else { None };
-        let found =
-            one.and_then(|(connections, listed)| find(all.get(), super::name(listed), connections));
-        let stream =
-            found.filter(|raw| is_exact(raw)).and_then(|raw| serde_json::from_str(raw).ok());
+        let found = one.and_then(|(connections, listed)| {
+            find_stream(all.get(), super::stream_name(listed), connections)
+        });
+        let stream = found
+            .filter(|raw| numbers_are_exact(raw))
+            .and_then(|raw| serde_json::from_str(raw).ok());
         let (text, rows) = Default::default();
         let mut full = Self { whole, stream, raw: found.unwrap_or(all.get()), text, rows };
         let bytes = full.whole.as_ref().map(json_len);
@@ -110,23 +112,28 @@ impl<'t> Full<'t> {
         bytes: Option<usize>,
         room: usize,
         schema_bytes: usize,
-    ) -> Form {
+    ) -> DeclarationForm {
         let schema_bytes = schema_bytes.min(room / 4);
         if bytes.is_some_and(|bytes| bytes * 2 <= room) {
-            return Form { is_whole: true, has_parts: false, rest: None, schema_bytes };
+            return DeclarationForm { is_whole: true, has_parts: false, rest: None, schema_bytes };
         }
-        let words = listed
+        let flags = listed
             .and_then(|listed| listed.get("field_capabilities")?.as_object())
-            .and_then(Words::of);
+            .and_then(FieldFlags::of);
         let key = listed.and_then(|listed| listed.get("primary_key"));
-        let rest = self.rest(words.as_ref(), key, room / 4);
-        let is_told =
-            rest.is_some() && words.is_some_and(|words| self.is_told_beside(&words, schema_bytes));
-        Form { is_whole: false, has_parts: listed.is_some() && !is_told, rest, schema_bytes }
+        let rest = self.rest(flags.as_ref(), key, room / 4);
+        let is_told = rest.is_some()
+            && flags.is_some_and(|flags| self.is_covered_by_fields(&flags, schema_bytes));
+        DeclarationForm {
+            is_whole: false,
+            has_parts: listed.is_some() && !is_told,
+            rest,
+            schema_bytes,
+        }
     }
 
     /// Whether all that is declared of single fields stands beside those that are listed.
-    fn is_told_beside(&self, words: &Words<'_>, schema_bytes: usize) -> bool {
+    fn is_covered_by_fields(&self, flags: &FieldFlags<'_>, schema_bytes: usize) -> bool {
         let Some(stream) = &self.stream else { return false };
         let properties = stream.get("schema").and_then(|schema| schema.get("properties"));
         let (Ok(capabilities), Ok(properties)) =
@@ -137,7 +144,7 @@ impl<'t> Full<'t> {
         let is_said = |(name, capability): (&String, &Json)| {
             let (own, other) = (capability.get("schema"), properties.and_then(|all| all.get(name)));
             own.zip(other).is_none_or(|(own, other)| own == other)
-                && words.say_capability(name, capability)
+                && flags.cover_capability(name, capability)
         };
         let is_short = |name: &String| {
             let schema = self.schema(name).map_or(0, json_len);
@@ -145,7 +152,7 @@ impl<'t> Full<'t> {
         };
         let mut names = capabilities.into_iter().chain(properties).flat_map(Map::keys);
         capabilities.into_iter().flatten().all(is_said)
-            && names.all(|name| words.has(name) && is_short(name))
+            && names.all(|name| flags.lists(name) && is_short(name))
     }
 
     /// The parts of its JSON.
@@ -155,7 +162,7 @@ impl<'t> Full<'t> {
         }
         let (mut parts, mut rest) = (Vec::new(), self.raw);
         while !rest.is_empty() {
-            let (part, _) = beginning(rest, usize::MAX, PART_BYTES);
+            let (part, _) = prefix_within(rest, usize::MAX, PART_BYTES);
             let (part, after) = rest.split_at(part.len());
             parts.push(part);
             rest = after;
@@ -192,10 +199,12 @@ impl<'t> Full<'t> {
     /// In a text: all of it on every page, or on the first one what is not of single fields.
     pub(super) fn line(&self, is_first: bool) -> Option<String> {
         if let Some(whole) = self.whole.as_ref().filter(|_| self.text.is_whole) {
-            return Some(lines::plain(format!("full: {whole}")));
+            return Some(text_lines::escape_line_breaks(format!("full: {whole}")));
         }
         let line = match (&self.text.rest, self.text.has_parts) {
-            (Some(rest), _) => lines::plain(format!("full, but for its fields: {rest}")),
+            (Some(rest), _) => {
+                text_lines::escape_line_breaks(format!("full, but for its fields: {rest}"))
+            }
             (None, true) => {
                 format!("full: {} bytes, in the parts after the fields", self.raw.len())
             }
@@ -225,7 +234,7 @@ impl<'t> Full<'t> {
 
     /// A field's schema in a form that has not all of it, or its bytes, where it is too long for
     /// that.
-    fn schema_in(&self, form: &Form, field: &str) -> Option<Result<&Json, usize>> {
+    fn schema_in(&self, form: &DeclarationForm, field: &str) -> Option<Result<&Json, usize>> {
         let schema = self.schema(field).filter(|_| !form.is_whole)?;
         let bytes = json_len(schema);
         Some(if escaped_len(field) + bytes <= form.schema_bytes { Ok(schema) } else { Err(bytes) })
@@ -241,7 +250,12 @@ impl<'t> Full<'t> {
 
     /// What is declared but for single fields, in so many bytes; without what can be asked for and
     /// the key, where these words and this key say the same and there is no room for both.
-    fn rest(&self, words: Option<&Words<'_>>, key: Option<&Json>, most: usize) -> Option<Json> {
+    fn rest(
+        &self,
+        flags: Option<&FieldFlags<'_>>,
+        key: Option<&Json>,
+        most: usize,
+    ) -> Option<Json> {
         let declared = self.stream.as_ref()?;
         let mut rest: Map<String, Json> = without(declared, &["field_capabilities", "schema"]);
         let schema = declared.get("schema").map(|schema| match schema {
@@ -252,10 +266,10 @@ impl<'t> Full<'t> {
         rest.extend(schema.map(|schema| ("schema".to_owned(), schema)));
         let is_short = |rest: &Map<String, Json>| members_len(rest) + 2 <= most;
         if !is_short(&rest) {
-            let is_said = |query: &Json| words.is_some_and(|words| words.say_query(query));
+            let is_said = |query: &Json| flags.is_some_and(|flags| flags.cover_query(query));
             rest.retain(|name, value| match name.as_str() {
                 "query" => !is_said(value),
-                "primary_key" => key != Some(value) || json_len(value) > KEY_BYTES,
+                "primary_key" => key != Some(value) || json_len(value) > MAX_KEY_BYTES,
                 _ => true,
             });
         }
@@ -282,13 +296,13 @@ fn without(object: &Map<String, Json>, names: &[&str]) -> Map<String, Json> {
 
 /// The JSON of the stream of that name and one of these connections; of whichever connection where
 /// it is the only one.
-fn find<'t>(told: &'t str, name: &str, connections: &Connections) -> Option<&'t str> {
-    let raw: Raw<'t> = serde_json::from_str(told).ok()?;
+fn find_stream<'t>(told: &'t str, name: &str, connections: &Connections) -> Option<&'t str> {
+    let raw: WireDeclaration<'t> = serde_json::from_str(told).ok()?;
     let is_named = |stream: &&&RawValue| {
-        serde_json::from_str::<RawName>(stream.get()).is_ok_and(|own| own.name == name)
+        serde_json::from_str::<WireStreamName>(stream.get()).is_ok_and(|own| own.name == name)
     };
     let (mut own, mut others) = (None, Vec::new());
-    for RawConnector { granted_connections, connector_id, streams } in &raw.connectors {
+    for WireConnector { granted_connections, connector_id, streams } in &raw.connectors {
         let ids =
             granted_connections.iter().map(|granted| &granted.connection_id).chain(connector_id);
         let is_own = ids.into_iter().any(|id| connections.named.contains(id));

@@ -10,30 +10,30 @@ use super::error::LadderError;
 
 /// A record that a caller named.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct RecordReference {
     /// Which.
     pub(super) id: RecordId,
     /// For whom the address was made that named it, if it was one. Looked at once the read was
     /// allowed.
-    pub(super) made_for: Option<Binding>,
+    pub(super) issued_to: Option<Binding>,
     /// Where that address goes on with the record's fields, if it does.
     pub(super) cursor: Option<String>,
 }
 
-impl Named {
+impl RecordReference {
     /// The record of an `id`, with the connection that is said beside it.
     ///
     /// # Errors
     /// `invalid_id` and `conflicting_connection_id`, before anything is read.
-    pub(super) fn by_id(
+    pub(super) fn parse(
         context: &CallContext,
         id: &str,
         connection: Option<&str>,
     ) -> Result<Self, LadderError> {
-        let (mut id, made_for, cursor) = match id.strip_prefix(RECORD_URI) {
+        let (mut id, issued_to, cursor) = match id.strip_prefix(RECORD_URI) {
             Some(handle) => {
-                let handle = opened(context, handle, HandleKind::Record)?;
-                (id_of(&handle), Some(handle.caller), cursor_of(handle.part))
+                let handle = open_handle(context, handle, HandleKind::Record)?;
+                (handle_record(&handle), Some(handle.caller), fields_cursor(handle.part))
             }
             None => {
                 let id = RecordId::parse(id)
@@ -54,16 +54,16 @@ impl Named {
             (None, Some(said)) => id.connection = Some(said.to_owned()),
             _ => {}
         }
-        Ok(Self { id, made_for, cursor })
+        Ok(Self { id, issued_to, cursor })
     }
 
     /// Whether the address was made for this caller.
     ///
     /// # Errors
     /// [`CursorProblem::Mismatch`].
-    pub(super) fn check(&self, context: &CallContext) -> Result<(), LadderError> {
-        match self.made_for {
-            Some(made_for) if made_for != context.handle_binding() => {
+    pub(super) fn check_caller(&self, context: &CallContext) -> Result<(), LadderError> {
+        match self.issued_to {
+            Some(issued_to) if issued_to != context.handle_binding() => {
                 Err(LadderError::Cursor(CursorProblem::Mismatch))
             }
             _ => Ok(()),
@@ -75,7 +75,7 @@ impl Named {
 ///
 /// # Errors
 /// [`CursorProblem::Malformed`] or, of an address of the other kind, [`CursorProblem::Mismatch`].
-pub(super) fn opened(
+pub(super) fn open_handle(
     context: &CallContext,
     handle: &str,
     kind: HandleKind,
@@ -85,13 +85,13 @@ pub(super) fn opened(
 }
 
 /// The record of an address.
-pub(super) fn id_of(handle: &Handle) -> RecordId {
-    let connection = connection_of(Some(handle.connection.clone()));
+pub(super) fn handle_record(handle: &Handle) -> RecordId {
+    let connection = non_empty_connection(Some(handle.connection.clone()));
     RecordId { connection, stream: handle.stream.clone(), key: handle.key.clone() }
 }
 
 /// Where an address goes on with a record's fields.
-pub(super) fn cursor_of(part: RecordPart) -> Option<String> {
+pub(super) fn fields_cursor(part: RecordPart) -> Option<String> {
     match part {
         RecordPart::Fields { cursor } => cursor,
         RecordPart::Window(_) | RecordPart::Bytes { .. } => None,
@@ -99,6 +99,6 @@ pub(super) fn cursor_of(part: RecordPart) -> Option<String> {
 }
 
 /// A connection as a server or an address names it; one without a name is none.
-pub(super) fn connection_of(name: Option<String>) -> Option<String> {
+pub(super) fn non_empty_connection(name: Option<String>) -> Option<String> {
     name.filter(|name| !name.is_empty())
 }

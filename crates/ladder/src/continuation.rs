@@ -13,26 +13,26 @@ use stile_domain::records::selector::DEFAULT_CHARS;
 
 use super::call_context::CallContext;
 use super::error::LadderError;
-use super::lines;
-use super::shown::{Field, Kind, MoreFields};
+use super::record_view::{CutKind, FieldView, MoreFields};
+use super::text_lines;
 use stile_tools::answer::ResourceLink;
 
 /// The bytes of one piece of a binary field, at most.
-pub const BYTES_PIECE: u64 = 64 * 1024;
+pub(super) const MAX_BYTES_PART: u64 = 64 * 1024;
 
 /// Something that an answer shortens, and the way to all of it. It is told in several forms, each
 /// of which is made only where it is shown.
-pub(super) struct Shortened<'a> {
+pub(super) struct Continuation<'a> {
     id: &'a RecordId,
     /// The record's identifier as a text.
     name: String,
-    what: What<'a>,
+    what: ContinuationKind<'a>,
     uri: String,
 }
 
-enum What<'a> {
+enum ContinuationKind<'a> {
     /// A field whose text goes on.
-    Text(Onward<'a>),
+    Text(TextContinuation<'a>),
     /// A field that holds bytes.
     Bytes {
         field: &'a str,
@@ -47,7 +47,7 @@ enum What<'a> {
 }
 
 /// The window that a cut field is read on with.
-pub(super) struct Onward<'a> {
+pub(super) struct TextContinuation<'a> {
     pub(super) field: &'a str,
     pub(super) status: &'static str,
     /// The characters that are shown, and all that there are.
@@ -60,7 +60,7 @@ pub(super) struct Onward<'a> {
 
 /// Something shortened as answers tell it that have it both in a text and in a structure.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct RenderedContinuation {
     /// In the structure.
     pub(super) json: Json,
     /// Beside the text.
@@ -71,15 +71,20 @@ pub(super) struct Entry {
 pub(super) fn of_field<'a>(
     context: &CallContext,
     id: &'a RecordId,
-    field: &'a Field,
-) -> Result<Option<Shortened<'a>>, LadderError> {
+    field: &'a FieldView,
+) -> Result<Option<Continuation<'a>>, LadderError> {
     let Some(cut) = &field.cut else { return Ok(None) };
-    if let Kind::Binary { mime_type, size_bytes } = &cut.kind {
+    if let CutKind::Binary { mime_type, size_bytes } = &cut.kind {
         let (mime_type, digest) = (mime_type.as_deref(), cut.digest.as_deref());
-        let what = What::Bytes { field: &field.name, mime_type, size_bytes: *size_bytes, digest };
-        return Ok(Some(Shortened::new(id, what, bytes_uri(context, id, &field.name)?)));
+        let what = ContinuationKind::Bytes {
+            field: &field.name,
+            mime_type,
+            size_bytes: *size_bytes,
+            digest,
+        };
+        return Ok(Some(Continuation::new(id, what, bytes_uri(context, id, &field.name)?)));
     }
-    let onward = Onward {
+    let onward = TextContinuation {
         field: &field.name,
         status: "truncated",
         shown: cut.shown_chars,
@@ -87,16 +92,16 @@ pub(super) fn of_field<'a>(
         digest: cut.digest.as_deref(),
         start: cut.shown_chars,
     };
-    onward.of(context, id).map(Some)
+    onward.continuation(context, id).map(Some)
 }
 
-impl<'a> Onward<'a> {
+impl<'a> TextContinuation<'a> {
     /// What is told of it, as a field of this record.
-    pub(super) fn of(
+    pub(super) fn continuation(
         self,
         context: &CallContext,
         id: &'a RecordId,
-    ) -> Result<Shortened<'a>, LadderError> {
+    ) -> Result<Continuation<'a>, LadderError> {
         let digest = self.digest.and_then(parse_digest);
         let extent = FieldRange {
             field: self.field.to_owned(),
@@ -105,7 +110,7 @@ impl<'a> Onward<'a> {
             limit: DEFAULT_CHARS,
         };
         let uri = context.uri(id, RecordPart::Window(extent))?;
-        Ok(Shortened::new(id, What::Text(self), uri))
+        Ok(Continuation::new(id, ContinuationKind::Text(self), uri))
     }
 }
 
@@ -115,7 +120,8 @@ pub(super) fn bytes_uri(
     id: &RecordId,
     field: &str,
 ) -> Result<String, LadderError> {
-    let extent = FieldRange { field: field.to_owned(), digest: None, start: 0, limit: BYTES_PIECE };
+    let extent =
+        FieldRange { field: field.to_owned(), digest: None, start: 0, limit: MAX_BYTES_PART };
     context.uri(id, RecordPart::Bytes { extent, cursor: None })
 }
 
@@ -131,7 +137,7 @@ pub(super) fn of_more<'a>(
     id: &'a RecordId,
     more: &'a MoreFields,
     fields: &[String],
-) -> Result<Shortened<'a>, LadderError> {
+) -> Result<Continuation<'a>, LadderError> {
     let (args, cursor) = match (fields, json!(fields)) {
         ([], _) => (
             json!({ "id": id.to_string(), "cursor": more.next_cursor }),
@@ -142,9 +148,9 @@ pub(super) fn of_more<'a>(
         }
         _ => (json!({ "id": id.to_string() }), None),
     };
-    Ok(Shortened::new(
+    Ok(Continuation::new(
         id,
-        What::More { more, args },
+        ContinuationKind::More { more, args },
         context.uri(id, RecordPart::Fields { cursor })?,
     ))
 }
@@ -154,12 +160,16 @@ pub(super) fn of_more<'a>(
 pub(super) fn of_record<'a>(
     context: &CallContext,
     id: &'a RecordId,
-) -> Result<Shortened<'a>, LadderError> {
-    Ok(Shortened::new(id, What::Record, context.uri(id, RecordPart::Fields { cursor: None })?))
+) -> Result<Continuation<'a>, LadderError> {
+    Ok(Continuation::new(
+        id,
+        ContinuationKind::Record,
+        context.uri(id, RecordPart::Fields { cursor: None })?,
+    ))
 }
 
-impl<'a> Shortened<'a> {
-    fn new(id: &'a RecordId, what: What<'a>, uri: String) -> Self {
+impl<'a> Continuation<'a> {
+    fn new(id: &'a RecordId, what: ContinuationKind<'a>, uri: String) -> Self {
         Self { id, name: id.to_string(), what, uri }
     }
 
@@ -167,31 +177,33 @@ impl<'a> Shortened<'a> {
     pub(super) fn read(&self) -> Option<(&'static str, Json)> {
         let id = ("id", Json::from(self.name.as_str()));
         match &self.what {
-            What::Text(Onward { field, start, .. }) => {
+            ContinuationKind::Text(TextContinuation { field, start, .. }) => {
                 let args = [id, ("field_path", (*field).into()), ("offset_chars", (*start).into())];
-                Some(("read_record_field", object(args)))
+                Some(("read_record_field", json_object(args)))
             }
-            What::Bytes { .. } => None,
-            What::More { args, .. } => Some(("fetch", args.clone())),
-            What::Record => Some(("fetch", object([id]))),
+            ContinuationKind::Bytes { .. } => None,
+            ContinuationKind::More { args, .. } => Some(("fetch", args.clone())),
+            ContinuationKind::Record => Some(("fetch", json_object([id]))),
         }
     }
 
     /// In a structure.
     pub(super) fn json(&self) -> Json {
-        let resource = ("resource", Some(object([("uri", self.uri.as_str().into())])));
+        let resource = ("resource", Some(json_object([("uri", self.uri.as_str().into())])));
         let read = (
             "read",
-            self.read().map(|(tool, args)| object([("tool", tool.into()), ("args", args)])),
+            self.read().map(|(tool, args)| json_object([("tool", tool.into()), ("args", args)])),
         );
         let id = ("id", Some(self.name.as_str().into()));
-        let [one, two, three] = self.about();
+        let [one, two, three] = self.sizes();
         let (field, status) = match &self.what {
-            What::Text(Onward { field, status, .. }) => (field, *status),
-            What::Bytes { field, .. } => (field, "binary-only"),
-            What::More { .. } | What::Record => return told([id, one, two, three, read, resource]),
+            ContinuationKind::Text(TextContinuation { field, status, .. }) => (field, *status),
+            ContinuationKind::Bytes { field, .. } => (field, "binary-only"),
+            ContinuationKind::More { .. } | ContinuationKind::Record => {
+                return present_members([id, one, two, three, read, resource]);
+            }
         };
-        told([
+        present_members([
             id,
             ("connection_id", Some(self.id.connection.as_deref().unwrap_or_default().into())),
             ("stream", Some(self.id.stream.as_str().into())),
@@ -207,85 +219,93 @@ impl<'a> Shortened<'a> {
     }
 
     /// How much there is and is shown.
-    fn about(&self) -> [(&'static str, Option<Json>); 3] {
+    fn sizes(&self) -> [(&'static str, Option<Json>); 3] {
         match &self.what {
-            What::Text(Onward { shown, size, digest, .. }) => [
+            ContinuationKind::Text(TextContinuation { shown, size, digest, .. }) => [
                 ("shown_chars", Some((*shown).into())),
                 ("size_chars", size.map(Json::from)),
                 ("digest", digest.map(Json::from)),
             ],
-            What::Bytes { mime_type, size_bytes, digest, .. } => [
+            ContinuationKind::Bytes { mime_type, size_bytes, digest, .. } => [
                 ("mime_type", mime_type.map(Json::from)),
                 ("size_bytes", size_bytes.map(Json::from)),
                 ("digest", digest.map(Json::from)),
             ],
-            What::More { more: MoreFields { shown, total, .. }, .. } => [
+            ContinuationKind::More { more: MoreFields { shown, total, .. }, .. } => [
                 ("shown_fields", Some((*shown).into())),
                 ("total_fields", Some((*total).into())),
                 ("", None),
             ],
-            What::Record => [("", None), ("", None), ("", None)],
+            ContinuationKind::Record => [("", None), ("", None), ("", None)],
         }
     }
 
     /// In a text.
     pub(super) fn line(&self) -> String {
         let note = match &self.what {
-            What::Text(Onward { shown, size, .. }) => lines::shown_of(*shown, *size),
-            What::Bytes { field, .. } => {
-                let [mime_type, size_bytes, digest] = self.about();
-                let told =
-                    told([("field_path", Some((*field).into())), mime_type, size_bytes, digest]);
+            ContinuationKind::Text(TextContinuation { shown, size, .. }) => {
+                text_lines::shown_note(*shown, *size)
+            }
+            ContinuationKind::Bytes { field, .. } => {
+                let [mime_type, size_bytes, digest] = self.sizes();
+                let told = present_members([
+                    ("field_path", Some((*field).into())),
+                    mime_type,
+                    size_bytes,
+                    digest,
+                ]);
                 return format!("binary: {told} is behind its resource link");
             }
-            What::More { more, .. } => fields_of(more),
-            What::Record => String::new(),
+            ContinuationKind::More { more, .. } => shown_fields_note(more),
+            ContinuationKind::Record => String::new(),
         };
-        self.read().map(|(tool, args)| lines::next(tool, &args, &note)).unwrap_or_default()
+        self.read()
+            .map(|(tool, args)| text_lines::next_call(tool, &args, &note))
+            .unwrap_or_default()
     }
 
     /// Beside a text.
     pub(super) fn link(self) -> ResourceLink {
         let Self { name: id, what, uri, .. } = self;
         let (name, description, mime_type) = match what {
-            What::Text(Onward { field, start, size, .. }) => {
+            ContinuationKind::Text(TextContinuation { field, start, size, .. }) => {
                 let size = size.map(|size| format!(" of {size}")).unwrap_or_default();
                 let description =
                     format!("{id} {}, from character {start}{size} on", Json::from(field));
                 ("field-window", description, "text/plain")
             }
-            What::Bytes { field, mime_type, size_bytes, .. } => {
+            ContinuationKind::Bytes { field, mime_type, size_bytes, .. } => {
                 let size = size_bytes.map(|size| format!(", {size} bytes")).unwrap_or_default();
                 let mime_type = mime_type.unwrap_or("application/octet-stream");
                 ("field-bytes", format!("{id} {}{size}", Json::from(field)), mime_type)
             }
-            What::More { more, .. } => (
+            ContinuationKind::More { more, .. } => (
                 "record",
-                format!("{id}, its other fields: {}", fields_of(more)),
+                format!("{id}, its other fields: {}", shown_fields_note(more)),
                 "application/json",
             ),
-            What::Record => ("record", format!("{id}, whole"), "application/json"),
+            ContinuationKind::Record => ("record", format!("{id}, whole"), "application/json"),
         };
         ResourceLink { uri, name: name.to_owned(), description, mime_type: mime_type.to_owned() }
     }
 
     /// In a structure and beside a text.
-    pub(super) fn entry(self) -> Entry {
-        Entry { json: self.json(), link: self.link() }
+    pub(super) fn rendered(self) -> RenderedContinuation {
+        RenderedContinuation { json: self.json(), link: self.link() }
     }
 }
 
-fn fields_of(more: &MoreFields) -> String {
+fn shown_fields_note(more: &MoreFields) -> String {
     format!("{} of {} fields shown", more.shown, more.total)
 }
 
 /// An object of these members, in their order.
-pub(super) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
+pub(super) fn json_object<const N: usize>(members: [(&str, Json); N]) -> Json {
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 /// An object of those of these members that there are, in their order.
-pub(super) fn told<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
+pub(super) fn present_members<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
     let mut object = Map::with_capacity(N);
     for (name, value) in members {
         if let Some(value) = value {
@@ -297,12 +317,12 @@ pub(super) fn told<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
 
 /// What is told of an answer's shortened things: cut fields first, then bytes, then records with
 /// more fields.
-pub(super) fn ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
+pub(super) fn content_ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
     let is_bytes =
         |entry: &Json| entry.get("preview_status").and_then(Json::as_str) == Some("binary-only");
     let (bytes, cut): (Vec<Json>, Vec<Json>) = entries.into_iter().partition(is_bytes);
     let entries: Vec<Json> = cut.into_iter().chain(bytes).collect();
-    object([("entries", entries.into()), ("more_fields", more.into())])
+    json_object([("entries", entries.into()), ("more_fields", more.into())])
 }
 
 // The shape of `content_ladder`: how to read whatever an answer leaves out. A doc comment would be

@@ -5,19 +5,19 @@ use stile_domain::records::handle::{ContentVersion, parse_digest};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::super::budget::beginning;
+use super::super::budget::prefix_within;
 use super::super::error::LadderError;
 
 /// A window as the resource server tells it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Told {
+pub(super) struct WindowResponse {
     pub(super) connection_id: Option<String>,
-    pub(super) field: ToldField,
-    pub(super) window: ToldWindow,
+    pub(super) field: WireField,
+    pub(super) window: WireWindow,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ToldField {
+pub(super) struct WireField {
     pub(super) text_like: Option<bool>,
     pub(super) mime_type: Option<String>,
     pub(super) size_chars: Option<u64>,
@@ -25,7 +25,7 @@ pub(super) struct ToldField {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ToldWindow {
+pub(super) struct WireWindow {
     pub(super) text: String,
     pub(super) total_chars: Option<u64>,
     pub(super) start_chars: u64,
@@ -38,37 +38,39 @@ pub(super) struct ToldWindow {
     pub(super) match_end_chars: Option<u64>,
     /// The cursors beside it. The outer `None` is of a server that does not even say that there is
     /// none.
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "present_or_null")]
     pub(super) next_cursor: Option<Option<String>>,
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "present_or_null")]
     pub(super) previous_cursor: Option<Option<String>>,
 }
 
-fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+fn present_or_null<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
 /// Bytes, which a server tells where a cursor to some is brought to it.
 #[derive(Deserialize)]
-struct ToldBytes {
+struct WireByteWindow {
     #[serde(rename = "window")]
-    _window: ToldBase64,
+    _window: WireBase64,
 }
 
 #[derive(Deserialize)]
-struct ToldBase64 {
+struct WireBase64 {
     #[serde(rename = "base64")]
     _base64: String,
 }
 
 /// Whether an answer is a window of bytes.
-pub(super) fn is_of_bytes(answer: &str) -> bool {
-    serde_json::from_str::<ToldBytes>(answer).is_ok()
+pub(super) fn is_byte_window(answer: &str) -> bool {
+    serde_json::from_str::<WireByteWindow>(answer).is_ok()
 }
 
 /// What a window must be to be the one that was asked for.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
+pub(super) struct ExpectedWindow {
     /// Where it begins, or at the end of a field that ends before.
     pub(super) start: Option<u64>,
     /// Of which content it is.
@@ -77,12 +79,12 @@ pub(super) struct Expected {
     pub(super) by_cursor: bool,
 }
 
-impl ToldWindow {
+impl WireWindow {
     /// Takes no more of a window than was asked for, whatever the server sent. What is left is read
     /// on from there.
-    pub(super) fn cut_to(&mut self, most: u64) {
+    pub(super) fn truncate(&mut self, most: u64) {
         let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
-        let (shown, count) = beginning(&self.text, most, usize::MAX);
+        let (shown, count) = prefix_within(&self.text, most, usize::MAX);
         if shown.len() < self.text.len() {
             self.end_chars = self.start_chars.saturating_add(count as u64);
             self.next_offset_chars = Some(self.end_chars);
@@ -93,7 +95,7 @@ impl ToldWindow {
     }
 
     /// The end of what was found, where its length is told in units of UTF-16.
-    fn count_match_anew(&mut self) {
+    fn recount_match(&mut self) {
         let (Some(from), Some(to)) = (self.match_start_chars, self.match_end_chars) else { return };
         let before =
             from.checked_sub(self.start_chars).and_then(|before| usize::try_from(before).ok());
@@ -109,7 +111,7 @@ impl ToldWindow {
 
     /// Whether its numbers fit together and its text: none leads back where one came from, or
     /// beyond what can be counted.
-    fn is_one(&self, size: Option<u64>) -> bool {
+    fn is_consistent(&self, size: Option<u64>) -> bool {
         let Self { start_chars: start, end_chars: end, .. } = *self;
         let found = (self.match_start_chars, self.match_end_chars);
         let numbers = [size, Some(end), Some(self.limit_chars), found.0, found.1];
@@ -123,7 +125,7 @@ impl ToldWindow {
 
     /// Whether it is where a cursor led to. A server that passes over cursors begins at the
     /// beginning, and its windows have none.
-    fn is_led_to(&self) -> bool {
+    fn follows_cursor(&self) -> bool {
         let Self { next_cursor, previous_cursor, .. } = self;
         match (self.start_chars, self.next_offset_chars) {
             (0, Some(_)) => matches!(next_cursor, Some(Some(_))),
@@ -133,9 +135,9 @@ impl ToldWindow {
     }
 }
 
-impl Told {
+impl WindowResponse {
     /// The size of the field in scalar values.
-    pub(super) fn size(&self) -> Option<u64> {
+    pub(super) fn size_chars(&self) -> Option<u64> {
         self.field.size_chars.or(self.window.total_chars)
     }
 
@@ -144,8 +146,8 @@ impl Told {
     /// it cuts so is certain where the text has as many scalar values as it may have, or as many as
     /// there are up to the end: by units it would have fewer. So is the length of a field that is
     /// told whole. Every other window is left as it is, and is none.
-    pub(super) fn count_anew(&mut self) {
-        let size = self.size();
+    pub(super) fn recount_utf16(&mut self) {
+        let size = self.size_chars();
         let Self { field, window, .. } = self;
         let (count, told) =
             (window.text.chars().count() as u64, window.end_chars.checked_sub(window.start_chars));
@@ -166,7 +168,7 @@ impl Told {
         } else if count != window.limit_chars && size != Some(end) {
             return;
         }
-        window.count_match_anew();
+        window.recount_match();
         window.end_chars = end;
         window.next_offset_chars = None;
         window.next_cursor = window.next_cursor.take().map(|_| None);
@@ -176,8 +178,8 @@ impl Told {
     /// Finds where a window goes on whose server says so in another way than by an offset: by a
     /// cursor alone, by a size that is not reached, or where that is not told by calling it
     /// incomplete. The last of the latter is an empty one.
-    pub(super) fn lead_on(&mut self) {
-        let size = self.size();
+    pub(super) fn find_next_offset(&mut self) {
+        let size = self.size_chars();
         let window = &mut self.window;
         let has_cursor = matches!(window.next_cursor, Some(Some(_)));
         let is_cut = size.map_or(!window.complete, |size| window.end_chars < size);
@@ -191,7 +193,7 @@ impl Told {
     pub(super) fn version(&self) -> ContentVersion {
         ContentVersion {
             digest: self.field.digest.as_deref().and_then(parse_digest),
-            size: self.size(),
+            size: self.size_chars(),
         }
     }
 
@@ -200,25 +202,25 @@ impl Told {
     /// # Errors
     /// That the answer is none of this interface's; [`CursorProblem::Stale`] where the field has
     /// another content now; [`CursorProblem::Malformed`] where the server passed over a cursor.
-    pub(super) fn check(&self, expected: &Expected) -> Result<(), LadderError> {
-        if !self.window.is_one(self.size()) {
-            return Err(LadderError::not_understood());
+    pub(super) fn check(&self, expected: &ExpectedWindow) -> Result<(), LadderError> {
+        if !self.window.is_consistent(self.size_chars()) {
+            return Err(LadderError::invalid_response());
         }
         if expected.version.differs(&self.version()) {
             return Err(LadderError::Cursor(CursorProblem::Stale));
         }
-        if expected.by_cursor && !self.window.is_led_to() {
+        if expected.by_cursor && !self.window.follows_cursor() {
             return Err(LadderError::Cursor(CursorProblem::Malformed));
         }
         let (start, is_empty) = (self.window.start_chars, self.window.text.is_empty());
-        let is_there = |asked: u64| match self.size() {
+        let is_there = |asked: u64| match self.size_chars() {
             Some(size) => start == asked.min(size),
             None => start == asked || (start < asked && is_empty),
         };
         if expected.start.is_none_or(is_there) {
             Ok(())
         } else {
-            Err(LadderError::not_understood())
+            Err(LadderError::invalid_response())
         }
     }
 }
@@ -228,7 +230,7 @@ mod tests {
     use super::*;
     use serde_json::{Value as Json, json};
 
-    fn told(more: Json) -> Told {
+    fn told(more: Json) -> WindowResponse {
         let mut window = json!({
             "text": "é🙂x", "total_chars": 9, "start_chars": 3, "end_chars": 6, "limit_chars": 3, "complete": false,
             "next_offset_chars": 6, "previous_offset_chars": 0,
@@ -243,10 +245,10 @@ mod tests {
             let mut all = json!({ "text": "é🙂x🙂", "end_chars": 9, "total_chars": 20, "limit_chars": 4, "next_offset_chars": 9 });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
             let mut told = told(all);
-            told.count_anew();
-            told.lead_on();
-            let ok = told.check(&Expected::default()).is_ok();
-            let ToldWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } =
+            told.recount_utf16();
+            told.find_next_offset();
+            let ok = told.check(&ExpectedWindow::default()).is_ok();
+            let WireWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } =
                 told.window;
             ok.then_some((
                 end_chars,
@@ -302,9 +304,9 @@ mod tests {
             let mut all = json!({ "next_offset_chars": null, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
             let mut told = told(all);
-            told.lead_on();
-            assert_eq!(told.check(&Expected::default()), Ok(()), "{more}");
-            let ToldWindow { next_offset_chars, complete, .. } = told.window;
+            told.find_next_offset();
+            assert_eq!(told.check(&ExpectedWindow::default()), Ok(()), "{more}");
+            let WireWindow { next_offset_chars, complete, .. } = told.window;
             assert!(!complete || next_offset_chars.is_none(), "{more}");
             next_offset_chars
         };
@@ -332,18 +334,18 @@ mod tests {
         let mut first = told(json!({
             "start_chars": 0, "end_chars": 3, "next_offset_chars": null, "previous_offset_chars": null, "next_cursor": null,
         }));
-        first.lead_on();
-        let by_cursor = Expected { by_cursor: true, ..Expected::default() };
+        first.find_next_offset();
+        let by_cursor = ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() };
         assert_eq!(first.check(&by_cursor), Err(LadderError::Cursor(CursorProblem::Malformed)));
     }
 
     fn provider_error() -> Result<(), LadderError> {
-        Err(LadderError::not_understood())
+        Err(LadderError::invalid_response())
     }
 
     #[test]
     fn security_a_window_whose_numbers_do_not_fit_is_none() {
-        assert_eq!(told(json!({})).check(&Expected::default()), Ok(()));
+        assert_eq!(told(json!({})).check(&ExpectedWindow::default()), Ok(()));
         for lie in [
             json!({ "end_chars": 2 }),
             json!({ "end_chars": 7 }),
@@ -361,13 +363,17 @@ mod tests {
             json!({ "match_start_chars": 5, "match_end_chars": u64::MAX }),
             json!({ "text": "", "end_chars": 3, "next_offset_chars": 3 }),
         ] {
-            assert_eq!(told(lie.clone()).check(&Expected::default()), provider_error(), "{lie}");
+            assert_eq!(
+                told(lie.clone()).check(&ExpectedWindow::default()),
+                provider_error(),
+                "{lie}"
+            );
         }
     }
 
     #[test]
     fn a_window_begins_where_it_was_asked_for_or_at_the_end() {
-        let at = |start| Expected { start: Some(start), ..Expected::default() };
+        let at = |start| ExpectedWindow { start: Some(start), ..ExpectedWindow::default() };
         assert_eq!(told(json!({})).check(&at(3)), Ok(()));
         assert_eq!(told(json!({})).check(&at(4)), provider_error());
         assert_eq!(told(json!({})).check(&at(0)), provider_error());
@@ -385,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_cursor_that_a_server_passed_over_leads_nowhere() {
-        let by_cursor = || Expected { by_cursor: true, ..Expected::default() };
+        let by_cursor = || ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() };
         let malformed = Err(LadderError::Cursor(CursorProblem::Malformed));
         let first = |more: Json| {
             let mut all = json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
@@ -409,9 +415,9 @@ mod tests {
 
     #[test]
     fn another_content_is_told_from_the_one_that_is_continued() {
-        let of = |size| Expected {
+        let of = |size| ExpectedWindow {
             version: ContentVersion { digest: None, size: Some(size) },
-            ..Expected::default()
+            ..ExpectedWindow::default()
         };
         assert_eq!(told(json!({})).check(&of(9)), Ok(()));
         assert_eq!(told(json!({})).check(&of(8)), Err(LadderError::Cursor(CursorProblem::Stale)));

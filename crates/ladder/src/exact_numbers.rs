@@ -6,7 +6,7 @@ use stile_domain::records::decimal::Decimal;
 
 /// Whether each number of a JSON text is the same decimal number where this program reads and
 /// writes it, however it is written. What stands in texts and names is no number.
-pub(super) fn is_exact(json: &str) -> bool {
+pub(super) fn numbers_are_exact(json: &str) -> bool {
     numbers(json).all(is_kept)
 }
 
@@ -73,7 +73,7 @@ mod tests {
             "2.50e-3",
         ];
         for number in exact {
-            assert!(is_exact(number), "{number}");
+            assert!(numbers_are_exact(number), "{number}");
         }
         let others = [
             "9007199254740993.0",
@@ -84,8 +84,8 @@ mod tests {
             "5e-324000",
         ];
         for number in others {
-            assert!(!is_exact(number), "{number}");
-            assert!(!is_exact(&format!("{{\"a\":[1,{{\"b\":{number}}}]}}")), "{number}");
+            assert!(!numbers_are_exact(number), "{number}");
+            assert!(!numbers_are_exact(&format!("{{\"a\":[1,{{\"b\":{number}}}]}}")), "{number}");
         }
     }
 
@@ -97,9 +97,12 @@ mod tests {
             "[]",
             "\"\"",
         ] {
-            assert!(is_exact(json), "{json}");
+            assert!(numbers_are_exact(json), "{json}");
         }
-        assert!(!is_exact(r#"{"\\":1e400}"#) && !is_exact(r#"["\"", "\\", 1e-400 , 1]"#));
+        assert!(
+            !numbers_are_exact(r#"{"\\":1e400}"#)
+                && !numbers_are_exact(r#"["\"", "\\", 1e-400 , 1]"#)
+        );
     }
 
     #[test]
@@ -110,7 +113,7 @@ mod tests {
             format!("1e{long}"),
             format!("[{}1]", "0.1234567890123456e1,".repeat(1 << 15)),
         ] {
-            is_exact(&number);
+            numbers_are_exact(&number);
         }
     }
 
@@ -120,7 +123,7 @@ mod tests {
             let written = mantissa + &exponent;
             let kept = written.parse::<Number>().map(|number| number.to_string());
             let is_same = kept.is_ok_and(|kept| Decimal::parse(&kept) == Decimal::parse(&written));
-            prop_assert_eq!(is_exact(&written), is_same);
+            prop_assert_eq!(numbers_are_exact(&written), is_same);
         }
     }
 }

@@ -8,43 +8,43 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::budget::{Budgets, fitting, json_len};
+use super::budget::{Budgets, count_fitting, json_len};
 use super::call_context::CallContext;
-use super::entry::Entry;
+use super::continuation::RenderedContinuation;
 use super::error::LadderError;
 use super::output::RecordOutput;
-use super::{entry, lines};
+use super::{continuation, text_lines};
 use stile_tools::answer::ResourceLink;
 
 use stile_domain::records::request::ReadRequest;
 
 /// The lines of an item, and its ways to resources.
-pub(super) type Lines = (String, Vec<ResourceLink>);
+pub(super) type ItemText = (String, Vec<ResourceLink>);
 
 /// What a page is made of.
-pub(super) trait Items {
+pub(super) trait PageItems {
     /// How many there are.
     fn count(&self) -> usize;
 
     /// One of them in the text.
-    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError>;
+    fn lines(&self, context: &CallContext, at: usize) -> Result<ItemText, LadderError>;
 
     /// One of them in the structure, asked for once and after its lines.
     ///
     /// # Errors
     /// Where no identifier leads back to it.
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError>;
+    fn row(&mut self, context: &CallContext, at: usize) -> Result<ItemRow, LadderError>;
 
     /// The least that can be said of the first one, where it is too long for the text or for the
     /// structure.
-    fn least(&self, context: &CallContext) -> Result<Least, LadderError>;
+    fn minimal_item(&self, context: &CallContext) -> Result<MinimalItem, LadderError>;
 
     /// Where the list goes on after one of them.
     fn cursor(&self, at: usize) -> Option<&str>;
 }
 
 /// An item of the structure.
-pub(super) struct Row {
+pub(super) struct ItemRow {
     /// Its member of the list.
     pub(super) json: Json,
     /// What it shortens.
@@ -54,10 +54,10 @@ pub(super) struct Row {
 }
 
 /// An item of which nothing is shown but how to get it.
-pub(super) struct Least {
+pub(super) struct MinimalItem {
     pub(super) text: String,
     pub(super) json: Json,
-    pub(super) whole: Entry,
+    pub(super) whole: RenderedContinuation,
 }
 
 /// A page as the resource server gave it.
@@ -74,7 +74,7 @@ pub(super) struct Page<'a, I> {
 }
 
 /// A page as it is shown.
-pub(super) struct Shown {
+pub(super) struct RenderedPage {
     pub(super) text: String,
     pub(super) links: Vec<ResourceLink>,
     /// The rows of the structure, and how it goes on.
@@ -89,7 +89,7 @@ pub(super) struct Shown {
 
 /// How a list goes on.
 #[derive(Clone, Debug, PartialEq)]
-enum Onward {
+enum NextPage {
     /// Nothing comes after.
     End,
     /// With this cursor.
@@ -104,7 +104,7 @@ enum Onward {
 
 /// An item as a server tells it, of which only the name is read.
 #[derive(Deserialize)]
-struct ToldItem {
+struct WireItem {
     #[serde(alias = "record_key")]
     id: String,
     stream: Option<String>,
@@ -113,12 +113,12 @@ struct ToldItem {
 
 /// A page that is asked for to know where it ends.
 #[derive(Deserialize)]
-struct ToldPage {
-    data: Vec<ToldItem>,
+struct WirePage {
+    data: Vec<WireItem>,
     next_cursor: Option<String>,
 }
 
-impl ToldItem {
+impl WireItem {
     /// Whether it is the item of this row.
     fn is(&self, row: &Json) -> bool {
         let is = |name: &str, told: &str| row.get(name).and_then(Json::as_str) == Some(told);
@@ -131,21 +131,24 @@ impl ToldItem {
 }
 
 /// What a structure has besides its items, at most.
-const AROUND_BYTES: usize = 4 * 1024;
+const MEMBERS_BYTES: usize = 4 * 1024;
 
-impl<I: Items + Send + Sync> Page<'_, I> {
+impl<I: PageItems + Send + Sync> Page<'_, I> {
     /// Cuts the page.
-    pub(super) async fn shown(mut self, context: &CallContext) -> Result<Shown, LadderError> {
+    pub(super) async fn render(
+        mut self,
+        context: &CallContext,
+    ) -> Result<RenderedPage, LadderError> {
         let Budgets { text: text_budget, structured, .. } = context.budgets;
         let count = self.items.count();
-        let told = self.told(context, text_budget)?;
-        let (rows, ladder) = self.rows(context, structured.saturating_sub(AROUND_BYTES))?;
+        let told = self.text_items(context, text_budget)?;
+        let (rows, ladder) = self.rows(context, structured.saturating_sub(MEMBERS_BYTES))?;
         let (shown, listed) = (told.len(), rows.len());
-        let after_text = self.after(context, shown, &rows).await?;
+        let after_text = self.next_after(context, shown, &rows).await?;
         let after_rows = if listed == shown {
             after_text.clone()
         } else {
-            self.after(context, listed, &rows).await?
+            self.next_after(context, listed, &rows).await?
         };
         let mut text = (self.head)(shown);
         let mut links = Vec::new();
@@ -161,25 +164,40 @@ impl<I: Items + Send + Sync> Page<'_, I> {
             text = format!("{text}\n{line}");
         }
         let stuck = after_rows.stuck(context, self.tool);
-        let next_cursor = if let Onward::After(cursor) = after_rows { Some(cursor) } else { None };
-        Ok(Shown { text, links, rows, ladder, next_cursor, is_whole: listed == count, stuck })
+        let next_cursor =
+            if let NextPage::After(cursor) = after_rows { Some(cursor) } else { None };
+        Ok(RenderedPage {
+            text,
+            links,
+            rows,
+            ladder,
+            next_cursor,
+            is_whole: listed == count,
+            stuck,
+        })
     }
 
     /// The items of the text: as many as fit, and at least one. What is said at the end of a page
     /// needs room where that is shown, and the line that goes on where it is not, or where more
     /// pages come.
-    fn told(&self, context: &CallContext, budget: usize) -> Result<Vec<Lines>, LadderError> {
+    fn text_items(
+        &self,
+        context: &CallContext,
+        budget: usize,
+    ) -> Result<Vec<ItemText>, LadderError> {
         let count = self.items.count();
         // The first line is longer where not all are shown, since it says so.
         let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
-        let (again, tail) =
-            (self.again_len(context), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
+        let (again, tail) = (
+            self.max_next_line_len(context),
+            self.tail.iter().map(|line| line.len() + 1).sum::<usize>(),
+        );
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
         let room = budget.saturating_sub(head);
         let (mut told, mut used) = (Vec::new(), 0);
         for at in 0..count {
             let (lines, links) = self.items.lines(context, at)?;
-            let lines = lines::plain(lines);
+            let lines = text_lines::escape_line_breaks(lines);
             used += lines.len() + 1;
             told.push((lines, links));
             if used > room {
@@ -189,11 +207,13 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         if told.len() == count && used + end <= room {
             return Ok(told);
         }
-        let fits =
-            fitting(told.iter().map(|(lines, _)| lines.len() + 1), room.saturating_sub(again));
+        let fits = count_fitting(
+            told.iter().map(|(lines, _)| lines.len() + 1),
+            room.saturating_sub(again),
+        );
         told.truncate(fits.min(count.saturating_sub(1)));
         if told.is_empty() && count > 0 {
-            let least = self.items.least(context)?;
+            let least = self.items.minimal_item(context)?;
             told.push((least.text, vec![least.whole.link]));
         }
         Ok(told)
@@ -213,10 +233,10 @@ impl<I: Items + Send + Sync> Page<'_, I> {
             match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
                 Some(rest) => left = rest,
                 None if at == 0 => {
-                    let least = self.items.least(context)?;
+                    let least = self.items.minimal_item(context)?;
                     return Ok((
                         vec![least.json],
-                        entry::ladder(Vec::new(), vec![least.whole.json]),
+                        continuation::content_ladder(Vec::new(), vec![least.whole.json]),
                     ));
                 }
                 None => break,
@@ -225,11 +245,11 @@ impl<I: Items + Send + Sync> Page<'_, I> {
             entries.extend(row.entries);
             more.extend(row.more);
         }
-        Ok((rows, entry::ladder(entries, more)))
+        Ok((rows, continuation::content_ladder(entries, more)))
     }
 
     /// The bytes of the line that goes on, at most.
-    fn again_len(&self, context: &CallContext) -> usize {
+    fn max_next_line_len(&self, context: &CallContext) -> usize {
         /// Of a cursor of another server, say.
         const USUAL: usize = 340;
         if self.items.count() < 2 && self.next_cursor.is_none() {
@@ -238,35 +258,35 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let own = self.items.cursor(0);
         let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
         let cursor = "x".repeat(longest.unwrap_or(USUAL));
-        let other = [Onward::Anew(self.items.count()), Onward::Nowhere]
+        let other = [NextPage::Anew(self.items.count()), NextPage::Nowhere]
             .into_iter()
             .filter(|_| own.is_none());
         let lines = other
-            .chain([Onward::After(cursor)])
+            .chain([NextPage::After(cursor)])
             .filter_map(|onward| onward.line(context, self.tool));
         lines.map(|line| line.len() + 1).max().unwrap_or(0)
     }
 
     /// How it goes on after so many items, of which these are in the structure.
-    async fn after(
+    async fn next_after(
         &mut self,
         context: &CallContext,
         shown: usize,
         rows: &[Json],
-    ) -> Result<Onward, LadderError> {
+    ) -> Result<NextPage, LadderError> {
         let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
-            return Ok(self.next_cursor.clone().map_or(Onward::End, Onward::After));
+            return Ok(self.next_cursor.clone().map_or(NextPage::End, NextPage::After));
         };
         if let Some(own) = self.items.cursor(last) {
-            return Ok(Onward::After(own.to_owned()));
+            return Ok(NextPage::After(own.to_owned()));
         }
         // A server that says only at the end of a page how to go on is asked for a page that ends
         // here.
         let page = context.ask(self.ask.clone().with("limit", shown.to_string())).await?;
-        let page: ToldPage =
-            serde_json::from_str(&page).map_err(|_| LadderError::not_understood())?;
+        let page: WirePage =
+            serde_json::from_str(&page).map_err(|_| LadderError::invalid_response())?;
         if page.data.len() > shown {
-            return Ok(Onward::Nowhere);
+            return Ok(NextPage::Nowhere);
         }
         let is_last = match rows.get(last) {
             Some(row) => page.data.get(last).is_some_and(|item| item.is(row)),
@@ -276,9 +296,9 @@ impl<I: Items + Send + Sync> Page<'_, I> {
             }
         };
         Ok(match page.next_cursor {
-            _ if !is_last => Onward::Anew(shown),
-            Some(cursor) => Onward::After(cursor),
-            None => Onward::Nowhere,
+            _ if !is_last => NextPage::Anew(shown),
+            Some(cursor) => NextPage::After(cursor),
+            None => NextPage::Nowhere,
         })
     }
 }
@@ -289,22 +309,22 @@ const ANEW: &str =
 const NOWHERE: &str =
     "the server has more, and no way on after what is shown; ask for something narrower";
 
-impl Onward {
+impl NextPage {
     /// The line of it in a text.
     fn line(&self, context: &CallContext, tool: &str) -> Option<String> {
         /// The longest literal call. A longer one is told by what differs.
         const LITERAL_BYTES: usize = 400;
         match self {
             Self::End => None,
-            Self::After(cursor) => Some(lines::again(context, tool, cursor, "")),
+            Self::After(cursor) => Some(text_lines::next_page(context, tool, cursor, "")),
             Self::Anew(limit) => {
-                let literal = lines::plain(lines::next(
+                let literal = text_lines::escape_line_breaks(text_lines::next_call(
                     tool,
-                    &context.arguments_but("limit", (*limit).into()),
+                    &context.arguments_except("limit", (*limit).into()),
                     ANEW,
                 ));
                 let short = || {
-                    lines::next(
+                    text_lines::next_call(
                         &format!("{tool} with the same arguments and"),
                         &json!({ "limit": limit }),
                         ANEW,
@@ -321,7 +341,7 @@ impl Onward {
         match self {
             Self::End | Self::After(_) => None,
             Self::Anew(limit) => {
-                let args = context.arguments_but("limit", (*limit).into());
+                let args = context.arguments_except("limit", (*limit).into());
                 Some(json!({ "note": ANEW, "read": { "tool": tool, "args": args } }))
             }
             Self::Nowhere => Some(json!({ "note": NOWHERE })),
@@ -340,9 +360,9 @@ pub(super) fn bounded_meta(meta: &Json) -> Json {
     Json::Object(short.map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
-impl Shown {
+impl RenderedPage {
     /// The answer with this structure, whose member `data` says how it goes on.
-    pub(super) fn answer<S>(
+    pub(super) fn into_output<S>(
         self,
         mut structured: Map<String, Json>,
     ) -> Result<RecordOutput<S>, LadderError> {

@@ -3,11 +3,11 @@
 use serde::de::{Deserialize, Deserializer};
 
 /// A member that may be missing, where `null` is the same: for `#[serde(default, deserialize_with =
-/// "told::or_default")]`.
+/// "wire::null_as_default")]`.
 ///
 /// # Errors
 /// Where it is neither `null` nor what it should be.
-pub(super) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn null_as_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Deserialize<'de> + Default,
     D: Deserializer<'de>,

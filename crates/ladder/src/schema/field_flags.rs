@@ -5,36 +5,36 @@ use serde_json::{Map, Value as Json};
 use stile_domain::records::declaration::Aggregation;
 
 /// The fields of a stream with their words: `t=string,eq,r=gte|lt,lex,a=sum|max`.
-pub(super) struct Words<'a>(&'a Map<String, Json>);
+pub(super) struct FieldFlags<'a>(&'a Map<String, Json>);
 
-impl<'a> Words<'a> {
+impl<'a> FieldFlags<'a> {
     /// None where what stands there are no words.
     pub(super) fn of(fields: &'a Map<String, Json>) -> Option<Self> {
         fields.values().all(Json::is_string).then_some(Self(fields))
     }
 
     /// Whether the field is listed.
-    pub(super) fn has(&self, field: &str) -> bool {
+    pub(super) fn lists(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
 
-    fn say(&self, field: &str, word: &str) -> bool {
-        self.of_field(field).any(|own| own == word)
+    fn has_flag(&self, field: &str, word: &str) -> bool {
+        self.flags_of(field).any(|own| own == word)
     }
 
-    fn say_aggregation(&self, field: &str, kind: &str) -> bool {
-        self.of_field(field)
+    fn has_aggregation(&self, field: &str, kind: &str) -> bool {
+        self.flags_of(field)
             .filter_map(|own| own.strip_prefix("a="))
             .any(|kinds| kinds.split('|').any(|own| own == kind))
     }
 
-    fn of_field(&self, field: &str) -> impl Iterator<Item = &'a str> {
+    fn flags_of(&self, field: &str) -> impl Iterator<Item = &'a str> {
         self.0.get(field).and_then(Json::as_str).unwrap_or_default().split(',')
     }
 
     /// Whether they say all of a member of `field_capabilities`.
-    pub(super) fn say_capability(&self, field: &str, capability: &Json) -> bool {
-        let says = |word: &str| self.say(field, word);
+    pub(super) fn cover_capability(&self, field: &str, capability: &Json) -> bool {
+        let says = |word: &str| self.has_flag(field, word);
         let all = capability.as_object().map(|members| {
             members.iter().all(|(member, value)| match member.as_str() {
                 "schema" => true,
@@ -52,7 +52,7 @@ impl<'a> Words<'a> {
                 "aggregation" => value.as_object().is_some_and(|kinds| {
                     let is_said = |(kind, value): (&String, &Json)| {
                         usable(value, false).is_some_and(|(is_usable, _)| is_usable)
-                            && self.say_aggregation(field, kind)
+                            && self.has_aggregation(field, kind)
                     };
                     kinds.iter().all(is_said)
                 }),
@@ -63,24 +63,24 @@ impl<'a> Words<'a> {
     }
 
     /// Whether they say all of the member `query`.
-    pub(super) fn say_query(&self, query: &Json) -> bool {
+    pub(super) fn cover_query(&self, query: &Json) -> bool {
         let all = |names: &Json, is_said: &dyn Fn(&str) -> bool| {
             names
                 .as_array()
                 .is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_said)))
         };
         members(query, |member, value| match member {
-            "exact_filters" => all(value, &|name| self.say(name, "eq")),
+            "exact_filters" => all(value, &|name| self.has_flag(name, "eq")),
             "range_filters" => members(value, |field, operators| {
                 joined(operators)
-                    .is_some_and(|operators| self.say(field, &format!("r={operators}")))
+                    .is_some_and(|operators| self.has_flag(field, &format!("r={operators}")))
             }),
             "search" => members(value, |member, names| {
-                member == "lexical_fields" && all(names, &|name| self.say(name, "lex"))
+                member == "lexical_fields" && all(names, &|name| self.has_flag(name, "lex"))
             }),
             "aggregations" => members(value, |kind, names| {
                 let is_known = Aggregation::ALL.into_iter().any(|known| known.name() == kind);
-                is_known && all(names, &|name| self.say_aggregation(name, kind))
+                is_known && all(names, &|name| self.has_aggregation(name, kind))
             }),
             _ => false,
         })
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn capabilities_are_said_where_nothing_of_them_is_more_than_the_words() {
         let fields = fields();
-        let words = Words::of(&fields).unwrap();
+        let flags = FieldFlags::of(&fields).unwrap();
         let on = json!({ "declared": true, "usable": true });
         let off = json!({ "declared": false, "usable": false });
         let range =
@@ -165,14 +165,14 @@ mod tests {
             ("size", json!({ "semantics": "x" }), false),
             ("size", json!("x"), false),
         ] {
-            assert_eq!(words.say_capability(field, &capability), is_said, "{field} {capability}");
+            assert_eq!(flags.cover_capability(field, &capability), is_said, "{field} {capability}");
         }
     }
 
     #[test]
     fn a_query_is_said_where_the_words_of_each_field_say_it() {
         let fields = fields();
-        let words = Words::of(&fields).unwrap();
+        let flags = FieldFlags::of(&fields).unwrap();
         for (query, is_said) in [
             (json!(null), true),
             (
@@ -194,9 +194,9 @@ mod tests {
             (json!({ "expand": [] }), false),
             (json!([]), false),
         ] {
-            assert_eq!(words.say_query(&query), is_said, "{query}");
+            assert_eq!(flags.cover_query(&query), is_said, "{query}");
         }
         let no_words = json!({ "size": "eq", "body": { "x": 1 } });
-        assert!(Words::of(no_words.as_object().unwrap()).is_none());
+        assert!(FieldFlags::of(no_words.as_object().unwrap()).is_none());
     }
 }

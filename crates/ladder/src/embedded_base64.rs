@@ -10,13 +10,13 @@ const BASE64_KINDS: u32 = 4;
 const LINE: usize = 40;
 
 /// A text as far as no bytes stand in it.
-pub(super) fn before_bytes(text: &str) -> &str {
-    bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
+pub(super) fn before_base64(text: &str) -> &str {
+    base64_start(text).and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
 /// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing
 /// else, as mail wraps them.
-pub(super) fn bytes_at(text: &str) -> Option<usize> {
+pub(super) fn base64_start(text: &str) -> Option<usize> {
     if text.len() < BASE64_RUN {
         return None;
     }
@@ -189,14 +189,14 @@ mod tests {
     fn bytes_are_found_however_they_are_wrapped() {
         let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
         let wrapped = format!("see below\n{}\nend", [line; 5].join("\r\n"));
-        assert_eq!(before_bytes(&wrapped), "see below\n");
-        assert_eq!(before_bytes(&format!("see {} end", line.repeat(4))), "see ");
+        assert_eq!(before_base64(&wrapped), "see below\n");
+        assert_eq!(before_base64(&format!("see {} end", line.repeat(4))), "see ");
         for text in [
             "a\n".repeat(400),
             "one two three four five six seven\n".repeat(40),
             format!("{line}\n{line}"),
         ] {
-            assert_eq!(before_bytes(&text), text);
+            assert_eq!(before_base64(&text), text);
         }
     }
 
@@ -209,24 +209,24 @@ mod tests {
             for end in ["\\n", "\\r\\n", "\\\\r\\\\n", "\\u000A", "\n", "\r\n"] {
                 let object = format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end));
                 assert_eq!(
-                    before_bytes(&object),
+                    before_base64(&object),
                     "{\"name\":\"a.png\",\"held\":\"",
                     "{width} {end}"
                 );
             }
             let list = format!("[\"{}\"]", lines.join("\",\""));
-            assert_eq!(before_bytes(&list), list, "texts of their own");
+            assert_eq!(before_base64(&list), list, "texts of their own");
             let few = format!("\"{}\"", lines[lines.len() / 2..].join("\\n"));
-            assert_eq!(before_bytes(&few), few);
+            assert_eq!(before_base64(&few), few);
         }
         for slash in ["\\/", "\\u002F", "\\u002b"] {
             let object = format!("{{\"held\":\"{}\"}}", format!("{line}{slash}").repeat(4));
-            assert_eq!(before_bytes(&object), "{\"held\":\"", "{slash}");
+            assert_eq!(before_base64(&object), "{\"held\":\"", "{slash}");
         }
         for text in
             ["\\é".repeat(400), "\\".repeat(1000), "a\\u00".repeat(200), "\\n\\n".repeat(300)]
         {
-            assert_eq!(before_bytes(&text), text);
+            assert_eq!(before_base64(&text), text);
         }
     }
 }
