@@ -10,7 +10,7 @@ use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::sealed_cursor::Binding;
-use stile_domain::records::selector::MAX_CHARS;
+use stile_domain::records::selector::{MAX_CHARS, TextSelector};
 
 use super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::call_context::CallContext;
@@ -19,7 +19,7 @@ use super::continuation::{self, Continuation, RenderedContinuation};
 use super::error::LadderError;
 use super::output::{RecordOutput, Shape};
 use super::query_records::record_uri;
-use super::read_record_field::{self, TextSelector};
+use super::read_record_field;
 use super::record_reference::{RecordReference, non_empty_connection};
 use super::record_view::{Cut, CutKind, FieldView, MoreFields, RecordView, without_base64};
 use super::text_lines;
@@ -437,9 +437,10 @@ async fn read_longer_text(
     if limit <= cut.shown_chars {
         return main;
     }
-    let which = TextSelector::At { start: 0, limit };
+    let selector = TextSelector::At { start: 0, limit };
     // What was received is shown, whether or not the server can be asked for more of it.
-    let Ok(window) = read_record_field::read_window(context, id, &main.name, &which).await else {
+    let Ok(window) = read_record_field::read_window(context, id, &main.name, &selector).await
+    else {
         return main;
     };
     let cut = Cut {

@@ -12,7 +12,7 @@ use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::sealed_cursor::Binding;
-use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
+use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS, TextSelector};
 use stile_tools::definition::ToolDefinition;
 
 use self::window::{AdjacentWindow, CheckedWindow};
@@ -63,26 +63,16 @@ pub struct ReadRecordField {
     after_chars: Option<WholeNumber<0, 8192>>,
 }
 
-/// TextSelector window of a field.
-pub(super) enum TextSelector<'a> {
-    /// From an offset on.
-    At { start: u64, limit: u64 },
-    /// Where a cursor goes on.
-    After { cursor: &'a str, limit: Option<u64> },
-    /// Around a text.
-    Around { q: &'a str, before: u64, after: u64, limit: Option<u64> },
-}
-
-impl TextSelector<'_> {
-    /// The same with at most so many characters.
-    fn at_most(&self, most: u64) -> Self {
-        let limit = Some(most);
-        match *self {
-            Self::At { start, .. } => Self::At { start, limit: most },
-            Self::After { cursor, .. } => Self::After { cursor, limit },
-            Self::Around { q, before, after, .. } => Self::Around { q, before, after, limit },
+/// Returns the selector with a limit of `most` characters.
+fn with_limit(selector: &TextSelector, most: u64) -> TextSelector {
+    let mut shorter = selector.clone();
+    match &mut shorter {
+        TextSelector::At { limit, .. } => *limit = most,
+        TextSelector::After { limit, .. } | TextSelector::Around { limit, .. } => {
+            *limit = Some(most);
         }
     }
+    shorter
 }
 
 impl ReadRecordField {
@@ -120,7 +110,7 @@ impl ReadRecordField {
     }
 
     /// The one window that is asked for.
-    fn selector(&self) -> Result<TextSelector<'_>, LadderError> {
+    fn selector(&self) -> Result<TextSelector, LadderError> {
         let limit = self.limit_chars.map(|limit| limit.0);
         let explicit = [
             ("offset_chars", self.offset_chars.is_some()),
@@ -146,7 +136,7 @@ impl ReadRecordField {
                     ),
                 );
             }
-            return Ok(TextSelector::After { cursor, limit });
+            return Ok(TextSelector::After { cursor: cursor.clone(), limit });
         }
         if let Some(q) = &self.q {
             if self.offset_chars.is_some() {
@@ -164,7 +154,7 @@ impl ReadRecordField {
             }
             let before = self.before_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
             let after = self.after_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
-            return Ok(TextSelector::Around { q, before, after, limit });
+            return Ok(TextSelector::Around { q: q.clone(), before, after, limit });
         }
         if self.before_chars.is_some() || self.after_chars.is_some() {
             let message = "`before_chars` and `after_chars` are the context of `q`; send `q` too, or `offset_chars` and `limit_chars`";
@@ -260,9 +250,9 @@ impl Tool for ReadRecordField {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
-        let which = self.selector()?;
+        let selector = self.selector()?;
         let named = self.record_reference(context)?;
-        let read = read_window(context, &named.id, &self.field_path, &which).await;
+        let read = read_window(context, &named.id, &self.field_path, &selector).await;
         let window = match read {
             Err(LadderError::Server { response, .. }) if response.code() == "field_not_text" => {
                 named.check_caller(context)?;
@@ -281,17 +271,17 @@ pub(super) async fn read_window(
     context: &CallContext,
     id: &RecordId,
     field: &str,
-    which: &TextSelector<'_>,
+    selector: &TextSelector,
 ) -> Result<CheckedWindow, LadderError> {
-    let window = read_once(context, id, field, which).await?;
-    let Some(most) = window.fitting_chars(context, which) else { return Ok(window) };
+    let window = read_once(context, id, field, selector).await?;
+    let Some(most) = window.fitting_chars(context, selector) else { return Ok(window) };
     // Around what was found, a shorter window is of another part, which may be longer as JSON.
-    let window = read_once(context, id, field, &which.at_most(most)).await?;
-    let Some(most) = window.fitting_chars(context, which) else { return Ok(window) };
+    let window = read_once(context, id, field, &with_limit(selector, most)).await?;
+    let Some(most) = window.fitting_chars(context, selector) else { return Ok(window) };
     // Where names alone are longer than an answer, one character is still shown.
-    let surely =
-        context.budgets.structured.saturating_sub(window.max_members_len(which)) / LONGEST_ESCAPE;
-    read_once(context, id, field, &which.at_most(most.min(surely as u64).max(1))).await
+    let surely = context.budgets.structured.saturating_sub(window.max_members_len(selector))
+        / LONGEST_ESCAPE;
+    read_once(context, id, field, &with_limit(selector, most.min(surely as u64).max(1))).await
 }
 
 /// Reads a window through the resource server's own path for windows.
@@ -299,9 +289,9 @@ async fn read_once(
     context: &CallContext,
     id: &RecordId,
     field: &str,
-    which: &TextSelector<'_>,
+    selector: &TextSelector,
 ) -> Result<CheckedWindow, LadderError> {
-    let (ask, expected) = window_request(context, id, field, which).await?;
+    let (ask, expected) = window_request(context, id, field, selector).await?;
     let text = context.ask(ask).await?;
     let mut told: WindowResponse = match serde_json::from_str(&text) {
         Ok(told) => told,
@@ -311,7 +301,7 @@ async fn read_once(
         }
         Err(_) => return Err(LadderError::invalid_response()),
     };
-    told.window.truncate(match *which {
+    told.window.truncate(match *selector {
         TextSelector::At { limit, .. } => limit,
         TextSelector::After { limit, .. } | TextSelector::Around { limit, .. } => {
             limit.unwrap_or(MAX_CHARS)
@@ -320,7 +310,7 @@ async fn read_once(
     told.recount_utf16();
     told.find_next_offset();
     told.check(&expected)?;
-    let step = match which {
+    let step = match selector {
         TextSelector::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
         _ => told.window.limit_chars,
     };
@@ -343,26 +333,26 @@ async fn window_request(
     context: &CallContext,
     id: &RecordId,
     field: &str,
-    which: &TextSelector<'_>,
+    selector: &TextSelector,
 ) -> Result<(ReadRequest, ExpectedWindow), LadderError> {
     let base = field_request(id, field);
     let at = |base: ReadRequest, start: u64, limit: u64| {
         base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
     };
-    Ok(match *which {
-        TextSelector::At { start, limit } => (
+    Ok(match selector {
+        &TextSelector::At { start, limit } => (
             at(base, start, limit),
             ExpectedWindow { start: Some(start), ..ExpectedWindow::default() },
         ),
         TextSelector::Around { q, before, after, limit } => {
             let ask = base.with("q", q).with("before_chars", before.to_string());
-            let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", limit);
+            let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", *limit);
             (ask, ExpectedWindow::default())
         }
         TextSelector::After { cursor, limit } => {
             match resolve_cursor(context, id, field, cursor, at(base.clone(), 0, 1)).await? {
                 None => {
-                    let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
+                    let ask = base.with("cursor", cursor).with_some("limit_chars", *limit);
                     (ask, ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() })
                 }
                 Some(OffsetCursor { start, limit: usual, version }) => {

@@ -11,7 +11,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{FieldRange, Handle, HandleKind, RecordPart, parse_digest};
 use stile_domain::records::problem::CursorProblem;
-use stile_domain::records::selector::MAX_CHARS;
+use stile_domain::records::selector::{MAX_CHARS, TextSelector};
 use stile_tools::tool::{ToolError as _, guard};
 use stile_tools::toolset::{ResourceBody, ResourceContent, ResourceKind};
 
@@ -20,7 +20,7 @@ use super::call_context::{CallContext, RECORD_URI, WINDOW_URI};
 use super::continuation::MAX_BYTES_PART;
 use super::error::LadderError;
 use super::port::too_large;
-use super::read_record_field::{TextSelector, field_request, not_text_error, read_window};
+use super::read_record_field::{field_request, not_text_error, read_window};
 use super::record_reference::{fields_cursor, handle_record, open_handle};
 use super::{Ladder, fetch};
 use stile_tools::answer::ResourceLink;
@@ -201,9 +201,10 @@ async fn read_text(
     handle: &Handle,
     extent: FieldRange,
 ) -> Result<ResourceContent, LadderError> {
-    let which = TextSelector::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
+    let selector =
+        TextSelector::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
     let id = handle_record(handle);
-    let window = match read_window(context, &id, &extent.field, &which).await {
+    let window = match read_window(context, &id, &extent.field, &selector).await {
         Err(LadderError::Server { response, .. }) if response.code() == "field_not_text" => {
             handle.check(context.handle_binding(), None).map_err(LadderError::Cursor)?;
             // It was a text when the address was made: of a known content, which this is not.

@@ -52,12 +52,12 @@ impl RecordServer for StoredRecords {
     fn ask<'a>(
         &'a self,
         caller: &'a Principal,
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
-        let path = ask.path();
-        let ReadRequest { operation, stream, key, parameters: pairs } = ask;
-        let target = RequestTarget { stream, key, pairs, path, query: String::new() };
+        let ReadRequest { operation, stream, key, parameters: pairs } = request;
+        // The address of the request stays empty: the ladder reads no links.
+        let target = RequestTarget { stream, key, pairs, ..RequestTarget::default() };
         let call = OperationCall::from_read_operation(operation, target);
         async move {
             let read = tokio::task::spawn_blocking(move || {

@@ -5,13 +5,13 @@ use serde_json::Value as Json;
 use stile_domain::records::handle::{ContentVersion, FieldRange, Handle, RecordPart};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::selector::TextSelector;
 
 use super::super::budget::{LONGEST_ESCAPE, escaped_len, prefix_within};
 use super::super::call_context::CallContext;
 use super::super::continuation::json_object;
 use super::super::error::LadderError;
 use super::super::text_lines;
-use super::TextSelector;
 
 /// A window, with the ways to those beside it.
 pub(crate) struct CheckedWindow {
@@ -44,9 +44,9 @@ impl CheckedWindow {
     pub(super) fn fitting_chars(
         &self,
         context: &CallContext,
-        which: &TextSelector<'_>,
+        selector: &TextSelector,
     ) -> Option<u64> {
-        let room = context.budgets.structured.saturating_sub(self.max_members_len(which));
+        let room = context.budgets.structured.saturating_sub(self.max_members_len(selector));
         if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
             return None;
         }
@@ -56,12 +56,12 @@ impl CheckedWindow {
 
     /// The bytes that its structure has besides the text, at most: names, cursors, three addresses,
     /// what was looked for.
-    pub(super) fn max_members_len(&self, which: &TextSelector<'_>) -> usize {
+    pub(super) fn max_members_len(&self, selector: &TextSelector) -> usize {
         /// Names of members, numbers, digest and media type.
         const FIXED: usize = 1024;
         /// What is sealed into an address besides names, and what stands before it.
         const SEALED: usize = 256;
-        let q = if let TextSelector::Around { q, .. } = which { escaped_len(q) } else { 0 };
+        let q = if let TextSelector::Around { q, .. } = selector { escaped_len(q) } else { 0 };
         let RecordId { connection, stream, key } = &self.id;
         let names = connection.as_ref().map_or(0, String::len)
             + stream.len()
@@ -116,7 +116,7 @@ impl CheckedWindow {
             .map_err(|why: CursorProblem| LadderError::Cursor(why))
     }
 
-    /// What is said of the window in one line of JSON; also in which line its text begins, which no
+    /// What is said of the window in one line of JSON; also in selector line its text begins, selector no
     /// line of the text can say.
     pub(super) fn header(&self, id: &str) -> String {
         let cursor = |beside: &Option<AdjacentWindow>| {
