@@ -1,4 +1,4 @@
-//! `aggregate`: counts, sums and extremes of one stream, computed where the records are.
+//! `aggregate`: counts, sums, minima and maxima of one stream, computed by the resource server.
 
 use super::port::ErrorResponse;
 use schemars::JsonSchema;
@@ -22,17 +22,17 @@ use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
-/// The groups that a text shows at least, if there are as many; for more of them their keys are not
-/// cut shorter.
+/// Keys are truncated to [`SHORT_TEXT_KEY_BYTES`] if fewer groups than this would fit into the
+/// text.
 const TEXT_GROUPS: usize = 10;
-/// The bytes of a key in a text: where few groups or short ones leave room, and otherwise.
+/// The most bytes of a key in a text, and the most if space is short.
 const TEXT_KEY_BYTES: usize = 240;
 const SHORT_TEXT_KEY_BYTES: usize = 80;
-/// The bytes of what a text says of groups besides them.
+/// Bytes reserved for the part of the text that is not groups.
 const AROUND_GROUPS: usize = 200;
-/// The groups that any server may tell.
+/// The most groups that are taken from a response.
 const MOST_GROUPS: usize = 100;
-/// The characters of a group's key, at most, and where the answer would be too long otherwise.
+/// The most characters of a key in the structure, and the most if the answer would be too long.
 const KEY_CHARS: usize = 240;
 const SHORT_KEY_CHARS: usize = 48;
 
@@ -64,7 +64,7 @@ pub struct Aggregate {
     connection_id: Option<String>,
 }
 
-/// An aggregation as the resource server tells it. Numbers stay as they were written.
+/// The response of the resource server. Numbers keep the spelling that they have there.
 #[derive(Deserialize)]
 struct WireAggregation<'a> {
     object: String,
@@ -188,7 +188,7 @@ impl Tool for Aggregate {
 }
 
 impl Aggregate {
-    /// The answer in a line of at most so many bytes.
+    /// Renders the result as one line of at most `room` bytes.
     fn text(&self, told: &Map<String, Json>, room: usize) -> String {
         let over = self
             .field
@@ -231,7 +231,7 @@ impl Aggregate {
     }
 }
 
-/// The first groups as a text shows them: as many as fit, and at least one.
+/// Renders the groups that fit into `room` bytes, and at least one.
 fn shown_groups(groups: &[Json], room: usize) -> Vec<String> {
     let of = |bytes: usize| {
         take_fitting(groups.iter().map(|told| group_text(told, bytes)), room, |told| told.len() + 2)
@@ -245,7 +245,7 @@ fn group_text(group: &Json, key_bytes: usize) -> String {
     format!("{key}={}", group.get("count").unwrap_or(&Json::Null))
 }
 
-/// A value as JSON, a long text as its beginning.
+/// Renders a value as JSON, with a string truncated to `bytes`.
 fn key_text(value: &Json, bytes: usize) -> String {
     match value {
         Json::String(text) => {
@@ -257,7 +257,7 @@ fn key_text(value: &Json, bytes: usize) -> String {
     }
 }
 
-/// The answer with long keys and extremes cut, and how long they are.
+/// Returns the result with long keys and values truncated to `chars`, and the length of each.
 fn with_short_texts(told: &Map<String, Json>, chars: usize) -> Json {
     let mut told = told.clone();
     for group in told.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {

@@ -12,7 +12,7 @@ use stile_domain::records::order::ORDERS;
 use stile_domain::records::zone::Granularity;
 use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
 
-/// A whole number from `LEAST` to `MOST`.
+/// A whole number from `LEAST` to `MOST`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeNumber<const LEAST: u64, const MOST: u64>(pub u64);
 
@@ -44,19 +44,19 @@ impl<const LEAST: u64, const MOST: u64> JsonSchema for WholeNumber<LEAST, MOST> 
     }
 }
 
-/// The words that a parameter of the resource server takes.
+/// The words that an argument accepts.
 pub trait AllowedWords {
-    /// All of them.
+    /// All accepted words, as the resource server spells them.
     const ALL: &'static [&'static str];
 }
 
-/// What can be computed.
+/// The metrics of `aggregate`, such as `count`.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricNames;
-/// Spans of time.
+/// The spans of time that `aggregate` groups by, such as `week`.
 #[derive(Clone, Copy, Debug)]
 pub struct GranularityNames;
-/// Ends of an order.
+/// The orders of `query_records`: `asc` and `desc`.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderNames;
 
@@ -72,7 +72,7 @@ impl AllowedWords for OrderNames {
     const ALL: &'static [&'static str] = &ORDERS;
 }
 
-/// One of these words.
+/// A word out of [`AllowedWords::ALL`].
 #[derive(Clone, Copy, Debug)]
 pub struct OneOf<W> {
     word: &'static str,
@@ -80,7 +80,7 @@ pub struct OneOf<W> {
 }
 
 impl<W> OneOf<W> {
-    /// The word.
+    /// Returns the word as the resource server spells it.
     pub(super) fn word(self) -> &'static str {
         self.word
     }
@@ -111,7 +111,7 @@ impl<W: AllowedWords> JsonSchema for OneOf<W> {
     }
 }
 
-/// The schema of `filter`.
+/// Returns the schema of the argument `filter`.
 pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     let schema = json!({
         "type": "object",
@@ -124,7 +124,7 @@ pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(schema).unwrap_or_default()
 }
 
-/// Refuses a name that is none: in a path it would be another path.
+/// Refuses an empty name, which would make a different path.
 pub(super) fn refuse_empty(param: &'static str, name: &str) -> Result<(), LadderError> {
     match name {
         "" => Err(LadderError::call(
@@ -136,10 +136,10 @@ pub(super) fn refuse_empty(param: &'static str, name: &str) -> Result<(), Ladder
     }
 }
 
-/// A filter as the parameters that it is at `/v1`.
+/// Converts a filter to query parameters of `/v1`.
 ///
 /// # Errors
-/// `invalid_filter`, with the form that is right.
+/// `invalid_filter`, whose message shows the right form.
 pub(super) fn filter_parameters(
     filter: Option<&Json>,
 ) -> Result<Vec<(String, String)>, LadderError> {
@@ -174,8 +174,8 @@ fn scalar(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Bool(_) => Some(value.to_string()),
-        // A number that was rounded on its way here would look for another one. Of a float from
-        // there on nobody can tell.
+        // A number that was rounded on its way here would match another value. Above this bound,
+        // nobody can tell whether a float was rounded.
         Json::Number(number) => {
             let digits = number.to_string();
             let is_small = number.as_f64().is_some_and(|float| float.abs() < EXACT_FLOATS_END);

@@ -1,9 +1,9 @@
-//! What an answer says of each thing that it shortened: `content_ladder`.
+//! How to read what an answer leaves out: the member `content_ladder`.
 //!
-//! *Shape*: `entries[]`, one for each cut field, incomplete ones first, with how much of it is
-//! shown, the literal call that reads on (`read`) and the resource that is the same window
-//! (`resource`); `more_fields[]`, one for each record whose fields do not all fit. Bytes have no
-//! call that reads them, only the resource.
+//! *Shape*: `entries[]` has one entry for each truncated field, binary fields last. An entry says
+//! how much is shown, the call that continues (`read`) and the resource with the same window
+//! (`resource`). `more_fields[]` has one entry for each record that shows some of its fields only.
+//! A binary field has no call, only the resource.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
@@ -17,57 +17,55 @@ use super::record_view::{CutKind, FieldView, MoreFields};
 use super::text_lines;
 use stile_tools::answer::ResourceLink;
 
-/// The bytes of one piece of a binary field, at most.
+/// The most bytes of a binary field in one resource.
 pub(super) const MAX_BYTES_PART: u64 = 64 * 1024;
 
-/// Something that an answer shortens, and the way to all of it. It is told in several forms, each
-/// of which is made only where it is shown.
+/// Something that an answer shortens, and how to read the rest. Rendered on demand for the text,
+/// the structure and the links.
 pub(super) struct Continuation<'a> {
     id: &'a RecordId,
-    /// The record's identifier as a text.
+    /// The record's identifier as text.
     name: String,
     what: ContinuationKind<'a>,
     uri: String,
 }
 
 enum ContinuationKind<'a> {
-    /// A field whose text goes on.
+    /// A text field that continues.
     Text(TextContinuation<'a>),
-    /// A field that holds bytes.
+    /// A binary field.
     Bytes {
         field: &'a str,
         mime_type: Option<&'a str>,
         size_bytes: Option<u64>,
         digest: Option<&'a str>,
     },
-    /// A record with more fields than are shown, and the arguments of the call that shows them.
+    /// A record with more fields than shown, and the arguments of the call that shows the rest.
     More { more: &'a MoreFields, args: Json },
-    /// A record of which nothing is shown.
+    /// A record of which no field is shown.
     Record,
 }
 
-/// The window that a cut field is read on with.
+/// The window with which a client reads the rest of a truncated field.
 pub(super) struct TextContinuation<'a> {
     pub(super) field: &'a str,
     pub(super) status: &'static str,
-    /// The characters that are shown, and all that there are.
+    /// The scalar values shown, and the scalar values of the whole field.
     pub(super) shown: u64,
     pub(super) size: Option<u64>,
     pub(super) digest: Option<&'a str>,
-    /// Where the window begins.
+    /// The offset at which the window begins, in scalar values.
     pub(super) start: u64,
 }
 
-/// Something shortened as answers tell it that have it both in a text and in a structure.
+/// A [`Continuation`], rendered for both the structure and the links.
 #[derive(Clone, Debug)]
 pub(super) struct RenderedContinuation {
-    /// In the structure.
     pub(super) json: Json,
-    /// Beside the text.
     pub(super) link: ResourceLink,
 }
 
-/// What is told of a field, if it is cut.
+/// Returns the continuation of a field; `None` if the field is complete.
 pub(super) fn of_field<'a>(
     context: &CallContext,
     id: &'a RecordId,
@@ -96,7 +94,7 @@ pub(super) fn of_field<'a>(
 }
 
 impl<'a> TextContinuation<'a> {
-    /// What is told of it, as a field of this record.
+    /// Returns the continuation for a field of this record.
     pub(super) fn continuation(
         self,
         context: &CallContext,
@@ -114,7 +112,7 @@ impl<'a> TextContinuation<'a> {
     }
 }
 
-/// The address of the first bytes of a binary field.
+/// Returns the address of the first bytes of a binary field.
 pub(super) fn bytes_uri(
     context: &CallContext,
     id: &RecordId,
@@ -128,10 +126,11 @@ pub(super) fn bytes_uri(
 /// The most bytes of field names that a call repeats.
 const NAMES_BYTES: usize = 2048;
 
-/// That a record has more fields than are shown, and the call that shows them. A cursor goes on
-/// with the `fields` that were asked for and no others, so that they are said again; where they are
-/// too many, and in an address, which has no room for them, the record is gone through from its
-/// beginning.
+/// Returns the continuation of a record with more fields than shown.
+///
+/// A cursor is valid only with the same `fields`, so the call repeats these. If the names are too
+/// long for that, the call reads the record from its beginning. So does the address, which has no
+/// room for names.
 pub(super) fn of_more<'a>(
     context: &CallContext,
     id: &'a RecordId,
@@ -155,8 +154,7 @@ pub(super) fn of_more<'a>(
     ))
 }
 
-/// That a record is not shown at all, since its names alone are too long, and the call that shows
-/// it.
+/// Returns the continuation of a record of which no field is shown.
 pub(super) fn of_record<'a>(
     context: &CallContext,
     id: &'a RecordId,
@@ -173,7 +171,7 @@ impl<'a> Continuation<'a> {
         Self { id, name: id.to_string(), what, uri }
     }
 
-    /// The call that reads on: its tool and its arguments. Bytes have none.
+    /// Returns the tool and the arguments that continue; `None` for a binary field.
     pub(super) fn read(&self) -> Option<(&'static str, Json)> {
         let id = ("id", Json::from(self.name.as_str()));
         match &self.what {
@@ -187,7 +185,7 @@ impl<'a> Continuation<'a> {
         }
     }
 
-    /// In a structure.
+    /// Renders the continuation for the structure.
     pub(super) fn json(&self) -> Json {
         let resource = ("resource", Some(json_object([("uri", self.uri.as_str().into())])));
         let read = (
@@ -218,7 +216,7 @@ impl<'a> Continuation<'a> {
         ])
     }
 
-    /// How much there is and is shown.
+    /// Returns the members that say how much there is and how much is shown.
     fn sizes(&self) -> [(&'static str, Option<Json>); 3] {
         match &self.what {
             ContinuationKind::Text(TextContinuation { shown, size, digest, .. }) => [
@@ -240,7 +238,7 @@ impl<'a> Continuation<'a> {
         }
     }
 
-    /// In a text.
+    /// Renders the continuation as a line of the text.
     pub(super) fn line(&self) -> String {
         let note = match &self.what {
             ContinuationKind::Text(TextContinuation { shown, size, .. }) => {
@@ -264,7 +262,7 @@ impl<'a> Continuation<'a> {
             .unwrap_or_default()
     }
 
-    /// Beside a text.
+    /// Renders the continuation as a link beside the text.
     pub(super) fn link(self) -> ResourceLink {
         let Self { name: id, what, uri, .. } = self;
         let (name, description, mime_type) = match what {
@@ -289,7 +287,7 @@ impl<'a> Continuation<'a> {
         ResourceLink { uri, name: name.to_owned(), description, mime_type: mime_type.to_owned() }
     }
 
-    /// In a structure and beside a text.
+    /// Renders the continuation for the structure and as a link.
     pub(super) fn rendered(self) -> RenderedContinuation {
         RenderedContinuation { json: self.json(), link: self.link() }
     }
@@ -299,12 +297,12 @@ fn shown_fields_note(more: &MoreFields) -> String {
     format!("{} of {} fields shown", more.shown, more.total)
 }
 
-/// An object of these members, in their order.
+/// Makes an object with the members in this order.
 pub(super) fn json_object<const N: usize>(members: [(&str, Json); N]) -> Json {
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// An object of those of these members that there are, in their order.
+/// Makes an object of the members that have a value, in this order.
 pub(super) fn present_members<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
     let mut object = Map::with_capacity(N);
     for (name, value) in members {
@@ -315,8 +313,7 @@ pub(super) fn present_members<const N: usize>(members: [(&str, Option<Json>); N]
     Json::Object(object)
 }
 
-/// What is told of an answer's shortened things: cut fields first, then bytes, then records with
-/// more fields.
+/// Makes the member `content_ladder`. Binary fields come last in `entries`.
 pub(super) fn content_ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
     let is_bytes =
         |entry: &Json| entry.get("preview_status").and_then(Json::as_str) == Some("binary-only");
@@ -325,8 +322,7 @@ pub(super) fn content_ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
     json_object([("entries", entries.into()), ("more_fields", more.into())])
 }
 
-// The shape of `content_ladder`: how to read whatever an answer leaves out. A doc comment would be
-// part of every output schema.
+// The shape of `content_ladder`. A doc comment would become part of every output schema.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema of the shape is used")]
 pub(super) struct LadderShape {

@@ -1,17 +1,16 @@
-//! Whether the numbers of a JSON text are kept: a double holds most of them, and of the others it
-//! is another number.
+//! Checks whether the numbers of a JSON text survive parsing. A double rounds some of them.
 
 use serde_json::Number;
 use stile_domain::records::decimal::Decimal;
 
-/// Whether each number of a JSON text is the same decimal number where this program reads and
-/// writes it, however it is written. What stands in texts and names is no number.
+/// Returns whether each number of a JSON text keeps its decimal value when this program reads and
+/// writes it. The spelling may change. Digits in strings and names do not count.
 pub(super) fn numbers_are_exact(json: &str) -> bool {
     numbers(json).all(is_kept)
 }
 
 fn is_kept(written: &str) -> bool {
-    /// The digits that every double has.
+    /// Every number with at most so many digits is exact as a double.
     const DIGITS: usize = 15;
     if written.len() <= DIGITS && !written.contains(['e', 'E']) {
         return true;
@@ -21,7 +20,7 @@ fn is_kept(written: &str) -> bool {
     Decimal::parse(written).is_some_and(|written| Decimal::parse(&kept) == Some(written))
 }
 
-/// The numbers of a JSON text as they are written.
+/// Returns the numbers of a JSON text as they are written.
 fn numbers(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -40,7 +39,7 @@ fn numbers(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What comes after a JSON string whose first quote is not there.
+/// Returns what follows a JSON string whose opening quote was already consumed.
 fn after_text(json: &str) -> Option<&str> {
     let mut is_escaped = false;
     let is_end = |byte: u8| {

@@ -1,4 +1,4 @@
-//! `fetch`: one record as a document, as much of it as fits, and the way to the rest.
+//! `fetch`: one record as a document, as much as fits, and the way to the rest.
 
 use super::port::ErrorResponse;
 use schemars::JsonSchema;
@@ -28,14 +28,13 @@ use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
-/// The bytes of names and previews that are asked for at first, and the least that can be asked
-/// for.
+/// The bytes of names and previews in the first request, and in the smallest.
 const FIRST_BYTES: usize = 8 * 1024;
 const LEAST_BYTES: usize = 256;
-/// The fields that are a document's text, the first of them that a record has and that is not
-/// empty.
+/// The names of fields that can be a document's text. The first one that is not empty becomes the
+/// text.
 const TEXT_FIELDS: [&str; 4] = ["text", "content", "body", "summary"];
-/// The fields that are its title.
+/// The names of fields that can be a document's title.
 const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
 const TITLE_CHARS: usize = 120;
 
@@ -54,13 +53,13 @@ pub struct Fetch {
     connection_id: Option<String>,
 }
 
-/// A record as a document, in every form in which it is told.
+/// A record as a document: text, structure and links.
 pub(super) struct Document {
-    /// As JSON text, which is enough by itself.
+    /// The document as JSON text, complete without the structure.
     pub(super) text: String,
     pub(super) structured: Map<String, Json>,
     pub(super) links: Vec<ResourceLink>,
-    /// The address of the rest of its fields.
+    /// The address of the remaining fields.
     pub(super) next_uri: Option<String>,
 }
 
@@ -100,7 +99,7 @@ impl Tool for Fetch {
     ) -> Result<Self::Output, LadderError> {
         let named = RecordReference::parse(context, &self.id, self.connection_id.as_deref())?;
         let fields = self.fields.as_deref().unwrap_or_default();
-        // An address has a cursor only where it was made for all fields.
+        // A handle has a cursor only if it was made for all fields.
         let own = named.cursor.as_deref().filter(|_| fields.is_empty());
         let document = document(context, &named.id, fields, self.cursor.as_deref().or(own)).await?;
         named.check_caller(context)?;
@@ -109,7 +108,7 @@ impl Tool for Fetch {
     }
 }
 
-/// Reads a record, as many of its fields at once as the budgets allow.
+/// Reads a record, with as many fields at once as the budgets allow.
 pub(super) async fn document(
     context: &CallContext,
     id: &RecordId,
@@ -147,12 +146,11 @@ pub(super) async fn document(
     }
 }
 
-/// Whether a server parts this record at all, and so a cursor of its own can have led to the end of
-/// it. One that passes over what it does not know sends the record from its beginning instead, and
-/// says of it what it says now: that this is all.
+/// Checks that the server pages the fields of this record, and so understood the cursor. A server
+/// that ignores the cursor sends the record from its beginning and reports no more fields.
 ///
 /// # Errors
-/// [`CursorProblem::Malformed`].
+/// [`CursorProblem::Malformed`] if the server ignores cursors.
 async fn require_fields_cursors(
     context: &CallContext,
     id: &RecordId,
@@ -162,26 +160,26 @@ async fn require_fields_cursors(
     first.more.map(drop).ok_or(LadderError::Cursor(CursorProblem::Malformed))
 }
 
-/// Whether a server sent a record without the bound that it was asked for. Twice as much leaves
-/// room for another way to count; a single field cannot be left out.
+/// Returns whether the server ignored the requested bound. Twice the bound allows for another way
+/// to count, and a single field cannot be left out.
 fn ignored_bound(record: &RecordView, bytes: usize) -> bool {
     record.more.is_none() && record.fields.len() > 1 && record.len() > 2 * bytes
 }
 
-/// A record with all its fields, of a server that does not bound it: it is shown in parts here.
+/// A record from a server that does not bound its answers. This module pages the fields.
 struct UnboundedRecord {
     record: RecordView,
-    /// The fields before the first that is shown.
+    /// How many fields the earlier pages showed.
     told: usize,
     binding: Binding,
 }
 
 impl UnboundedRecord {
-    /// From the place on that a cursor of this ladder leads to, or from the beginning.
+    /// Begins where a cursor of this ladder points, or at the first field.
     ///
     /// # Errors
-    /// [`CursorProblem::Mismatch`](stile_domain::records::problem::CursorProblem) where the cursor is of
-    /// another record, or this one has other fields now.
+    /// [`CursorProblem::Mismatch`](stile_domain::records::problem::CursorProblem) if the cursor is
+    /// for another record, or if the record has other fields now.
     fn new(
         context: &CallContext,
         record: RecordView,
@@ -200,7 +198,7 @@ impl UnboundedRecord {
         Ok(Self { record, told, binding })
     }
 
-    /// The fields of one part, and where the next one begins.
+    /// Returns the record with the fields of one page, and the cursor of the next page.
     fn part(&self, context: &CallContext, bytes: usize) -> Result<RecordView, LadderError> {
         let RecordView { id, metadata, fields, cursor, .. } = &self.record;
         let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
@@ -258,8 +256,8 @@ async fn read_record(
     if record.id.is_readable() { Ok(record) } else { Err(LadderError::invalid_response()) }
 }
 
-/// Makes the document. Its text is the first field that is one; where there is none, all fields as
-/// JSON.
+/// Builds the document. Its text is the record's text field, or all fields as JSON if the record
+/// has no text field.
 async fn build_document(
     context: &CallContext,
     mut record: RecordView,
@@ -278,7 +276,7 @@ async fn build_document(
             record.fields.iter().find(|field| field.name == **name && is_text(field))
         })
         .collect();
-    // One that says something goes before an empty one.
+    // A field with content goes before an empty one.
     let main = texts
         .iter()
         .find(|field| !is_empty(field))
@@ -336,7 +334,7 @@ struct DocumentParts {
     more: Option<RenderedContinuation>,
 }
 
-/// What a text is made of.
+/// The JSON of the document's text.
 #[derive(Serialize)]
 struct DocumentJson<'a> {
     id: &'a str,
@@ -355,7 +353,7 @@ impl DocumentParts {
         DocumentJson { id, title, text, url, metadata, next }
     }
 
-    /// With as much of the text as there is room for.
+    /// Builds the document with as much of the text field as fits.
     async fn with_text(
         mut self,
         context: &CallContext,
@@ -382,7 +380,7 @@ impl DocumentParts {
         Ok(self.document(text))
     }
 
-    /// As much of a text as there is room for beside what says how it goes on.
+    /// Returns as much of the text field as fits beside the call that continues.
     async fn part(
         context: &CallContext,
         id: &RecordId,
@@ -397,9 +395,9 @@ impl DocumentParts {
         Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
     }
 
-    /// With this text.
+    /// Builds the document with this text.
     fn document(self, text: String) -> Document {
-        // A frame and a text are always JSON.
+        // Serializing strings and JSON values cannot fail.
         let told = text_lines::escape_line_breaks(
             serde_json::to_string(&self.told(&text)).unwrap_or_default(),
         );
@@ -425,7 +423,7 @@ impl DocumentParts {
     }
 }
 
-/// More of a text of which only the beginning was told, if there is room for it.
+/// Reads more of a truncated text field, if there is room.
 async fn read_longer_text(
     context: &CallContext,
     id: &RecordId,
@@ -438,7 +436,7 @@ async fn read_longer_text(
         return main;
     }
     let selector = TextSelector::At { start: 0, limit };
-    // What was received is shown, whether or not the server can be asked for more of it.
+    // If the server cannot be asked for more, the preview is shown.
     let Ok(window) = read_record_field::read_window(context, id, &main.name, &selector).await
     else {
         return main;
@@ -455,7 +453,7 @@ async fn read_longer_text(
     FieldView { cut: shown.cut.filter(|_| !is_whole), ..shown }
 }
 
-/// A field as if it were cut, to know how much is said of one.
+/// Returns the field as if it were truncated, to measure its continuation.
 fn as_cut_field(field: &FieldView) -> FieldView {
     let shown = u64::MAX / 4;
     let cut =
@@ -463,8 +461,8 @@ fn as_cut_field(field: &FieldView) -> FieldView {
     FieldView { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 
-/// What the text says of a cut field: how much of it is shown, and the call that reads on. What
-/// stands in the document already, or is for programs, is left out.
+/// Renders what the text says about a truncated field: how much is shown, and the call that
+/// continues. Leaves out what the document already says and what only programs need.
 fn continuation_step(entry: &RenderedContinuation) -> Json {
     let Some(members) = entry.json.as_object() else { return Json::Null };
     let has_read = members.contains_key("read");

@@ -1,8 +1,8 @@
 //! The answers of the record tools.
 //!
-//! An answer has a text and a structure, each enough by itself. The structure is built as JSON
-//! within a budget of bytes; a type that stands beside each tool gives its shape, from which the
-//! output schema is derived. The tests hold every answer to its schema.
+//! An answer has a text and a structure, and each is complete without the other. The structure is
+//! built as JSON within a budget of bytes. A type in each tool's file describes its shape, and the
+//! output schema is derived from that type. The tests check every answer against its schema.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -34,7 +34,7 @@ impl<S> RecordOutput<S> {
     /// Creates an answer.
     ///
     /// # Errors
-    /// If the answer is longer than any honest resource server makes it.
+    /// `answer_too_large` if a part exceeds [`MAX_ANSWER_PART_BYTES`].
     pub(crate) fn new(
         text: String,
         structured: Json,
@@ -70,7 +70,7 @@ impl<S: Shape> Output for RecordOutput<S> {
     }
 }
 
-/// A member that is always there and may be `null`. Its schema says both.
+/// A member that is always present and may be `null`.
 pub struct Nullable<T>(PhantomData<fn() -> T>);
 
 impl<T: JsonSchema> JsonSchema for Nullable<T> {

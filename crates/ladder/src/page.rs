@@ -1,9 +1,8 @@
-//! A page of items, cut to its budgets: as many whole items as fit into the text, and into the
-//! structure.
+//! Renders a page of items within the budgets: as many whole items as fit.
 //!
-//! The two are cut apart, since the text is for a model's context and the structure for a program;
-//! each says how to go on after the last item that it shows itself. An item is made ready only
-//! where there may be room for it.
+//! The text and the structure are truncated separately, because a model reads the text and a
+//! program reads the structure. Each says how to continue after its own last item. An item is
+//! rendered only if there may be room for it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -18,91 +17,87 @@ use stile_tools::answer::ResourceLink;
 
 use stile_domain::records::request::ReadRequest;
 
-/// The lines of an item, and its ways to resources.
+/// The lines of an item, and its links.
 pub(super) type ItemText = (String, Vec<ResourceLink>);
 
-/// What a page is made of.
+/// The items of a page, each rendered on demand.
 pub(super) trait PageItems {
-    /// How many there are.
     fn count(&self) -> usize;
 
-    /// One of them in the text.
+    /// Renders an item for the text.
     fn lines(&self, context: &CallContext, at: usize) -> Result<ItemText, LadderError>;
 
-    /// One of them in the structure, asked for once and after its lines.
+    /// Renders an item for the structure. Called once for each item, after `lines`.
     ///
     /// # Errors
-    /// Where no identifier leads back to it.
+    /// If no identifier leads back to the item.
     fn row(&mut self, context: &CallContext, at: usize) -> Result<ItemRow, LadderError>;
 
-    /// The least that can be said of the first one, where it is too long for the text or for the
-    /// structure.
+    /// Renders the first item as briefly as possible, for an item that does not fit.
     fn minimal_item(&self, context: &CallContext) -> Result<MinimalItem, LadderError>;
 
-    /// Where the list goes on after one of them.
+    /// Returns the cursor that continues after an item, if the server sent one.
     fn cursor(&self, at: usize) -> Option<&str>;
 }
 
 /// An item of the structure.
 pub(super) struct ItemRow {
-    /// Its member of the list.
+    /// The item's member of the list.
     pub(super) json: Json,
-    /// What it shortens.
+    /// The continuations of its truncated fields.
     pub(super) entries: Vec<Json>,
-    /// That it has more fields.
+    /// The continuation of a record with more fields.
     pub(super) more: Option<Json>,
 }
 
-/// An item of which nothing is shown but how to get it.
+/// An item that shows only how to read it.
 pub(super) struct MinimalItem {
     pub(super) text: String,
     pub(super) json: Json,
     pub(super) whole: RenderedContinuation,
 }
 
-/// A page as the resource server gave it.
+/// A page as the resource server sent it.
 pub(super) struct Page<'a, I> {
     pub(super) tool: &'static str,
     pub(super) items: &'a mut I,
     pub(super) next_cursor: Option<String>,
     /// The request, without a limit.
     pub(super) ask: ReadRequest,
-    /// The first line, given how many items are shown.
+    /// Makes the first line from the number of shown items.
     pub(super) head: &'a (dyn Fn(usize) -> String + Sync),
-    /// What is said after the items, where the page is shown to its end.
+    /// Lines for the end of the page, shown after its last item only.
     pub(super) tail: Vec<String>,
 }
 
-/// A page as it is shown.
+/// A page that is rendered within the budgets.
 pub(super) struct RenderedPage {
     pub(super) text: String,
     pub(super) links: Vec<ResourceLink>,
-    /// The rows of the structure, and how it goes on.
     pub(super) rows: Vec<Json>,
     pub(super) ladder: Json,
     pub(super) next_cursor: Option<String>,
-    /// Whether the structure has the page to its end.
+    /// Whether the structure has all items of the page.
     pub(super) is_whole: bool,
-    /// What the structure says where it has not, and no cursor leads on.
+    /// How to continue if the structure lacks items and no cursor continues.
     stuck: Option<Json>,
 }
 
-/// How a list goes on.
+/// How a list continues after the shown items.
 #[derive(Clone, Debug, PartialEq)]
 enum NextPage {
-    /// Nothing comes after.
+    /// The list ends there.
     End,
-    /// With this cursor.
+    /// The list continues at this cursor.
     After(String),
-    /// Not after what is shown: the list is another one by now. A page of this many items can be
-    /// shown to its end.
+    /// The list changed meanwhile, so no cursor continues. The same call with this limit shows a
+    /// page completely.
     Anew(usize),
-    /// Not at all: the server takes no limit, or says of a page that is cut there that nothing
-    /// comes after it.
+    /// No call continues: the server ignores the limit, or gives no cursor after a shorter page.
     Nowhere,
 }
 
-/// An item as a server tells it, of which only the name is read.
+/// The identifying members of an item in a response.
 #[derive(Deserialize)]
 struct WireItem {
     #[serde(alias = "record_key")]
@@ -111,7 +106,7 @@ struct WireItem {
     connection_id: Option<String>,
 }
 
-/// A page that is asked for to know where it ends.
+/// A page that is requested to learn the cursor at its end.
 #[derive(Deserialize)]
 struct WirePage {
     data: Vec<WireItem>,
@@ -119,7 +114,7 @@ struct WirePage {
 }
 
 impl WireItem {
-    /// Whether it is the item of this row.
+    /// Returns whether a row shows this item.
     fn is(&self, row: &Json) -> bool {
         let is = |name: &str, told: &str| row.get(name).and_then(Json::as_str) == Some(told);
         let may_be =
@@ -130,11 +125,11 @@ impl WireItem {
     }
 }
 
-/// What a structure has besides its items, at most.
+/// Bytes reserved for the structure's other members.
 const MEMBERS_BYTES: usize = 4 * 1024;
 
 impl<I: PageItems + Send + Sync> Page<'_, I> {
-    /// Cuts the page.
+    /// Renders the page.
     pub(super) async fn render(
         mut self,
         context: &CallContext,
@@ -177,16 +172,15 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         })
     }
 
-    /// The items of the text: as many as fit, and at least one. What is said at the end of a page
-    /// needs room where that is shown, and the line that goes on where it is not, or where more
-    /// pages come.
+    /// Renders the items of the text: as many as fit, and at least one. The last page needs room
+    /// for its tail, the others for the line that continues.
     fn text_items(
         &self,
         context: &CallContext,
         budget: usize,
     ) -> Result<Vec<ItemText>, LadderError> {
         let count = self.items.count();
-        // The first line is longer where not all are shown, since it says so.
+        // The first line is longer if items are left out, since it says so.
         let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
         let (again, tail) = (
             self.max_next_line_len(context),
@@ -219,7 +213,8 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         Ok(told)
     }
 
-    /// The items of the structure, as many as fit and at least one, and what they shorten.
+    /// Renders the items of the structure and their continuations: as many as fit, and at least
+    /// one.
     fn rows(
         &mut self,
         context: &CallContext,
@@ -248,9 +243,9 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         Ok((rows, continuation::content_ladder(entries, more)))
     }
 
-    /// The bytes of the line that goes on, at most.
+    /// Returns an upper bound for the length of the line that continues.
     fn max_next_line_len(&self, context: &CallContext) -> usize {
-        /// Of a cursor of another server, say.
+        /// The length assumed for a cursor that is not known yet.
         const USUAL: usize = 340;
         if self.items.count() < 2 && self.next_cursor.is_none() {
             return 0;
@@ -267,7 +262,8 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         lines.map(|line| line.len() + 1).max().unwrap_or(0)
     }
 
-    /// How it goes on after so many items, of which these are in the structure.
+    /// Returns how the list continues after the first `shown` items. `rows` are the rendered items
+    /// of the structure.
     async fn next_after(
         &mut self,
         context: &CallContext,
@@ -280,7 +276,7 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         if let Some(own) = self.items.cursor(last) {
             return Ok(NextPage::After(own.to_owned()));
         }
-        // A server that says only at the end of a page how to go on is asked for a page that ends
+        // Some servers send a cursor only at the end of a page, so this asks for a page that ends
         // here.
         let page = context.ask(self.ask.clone().with("limit", shown.to_string())).await?;
         let page: WirePage =
@@ -303,16 +299,16 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
     }
 }
 
-/// What is said where a list cannot be gone on with.
+/// The notes for a list that no cursor continues.
 const ANEW: &str =
     "the list has changed, and nothing leads on after what is shown; ask anew for so many";
 const NOWHERE: &str =
     "the server has more, and no way on after what is shown; ask for something narrower";
 
 impl NextPage {
-    /// The line of it in a text.
+    /// Renders the line that continues, for the text.
     fn line(&self, context: &CallContext, tool: &str) -> Option<String> {
-        /// The longest literal call. A longer one is told by what differs.
+        /// The longest call that is written out. A longer one is described by what differs.
         const LITERAL_BYTES: usize = 400;
         match self {
             Self::End => None,
@@ -336,7 +332,7 @@ impl NextPage {
         }
     }
 
-    /// What the structure says of it where there is more and no cursor.
+    /// Renders the member `onward` for a structure that no cursor continues.
     fn stuck(&self, context: &CallContext, tool: &str) -> Option<Json> {
         match self {
             Self::End | Self::After(_) => None,
@@ -349,10 +345,9 @@ impl NextPage {
     }
 }
 
-/// What an answer repeats of what a resource server says besides its data: what it warns of, and
-/// how complete it is, as far as that is short.
+/// Returns the server's warnings, counts and completeness, as far as these are short.
 pub(super) fn bounded_meta(meta: &Json) -> Json {
-    /// The bytes of one member, at most.
+    /// The most bytes of one member.
     const MOST: usize = 2048;
     let known = ["warnings", "count", "count_accuracy", "recall"];
     let kept = known.into_iter().filter_map(|name| Some((name, meta.get(name)?)));
@@ -361,7 +356,7 @@ pub(super) fn bounded_meta(meta: &Json) -> Json {
 }
 
 impl RenderedPage {
-    /// The answer with this structure, whose member `data` says how it goes on.
+    /// Makes the answer. The member `data` of the structure says how the list continues.
     pub(super) fn into_output<S>(
         self,
         mut structured: Map<String, Json>,

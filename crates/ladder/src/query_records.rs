@@ -1,4 +1,4 @@
-//! `query_records`: records of one stream in order, each with the beginnings of its fields.
+//! `query_records`: the records of one stream in order, each with previews of its fields.
 
 use super::port::ErrorResponse;
 use schemars::JsonSchema;
@@ -24,11 +24,11 @@ use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
-/// The characters of a field that a text shows, and the bytes that one record's lines have, where
-/// several fit.
+/// The most characters of a field in the text, and the most bytes of a record's lines if several
+/// fields fit.
 const TEXT_CHARS: usize = 160;
 const TEXT_RECORD_BYTES: usize = 700;
-/// The bytes of names and previews that are asked for of one record.
+/// The most bytes of names and previews that a request asks for, for each record.
 const RECORD_BYTES: usize = 8 * 1024;
 
 /// List records of one stream, newest first, or what changed in it. A long field shows its
@@ -56,7 +56,7 @@ pub struct QueryRecords {
     connection_id: Option<String>,
 }
 
-/// A list as the resource server tells it.
+/// A list in the response of the resource server.
 #[derive(Deserialize)]
 struct WireList<'a> {
     #[serde(borrow)]
@@ -185,7 +185,7 @@ impl Tool for QueryRecords {
     }
 }
 
-/// The records of a page, of which these fields were asked for.
+/// The records of a page, and the requested fields.
 struct Records<'a> {
     records: Vec<RecordView>,
     fields: &'a [String],
@@ -250,12 +250,12 @@ impl PageItems for Records<'_> {
     }
 }
 
-/// Whether a record in a list of changes is one that is gone.
+/// Returns whether a record in a list of changes was deleted.
 fn is_deleted(metadata: &Map<String, Json>) -> bool {
     metadata.get("deleted").and_then(Json::as_bool).unwrap_or(false)
 }
 
-/// A record as a member of a list.
+/// Renders a record for the structure.
 fn record_row(
     id: &RecordId,
     metadata: Map<String, Json>,
@@ -278,7 +278,8 @@ fn record_row(
     Json::Object(told.chain(metadata).chain(values).collect())
 }
 
-/// The lines of a record: as many fields as fit, each cut one with the call that reads on.
+/// Renders the lines of a record: as many fields as fit, and for each truncated field the call that
+/// continues.
 fn record_text(
     context: &CallContext,
     number: usize,
@@ -322,7 +323,7 @@ fn record_text(
     Ok((format!("{head} {{{fields}}}{below}"), links))
 }
 
-/// The address of a whole record.
+/// Returns the address of a whole record.
 pub(super) fn record_uri(context: &CallContext, id: &RecordId) -> Result<String, LadderError> {
     context.uri(id, RecordPart::Fields { cursor: None })
 }

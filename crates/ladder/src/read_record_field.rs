@@ -1,4 +1,4 @@
-//! `read_record_field`: some of one field's text, from anywhere in it, at the cost of that part.
+//! `read_record_field`: a part of one field's text, from any offset, at the cost of that part.
 
 mod window;
 mod wire_window;
@@ -76,7 +76,7 @@ fn with_limit(selector: &TextSelector, most: u64) -> TextSelector {
 }
 
 impl ReadRecordField {
-    /// The record, in one of the two ways.
+    /// Returns the record that the arguments name, by `id` or by its parts.
     fn record_reference(&self, context: &CallContext) -> Result<RecordReference, LadderError> {
         let wrong = |param, message: &str| {
             Err(LadderError::call("invalid_field_window_selector", param, message))
@@ -109,7 +109,10 @@ impl ReadRecordField {
         }
     }
 
-    /// The one window that is asked for.
+    /// Returns the window that the arguments select.
+    ///
+    /// The checks are those of [`TextSelector::new`], with messages in the names of this tool's
+    /// arguments.
     fn selector(&self) -> Result<TextSelector, LadderError> {
         let limit = self.limit_chars.map(|limit| limit.0);
         let explicit = [
@@ -265,8 +268,8 @@ impl Tool for ReadRecordField {
     }
 }
 
-/// Reads a window, one that is shorter than what was asked for where that would be longer as JSON
-/// than an answer may be. A shorter one goes on where it ends, like any other.
+/// Reads a window, shortened if its JSON would exceed the budget. The next window begins where the
+/// shortened one ends.
 pub(super) async fn read_window(
     context: &CallContext,
     id: &RecordId,
@@ -275,16 +278,16 @@ pub(super) async fn read_window(
 ) -> Result<CheckedWindow, LadderError> {
     let window = read_once(context, id, field, selector).await?;
     let Some(most) = window.fitting_chars(context, selector) else { return Ok(window) };
-    // Around what was found, a shorter window is of another part, which may be longer as JSON.
+    // A shorter window around a match holds other text, whose JSON may be longer.
     let window = read_once(context, id, field, &with_limit(selector, most)).await?;
     let Some(most) = window.fitting_chars(context, selector) else { return Ok(window) };
-    // Where names alone are longer than an answer, one character is still shown.
+    // A window has at least one character, even if the names alone exceed the budget.
     let surely = context.budgets.structured.saturating_sub(window.max_members_len(selector))
         / LONGEST_ESCAPE;
     read_once(context, id, field, &with_limit(selector, most.min(surely as u64).max(1))).await
 }
 
-/// Reads a window through the resource server's own path for windows.
+/// Sends one request for a window, and checks the response.
 async fn read_once(
     context: &CallContext,
     id: &RecordId,
@@ -317,7 +320,7 @@ async fn read_once(
     told.window(context, id, field, step)
 }
 
-/// A request for some of a field.
+/// Makes a request about a field, without a window.
 pub(super) fn field_request(id: &RecordId, field: &str) -> ReadRequest {
     ReadRequest {
         stream: id.stream.clone(),
@@ -328,7 +331,7 @@ pub(super) fn field_request(id: &RecordId, field: &str) -> ReadRequest {
     .with_some("connection_id", id.connection.as_deref())
 }
 
-/// The request for a window, and what its answer must be.
+/// Makes the request for a window, and says what its response must be.
 async fn window_request(
     context: &CallContext,
     id: &RecordId,
@@ -367,10 +370,14 @@ async fn window_request(
     })
 }
 
-/// The place that a cursor leads to which was made here; none where it is another one. It is bound
-/// to the record as answers name it, with the connection that the server tells, so that it goes
-/// with what an answer prints. Where a caller names the record as they did before, a window of one
-/// character tells which one that is.
+/// Decodes a cursor that this server made; `None` for any other.
+///
+/// A cursor is bound to the record as answers name it, with the connection from the server's
+/// response. If the caller leaves the connection out, a window of one character reveals the
+/// connection.
+///
+/// # Errors
+/// [`LadderError::Cursor`] if the cursor is for another field.
 async fn resolve_cursor(
     context: &CallContext,
     id: &RecordId,
@@ -384,14 +391,14 @@ async fn resolve_cursor(
         Ok(place) => return Ok(place),
         Err(why) => why,
     };
-    // What the grant says comes first, as if the field were asked for by name.
+    // The server checks the grant first, as for any other read of the field.
     let text = context.ask(first).await?;
     let told = serde_json::from_str::<WindowResponse>(&text).ok();
     let told = told.and_then(|told| bound_to(&told.record_id(id)).ok());
     told.ok_or(LadderError::Cursor(why))
 }
 
-/// What a cursor is bound to that is made here, for a server that has none.
+/// Returns the digest to which cursors of this ladder are bound.
 fn offset_binding(context: &CallContext, id: &RecordId, field: &str) -> Binding {
     context.binding([
         "offset",
@@ -403,15 +410,15 @@ fn offset_binding(context: &CallContext, id: &RecordId, field: &str) -> Binding 
 }
 
 impl WindowResponse {
-    /// The record that was asked for, by the connection that the server tells.
+    /// Returns the record's identifier, with the connection from the response.
     fn record_id(&self, asked: &RecordId) -> RecordId {
         let connection =
             non_empty_connection(self.connection_id.clone()).or_else(|| asked.connection.clone());
         RecordId { connection, ..asked.clone() }
     }
 
-    /// The window of an answer that was checked. The field is called what it was asked for by,
-    /// which leads to it again.
+    /// Converts a checked response to a window. `field` is the name that the caller used, since the
+    /// same name reads the field again.
     fn window(
         self,
         context: &CallContext,
@@ -535,8 +542,8 @@ fn structure(window: CheckedWindow, id: String, q: Option<&str>, resource: Optio
     ])
 }
 
-/// The refusal of a field that holds no text, with the address of its first bytes where the server
-/// may have any; and that address.
+/// Adds the address of a field's first bytes to a `field_not_text` error, if the server may have
+/// any. Returns the error and the address.
 pub(super) async fn not_text_error(
     context: &CallContext,
     id: &RecordId,
@@ -551,9 +558,8 @@ pub(super) async fn not_text_error(
     Ok((response, Some(uri)))
 }
 
-/// Whether a server may tell the bytes of a field. One that refuses the question, or passes over
-/// what makes it one of bytes and says again that there is no text, does not; nor does one that
-/// answers with something else.
+/// Returns whether the server may have bytes of a field. A server without them refuses the request,
+/// ignores its parameters and refuses the text again, or sends something else.
 async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
     let ask = field_request(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
     match context.ask(ask).await {
@@ -565,7 +571,7 @@ async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
     }
 }
 
-/// The refusal of a field that holds no text as an answer, which links to its bytes.
+/// Refuses to read a binary field as text, with a link to its bytes.
 async fn refuse_binary(
     context: &CallContext,
     id: &RecordId,
@@ -582,7 +588,7 @@ async fn refuse_binary(
     Err(LadderError::Server { response, bytes: link })
 }
 
-/// The input schema with the alternatives said in it.
+/// Adds the alternatives of naming a record to the input schema.
 pub(super) fn require_alternatives(definition: &mut ToolDefinition) {
     if definition.name != ReadRecordField::NAME {
         return;

@@ -1,4 +1,4 @@
-//! Which record a caller names, in one of the ways that there are.
+//! The record that a caller names, by identifier or by handle.
 
 use stile_domain::records::handle::{Handle, HandleKind, RecordPart};
 use stile_domain::records::problem::CursorProblem;
@@ -11,17 +11,16 @@ use super::error::LadderError;
 /// A record that a caller named.
 #[derive(Clone, Debug)]
 pub(super) struct RecordReference {
-    /// Which.
     pub(super) id: RecordId,
-    /// For whom the address was made that named it, if it was one. Looked at once the read was
-    /// allowed.
+    /// The caller that the handle was issued to, if a handle named the record. Compared after the
+    /// read is authorised.
     pub(super) issued_to: Option<Binding>,
-    /// Where that address goes on with the record's fields, if it does.
+    /// The cursor within the handle, with which the record's fields continue.
     pub(super) cursor: Option<String>,
 }
 
 impl RecordReference {
-    /// The record of an `id`, with the connection that is said beside it.
+    /// Parses an `id`, with the connection from `connection_id`.
     ///
     /// # Errors
     /// `invalid_id` and `conflicting_connection_id`, before anything is read.
@@ -57,7 +56,7 @@ impl RecordReference {
         Ok(Self { id, issued_to, cursor })
     }
 
-    /// Whether the address was made for this caller.
+    /// Checks that the handle was issued to this caller.
     ///
     /// # Errors
     /// [`CursorProblem::Mismatch`].
@@ -71,10 +70,10 @@ impl RecordReference {
     }
 }
 
-/// What an address stands for; for whom it was made is not looked at yet.
+/// Opens a handle. Does not check the caller that the handle was issued to.
 ///
 /// # Errors
-/// [`CursorProblem::Malformed`] or, of an address of the other kind, [`CursorProblem::Mismatch`].
+/// [`CursorProblem::Malformed`]; [`CursorProblem::Mismatch`] for a handle of the other kind.
 pub(super) fn open_handle(
     context: &CallContext,
     handle: &str,
@@ -84,13 +83,13 @@ pub(super) fn open_handle(
     Handle::decode(&plain, kind).map_err(LadderError::Cursor)
 }
 
-/// The record of an address.
+/// Returns the record that a handle names.
 pub(super) fn handle_record(handle: &Handle) -> RecordId {
     let connection = non_empty_connection(Some(handle.connection.clone()));
     RecordId { connection, stream: handle.stream.clone(), key: handle.key.clone() }
 }
 
-/// Where an address goes on with a record's fields.
+/// Returns the cursor with which a handle continues the record's fields.
 pub(super) fn fields_cursor(part: RecordPart) -> Option<String> {
     match part {
         RecordPart::Fields { cursor } => cursor,
@@ -98,7 +97,7 @@ pub(super) fn fields_cursor(part: RecordPart) -> Option<String> {
     }
 }
 
-/// A connection as a server or an address names it; one without a name is none.
+/// Returns a connection, or `None` if its name is empty.
 pub(super) fn non_empty_connection(name: Option<String>) -> Option<String> {
     name.filter(|name| !name.is_empty())
 }

@@ -1,9 +1,9 @@
-//! A record as the resource server tells it, and what of each field is to be shown.
+//! A record from the resource server, and what an answer shows of each field.
 //!
-//! Our own server cuts long values itself and says what is missing; another one may send them
-//! whole, and then they are cut here. Values stay as they were written: a number that this program
-//! cannot hold exactly is shown by its digits, and what is nested so deep that clients refuse to
-//! parse it by its JSON text.
+//! Our own server truncates long values and says what is missing. Other servers may send whole
+//! values, which are truncated here. Values keep their spelling: a number that this program would
+//! round is shown as its digits, and a value nested too deeply for clients is shown as its JSON
+//! text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,35 +25,35 @@ use super::exact_numbers::numbers_are_exact;
 use super::record_reference::non_empty_connection;
 use super::wire;
 
-/// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or
-/// 128 in all, and an answer has levels of its own.
+/// The most levels of arrays and objects in a value that is shown as such. Parsers stop at 64 or
+/// 128 levels, and an answer adds some.
 const MAX_SHOWN_DEPTH: usize = 32;
 
-/// A record, ready to be shown.
+/// A record whose fields are ready to be shown.
 #[derive(Clone, Debug)]
 pub(super) struct RecordView {
     pub(super) id: RecordId,
-    /// What else is said of it, but for its fields: `emitted_at`, `deleted` and so on.
+    /// Members beside the fields: `emitted_at`, `deleted` and `deleted_at`.
     pub(super) metadata: Map<String, Json>,
     pub(super) fields: Vec<FieldView>,
-    /// Fields that were left out.
+    /// Present if some fields were left out.
     pub(super) more: Option<MoreFields>,
-    /// Where to go on after it.
+    /// The cursor with which a list continues after this record.
     pub(super) cursor: Option<String>,
 }
 
-/// A field, or the beginning of one.
+/// A field, complete or truncated.
 #[derive(Clone, Debug)]
 pub(super) struct FieldView {
     pub(super) name: String,
-    /// The value, or of a long one the beginning of its text. Null for bytes.
+    /// The value, or the beginning of its text. Null for bytes.
     pub(super) value: Json,
     pub(super) cut: Option<Cut>,
-    /// What is here whole and is no text, or is shown by its digits, as it is written.
+    /// The JSON text of a complete array or object, or of a value shown by its digits.
     pub(super) written: Option<String>,
 }
 
-/// What is missing of a field.
+/// What is missing of a truncated field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cut {
     pub(super) shown_chars: u64,
@@ -63,37 +63,39 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Of JSON that was sent whole and is cut here. A window of it may be spelled in another way,
-    /// with spaces where the record has none, so that no count of characters leads from one to the
-    /// other: it is read from its beginning, and as whatever version it is then.
+    /// For JSON that the server sent whole.
+    ///
+    /// A window of the field may be spelled with other spaces, so an offset here is not an offset
+    /// there. The field is therefore read from its beginning, in whatever version it has then.
     fn of_json() -> Self {
         Self { shown_chars: 0, size_chars: None, digest: None, kind: CutKind::Json }
     }
 
-    /// Of so many characters of base64, which are not shown.
+    /// For a text of `chars` base64 characters, of which none is shown.
     fn of_base64(chars: u64, mime_type: Option<String>) -> Self {
         let kind = CutKind::Binary { mime_type, size_bytes: Some(base64_bytes(chars)) };
         Self { shown_chars: 0, size_chars: Some(chars), digest: None, kind }
     }
 }
 
-/// The bytes that so many characters of base64 are, but for the last few.
+/// Returns how many bytes `chars` characters of base64 encode, without padding.
 fn base64_bytes(chars: u64) -> u64 {
     chars / 4 * 3
 }
 
-/// What a cut field is.
+/// What a truncated field contains.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CutKind {
-    /// A text.
     Text,
-    /// Something else, read as its JSON text.
+    /// Any other value, read as its JSON text.
     Json,
-    /// Bytes.
-    Binary { mime_type: Option<String>, size_bytes: Option<u64> },
+    Binary {
+        mime_type: Option<String>,
+        size_bytes: Option<u64>,
+    },
 }
 
-/// That a record has more fields than are shown.
+/// How many fields a record shows of how many, and the cursor of the others.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(super) struct MoreFields {
     pub(super) shown: u64,
@@ -101,7 +103,7 @@ pub(super) struct MoreFields {
     pub(super) next_cursor: String,
 }
 
-/// A record on the wire.
+/// A record in a response.
 #[derive(Deserialize)]
 pub(super) struct WireRecord<'a> {
     id: String,
@@ -118,7 +120,7 @@ pub(super) struct WireRecord<'a> {
     deleted_at: Option<Json>,
 }
 
-/// The members of `data`, in their order and as they were written.
+/// The members of `data`, in their order and spelling.
 #[derive(Default)]
 struct WireData<'a>(Vec<(String, &'a RawValue)>);
 
@@ -144,10 +146,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for WireData<'a> {
     }
 }
 
-/// The previews of a record by the names of their fields, not read yet.
+/// The previews of a record by field name, not parsed yet.
 type WirePreviews<'a> = BTreeMap<String, Option<&'a RawValue>>;
 
-/// A preview on the wire.
+/// A preview in a response.
 #[derive(Deserialize)]
 struct WirePreview {
     shown_chars: u64,
@@ -159,11 +161,11 @@ struct WirePreview {
 }
 
 impl RecordView {
-    /// Reads a record of an answer, which was asked for as one of `stream`. Of a field that is sent
-    /// whole at most so many characters are kept.
+    /// Reads a record of `stream` from a response. Keeps at most `most` scalar values of a field
+    /// that the server sent whole.
     ///
     /// # Errors
-    /// Where it is none.
+    /// `provider_error` if a field is not valid.
     pub(super) fn from_wire(
         told: WireRecord<'_>,
         stream: &str,
@@ -196,13 +198,12 @@ impl RecordView {
 }
 
 impl RecordView {
-    /// The bytes of its names and of what is shown of its values, as JSON.
+    /// Returns the length of the names and shown values as JSON, in bytes.
     pub(super) fn len(&self) -> usize {
         self.fields.iter().map(FieldView::len).sum()
     }
 
-    /// How many of its fields, from one on, have at most so many bytes; at least one, where there
-    /// is one.
+    /// Counts the fields after the first `from` that fit into `bytes`: at least one, if any remain.
     pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
         let rest = self.fields.get(from..).unwrap_or_default();
         count_fitting(rest.iter().map(FieldView::len), bytes).max(1).min(rest.len())
@@ -210,19 +211,19 @@ impl RecordView {
 }
 
 impl FieldView {
-    /// The bytes of its name and of what is shown of its value, as JSON.
+    /// Returns the length of the name and the shown value as JSON, in bytes.
     fn len(&self) -> usize {
-        /// Two quotes and a colon; the comma is counted with the value.
+        /// Two quotes and a colon. The comma counts with the value.
         const AROUND: usize = 3;
         escaped_len(&self.name) + AROUND + json_len(&self.value)
     }
 
-    /// The same, shown only as far as so many scalar values and bytes of JSON.
+    /// Truncates the field to `chars` scalar values and `escaped_bytes` bytes of JSON.
     pub(super) fn cut_to(self, chars: usize, escaped_bytes: usize) -> Self {
         self.shortened(chars, escaped_bytes).unwrap_or(self)
     }
 
-    /// The same, unless it is shown no further already.
+    /// Returns a truncated copy; `None` if the field already fits.
     pub(super) fn shortened(&self, chars: usize, escaped_bytes: usize) -> Option<Self> {
         let is_binary =
             self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, CutKind::Binary { .. }));
@@ -233,14 +234,13 @@ impl FieldView {
             return None;
         }
         let cut = match &self.cut {
-            // What was cut here before is read from its beginning, however much of it is shown.
+            // A value that was truncated here is read from its beginning, so its offset stays 0.
             Some(cut) => Cut { shown_chars: cut.shown_chars.min(count as u64), ..cut.clone() },
             None if kind == CutKind::Json => Cut::of_json(),
             None => Cut {
                 shown_chars: count as u64,
                 size_chars: Some(text.chars().count() as u64),
-                // All of it is here, so that an address of the rest can name the version that it is
-                // of.
+                // The whole text is here, so its digest identifies the version.
                 digest: Some(format!("sha256:{}", ContentHash::digest(text.as_bytes()))),
                 kind,
             },
@@ -248,13 +248,13 @@ impl FieldView {
         Some(Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None })
     }
 
-    /// What of its text is here.
+    /// Returns the shown text; `None` for a value without one.
     fn text(&self) -> Option<&str> {
         self.value.as_str().or(self.written.as_deref())
     }
 }
 
-/// A field, with at most so many scalar values of it. None where it is no JSON.
+/// Makes a field from its value and its preview, if it has one. `None` if either is not valid.
 fn preview_or_field(
     name: String,
     raw: &RawValue,
@@ -283,7 +283,7 @@ fn preview_or_field(
     Some(json_field(name, raw.get(), most))
 }
 
-/// A text that was sent whole.
+/// Makes a field from a text that the server sent whole.
 fn text_field(name: String, text: String, most: usize) -> FieldView {
     if is_base64(&text) {
         let cut = Cut::of_base64(text.len() as u64, None);
@@ -294,12 +294,12 @@ fn text_field(name: String, text: String, most: usize) -> FieldView {
     )
 }
 
-/// JSON that was sent whole.
+/// Makes a field from JSON that the server sent whole.
 fn json_field(name: String, raw: &str, most: usize) -> FieldView {
     let value = match serde_json::from_str::<Json>(raw) {
         Ok(Json::String(text)) => return text_field(name, text, most),
         Ok(value) => value,
-        // JSON that this program has no value for, such as 1e400, stays the text that it is.
+        // JSON that this program cannot represent, such as 1e400, is shown as its text.
         Err(_) => return without_base64(json_text_field(name, raw, most)),
     };
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
@@ -322,7 +322,7 @@ fn json_field(name: String, raw: &str, most: usize) -> FieldView {
     }
 }
 
-/// A value by its JSON text, or the beginning of that.
+/// Makes a field that is shown as its JSON text, truncated to `most` scalar values.
 fn json_text_field(name: String, raw: &str, most: usize) -> FieldView {
     let (shown, _) = prefix_within(raw, most, usize::MAX);
     let is_cut = shown.len() < raw.len();
@@ -330,7 +330,7 @@ fn json_text_field(name: String, raw: &str, most: usize) -> FieldView {
     FieldView { name, value: shown.into(), cut: is_cut.then(Cut::of_json), written }
 }
 
-/// Whether more than so many arrays and objects stand in each other.
+/// Returns whether arrays and objects are nested more than `levels` deep.
 fn is_deeper_than(value: &Json, levels: usize) -> bool {
     let Some(left) = levels.checked_sub(1) else {
         return matches!(value, Json::Array(_) | Json::Object(_));
@@ -342,7 +342,7 @@ fn is_deeper_than(value: &Json, levels: usize) -> bool {
     }
 }
 
-/// A value as this program has it, or where it would round or cannot hold it, its text.
+/// Parses a value. Returns its JSON text if parsing would round a number or fails.
 pub(super) fn exact_or_text(raw: &RawValue) -> Json {
     match serde_json::from_str::<Json>(raw.get()) {
         Ok(value) if numbers_are_exact(raw.get()) => value,
@@ -350,7 +350,7 @@ pub(super) fn exact_or_text(raw: &RawValue) -> Json {
     }
 }
 
-/// The same without bytes that stand somewhere inside: it is cut before them.
+/// Truncates a field before the first base64 within it.
 pub(super) fn without_base64(field: FieldView) -> FieldView {
     let before = field
         .text()

@@ -1,9 +1,8 @@
-//! `pdpp://record/{handle}` and `pdpp://field-window/{handle}`: the same reads as the tools', as
-//! resources.
+//! `pdpp://record/{handle}` and `pdpp://field-window/{handle}`: what the tools read, as resources.
 //!
-//! A resource is not listed: its address comes from an answer. What is read is what the tool
-//! answers for the same record, field and window, with the same refusals; the addresses of what
-//! comes next and before stand in `_meta`.
+//! Resources are not listed; their addresses come from answers. A resource has what the tool
+//! answers for the same record, field and window, with the same errors. `_meta` has the addresses
+//! of the next and the previous part.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -25,10 +24,10 @@ use super::record_reference::{fields_cursor, handle_record, open_handle};
 use super::{Ladder, fetch};
 use stile_tools::answer::ResourceLink;
 
-/// The name under which reads of these resources are journaled and counted.
+/// The operation name of resource reads in the journal and the metrics.
 pub(super) const OPERATION: &str = "resource";
 
-/// Both kinds.
+/// The templates of both kinds of resources.
 pub const TEMPLATES: [ResourceKind; 2] = [
     ResourceKind {
         uri: "pdpp://record/{handle}",
@@ -47,17 +46,17 @@ pub const TEMPLATES: [ResourceKind; 2] = [
     },
 ];
 
-/// The members of `_meta` that lead on.
+/// The member of `_meta` with the address of the next part.
 pub const NEXT_URI: &str = "pdpp/next_uri";
-/// The one before.
+/// The member of `_meta` with the address of the previous part.
 pub const PREVIOUS_URI: &str = "pdpp/previous_uri";
-/// Of a record, the addresses of the fields that it shortens: `uri`, `name`, `description` and
-/// `mimeType` of each.
+/// The member of `_meta` with links to the truncated fields of a record: `uri`, `name`,
+/// `description` and `mimeType` of each.
 pub const LINKS: &str = "pdpp/links";
-/// TextSelector part this is, of what.
+/// The member of `_meta` with the bounds of this part and the size of the field.
 pub const RANGE: &str = "pdpp/range";
 
-/// Some bytes of a field as the resource server tells them.
+/// A response with a window of bytes.
 #[derive(Deserialize)]
 struct WireByteWindow {
     field: WireByteField,
@@ -83,11 +82,11 @@ struct WireBytes {
 }
 
 impl WireBytes {
-    /// Whether it is a piece, its numbers fit together and its bytes, and it begins where it was
-    /// asked for, if that was said.
+    /// Returns whether the numbers fit the bytes and each other, and the window begins at the
+    /// requested offset, if there was one.
     fn is_consistent(&self, asked: Option<u64>) -> bool {
         let Self { start_bytes: start, end_bytes: end, .. } = *self;
-        // Four characters are three bytes, but for what fills up the last four.
+        // Four characters are three bytes, less the padding.
         let filled = self.base64.bytes().rev().take(2).take_while(|byte| *byte == b'=').count();
         let count = (self.base64.len() / 4 * 3)
             .checked_sub(filled)
@@ -115,8 +114,8 @@ impl Ladder {
     /// Reads a resource.
     ///
     /// # Errors
-    /// As the tool that reads the same; [`LadderError::Cursor`] if the address is not of this server,
-    /// of this grant or of what is stored now.
+    /// As the tool that reads the same; [`LadderError::Cursor`] if the handle is from another
+    /// server, for another grant, or for an older version.
     pub(super) async fn read(
         &self,
         uri: &str,
@@ -173,7 +172,7 @@ async fn read_record(context: &CallContext, handle: &str) -> Result<ResourceCont
     })
 }
 
-/// Whether a link leads to a part of a field; where the other fields are is told by itself.
+/// Returns whether a link leads to a part of a field. The remaining fields have their own member.
 fn is_window_link(link: &ResourceLink) -> bool {
     link.uri.starts_with(WINDOW_URI)
 }
@@ -207,7 +206,8 @@ async fn read_text(
     let window = match read_window(context, &id, &extent.field, &selector).await {
         Err(LadderError::Server { response, .. }) if response.code() == "field_not_text" => {
             handle.check(context.handle_binding(), None).map_err(LadderError::Cursor)?;
-            // It was a text when the address was made: of a known content, which this is not.
+            // The field was a text when the handle was made, with a known digest, and is not a text
+            // now.
             if extent.digest.is_some() {
                 return Err(LadderError::Cursor(CursorProblem::Stale));
             }

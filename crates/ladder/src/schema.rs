@@ -1,4 +1,4 @@
-//! `schema`: which streams there are, and what can be done with their fields.
+//! `schema`: the streams, and what a caller can do with their fields.
 
 mod field_flags;
 mod full_declaration;
@@ -23,16 +23,17 @@ use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
-/// The bytes of a stream's fields that stand beside its name where all streams are asked for.
+/// The most bytes of fields beside the name of a stream when all streams are listed.
 const MAX_FIELDS_BYTES: usize = 4 * 1024;
-/// The bytes of a primary key that are told.
+/// The most bytes of a primary key that is shown.
 const MAX_KEY_BYTES: usize = 1024;
-/// How many connections of a stream are named, and in how many bytes; the first one always is.
+/// The most connections of a stream that are named, and the most bytes of their names. The first
+/// one is always named.
 const MAX_NAMED: usize = 16;
 const MAX_NAMED_BYTES: usize = 512;
-/// What a text has besides its list: its first lines, and the one that goes on.
+/// Bytes reserved for the first lines of the text and the line that continues.
 const TEXT_AROUND_BYTES: usize = 600;
-/// What a structure has besides its list.
+/// Bytes reserved for the structure's members beside the list.
 const AROUND_BYTES: usize = 5 * 1024;
 
 /// What there is to ask for: streams, their connections and fields. Begin here, or with `search`.
@@ -62,7 +63,7 @@ pub enum Detail {
     Full,
 }
 
-/// The schema as the resource server tells it, in its compact form.
+/// The compact form of the schema in a response.
 #[derive(Deserialize)]
 struct WireSchema {
     bearer: Option<Json>,
@@ -84,14 +85,13 @@ struct GrantedConnection {
     connection_id: String,
 }
 
-/// The connections of a stream: the first few by name, since there may be thousands, and how many
-/// there are.
+/// The connections of a stream: their number, and the first names. There may be thousands.
 struct Connections {
     named: Vec<String>,
     count: usize,
 }
 
-/// What is listed: a stream, or of the one that was asked for a field or a part of its declaration.
+/// An item of the list: a stream or, for a single stream, a field or a part of its declaration.
 enum ListedItem<'a> {
     Stream {
         connections: &'a Connections,
@@ -110,7 +110,7 @@ enum ListedItem<'a> {
     },
 }
 
-/// One stream of one connector.
+/// A stream, with the connections of its connector.
 type ListedStream<'a> = (&'a Connections, &'a Map<String, Json>);
 
 /// The shape of the structured answers of `schema`.
@@ -180,16 +180,16 @@ impl Tool for Schema {
     }
 }
 
-/// All that there is to be told, of which an answer is a page.
+/// All items, of which an answer shows a page.
 struct Listing<'a> {
-    /// The one stream that was asked for.
+    /// The single stream that the caller asked for.
     one: Option<&'a ListedStream<'a>>,
     full: Option<&'a FullDeclaration<'a>>,
-    /// The parts of a declaration come last.
+    /// Parts of a declaration come last.
     items: Vec<ListedItem<'a>>,
-    /// How many of them are no parts.
+    /// How many items are not parts.
     own: usize,
-    /// The lines of those, without what stands behind them.
+    /// The lines of these items, without schemas.
     lines: Vec<String>,
 }
 
@@ -232,7 +232,8 @@ impl Schema {
         RecordOutput::new(text, Json::Object(structured), Vec::new())
     }
 
-    /// What is listed: the fields of one stream and the parts of its declaration, or all streams.
+    /// Returns the items: the fields of a single stream and the parts of its declaration, or all
+    /// streams.
     fn items<'a>(
         &self,
         one: Option<&'a ListedStream<'a>>,
@@ -248,8 +249,8 @@ impl Schema {
             });
             return fields.chain(parts).collect();
         }
-        // Of several connections each is one call away; of all streams that would be too many
-        // lines.
+        // A stream with several connections gets a call for each. Among all streams that would be
+        // too many lines.
         let (has_call, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
         streams
             .iter()
@@ -279,13 +280,13 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// How many items are told in a form of which it is known whether it has parts.
+    /// Returns how many items a form shows. `has_parts` says whether it shows parts.
     fn count(&self, has_parts: impl Fn(&FullDeclaration<'_>) -> bool) -> usize {
         if self.full.is_some_and(has_parts) { self.items.len() } else { self.own }
     }
 
-    /// What a place in the list depends on: the list, and where it is among the parts of a
-    /// declaration, that.
+    /// Returns the digest to which a cursor is bound: the list, and within the parts also the
+    /// declaration.
     fn binding(&self, context: &CallContext, is_in_parts: bool) -> Binding {
         let raw = self.full.filter(|_| is_in_parts).map(FullDeclaration::raw);
         context.binding(
@@ -293,7 +294,7 @@ impl<'a> Listing<'a> {
         )
     }
 
-    /// How many items the pages before had.
+    /// Returns how many items the earlier pages showed.
     fn skipped(&self, context: &CallContext, cursor: Option<&str>) -> Result<usize, LadderError> {
         let Some(cursor) = cursor else { return Ok(0) };
         let plain = context.unseal(cursor).ok_or(LadderError::Cursor(CursorProblem::Malformed))?;
@@ -302,7 +303,7 @@ impl<'a> Listing<'a> {
         Ok(usize::try_from(place.skip).unwrap_or(usize::MAX))
     }
 
-    /// The cursor that goes on after so many items, where there are more.
+    /// Makes the cursor after the first `told` items; `None` at the end of the list.
     fn cursor(
         &self,
         context: &CallContext,
@@ -316,7 +317,7 @@ impl<'a> Listing<'a> {
         context.seal(&place.encode(self.binding(context, told > self.own))).map(Some)
     }
 
-    /// The items that are told in a form, from one on.
+    /// Returns the items after the first `skipped` that a form shows.
     fn items(
         &self,
         skipped: usize,
@@ -326,8 +327,8 @@ impl<'a> Listing<'a> {
         self.items.iter().skip(skipped).take(count)
     }
 
-    /// As many rows as the structure has room for, each with what is declared of it, and at least
-    /// one.
+    /// Renders the rows that fit into the structure, and at least one, each with its field's
+    /// schema.
     fn rows(&self, skipped: usize, room: usize) -> Vec<(Json, Option<Json>)> {
         let room = room.saturating_sub(self.full.map_or(0, |full| full.bytes_shown(skipped == 0)));
         let member = |item: &ListedItem<'_>| {
@@ -341,7 +342,7 @@ impl<'a> Listing<'a> {
         })
     }
 
-    /// The answer as a model reads it, but for the line that goes on, and how many items it has.
+    /// Renders the text without the line that continues, and counts its items.
     fn text(&self, skipped: usize, room: usize, head: Option<String>) -> (String, usize) {
         let full = self.full.and_then(|full| full.line(skipped == 0));
         let room = room.saturating_sub(full.as_ref().map_or(0, |line| line.len() + 1));
@@ -362,7 +363,7 @@ impl<'a> Listing<'a> {
         (text, in_text)
     }
 
-    /// The answer as a program reads it, with these rows of items.
+    /// Builds the structure with these rows.
     fn structure(
         &self,
         skipped: usize,
@@ -408,7 +409,7 @@ impl<'a> Listing<'a> {
 }
 
 impl ListedItem<'_> {
-    /// In the structure.
+    /// Renders the item for the structure.
     fn json(&self) -> Json {
         match self {
             Self::Stream { connections, stream, detail, .. } => {
@@ -419,7 +420,7 @@ impl ListedItem<'_> {
         }
     }
 
-    /// In a text.
+    /// Renders the item for the text.
     fn line(&self) -> String {
         match self {
             Self::Stream { connections, stream, has_call: true, detail } => {
@@ -445,7 +446,6 @@ impl ListedItem<'_> {
         }
     }
 
-    /// The name of a field.
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field { name, .. } => Some(name),
@@ -478,7 +478,8 @@ fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> 
     stream.get("field_capabilities").and_then(Json::as_object).into_iter().flatten()
 }
 
-/// A stream of the structure; its fields, where they are wanted, only where they are few.
+/// Renders a stream for the structure. If `fields_in` is given and the fields are few, they are
+/// included.
 fn stream_json(
     connections: &Connections,
     stream: &Map<String, Json>,
@@ -497,7 +498,7 @@ fn stream_json(
     let cursor_field = stream.get("cursor_field").filter(|value| json_len(value) <= MAX_KEY_BYTES);
     told.extend(cursor_field.map(|value| ("cursor_field".to_owned(), value.clone())));
     if let Some(key) = stream.get("primary_key") {
-        // Of a key that is longer than some streams together it is said how many fields it has.
+        // A key may be longer than several streams, so a long one is shown by its number of fields.
         let (name, value) = match json_len(key) <= MAX_KEY_BYTES {
             true => ("primary_key", key.clone()),
             false => ("primary_key_count", key.as_array().map_or(1, Vec::len).into()),
@@ -524,8 +525,7 @@ fn stream_json(
     Json::Object(told)
 }
 
-/// The arguments that show one stream of one connection with its fields, and with all that is
-/// declared of it.
+/// Returns the arguments of `schema` for one stream of one connection.
 fn scoped_arguments(connections: &Connections, stream: &Map<String, Json>, detail: Detail) -> Json {
     let mut args =
         json!({ "stream": stream_name(stream), "connection_id": connections.named.first() });
@@ -535,7 +535,7 @@ fn scoped_arguments(connections: &Connections, stream: &Map<String, Json>, detai
     args
 }
 
-/// Puts what is said of the fields of this page.
+/// Inserts members of this page's fields under `name`.
 fn insert_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = Json>) {
     let mut all = Map::new();
     fields.for_each(|field| {
@@ -548,7 +548,7 @@ fn insert_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = 
     }
 }
 
-/// A stream in one line.
+/// Renders a stream as one line.
 fn stream_line(connections: &Connections, stream: &Map<String, Json>) -> String {
     let described = stream_json(connections, stream, None);
     let named: Vec<String> =

@@ -1,5 +1,4 @@
-//! `search`: the records in which words occur, with the text around them and the call that reads on
-//! from there.
+//! `search`: the records in which words occur, with excerpts and the calls that continue there.
 
 use super::port::ErrorResponse;
 use std::borrow::Cow;
@@ -29,12 +28,12 @@ use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
-/// The characters of an excerpt and of a title that a text shows.
+/// The most characters of an excerpt and of a title in the text.
 const TEXT_EXCERPT_CHARS: usize = 200;
 const TEXT_TITLE_CHARS: usize = 80;
-/// The characters of a title.
+/// The most characters of a title in the structure.
 const TITLE_CHARS: usize = 120;
-/// The characters of an excerpt before the match that a text shows.
+/// The most characters before the match in the text.
 const TEXT_BEFORE_CHARS: u64 = 40;
 
 /// Find records by words, "phrases" and prefix*; all must occur, in any searched field. Newest
@@ -58,7 +57,7 @@ pub struct Search {
     connection_id: Option<String>,
 }
 
-/// A page of hits as the resource server tells it.
+/// A page of hits in a response.
 #[derive(Deserialize)]
 struct WireHits {
     data: Vec<Hit>,
@@ -79,7 +78,7 @@ struct Hit {
     cursor: Option<String>,
 }
 
-/// A text that is told by itself or with the field that it is of.
+/// A text that a server sends as a string, or as an object with its field.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireText {
@@ -235,7 +234,7 @@ impl Tool for Search {
     }
 }
 
-/// What the resource server warns of: a search that is not complete, or has no words.
+/// Renders the server's warnings, and a note if the search was not complete.
 fn warnings(meta: &Json) -> Vec<String> {
     let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
     let mut lines: Vec<String> = warnings
@@ -261,7 +260,7 @@ impl Hit {
         }
     }
 
-    /// Leaves out bytes in base64 that stand in excerpts.
+    /// Truncates excerpts before base64 within them.
     fn remove_base64(&mut self) {
         for excerpt in &mut self.evidence_excerpts {
             let shown = before_base64(&excerpt.preview_text).to_owned();
@@ -277,7 +276,7 @@ impl Hit {
         }
     }
 
-    /// What a person would call it.
+    /// Returns a title for people.
     fn title(&self) -> String {
         match self.title.as_ref().and_then(WireText::text).filter(|text| !text.is_empty()) {
             Some(text) => prefix_within(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned(),
@@ -288,7 +287,7 @@ impl Hit {
         }
     }
 
-    /// The hit as a member of the results.
+    /// Renders the hit for the structure.
     fn row(&self, context: &CallContext, id: &RecordId) -> Result<ItemRow, LadderError> {
         let mut entries = Vec::new();
         let mut windows = Vec::new();
@@ -310,7 +309,7 @@ impl Hit {
         Ok(ItemRow { json: Json::Object(json), entries, more: None })
     }
 
-    /// What is said of every hit.
+    /// Returns the members that every hit has.
     fn common_members(
         &self,
         context: &CallContext,
@@ -332,8 +331,8 @@ impl Hit {
         own.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()))
     }
 
-    /// The lines of a hit: which record, of its first matching field the text and the call that
-    /// reads on, and that call of every other one of which an excerpt is not all.
+    /// Renders the lines of a hit: the record, the first matching field with the call that
+    /// continues, and one call for each other incomplete excerpt.
     fn lines(
         &self,
         context: &CallContext,
@@ -366,13 +365,13 @@ impl Hit {
     }
 }
 
-/// A title as a text shows it, with a mark where it goes on.
+/// Truncates a title for the text, with an ellipsis.
 fn title_text(title: &str) -> Cow<'_, str> {
     let shown = prefix_within(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
     if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
 }
 
-/// The hits of a page.
+/// The hits of a page, and the requested connection.
 struct Hits {
     hits: Vec<Hit>,
     connection: Option<String>,
@@ -425,12 +424,12 @@ impl Excerpt {
         !self.truncated.unwrap_or(true)
     }
 
-    /// Where a window begins that has the match and what comes after it.
+    /// Returns the offset of the match, or of the excerpt if the match is unknown.
     fn window_start(&self) -> u64 {
         self.found.as_ref().map(|found| found.start_chars).or(self.start_chars).unwrap_or(0)
     }
 
-    /// The window of the field that begins there.
+    /// Returns the continuation with a window that begins at `start`.
     fn window_from(&self, start: u64) -> TextContinuation<'_> {
         TextContinuation {
             field: &self.field_path,
@@ -442,7 +441,7 @@ impl Excerpt {
         }
     }
 
-    /// What is told of the field that it is a part of.
+    /// Returns the continuation of the excerpt's field; `None` if the excerpt is complete.
     fn continuation<'a>(
         &'a self,
         context: &CallContext,
@@ -466,8 +465,7 @@ impl Excerpt {
         ])
     }
 
-    /// What a text says of it: the field, how much of it is shown, and the call that leads to what
-    /// is not.
+    /// Renders the excerpt for the text: the field, how much is shown, and the call that continues.
     fn lines(
         &self,
         context: &CallContext,
@@ -487,8 +485,8 @@ impl Excerpt {
         }
         let (rest, note) = match self.continuation(context, id)? {
             Some(rest) => (rest, String::new()),
-            // The excerpt is the whole field, and only the text has less of it, from somewhere in
-            // its middle.
+            // The excerpt is the whole field and only the text truncates it, perhaps within the
+            // field.
             None => (
                 self.window_from(0).continuation(context, id)?,
                 text_lines::shown_note(count, self.size_chars),
@@ -501,8 +499,8 @@ impl Excerpt {
         Ok((format!("{text} incomplete\n{next}"), Some(rest.link())))
     }
 
-    /// The part of the excerpt that a text shows, and the characters of the field before it: all of
-    /// it where there is room for it, and otherwise from shortly before the match on.
+    /// Returns the part of the excerpt that the text shows, and its offset in the field. A long
+    /// excerpt is shown from shortly before the match.
     fn text_part(&self) -> (&str, Option<u64>) {
         let within = |text| prefix_within(text, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
         let all = within(&self.preview_text);

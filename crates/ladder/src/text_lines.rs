@@ -1,14 +1,15 @@
-//! The lines of a text answer. What records hold stands in them as JSON only, so that no record can
-//! write a line.
+//! The lines of a text answer. Content of records appears as JSON only, so that no record can forge
+//! a line.
 
 use serde_json::{Value as Json, json};
 
 use super::call_context::CallContext;
 
-/// The longest literal call that goes on with a page. Longer ones are told by what differs.
+/// The longest call that continues a page and is written out. A longer one is described by what
+/// differs.
 const LITERAL_BYTES: usize = 400;
 
-/// The line that names a next call: `next: tool {arguments} (note)`.
+/// Renders a line that names a call: `next: tool {arguments} (note)`.
 pub(super) fn next_call(tool: &str, arguments: &Json, note: &str) -> String {
     if note.is_empty() {
         format!("next: {tool} {arguments}")
@@ -17,7 +18,7 @@ pub(super) fn next_call(tool: &str, arguments: &Json, note: &str) -> String {
     }
 }
 
-/// The line that goes on with this call's list after a cursor.
+/// Renders the line that continues this call's list at a cursor.
 pub(super) fn next_page(context: &CallContext, tool: &str, cursor: &str, note: &str) -> String {
     let literal = escape_line_breaks(next_call(tool, &context.arguments_with(cursor), note));
     if literal.len() <= LITERAL_BYTES.max(cursor.len() + 120) {
@@ -26,25 +27,24 @@ pub(super) fn next_page(context: &CallContext, tool: &str, cursor: &str, note: &
     next_call(&format!("{tool} with the same arguments and"), &json!({ "cursor": cursor }), note)
 }
 
-/// A text of a resource server in a line: as it is where it is one plain word, as JSON otherwise.
+/// Renders a text from a resource server: bare if it is one printable word, as JSON otherwise.
 pub(super) fn bare_or_json(text: &str) -> String {
     let is_word =
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     if is_word { text.to_owned() } else { escape_line_breaks(Json::from(text).to_string()) }
 }
 
-/// How much of a field is shown.
+/// Says how much of a field is shown.
 pub(super) fn shown_note(shown: u64, size: Option<u64>) -> String {
     match (shown, size) {
         (_, Some(size)) => format!("{shown} of {size} chars shown"),
-        // Whatever is shown of it, not counted.
+        // An unknown part is shown.
         (0, None) => "incomplete, read from its beginning".to_owned(),
         (_, None) => format!("{shown} chars shown, there is more"),
     }
 }
 
-/// JSON, in which what JSON leaves as it is and some clients take for the end of a line is escaped
-/// too.
+/// Escapes the line breaks that JSON allows within strings and some clients act on.
 pub(super) fn escape_line_breaks(json: String) -> String {
     if json.is_ascii() || !json.contains(is_line_break) {
         return json;
@@ -60,8 +60,8 @@ pub(super) fn escape_line_breaks(json: String) -> String {
     plain
 }
 
-/// Next line, line separator and paragraph separator (Unicode Standard Annex 14, classes NL and
-/// BK).
+/// Returns whether a character is NEL, LINE SEPARATOR or PARAGRAPH SEPARATOR (Unicode Standard
+/// Annex 14, classes NL and BK).
 pub(super) fn is_line_break(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}')
 }

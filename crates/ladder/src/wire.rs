@@ -1,12 +1,12 @@
-//! What resource servers tell, as it is read: some write `null` where others leave a member out.
+//! Helpers for reading responses: some servers send `null` where others leave a member out.
 
 use serde::de::{Deserialize, Deserializer};
 
-/// A member that may be missing, where `null` is the same: for `#[serde(default, deserialize_with =
+/// Reads a member that may be absent or `null`, for `#[serde(default, deserialize_with =
 /// "wire::null_as_default")]`.
 ///
 /// # Errors
-/// Where it is neither `null` nor what it should be.
+/// If the value is neither `null` nor of the type.
 pub(super) fn null_as_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Deserialize<'de> + Default,

@@ -1,5 +1,4 @@
-//! A window as it is handed on: how long it is as JSON, where it is, and the ways to those beside
-//! it.
+//! A window in a tool's answer: its length as JSON, its position, and its neighbours.
 
 use serde_json::Value as Json;
 use stile_domain::records::handle::{ContentVersion, FieldRange, Handle, RecordPart};
@@ -13,7 +12,7 @@ use super::super::continuation::json_object;
 use super::super::error::LadderError;
 use super::super::text_lines;
 
-/// A window, with the ways to those beside it.
+/// A window whose response was checked.
 pub(crate) struct CheckedWindow {
     pub(crate) id: RecordId,
     pub(crate) field: String,
@@ -32,7 +31,7 @@ pub(crate) struct CheckedWindow {
     pub(super) previous: Option<AdjacentWindow>,
 }
 
-/// A window beside this one.
+/// The window before or after another one.
 pub(super) struct AdjacentWindow {
     pub(super) start: u64,
     pub(super) limit: u64,
@@ -40,7 +39,7 @@ pub(super) struct AdjacentWindow {
 }
 
 impl CheckedWindow {
-    /// The characters of it that fit into an answer, if not all do.
+    /// Returns how many scalar values of the text fit into an answer; `None` if all do.
     pub(super) fn fitting_chars(
         &self,
         context: &CallContext,
@@ -54,12 +53,12 @@ impl CheckedWindow {
         (shown.len() < self.text.len()).then_some((count as u64).max(1))
     }
 
-    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses,
-    /// what was looked for.
+    /// Returns an upper bound for the structure without the text, in bytes: names, cursors, three
+    /// addresses and the search text.
     pub(super) fn max_members_len(&self, selector: &TextSelector) -> usize {
-        /// Names of members, numbers, digest and media type.
+        /// Member names, numbers, digest and media type.
         const FIXED: usize = 1024;
-        /// What is sealed into an address besides names, and what stands before it.
+        /// The sealed parts of an address that are not names, and its beginning.
         const SEALED: usize = 256;
         let q = if let TextSelector::Around { q, .. } = selector { escaped_len(q) } else { 0 };
         let RecordId { connection, stream, key } = &self.id;
@@ -76,7 +75,7 @@ impl CheckedWindow {
         FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
     }
 
-    /// The address of a part of the field as it is now.
+    /// Returns the address of a part of the field in its current version.
     fn uri(&self, context: &CallContext, start: u64, limit: u64) -> Result<String, LadderError> {
         let digest = self.version.digest;
         context.uri(
@@ -85,17 +84,17 @@ impl CheckedWindow {
         )
     }
 
-    /// The address of this very window.
+    /// Returns the address of this window.
     pub(crate) fn own_uri(&self, context: &CallContext) -> Result<String, LadderError> {
         self.uri(context, self.start, self.end.saturating_sub(self.start).max(1))
     }
 
-    /// The address of the window after this one.
+    /// Returns the address of the next window.
     pub(crate) fn next_uri(&self, context: &CallContext) -> Result<Option<String>, LadderError> {
         self.next.as_ref().map(|next| self.uri(context, next.start, next.limit)).transpose()
     }
 
-    /// The address of the window before this one.
+    /// Returns the address of the previous window.
     pub(crate) fn previous_uri(
         &self,
         context: &CallContext,
@@ -106,18 +105,18 @@ impl CheckedWindow {
             .transpose()
     }
 
-    /// Whether the handle that led here is of this caller and of the field as it is now.
+    /// Checks that a handle was issued to this caller and for the field's current version.
     ///
     /// # Errors
-    /// [`CursorProblem`].
+    /// [`CursorProblem::Mismatch`] and [`CursorProblem::Stale`].
     pub(crate) fn check(&self, context: &CallContext, handle: &Handle) -> Result<(), LadderError> {
         handle
             .check(context.handle_binding(), self.version.digest)
             .map_err(|why: CursorProblem| LadderError::Cursor(why))
     }
 
-    /// What is said of the window in one line of JSON; also in selector line its text begins, selector no
-    /// line of the text can say.
+    /// Renders the first line of the text: position and cursors as JSON, and the number of the line
+    /// where the field's text begins. The field's text cannot forge this line.
     pub(super) fn header(&self, id: &str) -> String {
         let cursor = |beside: &Option<AdjacentWindow>| {
             Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()))

@@ -1,4 +1,4 @@
-//! A window as the resource server tells it, and whether it is one, and the one that was asked for.
+//! A window in the response of the resource server, and the checks that it passes.
 
 use serde::{Deserialize, Deserializer};
 use stile_domain::records::handle::{ContentVersion, parse_digest};
@@ -8,7 +8,7 @@ use stile_domain::records::selector::MAX_CHARS;
 use super::super::budget::prefix_within;
 use super::super::error::LadderError;
 
-/// A window as the resource server tells it.
+/// A response to a request for a window.
 #[derive(Debug, Deserialize)]
 pub(super) struct WindowResponse {
     pub(super) connection_id: Option<String>,
@@ -36,8 +36,8 @@ pub(super) struct WireWindow {
     pub(super) previous_offset_chars: Option<u64>,
     pub(super) match_start_chars: Option<u64>,
     pub(super) match_end_chars: Option<u64>,
-    /// The cursors beside it. The outer `None` is of a server that does not even say that there is
-    /// none.
+    /// The neighbouring cursors. The outer `None` means that the server does not send the member;
+    /// `Some(None)` means that it sends `null`.
     #[serde(default, deserialize_with = "present_or_null")]
     pub(super) next_cursor: Option<Option<String>>,
     #[serde(default, deserialize_with = "present_or_null")]
@@ -50,7 +50,7 @@ fn present_or_null<'de, D: Deserializer<'de>>(
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Bytes, which a server tells where a cursor to some is brought to it.
+/// A window of bytes. A server sends one for a cursor of a binary field.
 #[derive(Deserialize)]
 struct WireByteWindow {
     #[serde(rename = "window")]
@@ -63,25 +63,25 @@ struct WireBase64 {
     _base64: String,
 }
 
-/// Whether an answer is a window of bytes.
+/// Returns whether a response is a window of bytes.
 pub(super) fn is_byte_window(answer: &str) -> bool {
     serde_json::from_str::<WireByteWindow>(answer).is_ok()
 }
 
-/// What a window must be to be the one that was asked for.
+/// What a response must be to answer its request.
 #[derive(Debug, Default)]
 pub(super) struct ExpectedWindow {
-    /// Where it begins, or at the end of a field that ends before.
+    /// The offset where the window begins, unless the field ends earlier.
     pub(super) start: Option<u64>,
-    /// Of which content it is.
+    /// The expected version of the field.
     pub(super) version: ContentVersion,
-    /// That only a cursor of the server's own said which.
+    /// Whether only a cursor of the server selected the window.
     pub(super) by_cursor: bool,
 }
 
 impl WireWindow {
-    /// Takes no more of a window than was asked for, whatever the server sent. What is left is read
-    /// on from there.
+    /// Truncates the window to `most` scalar values, if the server sent more. The next window
+    /// begins where this one then ends.
     pub(super) fn truncate(&mut self, most: u64) {
         let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
         let (shown, count) = prefix_within(&self.text, most, usize::MAX);
@@ -94,7 +94,7 @@ impl WireWindow {
         }
     }
 
-    /// The end of what was found, where its length is told in units of UTF-16.
+    /// Corrects the end of the match if the server counted its length in UTF-16 units.
     fn recount_match(&mut self) {
         let (Some(from), Some(to)) = (self.match_start_chars, self.match_end_chars) else { return };
         let before =
@@ -109,8 +109,8 @@ impl WireWindow {
         self.match_end_chars = from.checked_add(count as u64);
     }
 
-    /// Whether its numbers fit together and its text: none leads back where one came from, or
-    /// beyond what can be counted.
+    /// Returns whether the numbers fit the text and each other. A consistent window leads neither
+    /// backwards nor beyond what can be counted.
     fn is_consistent(&self, size: Option<u64>) -> bool {
         let Self { start_chars: start, end_chars: end, .. } = *self;
         let found = (self.match_start_chars, self.match_end_chars);
@@ -123,8 +123,8 @@ impl WireWindow {
             && found.0.zip(found.1).is_none_or(|(from, to)| from <= to)
     }
 
-    /// Whether it is where a cursor led to. A server that passes over cursors begins at the
-    /// beginning, and its windows have none.
+    /// Returns whether the window follows a cursor. A server that ignores cursors sends the
+    /// beginning of the field, and no cursors.
     fn follows_cursor(&self) -> bool {
         let Self { next_cursor, previous_cursor, .. } = self;
         match (self.start_chars, self.next_offset_chars) {
@@ -136,16 +136,17 @@ impl WireWindow {
 }
 
 impl WindowResponse {
-    /// The size of the field in scalar values.
+    /// Returns the size of the field in scalar values.
     pub(super) fn size_chars(&self) -> Option<u64> {
         self.field.size_chars.or(self.window.total_chars)
     }
 
-    /// Counts a window in scalar values whose server cuts by those and tells the length of what it
-    /// cut in units of UTF-16, as one does that cuts in its database and counts in JavaScript. That
-    /// it cuts so is certain where the text has as many scalar values as it may have, or as many as
-    /// there are up to the end: by units it would have fewer. So is the length of a field that is
-    /// told whole. Every other window is left as it is, and is none.
+    /// Corrects the numbers of a server that truncates by scalar values but reports lengths in
+    /// UTF-16 units. Such a server truncates in its database and counts in JavaScript.
+    ///
+    /// Two cases are certain: the text has as many scalar values as the limit, or as many as remain
+    /// in the field. In UTF-16 units it would be shorter. The length of a whole field is certain
+    /// too. Any other window is left as it is, and the check refuses it.
     pub(super) fn recount_utf16(&mut self) {
         let size = self.size_chars();
         let Self { field, window, .. } = self;
@@ -159,8 +160,8 @@ impl WindowResponse {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
-        // A total in scalar values can be as many as these units by chance: what was cut where it
-        // may be cut is no whole.
+        // The size in scalar values can equal the number of units by chance, so a window of full
+        // length does not count as the whole field.
         let is_all = |size: u64| size == units && count != window.limit_chars;
         let is_whole = window.start_chars == 0 && window.complete && size.is_none_or(is_all);
         if is_whole {
@@ -175,9 +176,9 @@ impl WindowResponse {
         window.complete = is_whole || (window.start_chars == 0 && size == Some(end));
     }
 
-    /// Finds where a window goes on whose server says so in another way than by an offset: by a
-    /// cursor alone, by a size that is not reached, or where that is not told by calling it
-    /// incomplete. The last of the latter is an empty one.
+    /// Sets the next offset if the server says in another way that the field continues: by a
+    /// cursor, by a size beyond the end, or, without a size, by `complete: false`. In the last case
+    /// the final window is empty.
     pub(super) fn find_next_offset(&mut self) {
         let size = self.size_chars();
         let window = &mut self.window;
@@ -189,7 +190,7 @@ impl WindowResponse {
         window.complete &= window.next_offset_chars.is_none();
     }
 
-    /// What is known of the field's content.
+    /// Returns what the response says about the field's version.
     pub(super) fn version(&self) -> ContentVersion {
         ContentVersion {
             digest: self.field.digest.as_deref().and_then(parse_digest),
@@ -197,11 +198,11 @@ impl WindowResponse {
         }
     }
 
-    /// Whether this is a window, and the one that was asked for.
+    /// Checks that the response is a window, and the expected one.
     ///
     /// # Errors
-    /// That the answer is none of this interface's; [`CursorProblem::Stale`] where the field has
-    /// another content now; [`CursorProblem::Malformed`] where the server passed over a cursor.
+    /// `provider_error` for inconsistent numbers or another offset; [`CursorProblem::Stale`] if the
+    /// field changed; [`CursorProblem::Malformed`] if the server ignored a cursor.
     pub(super) fn check(&self, expected: &ExpectedWindow) -> Result<(), LadderError> {
         if !self.window.is_consistent(self.size_chars()) {
             return Err(LadderError::invalid_response());
@@ -258,7 +259,7 @@ mod tests {
                 told.field.size_chars,
             ))
         };
-        // As many as it may have; the end; the end of another.
+        // A window of full length; with a cursor; with a known end.
         assert_eq!(counted(json!({})), Some((7, Some(7), None, false, None)));
         assert_eq!(counted(json!({ "next_cursor": "c" })), Some((7, Some(7), None, false, None)));
         assert_eq!(
@@ -284,7 +285,7 @@ mod tests {
             let found = json!({ "match_start_chars": from, "match_end_chars": to });
             assert_eq!(counted(found), Some((7, Some(7), Some(end), false, None)), "{from} {to}");
         }
-        // By units it would be this too, or it is nothing that a server can mean.
+        // These could be counted in UTF-16 units, or make no sense.
         for unclear in [
             json!({ "limit_chars": 5 }),
             json!({ "limit_chars": 6 }),
@@ -330,7 +331,7 @@ mod tests {
         ] {
             assert_eq!(next(more.clone()), None, "{more}");
         }
-        // A cursor that was passed over is one still where only the size says that there is more.
+        // A server that ignores cursors is found out even if only the size says that there is more.
         let mut first = told(json!({
             "start_chars": 0, "end_chars": 3, "next_offset_chars": null, "previous_offset_chars": null, "next_cursor": null,
         }));

@@ -1,19 +1,19 @@
-//! Whether the words that the compact form has for a field say all that the full form says of it,
-//! but for its schema.
+//! Compares the compact form of a field with its full form: whether the flags say everything but
+//! the schema.
 
 use serde_json::{Map, Value as Json};
 use stile_domain::records::declaration::Aggregation;
 
-/// The fields of a stream with their words: `t=string,eq,r=gte|lt,lex,a=sum|max`.
+/// The flags of a stream's fields by field name, such as `t=string,eq,r=gte|lt,lex,a=sum|max`.
 pub(super) struct FieldFlags<'a>(&'a Map<String, Json>);
 
 impl<'a> FieldFlags<'a> {
-    /// None where what stands there are no words.
+    /// Returns `None` if any flags are not a string.
     pub(super) fn of(fields: &'a Map<String, Json>) -> Option<Self> {
         fields.values().all(Json::is_string).then_some(Self(fields))
     }
 
-    /// Whether the field is listed.
+    /// Returns whether the field is listed.
     pub(super) fn lists(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
@@ -32,7 +32,7 @@ impl<'a> FieldFlags<'a> {
         self.0.get(field).and_then(Json::as_str).unwrap_or_default().split(',')
     }
 
-    /// Whether they say all of a member of `field_capabilities`.
+    /// Returns whether the flags say everything that `field_capabilities` says of a field.
     pub(super) fn cover_capability(&self, field: &str, capability: &Json) -> bool {
         let says = |word: &str| self.has_flag(field, word);
         let all = capability.as_object().map(|members| {
@@ -62,7 +62,7 @@ impl<'a> FieldFlags<'a> {
         all == Some(true)
     }
 
-    /// Whether they say all of the member `query`.
+    /// Returns whether the flags say everything that the member `query` says.
     pub(super) fn cover_query(&self, query: &Json) -> bool {
         let all = |names: &Json, is_said: &dyn Fn(&str) -> bool| {
             names
@@ -87,14 +87,14 @@ impl<'a> FieldFlags<'a> {
     }
 }
 
-/// Whether a value is nothing, or an object with such members alone.
+/// Returns whether a value is null, or an object whose members all pass `is_one`.
 fn members(value: &Json, is_one: impl Fn(&str, &Json) -> bool) -> bool {
     value.is_null()
         || value.as_object().is_some_and(|all| all.iter().all(|(name, value)| is_one(name, value)))
 }
 
-/// Whether something is declared and usable, with its operators, where it may have any; none where
-/// more is said than that, or it is the one and not the other.
+/// Reads a capability: whether it is usable, and its operators. `None` if it says more, or is
+/// declared but not usable, or the reverse.
 fn usable(value: &Json, has_operators: bool) -> Option<(bool, String)> {
     let members = value.as_object()?;
     let is_known = |name: &str| {
@@ -107,7 +107,7 @@ fn usable(value: &Json, has_operators: bool) -> Option<(bool, String)> {
     is_whole.then_some((is_usable, operators))
 }
 
-/// The texts of a list as words have them.
+/// Joins a list of strings with `|`, as flags do.
 fn joined(list: &Json) -> Option<String> {
     let texts: Option<Vec<&str>> = list.as_array()?.iter().map(Json::as_str).collect();
     texts.map(|texts| texts.join("|"))

@@ -1,10 +1,9 @@
-//! The whole declaration of a stream, as `detail: full` asks for it.
+//! The full declaration of a stream, for `detail: full`.
 //!
-//! It is shown as it came where there is room for it. Where there is none, each field that is
-//! listed has its schema beside it, which is what the words of the compact form do not say, and the
-//! rest of the declaration stands by itself. Where that would leave anything out, the JSON comes in
-//! parts after the fields, as it was sent. Text and structure each show it in the form that they
-//! have room for.
+//! A declaration is shown whole if it fits. Otherwise the answer shows each listed field with its
+//! schema, which the flags lack, and the rest of the declaration separately. If that would leave
+//! anything out, the declaration's JSON follows the fields in parts. The text and the structure
+//! choose their form separately.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,40 +16,41 @@ use super::super::{text_lines, wire};
 use super::field_flags::FieldFlags;
 use super::{Connections, GrantedConnection, ListedStream, MAX_KEY_BYTES};
 
-/// The bytes of a field's name and schema in a text, and in a structure, at most.
+/// The most bytes of a field's name and schema, in the text and in the structure.
 const LINE_SCHEMA_BYTES: usize = 2 * 1024;
 const SCHEMA_BYTES: usize = 16 * 1024;
-/// The bytes of one part inside of a JSON string, at most. It depends on nothing, so that parts are
-/// the same ones on every page.
+/// The most bytes of a part within a JSON string. A constant, so that every page has the same
+/// parts.
 const PART_BYTES: usize = 2 * 1024;
 
-/// A declaration.
+/// A full declaration, and its form in the text and in the structure.
 pub(super) struct FullDeclaration<'t> {
-    /// The answer that has it, where it is short enough to be shown whole.
+    /// The whole response, if it is short enough to be shown.
     whole: Option<Json>,
-    /// The stream whose fields are listed. None where it is not found, or this program would round
-    /// its numbers or has no room for its depth.
+    /// The declaration of the listed stream. `None` if the stream is not found, or if parsing would
+    /// round its numbers or fail.
     stream: Option<Map<String, Json>>,
-    /// The JSON of that stream as it was sent; of all of it where the stream is not found.
+    /// The JSON of the stream as the server sent it, or of the whole response if the stream is not
+    /// found.
     raw: &'t str,
     pub(super) text: DeclarationForm,
     pub(super) rows: DeclarationForm,
 }
 
-/// How a declaration is shown in a text or in a structure.
+/// How a text or a structure shows a declaration.
 #[derive(Default)]
 pub(super) struct DeclarationForm {
-    /// All of it, on every page.
+    /// Whether every page shows the whole declaration.
     is_whole: bool,
-    /// Its JSON in parts.
+    /// Whether the JSON follows in parts.
     pub(super) has_parts: bool,
-    /// What is declared but for single fields, where that is short and not all of it is shown.
+    /// The declaration without its fields, if it is short and not shown whole.
     rest: Option<Json>,
-    /// The bytes of a field's name and schema, at most.
+    /// The most bytes of a field's name and schema.
     schema_bytes: usize,
 }
 
-/// An answer, of which only the names of streams are looked at.
+/// A response, of which only the names of streams are parsed.
 #[derive(Deserialize)]
 struct WireDeclaration<'t> {
     #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
@@ -72,10 +72,11 @@ struct WireStreamName {
 }
 
 impl<'t> FullDeclaration<'t> {
-    /// In at most half of these rooms, beside the fields of a stream, if they are listed.
+    /// Reads a declaration and chooses its forms. A form takes at most half of its budget, `room`
+    /// or `text_room`; the rest is for the fields.
     ///
     /// # Errors
-    /// Where it is no object.
+    /// `provider_error` if the response is not an object.
     pub(super) fn of(
         told: &'t str,
         one: Option<&ListedStream<'_>>,
@@ -87,7 +88,7 @@ impl<'t> FullDeclaration<'t> {
         if !all.get().starts_with('{') {
             return Err(LadderError::invalid_response());
         }
-        // Spaces and escapes may make it several times as long as it is shown.
+        // Spaces and escapes may make the response longer than its rendering.
         let may_be_shown = all.get().len() <= room * 4 && numbers_are_exact(all.get());
         let whole: Option<Json> =
             if may_be_shown { serde_json::from_str(all.get()).ok() } else { None };
@@ -132,7 +133,7 @@ impl<'t> FullDeclaration<'t> {
         }
     }
 
-    /// Whether all that is declared of single fields stands beside those that are listed.
+    /// Returns whether the listed fields show everything that the declaration says about fields.
     fn is_covered_by_fields(&self, flags: &FieldFlags<'_>, schema_bytes: usize) -> bool {
         let Some(stream) = &self.stream else { return false };
         let properties = stream.get("schema").and_then(|schema| schema.get("properties"));
@@ -155,7 +156,7 @@ impl<'t> FullDeclaration<'t> {
             && names.all(|name| flags.lists(name) && is_short(name))
     }
 
-    /// The parts of its JSON.
+    /// Returns the parts of the JSON.
     pub(super) fn parts(&self) -> Vec<&'t str> {
         if !(self.text.has_parts || self.rows.has_parts) {
             return Vec::new();
@@ -170,33 +171,34 @@ impl<'t> FullDeclaration<'t> {
         parts
     }
 
-    /// The JSON that the parts are of.
+    /// Returns the JSON that the parts make up.
     pub(super) fn raw(&self) -> &'t str {
         self.raw
     }
 
-    /// All of it, where the structure has that.
+    /// Returns the whole declaration, if the structure shows it.
     pub(super) fn whole(&self) -> Option<&Json> {
         self.whole.as_ref().filter(|_| self.rows.is_whole)
     }
 
-    /// What is declared but for single fields, where the structure has not all of it.
+    /// Returns the declaration without fields, if the structure shows it on this page.
     pub(super) fn but_fields(&self, is_first: bool) -> Option<&Json> {
         self.rows.rest.as_ref().filter(|_| is_first)
     }
 
-    /// How many bytes there are, where the structure has nothing of them.
+    /// Returns the length of the JSON if the structure shows nothing of the declaration.
     pub(super) fn left_out(&self) -> Option<usize> {
         let is_left_out = !self.rows.is_whole && !self.rows.has_parts && self.rows.rest.is_none();
         is_left_out.then_some(self.raw.len())
     }
 
-    /// The bytes of what the structure has of it beside the fields.
+    /// Returns the length of the declaration beside the fields in the structure.
     pub(super) fn bytes_shown(&self, is_first: bool) -> usize {
         self.whole().or(self.but_fields(is_first)).map_or(0, json_len)
     }
 
-    /// In a text: all of it on every page, or on the first one what is not of single fields.
+    /// Renders the text's line: the whole declaration on every page, or on the first page what is
+    /// not about fields.
     pub(super) fn line(&self, is_first: bool) -> Option<String> {
         if let Some(whole) = self.whole.as_ref().filter(|_| self.text.is_whole) {
             return Some(text_lines::escape_line_breaks(format!("full: {whole}")));
@@ -218,7 +220,7 @@ impl<'t> FullDeclaration<'t> {
         is_first.then_some(line)
     }
 
-    /// What stands behind a field's line in a text that has not all of it.
+    /// Renders what follows a field's line in the text.
     pub(super) fn beside(&self, field: &str) -> String {
         match self.schema_in(&self.text, field) {
             None => String::new(),
@@ -227,13 +229,14 @@ impl<'t> FullDeclaration<'t> {
         }
     }
 
-    /// A field's schema in a structure that has not all of it; none where it is in the parts.
+    /// Returns a field's schema for the structure; `None` if the schema is in the parts or in the
+    /// whole.
     pub(super) fn member(&self, field: &str) -> Option<Json> {
         self.schema_in(&self.rows, field)?.ok().cloned()
     }
 
-    /// A field's schema in a form that has not all of it, or its bytes, where it is too long for
-    /// that.
+    /// Returns a field's schema in a form, or its length if it is too long. `None` if the form
+    /// shows the whole declaration.
     fn schema_in(&self, form: &DeclarationForm, field: &str) -> Option<Result<&Json, usize>> {
         let schema = self.schema(field).filter(|_| !form.is_whole)?;
         let bytes = json_len(schema);
@@ -248,8 +251,8 @@ impl<'t> FullDeclaration<'t> {
         own.filter(|schema| !schema.is_null())
     }
 
-    /// What is declared but for single fields, in so many bytes; without what can be asked for and
-    /// the key, where these words and this key say the same and there is no room for both.
+    /// Returns the declaration without fields, in at most `most` bytes. If there is not enough
+    /// room, leaves out `query` and `primary_key` where the flags and `key` say the same.
     fn rest(
         &self,
         flags: Option<&FieldFlags<'_>>,
@@ -277,10 +280,10 @@ impl<'t> FullDeclaration<'t> {
     }
 }
 
-/// The members of an object, if there is one.
+/// Returns the members of an object; `None` if the value is absent or null.
 ///
 /// # Errors
-/// Where it is something else.
+/// If the value is something else.
 fn members(value: Option<&Json>) -> Result<Option<&Map<String, Json>>, ()> {
     match value {
         None | Some(Json::Null) => Ok(None),
@@ -294,8 +297,8 @@ fn without(object: &Map<String, Json>, names: &[&str]) -> Map<String, Json> {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The JSON of the stream of that name and one of these connections; of whichever connection where
-/// it is the only one.
+/// Finds the JSON of a stream by its name and connection. A stream that has another connection
+/// counts if no other has the name.
 fn find_stream<'t>(told: &'t str, name: &str, connections: &Connections) -> Option<&'t str> {
     let raw: WireDeclaration<'t> = serde_json::from_str(told).ok()?;
     let is_named = |stream: &&&RawValue| {
