@@ -1,10 +1,9 @@
 //! `aggregate`: counts, sums, minima and maxima of one stream, computed by the resource server.
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 
@@ -15,9 +14,11 @@ use super::arguments::{
 use super::budget::{json_len, prefix_within, take_fitting};
 use super::call_context::CallContext;
 use super::error::LadderError;
+use super::json_members::present_members;
 use super::output::{Nullable, RecordOutput, Shape};
 use super::record_view::exact_or_text;
 use super::text_lines;
+use super::wire;
 use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
@@ -29,7 +30,7 @@ const TEXT_GROUPS: usize = 10;
 const TEXT_KEY_BYTES: usize = 240;
 const SHORT_TEXT_KEY_BYTES: usize = 80;
 /// Bytes reserved for the part of the text that is not groups.
-const AROUND_GROUPS: usize = 200;
+const RESERVED_TEXT_BYTES: usize = 200;
 /// The most groups that are taken from a response.
 const MOST_GROUPS: usize = 100;
 /// The most characters of a key in the structure, and the most if the answer would be too long.
@@ -96,14 +97,14 @@ struct WireGroup<'a> {
 impl WireAggregation<'_> {
     fn members(self) -> Map<String, Json> {
         let group = |group: WireGroup<'_>| {
-            let mut told = json!({ "key": exact_or_text(group.key), "count": group.count });
-            if let (Some(told), Some(preview)) = (told.as_object_mut(), group.key_preview) {
-                told.insert("key_preview".to_owned(), preview);
-            }
-            told
+            Json::Object(present_members([
+                ("key", Some(exact_or_text(group.key))),
+                ("count", Some(group.count.into())),
+                ("key_preview", group.key_preview),
+            ]))
         };
         let text = |text: Option<String>| text.map(Json::from);
-        let told = [
+        present_members([
             ("object", Some(self.object.into())),
             ("stream", Some(self.stream.into())),
             ("metric", Some(self.metric.into())),
@@ -121,8 +122,7 @@ impl WireAggregation<'_> {
             ),
             ("limit", self.limit.map(Json::from)),
             ("other_count", self.other_count.map(Json::from)),
-        ];
-        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        ])
     }
 }
 
@@ -153,7 +153,7 @@ impl Tool for Aggregate {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -176,20 +176,20 @@ impl Tool for Aggregate {
         .with_some("connection_id", self.connection_id.as_deref());
         ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
         let text = context.ask(ask).await?;
-        let told: WireAggregation<'_> =
-            serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
-        let told = told.members();
-        let structured = with_short_texts(&told, KEY_CHARS);
+        let response: WireAggregation<'_> = wire::parse(&text)?;
+        let members = response.members();
+        let structured = with_short_texts(&members, KEY_CHARS);
         let fits = json_len(&structured) <= context.budgets.structured;
-        let structured = if fits { structured } else { with_short_texts(&told, SHORT_KEY_CHARS) };
-        let text = text_lines::escape_line_breaks(self.text(&told, context.budgets.text));
+        let structured =
+            if fits { structured } else { with_short_texts(&members, SHORT_KEY_CHARS) };
+        let text = text_lines::escape_line_breaks(self.text(&members, context.budgets.text));
         RecordOutput::new(text, structured, Vec::new())
     }
 }
 
 impl Aggregate {
     /// Renders the result as one line of at most `room` bytes.
-    fn text(&self, told: &Map<String, Json>, room: usize) -> String {
+    fn text(&self, members: &Map<String, Json>, room: usize) -> String {
         let over = self
             .field
             .as_deref()
@@ -200,12 +200,12 @@ impl Aggregate {
             self.metric.word(),
             Json::from(self.stream.as_str())
         );
-        let count = told
+        let count = members
             .get("filtered_record_count")
             .map(|count| format!(" over {count} record(s)"))
             .unwrap_or_default();
-        let Some(groups) = told.get("groups").and_then(Json::as_array) else {
-            let value = told.get("value").unwrap_or(&Json::Null);
+        let Some(groups) = members.get("groups").and_then(Json::as_array) else {
+            let value = members.get("value").unwrap_or(&Json::Null);
             let value = key_text(value, TEXT_KEY_BYTES);
             return format!("{head} = {value}{count}.");
         };
@@ -213,9 +213,9 @@ impl Aggregate {
             self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default(),
         );
         let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
-        let shown = shown_groups(groups, room.saturating_sub(head.len() + AROUND_GROUPS));
+        let shown = shown_groups(groups, room.saturating_sub(head.len() + RESERVED_TEXT_BYTES));
         let rest = groups.get(shown.len()..).unwrap_or_default();
-        let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
+        let others = members.get("other_count").and_then(Json::as_u64).unwrap_or(0);
         let others = rest
             .iter()
             .filter_map(|group| group.get("count")?.as_u64())
@@ -234,7 +234,9 @@ impl Aggregate {
 /// Renders the groups that fit into `room` bytes, and at least one.
 fn shown_groups(groups: &[Json], room: usize) -> Vec<String> {
     let of = |bytes: usize| {
-        take_fitting(groups.iter().map(|told| group_text(told, bytes)), room, |told| told.len() + 2)
+        take_fitting(groups.iter().map(|members| group_text(members, bytes)), room, |members| {
+            members.len() + 2
+        })
     };
     let long = of(TEXT_KEY_BYTES);
     if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
@@ -258,15 +260,15 @@ fn key_text(value: &Json, bytes: usize) -> String {
 }
 
 /// Returns the result with long keys and values truncated to `chars`, and the length of each.
-fn with_short_texts(told: &Map<String, Json>, chars: usize) -> Json {
-    let mut told = told.clone();
-    for group in told.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
+fn with_short_texts(members: &Map<String, Json>, chars: usize) -> Json {
+    let mut members = members.clone();
+    for group in members.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
         if let Some(group) = group.as_object_mut() {
             shorten_member(group, "key", "key_preview", chars);
         }
     }
-    shorten_member(&mut told, "value", "value_preview", chars);
-    Json::Object(told)
+    shorten_member(&mut members, "value", "value_preview", chars);
+    Json::Object(members)
 }
 
 fn shorten_member(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
@@ -277,11 +279,11 @@ fn shorten_member(members: &mut Map<String, Json>, name: &str, preview: &str, ch
     }
     let all = text.chars().count();
     let shown = shown.to_owned();
-    let mut told = match members.remove(preview) {
-        Some(Json::Object(told)) => told,
+    let mut sizes = match members.remove(preview) {
+        Some(Json::Object(sizes)) => sizes,
         _ => Map::from_iter([("size_chars".to_owned(), all.into())]),
     };
-    told.insert("shown_chars".to_owned(), count.into());
+    sizes.insert("shown_chars".to_owned(), count.into());
     members.insert(name.to_owned(), shown.into());
-    members.insert(preview.to_owned(), Json::Object(told));
+    members.insert(preview.to_owned(), Json::Object(sizes));
 }

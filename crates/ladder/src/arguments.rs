@@ -12,21 +12,21 @@ use stile_domain::records::order::ORDERS;
 use stile_domain::records::zone::Granularity;
 use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
 
-/// A whole number from `LEAST` to `MOST`, both included.
+/// A whole number from `MIN` to `MAX`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WholeNumber<const LEAST: u64, const MOST: u64>(pub u64);
+pub struct WholeNumber<const MIN: u64, const MAX: u64>(pub u64);
 
-impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for WholeNumber<LEAST, MOST> {
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for WholeNumber<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = Number::deserialize(deserializer)?;
-        let number = whole_number(&number).filter(|number| (LEAST..=MOST).contains(number));
+        let number = whole_number(&number).filter(|number| (MIN..=MAX).contains(number));
         number.map(Self).ok_or_else(|| D::Error::custom("out of range"))
     }
 }
 
-impl<const LEAST: u64, const MOST: u64> JsonSchema for WholeNumber<LEAST, MOST> {
+impl<const MIN: u64, const MAX: u64> JsonSchema for WholeNumber<MIN, MAX> {
     fn schema_name() -> Cow<'static, str> {
-        format!("WholeNumber{LEAST}To{MOST}").into()
+        format!("WholeNumber{MIN}To{MAX}").into()
     }
 
     fn inline_schema() -> bool {
@@ -36,9 +36,9 @@ impl<const LEAST: u64, const MOST: u64> JsonSchema for WholeNumber<LEAST, MOST> 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let mut schema = Schema::default();
         schema.insert("type".to_owned(), "integer".into());
-        schema.insert("minimum".to_owned(), LEAST.into());
-        if MOST < i64::MAX as u64 {
-            schema.insert("maximum".to_owned(), MOST.into());
+        schema.insert("minimum".to_owned(), MIN.into());
+        if MAX < i64::MAX as u64 {
+            schema.insert("maximum".to_owned(), MAX.into());
         }
         schema
     }
@@ -225,8 +225,8 @@ mod tests {
             serde_json::from_str(r#"{"a":100000000000000000001}"#).unwrap(),
             json!({ "a": ["x"] }),
         ] {
-            let trouble = pairs(bad.clone()).unwrap_err().to_json();
-            assert_eq!(trouble["code"], "invalid_filter", "{bad}");
+            let error = pairs(bad.clone()).unwrap_err().to_json();
+            assert_eq!(error["code"], "invalid_filter", "{bad}");
         }
     }
 }

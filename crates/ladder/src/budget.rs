@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_beginning_is_as_long_as_it_may_be(text in "(?s).{0,60}", chars in 0usize..70, bytes in 0usize..200) {
+        fn a_prefix_is_as_long_as_allowed(text in "(?s).{0,60}", chars in 0usize..70, bytes in 0usize..200) {
             let (shown, count) = prefix_within(&text, chars, bytes);
             prop_assert!(text.starts_with(shown));
             prop_assert_eq!(shown.chars().count(), count);
@@ -193,7 +193,7 @@ mod tests {
         }
 
         #[test]
-        fn lengths_are_those_of_json(text in "(?s).{0,60}") {
+        fn escaped_len_is_the_length_within_json(text in "(?s).{0,60}") {
             prop_assert_eq!(escaped_len(&text) + 2, text_lines::escape_line_breaks(serde_json::Value::from(text).to_string()).len());
         }
     }
@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_as_long_as_they_are_written(value in any_json()) {
+        fn json_len_is_the_length_of_the_json(value in any_json()) {
             let length = text_lines::escape_line_breaks(value.to_string()).len() + 1;
             prop_assert_eq!(json_len(&value), length);
             prop_assert!(max_json_len(&value) >= length);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_made_as_far_as_is_needed_to_know_that_no_more_fit() {
+    fn take_fitting_makes_at_most_one_item_too_many() {
         let of = |sizes: &[usize], room| {
             let mut made = 0;
             let items = sizes.iter().inspect(|_| made += 1).copied();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_fit() {
+    fn count_fitting_stops_at_the_first_item_that_does_not_fit() {
         assert_eq!(count_fitting([3, 4, 5], 7), 2);
         assert_eq!(count_fitting([3, 4, 5], 6), 1);
         assert_eq!(count_fitting([3, 1], 2), 0);

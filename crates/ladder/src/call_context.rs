@@ -79,13 +79,8 @@ impl CallContext {
         Ok(format!("{scheme}{}", self.seal(&handle.encode())?))
     }
 
-    /// Returns the arguments of this call with another cursor.
-    pub(super) fn arguments_with(&self, cursor: &str) -> Json {
-        self.arguments_except("cursor", cursor.into())
-    }
-
     /// Returns the arguments of this call with another value for `name`.
-    pub(super) fn arguments_except(&self, name: &str, value: Json) -> Json {
+    pub(super) fn arguments_with(&self, name: &str, value: Json) -> Json {
         let mut arguments: Map<String, Json> =
             self.arguments.as_object().cloned().unwrap_or_default();
         arguments.retain(|other, value| other != name && !value.is_null());

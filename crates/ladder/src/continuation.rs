@@ -13,6 +13,7 @@ use stile_domain::records::selector::DEFAULT_CHARS;
 
 use super::call_context::CallContext;
 use super::error::LadderError;
+use super::json_members::{json_object, present_members};
 use super::record_view::{CutKind, FieldView, MoreFields};
 use super::text_lines;
 use stile_tools::answer::ResourceLink;
@@ -198,7 +199,7 @@ impl<'a> Continuation<'a> {
             ContinuationKind::Text(TextContinuation { field, status, .. }) => (field, *status),
             ContinuationKind::Bytes { field, .. } => (field, "binary-only"),
             ContinuationKind::More { .. } | ContinuationKind::Record => {
-                return present_members([id, one, two, three, read, resource]);
+                return present_members([id, one, two, three, read, resource]).into();
             }
         };
         present_members([
@@ -214,6 +215,7 @@ impl<'a> Continuation<'a> {
             read,
             resource,
         ])
+        .into()
     }
 
     /// Returns the members that say how much there is and how much is shown.
@@ -246,13 +248,14 @@ impl<'a> Continuation<'a> {
             }
             ContinuationKind::Bytes { field, .. } => {
                 let [mime_type, size_bytes, digest] = self.sizes();
-                let told = present_members([
+                let members: Json = present_members([
                     ("field_path", Some((*field).into())),
                     mime_type,
                     size_bytes,
                     digest,
-                ]);
-                return format!("binary: {told} is behind its resource link");
+                ])
+                .into();
+                return format!("binary: {members} is behind its resource link");
             }
             ContinuationKind::More { more, .. } => shown_fields_note(more),
             ContinuationKind::Record => String::new(),
@@ -295,22 +298,6 @@ impl<'a> Continuation<'a> {
 
 fn shown_fields_note(more: &MoreFields) -> String {
     format!("{} of {} fields shown", more.shown, more.total)
-}
-
-/// Makes an object with the members in this order.
-pub(super) fn json_object<const N: usize>(members: [(&str, Json); N]) -> Json {
-    Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
-
-/// Makes an object of the members that have a value, in this order.
-pub(super) fn present_members<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
-    let mut object = Map::with_capacity(N);
-    for (name, value) in members {
-        if let Some(value) = value {
-            object.insert(name.to_owned(), value);
-        }
-    }
-    Json::Object(object)
 }
 
 /// Makes the member `content_ladder`. Binary fields come last in `entries`.

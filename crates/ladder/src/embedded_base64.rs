@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_found_however_they_are_wrapped() {
+    fn base64_is_found_with_and_without_line_breaks() {
         let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
         let wrapped = format!("see below\n{}\nend", [line; 5].join("\r\n"));
         assert_eq!(before_base64(&wrapped), "see below\n");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_found_however_json_escapes_them() {
+    fn base64_is_found_despite_json_escapes() {
         let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
         for width in [40, 41, 64, 76] {
             let lines: Vec<&str> =

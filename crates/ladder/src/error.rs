@@ -8,6 +8,7 @@ use stile_tools::tool::{Denial, ToolError};
 use stile_tools::toolset::{ResourceError, ResourceErrorKind};
 
 use super::budget::{MAX_ANSWER_PART_BYTES, exceeds};
+use super::json_members::{members, present_members};
 use super::port::{ErrorResponse, too_large};
 use super::text_lines;
 
@@ -52,6 +53,12 @@ impl From<ErrorResponse> for LadderError {
     }
 }
 
+impl From<Problem> for LadderError {
+    fn from(problem: Problem) -> Self {
+        ErrorResponse::from(problem).into()
+    }
+}
+
 impl LadderError {
     /// Makes the error for arguments that do not match the schema.
     pub(crate) fn arguments(message: impl Into<String>) -> Self {
@@ -69,41 +76,35 @@ impl LadderError {
 
     /// Makes the error for a response that does not follow the interface at `/v1`.
     pub(crate) fn invalid_response() -> Self {
-        let pairs = [
-            ("type", "adapter_error"),
-            ("code", "provider_error"),
+        let error = members([
+            ("type", "adapter_error".into()),
+            ("code", "provider_error".into()),
             (
                 "message",
-                "the resource server's answer is not one that this interface has; nothing can be shown of it",
+                "the resource server's answer is not one that this interface has; nothing can be shown of it"
+                    .into(),
             ),
-        ];
-        let error =
-            pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        ]);
         ErrorResponse { status: 502, error }.into()
     }
 
     /// Returns the object under `error`.
     pub fn to_json(&self) -> Map<String, Json> {
-        let mut error = Map::new();
-        let mut put = |name: &str, value: Json| drop(error.insert(name.to_owned(), value));
         match self {
-            Self::Server { response, .. } => return response.error.clone(),
-            Self::InvalidCall { code, message, param } => {
-                put("type", "adapter_error".into());
-                put("code", (*code).into());
-                put("message", message.as_str().into());
-                if let Some(param) = param {
-                    put("param", (*param).into());
-                }
-            }
-            Self::Cursor(why) => {
-                put("type", "invalid_request_error".into());
-                put("code", "invalid_cursor".into());
-                put("message", cursor_message(*why).into());
-                put("reason", why.reason().into());
-            }
+            Self::Server { response, .. } => response.error.clone(),
+            Self::InvalidCall { code, message, param } => present_members([
+                ("type", Some("adapter_error".into())),
+                ("code", Some((*code).into())),
+                ("message", Some(message.as_str().into())),
+                ("param", param.map(Json::from)),
+            ]),
+            Self::Cursor(why) => members([
+                ("type", "invalid_request_error".into()),
+                ("code", "invalid_cursor".into()),
+                ("message", cursor_message(*why).into()),
+                ("reason", why.reason().into()),
+            ]),
         }
-        error
     }
 
     /// Returns the tool to call next, if one shows what exists.
@@ -141,7 +142,7 @@ impl ToolError for LadderError {
     }
 
     fn internal(incident: u64) -> Self {
-        ErrorResponse::from(Problem::Internal { incident }).into()
+        Problem::Internal { incident }.into()
     }
 
     fn into_answer(self, tool: &'static str) -> Answer {
@@ -225,12 +226,12 @@ mod tests {
     use stile_domain::records::problem::Problem;
 
     #[test]
-    fn what_is_missing_is_looked_for_where_it_is_listed() {
+    fn not_found_leads_to_the_tool_that_lists_what_exists() {
         let no_stream = LadderError::from(ErrorResponse::from(Problem::StreamNotFound {
             stream: "x".to_owned(),
             connection: None,
         }));
-        let no_record = LadderError::from(ErrorResponse::from(Problem::NotFound));
+        let no_record = LadderError::from(Problem::NotFound);
         for tool in ["schema", "query_records", "aggregate", "search", "fetch", "read_record_field"]
         {
             assert_eq!(no_stream.next(tool), Some("schema"));
@@ -243,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_fields_is_a_cursor() {
+    fn an_invalid_fields_cursor_is_an_invalid_cursor() {
         for why in [CursorProblem::Malformed, CursorProblem::Mismatch, CursorProblem::Stale] {
             assert_eq!(
-                LadderError::from(ErrorResponse::from(Problem::InvalidFieldsCursor(why))),
+                LadderError::from(Problem::InvalidFieldsCursor(why)),
                 LadderError::Cursor(why)
             );
             let other = ErrorResponse::from(Problem::InvalidCursor(why));

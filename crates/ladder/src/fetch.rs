@@ -1,6 +1,5 @@
 //! `fetch`: one record as a document, as much as fits, and the way to the rest.
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -17,12 +16,14 @@ use super::call_context::CallContext;
 use super::continuation::LadderShape;
 use super::continuation::{self, Continuation, RenderedContinuation};
 use super::error::LadderError;
+use super::json_members::members;
 use super::output::{RecordOutput, Shape};
 use super::query_records::record_uri;
 use super::read_record_field;
 use super::record_reference::{RecordReference, non_empty_connection};
 use super::record_view::{Cut, CutKind, FieldView, MoreFields, RecordView, without_base64};
 use super::text_lines;
+use super::wire;
 use stile_tools::answer::ResourceLink;
 use stile_tools::tool::Tool;
 
@@ -89,7 +90,7 @@ impl Tool for Fetch {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -170,7 +171,7 @@ fn ignored_bound(record: &RecordView, bytes: usize) -> bool {
 struct UnboundedRecord {
     record: RecordView,
     /// How many fields the earlier pages showed.
-    told: usize,
+    skipped: usize,
     binding: Binding,
 }
 
@@ -186,22 +187,24 @@ impl UnboundedRecord {
         fields: &[String],
         here: Option<&[u8]>,
     ) -> Result<Self, LadderError> {
-        let asked = format!("{fields:?}");
+        let requested = format!("{fields:?}");
         let id = record.id.to_string();
         let names = record.fields.iter().map(|field| field.name.as_str());
-        let binding = context.binding(["fields", &id, &asked].into_iter().chain(names));
-        let place = here
+        let binding = context.binding(["fields", &id, &requested].into_iter().chain(names));
+        let position = here
             .map(|plain| SkipCursor::decode(plain, binding))
             .transpose()
             .map_err(LadderError::Cursor)?;
-        let told = place.map_or(0, |place| usize::try_from(place.skip).unwrap_or(usize::MAX));
-        Ok(Self { record, told, binding })
+        let skipped =
+            position.map_or(0, |position| usize::try_from(position.skip).unwrap_or(usize::MAX));
+        Ok(Self { record, skipped, binding })
     }
 
     /// Returns the record with the fields of one page, and the cursor of the next page.
     fn part(&self, context: &CallContext, bytes: usize) -> Result<RecordView, LadderError> {
         let RecordView { id, metadata, fields, cursor, .. } = &self.record;
-        let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
+        let (shown, total) =
+            (self.skipped + self.record.fitting(self.skipped, bytes), fields.len());
         let more = if shown < total {
             let next_cursor =
                 context.seal(&SkipCursor { skip: shown as u64 }.encode(self.binding))?;
@@ -209,7 +212,7 @@ impl UnboundedRecord {
         } else {
             None
         };
-        let fields = fields.get(self.told..shown).unwrap_or_default().to_vec();
+        let fields = fields.get(self.skipped..shown).unwrap_or_default().to_vec();
         Ok(RecordView {
             id: id.clone(),
             metadata: metadata.clone(),
@@ -244,9 +247,9 @@ async fn read_record(
         ask = ask.with_name("fields", field);
     }
     let text = context.ask(ask).await?;
-    let told = serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
+    let json = wire::parse(&text)?;
     let mut record = RecordView::from_wire(
-        told,
+        json,
         &id.stream,
         id.connection.as_deref(),
         context.budgets.preview_chars,
@@ -347,7 +350,7 @@ struct DocumentJson<'a> {
 }
 
 impl DocumentParts {
-    fn told<'a>(&'a self, text: &'a str) -> DocumentJson<'a> {
+    fn to_json<'a>(&'a self, text: &'a str) -> DocumentJson<'a> {
         let Self { id, url, title, metadata, .. } = self;
         let next = self.entries.iter().chain(&self.more).map(continuation_step).collect();
         DocumentJson { id, title, text, url, metadata, next }
@@ -360,9 +363,9 @@ impl DocumentParts {
         id: &RecordId,
         main: FieldView,
     ) -> Result<Document, LadderError> {
-        let around = serde_json::to_string(&self.told(""))
-            .map_or(0, |told| text_lines::escape_line_breaks(told).len());
-        let all = context.budgets.document.saturating_sub(around);
+        let frame_len = serde_json::to_string(&self.to_json(""))
+            .map_or(0, |json| text_lines::escape_line_breaks(json).len());
+        let all = context.budgets.document.saturating_sub(frame_len);
         let fits = |main: &FieldView| {
             main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
         };
@@ -398,8 +401,8 @@ impl DocumentParts {
     /// Builds the document with this text.
     fn document(self, text: String) -> Document {
         // Serializing strings and JSON values cannot fail.
-        let told = text_lines::escape_line_breaks(
-            serde_json::to_string(&self.told(&text)).unwrap_or_default(),
+        let json = text_lines::escape_line_breaks(
+            serde_json::to_string(&self.to_json(&text)).unwrap_or_default(),
         );
         let Self { id, url, title, metadata, entries, more } = self;
         let next_uri = more.as_ref().map(|more| more.link.uri.clone());
@@ -410,16 +413,15 @@ impl DocumentParts {
         };
         let entries = entries.into_iter().map(&mut parts).collect();
         let more = more.into_iter().map(&mut parts).collect();
-        let pairs = [
+        let structured = members([
             ("id", id.into()),
             ("title", title.into()),
             ("text", text.into()),
             ("url", url.into()),
             ("metadata", Json::Object(metadata)),
             ("content_ladder", continuation::content_ladder(entries, more)),
-        ];
-        let structured = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Document { text: told, structured, links, next_uri }
+        ]);
+        Document { text: json, structured, links, next_uri }
     }
 }
 

@@ -17,6 +17,7 @@ mod embedded_base64;
 pub mod error;
 mod exact_numbers;
 pub mod fetch;
+mod json_members;
 pub mod output;
 mod page;
 pub mod port;
@@ -49,7 +50,7 @@ use stile_tools::toolset::{
 use self::budget::Budgets;
 use self::call_context::CallContext;
 use self::error::LadderError;
-use self::port::{ErrorResponse, RecordServer};
+use self::port::RecordServer;
 
 /// The tools, from the widest view to the closest.
 pub const RECORD_TOOLS: &[ToolEntry<CallContext>] = &[
@@ -124,8 +125,8 @@ impl Ladder {
     /// Checks whether a token concerns records at all. The resource server decides what the caller
     /// may see.
     fn authorize(principal: &Principal) -> Result<(), LadderError> {
-        let permit = principal.gate().records();
-        permit.map(drop).map_err(|problem| ErrorResponse::from(problem).into())
+        principal.gate().records().map(drop)?;
+        Ok(())
     }
 
     fn ask_as(&self, operation: &str, principal: &Principal) -> Result<(), Denial> {

@@ -5,13 +5,15 @@
 //! rendered only if there may be room for it.
 
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::budget::{Budgets, count_fitting, json_len};
 use super::call_context::CallContext;
 use super::continuation::RenderedContinuation;
 use super::error::LadderError;
+use super::json_members::members;
 use super::output::RecordOutput;
+use super::wire;
 use super::{continuation, text_lines};
 use stile_tools::answer::ResourceLink;
 
@@ -80,7 +82,7 @@ pub(super) struct RenderedPage {
     /// Whether the structure has all items of the page.
     pub(super) is_whole: bool,
     /// How to continue if the structure lacks items and no cursor continues.
-    stuck: Option<Json>,
+    dead_end: Option<Json>,
 }
 
 /// How a list continues after the shown items.
@@ -92,9 +94,9 @@ enum NextPage {
     After(String),
     /// The list changed meanwhile, so no cursor continues. The same call with this limit shows a
     /// page completely.
-    Anew(usize),
+    Restart(usize),
     /// No call continues: the server ignores the limit, or gives no cursor after a shorter page.
-    Nowhere,
+    Unreachable,
 }
 
 /// The identifying members of an item in a response.
@@ -116,9 +118,9 @@ struct WirePage {
 impl WireItem {
     /// Returns whether a row shows this item.
     fn is(&self, row: &Json) -> bool {
-        let is = |name: &str, told: &str| row.get(name).and_then(Json::as_str) == Some(told);
+        let is = |name: &str, sent: &str| row.get(name).and_then(Json::as_str) == Some(sent);
         let may_be =
-            |name: &str, told: &Option<String>| told.as_deref().is_none_or(|told| is(name, told));
+            |name: &str, sent: &Option<String>| sent.as_deref().is_none_or(|sent| is(name, sent));
         is("record_id", &self.id)
             && may_be("stream", &self.stream)
             && may_be("connection_id", &self.connection_id)
@@ -136,9 +138,9 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
     ) -> Result<RenderedPage, LadderError> {
         let Budgets { text: text_budget, structured, .. } = context.budgets;
         let count = self.items.count();
-        let told = self.text_items(context, text_budget)?;
+        let texts = self.text_items(context, text_budget)?;
         let (rows, ladder) = self.rows(context, structured.saturating_sub(MEMBERS_BYTES))?;
-        let (shown, listed) = (told.len(), rows.len());
+        let (shown, listed) = (texts.len(), rows.len());
         let after_text = self.next_after(context, shown, &rows).await?;
         let after_rows = if listed == shown {
             after_text.clone()
@@ -147,7 +149,7 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         };
         let mut text = (self.head)(shown);
         let mut links = Vec::new();
-        for (lines, own) in told {
+        for (lines, own) in texts {
             text.push('\n');
             text += &lines;
             links.extend(own);
@@ -158,7 +160,7 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         if let Some(line) = after_text.line(context, self.tool) {
             text = format!("{text}\n{line}");
         }
-        let stuck = after_rows.stuck(context, self.tool);
+        let dead_end = after_rows.dead_end(context, self.tool);
         let next_cursor =
             if let NextPage::After(cursor) = after_rows { Some(cursor) } else { None };
         Ok(RenderedPage {
@@ -168,7 +170,7 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
             ladder,
             next_cursor,
             is_whole: listed == count,
-            stuck,
+            dead_end,
         })
     }
 
@@ -188,29 +190,29 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         );
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
         let room = budget.saturating_sub(head);
-        let (mut told, mut used) = (Vec::new(), 0);
+        let (mut texts, mut used) = (Vec::new(), 0);
         for at in 0..count {
             let (lines, links) = self.items.lines(context, at)?;
             let lines = text_lines::escape_line_breaks(lines);
             used += lines.len() + 1;
-            told.push((lines, links));
+            texts.push((lines, links));
             if used > room {
                 break;
             }
         }
-        if told.len() == count && used + end <= room {
-            return Ok(told);
+        if texts.len() == count && used + end <= room {
+            return Ok(texts);
         }
         let fits = count_fitting(
-            told.iter().map(|(lines, _)| lines.len() + 1),
+            texts.iter().map(|(lines, _)| lines.len() + 1),
             room.saturating_sub(again),
         );
-        told.truncate(fits.min(count.saturating_sub(1)));
-        if told.is_empty() && count > 0 {
-            let least = self.items.minimal_item(context)?;
-            told.push((least.text, vec![least.whole.link]));
+        texts.truncate(fits.min(count.saturating_sub(1)));
+        if texts.is_empty() && count > 0 {
+            let minimal = self.items.minimal_item(context)?;
+            texts.push((minimal.text, vec![minimal.whole.link]));
         }
-        Ok(told)
+        Ok(texts)
     }
 
     /// Renders the items of the structure and their continuations: as many as fit, and at least
@@ -228,10 +230,10 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
             match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
                 Some(rest) => left = rest,
                 None if at == 0 => {
-                    let least = self.items.minimal_item(context)?;
+                    let minimal = self.items.minimal_item(context)?;
                     return Ok((
-                        vec![least.json],
-                        continuation::content_ladder(Vec::new(), vec![least.whole.json]),
+                        vec![minimal.json],
+                        continuation::content_ladder(Vec::new(), vec![minimal.whole.json]),
                     ));
                 }
                 None => break,
@@ -253,12 +255,11 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         let own = self.items.cursor(0);
         let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
         let cursor = "x".repeat(longest.unwrap_or(USUAL));
-        let other = [NextPage::Anew(self.items.count()), NextPage::Nowhere]
+        let other = [NextPage::Restart(self.items.count()), NextPage::Unreachable]
             .into_iter()
             .filter(|_| own.is_none());
-        let lines = other
-            .chain([NextPage::After(cursor)])
-            .filter_map(|onward| onward.line(context, self.tool));
+        let lines =
+            other.chain([NextPage::After(cursor)]).filter_map(|next| next.line(context, self.tool));
         lines.map(|line| line.len() + 1).max().unwrap_or(0)
     }
 
@@ -279,10 +280,9 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         // Some servers send a cursor only at the end of a page, so this asks for a page that ends
         // here.
         let page = context.ask(self.ask.clone().with("limit", shown.to_string())).await?;
-        let page: WirePage =
-            serde_json::from_str(&page).map_err(|_| LadderError::invalid_response())?;
+        let page: WirePage = wire::parse(&page)?;
         if page.data.len() > shown {
-            return Ok(NextPage::Nowhere);
+            return Ok(NextPage::Unreachable);
         }
         let is_last = match rows.get(last) {
             Some(row) => page.data.get(last).is_some_and(|item| item.is(row)),
@@ -292,55 +292,42 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
             }
         };
         Ok(match page.next_cursor {
-            _ if !is_last => NextPage::Anew(shown),
+            _ if !is_last => NextPage::Restart(shown),
             Some(cursor) => NextPage::After(cursor),
-            None => NextPage::Nowhere,
+            None => NextPage::Unreachable,
         })
     }
 }
 
 /// The notes for a list that no cursor continues.
-const ANEW: &str =
+const RESTART_NOTE: &str =
     "the list has changed, and nothing leads on after what is shown; ask anew for so many";
-const NOWHERE: &str =
+const UNREACHABLE_NOTE: &str =
     "the server has more, and no way on after what is shown; ask for something narrower";
 
 impl NextPage {
     /// Renders the line that continues, for the text.
     fn line(&self, context: &CallContext, tool: &str) -> Option<String> {
-        /// The longest call that is written out. A longer one is described by what differs.
-        const LITERAL_BYTES: usize = 400;
         match self {
             Self::End => None,
-            Self::After(cursor) => Some(text_lines::next_page(context, tool, cursor, "")),
-            Self::Anew(limit) => {
-                let literal = text_lines::escape_line_breaks(text_lines::next_call(
-                    tool,
-                    &context.arguments_except("limit", (*limit).into()),
-                    ANEW,
-                ));
-                let short = || {
-                    text_lines::next_call(
-                        &format!("{tool} with the same arguments and"),
-                        &json!({ "limit": limit }),
-                        ANEW,
-                    )
-                };
-                Some(if literal.len() <= LITERAL_BYTES { literal } else { short() })
+            Self::After(cursor) => Some(text_lines::next_page(context, tool, cursor)),
+            Self::Restart(limit) => {
+                let limit = ("limit", (*limit).into());
+                Some(text_lines::same_call(context, tool, limit, RESTART_NOTE))
             }
-            Self::Nowhere => Some(format!("note: {NOWHERE}")),
+            Self::Unreachable => Some(format!("note: {UNREACHABLE_NOTE}")),
         }
     }
 
     /// Renders the member `onward` for a structure that no cursor continues.
-    fn stuck(&self, context: &CallContext, tool: &str) -> Option<Json> {
+    fn dead_end(&self, context: &CallContext, tool: &str) -> Option<Json> {
         match self {
             Self::End | Self::After(_) => None,
-            Self::Anew(limit) => {
-                let args = context.arguments_except("limit", (*limit).into());
-                Some(json!({ "note": ANEW, "read": { "tool": tool, "args": args } }))
+            Self::Restart(limit) => {
+                let args = context.arguments_with("limit", (*limit).into());
+                Some(json!({ "note": RESTART_NOTE, "read": { "tool": tool, "args": args } }))
             }
-            Self::Nowhere => Some(json!({ "note": NOWHERE })),
+            Self::Unreachable => Some(json!({ "note": UNREACHABLE_NOTE })),
         }
     }
 }
@@ -348,22 +335,25 @@ impl NextPage {
 /// Returns the server's warnings, counts and completeness, as far as these are short.
 pub(super) fn bounded_meta(meta: &Json) -> Json {
     /// The most bytes of one member.
-    const MOST: usize = 2048;
+    const MAX_MEMBER_BYTES: usize = 2048;
     let known = ["warnings", "count", "count_accuracy", "recall"];
     let kept = known.into_iter().filter_map(|name| Some((name, meta.get(name)?)));
-    let short = kept.filter(|(_, value)| json_len(value) <= MOST);
+    let short = kept.filter(|(_, value)| json_len(value) <= MAX_MEMBER_BYTES);
     Json::Object(short.map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
 impl RenderedPage {
     /// Makes the answer. The member `data` of the structure says how the list continues.
-    pub(super) fn into_output<S>(
+    pub(super) fn into_output<S, const N: usize>(
         self,
-        mut structured: Map<String, Json>,
+        structured: [(&str, Json); N],
     ) -> Result<RecordOutput<S>, LadderError> {
-        if let (Some(stuck), Some(Json::Object(data))) = (self.stuck, structured.get_mut("data")) {
+        let mut structured = members(structured);
+        if let (Some(dead_end), Some(Json::Object(data))) =
+            (self.dead_end, structured.get_mut("data"))
+        {
             data.insert("has_more".to_owned(), true.into());
-            data.insert("onward".to_owned(), stuck);
+            data.insert("onward".to_owned(), dead_end);
         }
         RecordOutput::new(self.text, Json::Object(structured), self.links)
     }

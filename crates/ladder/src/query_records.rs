@@ -1,6 +1,5 @@
 //! `query_records`: the records of one stream in order, each with previews of its fields.
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -16,10 +15,12 @@ use super::call_context::CallContext;
 use super::continuation;
 use super::continuation::LadderShape;
 use super::error::LadderError;
+use super::json_members::members;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItems, bounded_meta};
 use super::record_view::{self, MoreFields, RecordView};
 use super::text_lines;
+use super::wire;
 use stile_tools::tool::Tool;
 
 use stile_domain::records::request::{ReadOperation, ReadRequest};
@@ -123,7 +124,7 @@ impl Tool for QueryRecords {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -134,30 +135,30 @@ impl Tool for QueryRecords {
         let ask = self.ask(context)?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let told: WireList<'_> =
-            serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
+        let response: WireList<'_> = wire::parse(&text)?;
         let preview = context.budgets.preview_chars;
         let record = |record| {
             RecordView::from_wire(record, &self.stream, self.connection_id.as_deref(), preview)
         };
-        let records = told.data.into_iter().map(record).collect::<Result<_, _>>()?;
+        let records = response.data.into_iter().map(record).collect::<Result<_, _>>()?;
         let mut items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
         let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
-        let has_more = told.next_cursor.is_some();
+        let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             format!("query_records: {count} record(s) of {stream}. shown={shown} of {count}.{more}")
         };
         let mut tail: Vec<String> = Vec::new();
         tail.extend(
-            told.next_changes_since
+            response
+                .next_changes_since
                 .as_ref()
                 .map(|since| format!("next_changes_since={}", text_lines::bare_or_json(since))),
         );
         let page = Page {
             tool: Self::NAME,
             items: &mut items,
-            next_cursor: told.next_cursor,
+            next_cursor: response.next_cursor,
             ask,
             head: &head,
             tail,
@@ -170,18 +171,15 @@ impl Tool for QueryRecords {
         if let Some(cursor) = &shown.next_cursor {
             data.insert("next_cursor".to_owned(), cursor.as_str().into());
         }
-        if let Some(since) = told.next_changes_since.filter(|_| shown.is_whole) {
+        if let Some(since) = response.next_changes_since.filter(|_| shown.is_whole) {
             data.insert("next_changes_since".to_owned(), since.into());
         }
         data.insert("data".to_owned(), Json::Array(std::mem::take(&mut shown.rows)));
-        if let Some(meta) = told.meta {
+        if let Some(meta) = response.meta {
             data.insert("meta".to_owned(), bounded_meta(&meta));
         }
-        let structured =
-            [("data", Json::Object(data)), ("content_ladder", std::mem::take(&mut shown.ladder))];
-        shown.into_output(
-            structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        )
+        let content_ladder = std::mem::take(&mut shown.ladder);
+        shown.into_output([("data", Json::Object(data)), ("content_ladder", content_ladder)])
     }
 }
 
@@ -261,21 +259,17 @@ fn record_row(
     metadata: Map<String, Json>,
     values: Option<Map<String, Json>>,
 ) -> Json {
-    let is_deleted = is_deleted(&metadata);
-    let told = [
+    let values = (!is_deleted(&metadata)).then(|| values.unwrap_or_default().into());
+    let mut row = members([
         ("object", "record".into()),
         ("id", id.to_string().into()),
         ("record_id", id.key.as_str().into()),
         ("stream", id.stream.as_str().into()),
         ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
-    ];
-    let values = if is_deleted {
-        None
-    } else {
-        Some(("data".to_owned(), values.unwrap_or_default().into()))
-    };
-    let told = told.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Json::Object(told.chain(metadata).chain(values).collect())
+    ]);
+    row.extend(metadata);
+    row.extend(values.map(|values| ("data".to_owned(), values)));
+    Json::Object(row)
 }
 
 /// Renders the lines of a record: as many fields as fit, and for each truncated field the call that

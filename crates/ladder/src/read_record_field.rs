@@ -20,8 +20,8 @@ use self::wire_window::{ExpectedWindow, WindowResponse, is_byte_window};
 use super::arguments::WholeNumber;
 use super::budget::LONGEST_ESCAPE;
 use super::call_context::CallContext;
-use super::continuation::{json_object, present_members};
 use super::error::LadderError;
+use super::json_members::{json_object, present_members};
 use super::output::{Nullable, RecordOutput, Shape};
 use super::port::ErrorResponse;
 use super::record_reference::{RecordReference, non_empty_connection};
@@ -245,7 +245,7 @@ impl Tool for ReadRecordField {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -296,28 +296,28 @@ async fn read_once(
 ) -> Result<CheckedWindow, LadderError> {
     let (ask, expected) = window_request(context, id, field, selector).await?;
     let text = context.ask(ask).await?;
-    let mut told: WindowResponse = match serde_json::from_str(&text) {
-        Ok(told) => told,
+    let mut response: WindowResponse = match serde_json::from_str(&text) {
+        Ok(response) => response,
         Err(_) if is_byte_window(&text) => {
             let not_text_error = Problem::FieldNotText { field: field.to_owned() };
             return Err(ErrorResponse::from(not_text_error).into());
         }
         Err(_) => return Err(LadderError::invalid_response()),
     };
-    told.window.truncate(match *selector {
+    response.window.truncate(match *selector {
         TextSelector::At { limit, .. } => limit,
         TextSelector::After { limit, .. } | TextSelector::Around { limit, .. } => {
             limit.unwrap_or(MAX_CHARS)
         }
     });
-    told.recount_utf16();
-    told.find_next_offset();
-    told.check(&expected)?;
+    response.recount_utf16();
+    response.find_next_offset();
+    response.check(&expected)?;
     let step = match selector {
         TextSelector::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
-        _ => told.window.limit_chars,
+        _ => response.window.limit_chars,
     };
-    told.window(context, id, field, step)
+    response.window(context, id, field, step)
 }
 
 /// Makes a request about a field, without a window.
@@ -388,14 +388,14 @@ async fn resolve_cursor(
     let Some(plain) = context.unseal(cursor) else { return Ok(None) };
     let bound_to = |id: &RecordId| OffsetCursor::decode(&plain, offset_binding(context, id, field));
     let why = match bound_to(id) {
-        Ok(place) => return Ok(place),
+        Ok(position) => return Ok(position),
         Err(why) => why,
     };
     // The server checks the grant first, as for any other read of the field.
     let text = context.ask(first).await?;
-    let told = serde_json::from_str::<WindowResponse>(&text).ok();
-    let told = told.and_then(|told| bound_to(&told.record_id(id)).ok());
-    told.ok_or(LadderError::Cursor(why))
+    let response = serde_json::from_str::<WindowResponse>(&text).ok();
+    let response = response.and_then(|response| bound_to(&response.record_id(id)).ok());
+    response.ok_or(LadderError::Cursor(why))
 }
 
 /// Returns the digest to which cursors of this ladder are bound.
@@ -411,10 +411,10 @@ fn offset_binding(context: &CallContext, id: &RecordId, field: &str) -> Binding 
 
 impl WindowResponse {
     /// Returns the record's identifier, with the connection from the response.
-    fn record_id(&self, asked: &RecordId) -> RecordId {
-        let connection =
-            non_empty_connection(self.connection_id.clone()).or_else(|| asked.connection.clone());
-        RecordId { connection, ..asked.clone() }
+    fn record_id(&self, requested: &RecordId) -> RecordId {
+        let connection = non_empty_connection(self.connection_id.clone())
+            .or_else(|| requested.connection.clone());
+        RecordId { connection, ..requested.clone() }
     }
 
     /// Converts a checked response to a window. `field` is the name that the caller used, since the
@@ -422,13 +422,14 @@ impl WindowResponse {
     fn window(
         self,
         context: &CallContext,
-        asked: &RecordId,
+        requested: &RecordId,
         field: &str,
         step: u64,
     ) -> Result<CheckedWindow, LadderError> {
-        let (version, size_chars, id) = (self.version(), self.size_chars(), self.record_id(asked));
+        let (version, size_chars, id) =
+            (self.version(), self.size_chars(), self.record_id(requested));
         let binding = offset_binding(context, &id, field);
-        let Self { field: told, window, .. } = self;
+        let Self { field: wire_field, window, .. } = self;
         let beside = |start: Option<u64>,
                       limit: u64,
                       cursor: Option<Option<String>>|
@@ -449,11 +450,11 @@ impl WindowResponse {
             id,
             field: field.to_owned(),
             text: window.text,
-            text_like: told.text_like.unwrap_or(true),
-            mime_type: told.mime_type,
+            text_like: wire_field.text_like.unwrap_or(true),
+            mime_type: wire_field.mime_type,
             version,
             size_chars,
-            digest: told.digest,
+            digest: wire_field.digest,
             start: window.start_chars,
             end: window.end_chars,
             limit: window.limit_chars,
@@ -534,12 +535,12 @@ fn structure(window: CheckedWindow, id: String, q: Option<&str>, resource: Optio
         ("previous_cursor", cursor(window.previous)),
         ("match", found.into()),
     ]);
-    present_members([
+    Json::Object(present_members([
         ("record", Some(record)),
-        ("field", Some(field)),
+        ("field", Some(field.into())),
         ("window", Some(shown)),
         ("resource", resource),
-    ])
+    ]))
 }
 
 /// Adds the address of a field's first bytes to a `field_not_text` error, if the server may have
@@ -563,7 +564,7 @@ pub(super) async fn not_text_error(
 async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
     let ask = field_request(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
     match context.ask(ask).await {
-        Ok(told) => is_byte_window(&told),
+        Ok(response) => is_byte_window(&response),
         Err(LadderError::Server { response, .. }) => {
             !matches!(response.status, 400 | 422) && response.code() != "field_not_text"
         }

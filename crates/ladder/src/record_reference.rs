@@ -41,7 +41,7 @@ impl RecordReference {
             }
         };
         match (&id.connection, connection) {
-            (Some(own), Some(said)) if own != said => {
+            (Some(own), Some(given)) if own != given => {
                 let message =
                     "`id` names another connection than `connection_id`; send one of them";
                 return Err(LadderError::call(
@@ -50,7 +50,7 @@ impl RecordReference {
                     message,
                 ));
             }
-            (None, Some(said)) => id.connection = Some(said.to_owned()),
+            (None, Some(given)) => id.connection = Some(given.to_owned()),
             _ => {}
         }
         Ok(Self { id, issued_to, cursor })

@@ -167,10 +167,10 @@ impl RecordView {
     /// # Errors
     /// `provider_error` if a field is not valid.
     pub(super) fn from_wire(
-        told: WireRecord<'_>,
+        record: WireRecord<'_>,
         stream: &str,
         connection: Option<&str>,
-        most: usize,
+        max_chars: usize,
     ) -> Result<Self, LadderError> {
         let mut metadata = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
@@ -178,21 +178,24 @@ impl RecordView {
                 metadata.insert(name.to_owned(), value);
             }
         };
-        put("emitted_at", told.emitted_at);
-        put("deleted", told.deleted.map(Json::from));
-        put("deleted_at", told.deleted_at);
-        let previews = told.previews;
-        let fields =
-            told.data.0.into_iter().map(|(name, raw)| preview_or_field(name, raw, &previews, most));
+        put("emitted_at", record.emitted_at);
+        put("deleted", record.deleted.map(Json::from));
+        put("deleted_at", record.deleted_at);
+        let previews = record.previews;
+        let fields = record
+            .data
+            .0
+            .into_iter()
+            .map(|(name, raw)| preview_or_field(name, raw, &previews, max_chars));
         let connection =
-            non_empty_connection(told.connection_id).or_else(|| connection.map(str::to_owned));
-        let stream = told.stream.unwrap_or_else(|| stream.to_owned());
+            non_empty_connection(record.connection_id).or_else(|| connection.map(str::to_owned));
+        let stream = record.stream.unwrap_or_else(|| stream.to_owned());
         Ok(Self {
-            id: RecordId { connection, stream, key: told.id },
+            id: RecordId { connection, stream, key: record.id },
             metadata,
             fields: fields.collect::<Option<_>>().ok_or_else(LadderError::invalid_response)?,
-            more: told.more_fields,
-            cursor: told.cursor,
+            more: record.more_fields,
+            cursor: record.cursor,
         })
     }
 }
@@ -214,8 +217,8 @@ impl FieldView {
     /// Returns the length of the name and the shown value as JSON, in bytes.
     fn len(&self) -> usize {
         /// Two quotes and a colon. The comma counts with the value.
-        const AROUND: usize = 3;
-        escaped_len(&self.name) + AROUND + json_len(&self.value)
+        const QUOTES_AND_COLON: usize = 3;
+        escaped_len(&self.name) + QUOTES_AND_COLON + json_len(&self.value)
     }
 
     /// Truncates the field to `chars` scalar values and `escaped_bytes` bytes of JSON.
@@ -259,7 +262,7 @@ fn preview_or_field(
     name: String,
     raw: &RawValue,
     previews: &WirePreviews<'_>,
-    most: usize,
+    max_chars: usize,
 ) -> Option<FieldView> {
     if let Some(Some(preview)) = previews.get(&name) {
         let preview: WirePreview = serde_json::from_str(preview.get()).ok()?;
@@ -280,27 +283,28 @@ fn preview_or_field(
         };
         return Some(without_base64(FieldView { name, value, cut: Some(cut), written: None }));
     }
-    Some(json_field(name, raw.get(), most))
+    Some(json_field(name, raw.get(), max_chars))
 }
 
 /// Makes a field from a text that the server sent whole.
-fn text_field(name: String, text: String, most: usize) -> FieldView {
+fn text_field(name: String, text: String, max_chars: usize) -> FieldView {
     if is_base64(&text) {
         let cut = Cut::of_base64(text.len() as u64, None);
         return FieldView { name, value: Json::Null, cut: Some(cut), written: None };
     }
     without_base64(
-        FieldView { name, value: text.into(), cut: None, written: None }.cut_to(most, usize::MAX),
+        FieldView { name, value: text.into(), cut: None, written: None }
+            .cut_to(max_chars, usize::MAX),
     )
 }
 
 /// Makes a field from JSON that the server sent whole.
-fn json_field(name: String, raw: &str, most: usize) -> FieldView {
+fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
     let value = match serde_json::from_str::<Json>(raw) {
-        Ok(Json::String(text)) => return text_field(name, text, most),
+        Ok(Json::String(text)) => return text_field(name, text, max_chars),
         Ok(value) => value,
         // JSON that this program cannot represent, such as 1e400, is shown as its text.
-        Err(_) => return without_base64(json_text_field(name, raw, most)),
+        Err(_) => return without_base64(json_text_field(name, raw, max_chars)),
     };
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
     let whole = FieldView { name, value, cut: None, written };
@@ -316,15 +320,15 @@ fn json_field(name: String, raw: &str, most: usize) -> FieldView {
             FieldView { cut: Some(cut), ..whole }
         }
         value if !numbers_are_exact(raw) || is_deeper_than(value, MAX_SHOWN_DEPTH) => {
-            without_base64(json_text_field(whole.name, raw, most))
+            without_base64(json_text_field(whole.name, raw, max_chars))
         }
-        _ => without_base64(whole.cut_to(most, usize::MAX)),
+        _ => without_base64(whole.cut_to(max_chars, usize::MAX)),
     }
 }
 
 /// Makes a field that is shown as its JSON text, truncated to `most` scalar values.
-fn json_text_field(name: String, raw: &str, most: usize) -> FieldView {
-    let (shown, _) = prefix_within(raw, most, usize::MAX);
+fn json_text_field(name: String, raw: &str, max_chars: usize) -> FieldView {
+    let (shown, _) = prefix_within(raw, max_chars, usize::MAX);
     let is_cut = shown.len() < raw.len();
     let written = (!is_cut).then(|| raw.to_owned());
     FieldView { name, value: shown.into(), cut: is_cut.then(Cut::of_json), written }
@@ -371,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_itself_or_its_digits_and_never_another_one() {
+    fn a_number_is_shown_exactly_or_as_its_digits() {
         for same in [
             "0",
             "1.5",

@@ -21,7 +21,7 @@ use super::error::LadderError;
 use super::port::too_large;
 use super::read_record_field::{field_request, not_text_error, read_window};
 use super::record_reference::{fields_cursor, handle_record, open_handle};
-use super::{Ladder, fetch};
+use super::{Ladder, fetch, wire};
 use stile_tools::answer::ResourceLink;
 
 /// The operation name of resource reads in the journal and the metrics.
@@ -84,7 +84,7 @@ struct WireBytes {
 impl WireBytes {
     /// Returns whether the numbers fit the bytes and each other, and the window begins at the
     /// requested offset, if there was one.
-    fn is_consistent(&self, asked: Option<u64>) -> bool {
+    fn is_consistent(&self, requested: Option<u64>) -> bool {
         let Self { start_bytes: start, end_bytes: end, .. } = *self;
         // Four characters are three bytes, less the padding.
         let filled = self.base64.bytes().rev().take(2).take_while(|byte| *byte == b'=').count();
@@ -100,8 +100,9 @@ impl WireBytes {
             && i64::try_from(end).is_ok()
             && self.next_offset_bytes.is_none_or(|next| next == end && start < end)
             && self.previous_offset_bytes.is_none_or(|previous| previous < start)
-            && asked
-                .is_none_or(|asked| start == asked.min(total) || (start < asked && start == end))
+            && requested.is_none_or(|requested| {
+                start == requested.min(total) || (start < requested && start == end)
+            })
     }
 }
 
@@ -238,11 +239,10 @@ async fn read_bytes(
         .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
         .with("limit_bytes", limit.to_string());
     let answer = context.ask(ask).await?;
-    let told: WireByteWindow =
-        serde_json::from_str(&answer).map_err(|_| LadderError::invalid_response())?;
-    let digest = told.field.digest.as_deref().and_then(parse_digest);
+    let response: WireByteWindow = wire::parse(&answer)?;
+    let digest = response.field.digest.as_deref().and_then(parse_digest);
     handle.check(context.handle_binding(), digest).map_err(LadderError::Cursor)?;
-    if !told.window.is_consistent(cursor.is_none().then_some(extent.start)) {
+    if !response.window.is_consistent(cursor.is_none().then_some(extent.start)) {
         return Err(LadderError::invalid_response());
     }
     let uri = |start: u64, limit: u64, cursor: Option<String>| {
@@ -255,22 +255,23 @@ async fn read_bytes(
         )
     };
     let mut meta = Map::new();
-    if let Some(next) = told.window.next_offset_bytes {
-        meta.insert(NEXT_URI.to_owned(), uri(next, limit, told.window.next_cursor)?.into());
+    if let Some(next) = response.window.next_offset_bytes {
+        meta.insert(NEXT_URI.to_owned(), uri(next, limit, response.window.next_cursor)?.into());
     }
-    if let Some(before) = told.window.previous_offset_bytes {
-        let limit = told.window.start_bytes.saturating_sub(before);
+    if let Some(before) = response.window.previous_offset_bytes {
+        let limit = response.window.start_bytes.saturating_sub(before);
         meta.insert(
             PREVIOUS_URI.to_owned(),
-            uri(before, limit, told.window.previous_cursor)?.into(),
+            uri(before, limit, response.window.previous_cursor)?.into(),
         );
     }
     let range = json!({
-        "start_bytes": told.window.start_bytes, "end_bytes": told.window.end_bytes, "size_bytes": told.window.total_bytes,
+        "start_bytes": response.window.start_bytes, "end_bytes": response.window.end_bytes, "size_bytes": response.window.total_bytes,
     });
     meta.insert(RANGE.to_owned(), range);
-    let mime_type = told.field.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-    Ok(ResourceContent { body: ResourceBody::Base64(told.window.base64), mime_type, meta })
+    let mime_type =
+        response.field.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+    Ok(ResourceContent { body: ResourceBody::Base64(response.window.base64), mime_type, meta })
 }
 
 #[cfg(test)]
@@ -278,8 +279,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn security_bytes_are_as_many_as_is_said_and_no_more_than_a_piece() {
-        let told = |length: usize, start: u64, end: u64| WireBytes {
+    fn inconsistent_windows_of_bytes_are_refused() {
+        let bytes = |length: usize, start: u64, end: u64| WireBytes {
             base64: "A".repeat(length),
             total_bytes: None,
             start_bytes: start,
@@ -289,20 +290,22 @@ mod tests {
             next_cursor: None,
             previous_cursor: None,
         };
-        assert!(told(8, 3, 9).is_consistent(Some(3)) && told(8, 3, 9).is_consistent(None));
-        assert!(!told(8, 3, 9).is_consistent(Some(4)), "it begins elsewhere");
-        assert!(WireBytes { base64: "AAA=".to_owned(), ..told(4, 0, 2) }.is_consistent(Some(0)));
+        assert!(bytes(8, 3, 9).is_consistent(Some(3)) && bytes(8, 3, 9).is_consistent(None));
+        assert!(!bytes(8, 3, 9).is_consistent(Some(4)), "it begins elsewhere");
+        assert!(WireBytes { base64: "AAA=".to_owned(), ..bytes(4, 0, 2) }.is_consistent(Some(0)));
         for (length, start, end) in
             [(8, 9, 3), (8, 3, 10), (7, 0, 5), (8, u64::MAX - 6, u64::MAX), (87_384, 0, 65_538)]
         {
-            assert!(!told(length, start, end).is_consistent(None), "{length} {start} {end}");
+            assert!(!bytes(length, start, end).is_consistent(None), "{length} {start} {end}");
         }
         for next in [0, 3, 10] {
             assert!(
-                !WireBytes { next_offset_bytes: Some(next), ..told(8, 3, 9) }.is_consistent(None),
+                !WireBytes { next_offset_bytes: Some(next), ..bytes(8, 3, 9) }.is_consistent(None),
                 "{next}"
             );
         }
-        assert!(!WireBytes { previous_offset_bytes: Some(3), ..told(8, 3, 9) }.is_consistent(None));
+        assert!(
+            !WireBytes { previous_offset_bytes: Some(3), ..bytes(8, 3, 9) }.is_consistent(None)
+        );
     }
 }

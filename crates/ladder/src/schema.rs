@@ -3,7 +3,6 @@
 mod field_flags;
 mod full_declaration;
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -17,6 +16,7 @@ use self::full_declaration::FullDeclaration;
 use super::budget::{count_fitting, json_len, take_fitting};
 use super::call_context::CallContext;
 use super::error::LadderError;
+use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
 use super::{text_lines, wire};
 use stile_tools::tool::Tool;
@@ -32,9 +32,9 @@ const MAX_KEY_BYTES: usize = 1024;
 const MAX_NAMED: usize = 16;
 const MAX_NAMED_BYTES: usize = 512;
 /// Bytes reserved for the first lines of the text and the line that continues.
-const TEXT_AROUND_BYTES: usize = 600;
+const RESERVED_TEXT_BYTES: usize = 600;
 /// Bytes reserved for the structure's members beside the list.
-const AROUND_BYTES: usize = 5 * 1024;
+const RESERVED_STRUCTURE_BYTES: usize = 5 * 1024;
 
 /// What there is to ask for: streams, their connections and fields. Begin here, or with `search`.
 /// Of a field: t= type, eq filter by value, r= ranges, lex searched, a= aggregates.
@@ -149,7 +149,7 @@ impl Tool for Schema {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -165,18 +165,17 @@ impl Tool for Schema {
             _ => None,
         };
         let text = context.ask(ask.with("view", "compact")).await?;
-        let told: WireSchema =
-            serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
+        let response: WireSchema = wire::parse(&text)?;
         let connections: Vec<Connections> =
-            told.connectors.iter().map(WireConnector::connections).collect();
-        let streams = told.connectors.iter().zip(&connections);
+            response.connectors.iter().map(WireConnector::connections).collect();
+        let streams = response.connectors.iter().zip(&connections);
         let streams = streams
             .flat_map(|(connector, own)| connector.streams.iter().map(move |stream| (own, stream)));
         let wanted = |(_, stream): &ListedStream<'_>| {
             self.stream.as_deref().is_none_or(|wanted| stream_name(stream) == wanted)
         };
         let streams: Vec<ListedStream<'_>> = streams.filter(wanted).collect();
-        self.page(context, &streams, told.bearer, full.as_deref())
+        self.page(context, &streams, response.bearer, full.as_deref())
     }
 }
 
@@ -206,10 +205,10 @@ impl Schema {
             _ => None,
         };
         let head = one.map(|(connections, stream)| stream_line(connections, stream));
-        let room = context.budgets.structured.saturating_sub(AROUND_BYTES);
-        let around = TEXT_AROUND_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
-        let text_room = context.budgets.schema.saturating_sub(around);
-        let full = full.map(|told| FullDeclaration::of(told, one, room, text_room)).transpose()?;
+        let room = context.budgets.structured.saturating_sub(RESERVED_STRUCTURE_BYTES);
+        let reserved = RESERVED_TEXT_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
+        let text_room = context.budgets.schema.saturating_sub(reserved);
+        let full = full.map(|json| FullDeclaration::of(json, one, room, text_room)).transpose()?;
         let parts = full.as_ref().map(FullDeclaration::parts).unwrap_or_default();
         let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
         let skipped = listing.skipped(context, self.cursor.as_deref())?;
@@ -226,7 +225,7 @@ impl Schema {
             listing.count(|full| full.text.has_parts),
         )?;
         if let Some(cursor) = of_text {
-            text += &format!("\n{}", text_lines::next_page(context, Self::NAME, &cursor, ""));
+            text += &format!("\n{}", text_lines::next_page(context, Self::NAME, &cursor));
         }
         let structured = listing.structure(skipped, rows, bearer, of_rows);
         RecordOutput::new(text, Json::Object(structured), Vec::new())
@@ -298,23 +297,23 @@ impl<'a> Listing<'a> {
     fn skipped(&self, context: &CallContext, cursor: Option<&str>) -> Result<usize, LadderError> {
         let Some(cursor) = cursor else { return Ok(0) };
         let plain = context.unseal(cursor).ok_or(LadderError::Cursor(CursorProblem::Malformed))?;
-        let place = |is_in_parts| SkipCursor::decode(&plain, self.binding(context, is_in_parts));
-        let place = place(false).or_else(|_| place(true)).map_err(LadderError::Cursor)?;
-        Ok(usize::try_from(place.skip).unwrap_or(usize::MAX))
+        let decode = |is_in_parts| SkipCursor::decode(&plain, self.binding(context, is_in_parts));
+        let cursor = decode(false).or_else(|_| decode(true)).map_err(LadderError::Cursor)?;
+        Ok(usize::try_from(cursor.skip).unwrap_or(usize::MAX))
     }
 
-    /// Makes the cursor after the first `told` items; `None` at the end of the list.
+    /// Makes the cursor after the first `shown` items; `None` at the end of the list.
     fn cursor(
         &self,
         context: &CallContext,
-        told: usize,
+        shown: usize,
         count: usize,
     ) -> Result<Option<String>, LadderError> {
-        if told >= count {
+        if shown >= count {
             return Ok(None);
         }
-        let place = SkipCursor { skip: told as u64 };
-        context.seal(&place.encode(self.binding(context, told > self.own))).map(Some)
+        let cursor = SkipCursor { skip: shown as u64 };
+        context.seal(&cursor.encode(self.binding(context, shown > self.own))).map(Some)
     }
 
     /// Returns the items after the first `skipped` that a form shows.
@@ -392,7 +391,7 @@ impl<'a> Listing<'a> {
             }
         };
         let bearer = bearer.filter(|bearer| json_len(bearer) <= MAX_KEY_BYTES);
-        let told = [
+        present_members([
             ("object", Some("schema".into())),
             ("bearer", bearer),
             ("streams", Some(listed)),
@@ -403,8 +402,7 @@ impl<'a> Listing<'a> {
             ("full_but_fields", self.full.and_then(|full| full.but_fields(skipped == 0)).cloned()),
             ("full_parts", Some(parts).filter(|parts| !parts.is_empty()).map(Json::from)),
             ("full_left_out_bytes", self.full.and_then(FullDeclaration::left_out).map(Json::from)),
-        ];
-        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        ])
     }
 }
 
@@ -485,27 +483,27 @@ fn stream_json(
     stream: &Map<String, Json>,
     fields_in: Option<Detail>,
 ) -> Json {
-    let mut told = Map::new();
-    told.insert("name".to_owned(), stream_name(stream).into());
+    let mut members = Map::new();
+    members.insert("name".to_owned(), stream_name(stream).into());
     let Connections { named, count } = connections;
-    told.insert(
+    members.insert(
         "connections".to_owned(),
         named.iter().map(|id| json!({ "connection_id": id })).collect(),
     );
     if *count > named.len() {
-        told.insert("connection_count".to_owned(), (*count).into());
+        members.insert("connection_count".to_owned(), (*count).into());
     }
     let cursor_field = stream.get("cursor_field").filter(|value| json_len(value) <= MAX_KEY_BYTES);
-    told.extend(cursor_field.map(|value| ("cursor_field".to_owned(), value.clone())));
+    members.extend(cursor_field.map(|value| ("cursor_field".to_owned(), value.clone())));
     if let Some(key) = stream.get("primary_key") {
         // A key may be longer than several streams, so a long one is shown by its number of fields.
         let (name, value) = match json_len(key) <= MAX_KEY_BYTES {
             true => ("primary_key", key.clone()),
             false => ("primary_key_count", key.as_array().map_or(1, Vec::len).into()),
         };
-        told.insert(name.to_owned(), value);
+        members.insert(name.to_owned(), value);
     }
-    told.insert("field_count".to_owned(), fields(stream).count().into());
+    members.insert("field_count".to_owned(), fields(stream).count().into());
     if let Some(detail) = fields_in {
         let capabilities: Map<String, Json> =
             fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
@@ -513,16 +511,16 @@ fn stream_json(
         let (is_few, is_compact) =
             (json_len(&capabilities) <= MAX_FIELDS_BYTES, detail == Detail::Compact);
         if is_few {
-            told.insert("fields".to_owned(), capabilities);
+            members.insert("fields".to_owned(), capabilities);
         }
         if !(is_few && is_compact) {
-            told.insert(
+            members.insert(
                 "read".to_owned(),
                 json!({ "tool": "schema", "args": scoped_arguments(connections, stream, detail) }),
             );
         }
     }
-    Json::Object(told)
+    Json::Object(members)
 }
 
 /// Returns the arguments of `schema` for one stream of one connection.

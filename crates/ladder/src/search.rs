@@ -1,6 +1,5 @@
 //! `search`: the records in which words occur, with excerpts and the calls that continue there.
 
-use super::port::ErrorResponse;
 use std::borrow::Cow;
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
@@ -16,13 +15,14 @@ use super::call_context::CallContext;
 use super::continuation::LadderShape;
 use super::continuation::{self, Continuation, TextContinuation};
 use super::error::LadderError;
+use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItems, bounded_meta};
 use super::query_records::record_uri;
 use super::record_reference::non_empty_connection;
 use super::record_view::before_base64;
 use super::text_lines;
-use super::wire::null_as_default;
+use super::wire;
 use stile_tools::answer::ResourceLink;
 use stile_tools::tool::Tool;
 
@@ -73,7 +73,7 @@ struct Hit {
     emitted_at: Option<String>,
     title: Option<WireText>,
     snippet: Option<WireText>,
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(default, deserialize_with = "wire::null_as_default")]
     evidence_excerpts: Vec<Excerpt>,
     cursor: Option<String>,
 }
@@ -179,7 +179,7 @@ impl Tool for Search {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -190,24 +190,23 @@ impl Tool for Search {
         let ask = self.ask()?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let mut told: WireHits =
-            serde_json::from_str(&text).map_err(|_| LadderError::invalid_response())?;
-        told.data.iter_mut().for_each(Hit::remove_base64);
-        let mut hits = Hits { hits: told.data, connection: self.connection_id };
+        let mut response: WireHits = wire::parse(&text)?;
+        response.data.iter_mut().for_each(Hit::remove_base64);
+        let mut hits = Hits { hits: response.data, connection: self.connection_id };
         let count = hits.count();
         let first = hits.at(0).ok().map(|hit| hit.id(hits.connection.as_deref()).to_string());
-        let has_more = told.next_cursor.is_some();
+        let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             let first =
                 first.as_ref().map(|id| format!(" first_fetch_id={id}")).unwrap_or_default();
             format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
         };
-        let tail = told.meta.as_ref().map(warnings).unwrap_or_default();
+        let tail = response.meta.as_ref().map(warnings).unwrap_or_default();
         let page = Page {
             tool: Self::NAME,
             items: &mut hits,
-            next_cursor: told.next_cursor,
+            next_cursor: response.next_cursor,
             ask,
             head: &head,
             tail,
@@ -220,7 +219,7 @@ impl Tool for Search {
             data.insert("next_cursor".to_owned(), cursor.as_str().into());
         }
         data.insert("result_count".to_owned(), shown.rows.len().into());
-        if let Some(meta) = told.meta {
+        if let Some(meta) = response.meta {
             data.insert("meta".to_owned(), bounded_meta(&meta));
         }
         let structured = [
@@ -228,9 +227,7 @@ impl Tool for Search {
             ("data", Json::Object(data)),
             ("content_ladder", std::mem::take(&mut shown.ladder)),
         ];
-        shown.into_output(
-            structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        )
+        shown.into_output(structured)
     }
 }
 
@@ -297,15 +294,14 @@ impl Hit {
             entries.extend(entry);
         }
         let mut json = self.common_members(context, id)?;
-        let told = [
+        json.extend(present_members([
             ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
             (
                 "snippet",
                 self.snippet().map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into()),
             ),
             ("match_windows", Some(Json::Array(windows))),
-        ];
-        json.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        ]));
         Ok(ItemRow { json: Json::Object(json), entries, more: None })
     }
 
@@ -315,15 +311,14 @@ impl Hit {
         context: &CallContext,
         id: &RecordId,
     ) -> Result<Map<String, Json>, LadderError> {
-        let told = [
-            ("id", id.to_string()),
-            ("title", self.title()),
-            ("url", record_uri(context, id)?),
-            ("stream", id.stream.clone()),
-            ("connection_id", id.connection.clone().unwrap_or_default()),
-            ("record_id", id.key.clone()),
-        ];
-        Ok(told.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+        Ok(members([
+            ("id", id.to_string().into()),
+            ("title", self.title().into()),
+            ("url", record_uri(context, id)?.into()),
+            ("stream", id.stream.as_str().into()),
+            ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
+            ("record_id", id.key.as_str().into()),
+        ]))
     }
 
     fn snippet(&self) -> Option<&str> {
@@ -351,8 +346,8 @@ impl Hit {
             let whole = continuation::of_record(context, id)?;
             return Ok((format!("{text}\n{}", whole.line()), vec![whole.link()]));
         };
-        let (told, link) = first.lines(context, id)?;
-        text += &told;
+        let (lines, link) = first.lines(context, id)?;
+        text += &lines;
         let mut links: Vec<ResourceLink> = link.into_iter().collect();
         for other in others {
             let Some(rest) = other.continuation(context, id)? else { continue };
@@ -454,7 +449,7 @@ impl Excerpt {
     }
 
     fn window(&self, entry: Option<&Json>) -> Json {
-        continuation::present_members([
+        Json::Object(present_members([
             ("field_path", Some(self.field_path.as_str().into())),
             ("preview_text", Some(self.preview_text.as_str().into())),
             ("complete", Some(self.is_complete().into())),
@@ -462,7 +457,7 @@ impl Excerpt {
             ("end_chars", self.end_chars.map(Json::from)),
             ("size_chars", self.size_chars.map(Json::from)),
             ("read", entry.and_then(|entry| entry.get("read").cloned())),
-        ])
+        ]))
     }
 
     /// Renders the excerpt for the text: the field, how much is shown, and the call that continues.

@@ -1,13 +1,14 @@
 //! The lines of a text answer. Content of records appears as JSON only, so that no record can forge
 //! a line.
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::call_context::CallContext;
+use super::json_members::json_object;
 
 /// The longest call that continues a page and is written out. A longer one is described by what
 /// differs.
-const LITERAL_BYTES: usize = 400;
+const MAX_CALL_BYTES: usize = 400;
 
 /// Renders a line that names a call: `next: tool {arguments} (note)`.
 pub(super) fn next_call(tool: &str, arguments: &Json, note: &str) -> String {
@@ -19,12 +20,40 @@ pub(super) fn next_call(tool: &str, arguments: &Json, note: &str) -> String {
 }
 
 /// Renders the line that continues this call's list at a cursor.
-pub(super) fn next_page(context: &CallContext, tool: &str, cursor: &str, note: &str) -> String {
-    let literal = escape_line_breaks(next_call(tool, &context.arguments_with(cursor), note));
-    if literal.len() <= LITERAL_BYTES.max(cursor.len() + 120) {
-        return literal;
+pub(super) fn next_page(context: &CallContext, tool: &str, cursor: &str) -> String {
+    same_call_within(
+        MAX_CALL_BYTES.max(cursor.len() + 120),
+        context,
+        tool,
+        ("cursor", cursor.into()),
+        "",
+    )
+}
+
+/// Renders the line that names the same call with another value of one argument.
+pub(super) fn same_call(
+    context: &CallContext,
+    tool: &str,
+    argument: (&str, Json),
+    note: &str,
+) -> String {
+    same_call_within(MAX_CALL_BYTES, context, tool, argument, note)
+}
+
+fn same_call_within(
+    bytes: usize,
+    context: &CallContext,
+    tool: &str,
+    (name, value): (&str, Json),
+    note: &str,
+) -> String {
+    let arguments = context.arguments_with(name, value.clone());
+    let written_out = escape_line_breaks(next_call(tool, &arguments, note));
+    if written_out.len() <= bytes {
+        return written_out;
     }
-    next_call(&format!("{tool} with the same arguments and"), &json!({ "cursor": cursor }), note)
+    let tool = format!("{tool} with the same arguments and");
+    next_call(&tool, &json_object([(name, value)]), note)
 }
 
 /// Renders a text from a resource server: bare if it is one printable word, as JSON otherwise.

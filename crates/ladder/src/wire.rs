@@ -2,6 +2,16 @@
 
 use serde::de::{Deserialize, Deserializer};
 
+use super::error::LadderError;
+
+/// Parses a response.
+///
+/// # Errors
+/// `provider_error` if the response does not follow the interface at `/v1`.
+pub(super) fn parse<'t, T: Deserialize<'t>>(response: &'t str) -> Result<T, LadderError> {
+    serde_json::from_str(response).map_err(|_| LadderError::invalid_response())
+}
+
 /// Reads a member that may be absent or `null`, for `#[serde(default, deserialize_with =
 /// "wire::null_as_default")]`.
 ///

@@ -8,8 +8,8 @@ use stile_domain::records::selector::TextSelector;
 
 use super::super::budget::{LONGEST_ESCAPE, escaped_len, prefix_within};
 use super::super::call_context::CallContext;
-use super::super::continuation::json_object;
 use super::super::error::LadderError;
+use super::super::json_members::json_object;
 use super::super::text_lines;
 
 /// A window whose response was checked.

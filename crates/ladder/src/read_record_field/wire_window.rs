@@ -82,9 +82,9 @@ pub(super) struct ExpectedWindow {
 impl WireWindow {
     /// Truncates the window to `most` scalar values, if the server sent more. The next window
     /// begins where this one then ends.
-    pub(super) fn truncate(&mut self, most: u64) {
-        let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
-        let (shown, count) = prefix_within(&self.text, most, usize::MAX);
+    pub(super) fn truncate(&mut self, max_chars: u64) {
+        let max_chars = usize::try_from(max_chars.min(MAX_CHARS)).unwrap_or(usize::MAX);
+        let (shown, count) = prefix_within(&self.text, max_chars, usize::MAX);
         if shown.len() < self.text.len() {
             self.end_chars = self.start_chars.saturating_add(count as u64);
             self.next_offset_chars = Some(self.end_chars);
@@ -150,13 +150,13 @@ impl WindowResponse {
     pub(super) fn recount_utf16(&mut self) {
         let size = self.size_chars();
         let Self { field, window, .. } = self;
-        let (count, told) =
+        let (count, reported) =
             (window.text.chars().count() as u64, window.end_chars.checked_sub(window.start_chars));
-        if told == Some(count) {
+        if reported == Some(count) {
             return;
         }
         let units = window.text.encode_utf16().count() as u64;
-        if told != Some(units) {
+        if reported != Some(units) {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
@@ -214,9 +214,9 @@ impl WindowResponse {
             return Err(LadderError::Cursor(CursorProblem::Malformed));
         }
         let (start, is_empty) = (self.window.start_chars, self.window.text.is_empty());
-        let is_there = |asked: u64| match self.size_chars() {
-            Some(size) => start == asked.min(size),
-            None => start == asked || (start < asked && is_empty),
+        let is_there = |requested: u64| match self.size_chars() {
+            Some(size) => start == requested.min(size),
+            None => start == requested || (start < requested && is_empty),
         };
         if expected.start.is_none_or(is_there) {
             Ok(())
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use serde_json::{Value as Json, json};
 
-    fn told(more: Json) -> WindowResponse {
+    fn response(more: Json) -> WindowResponse {
         let mut window = json!({
             "text": "é🙂x", "total_chars": 9, "start_chars": 3, "end_chars": 6, "limit_chars": 3, "complete": false,
             "next_offset_chars": 6, "previous_offset_chars": 0,
@@ -241,22 +241,22 @@ mod tests {
     }
 
     #[test]
-    fn a_window_whose_length_is_told_in_utf_16_is_counted_anew_where_that_is_certain() {
+    fn lengths_in_utf16_units_are_corrected_if_that_is_certain() {
         let counted = |more: Json| {
             let mut all = json!({ "text": "é🙂x🙂", "end_chars": 9, "total_chars": 20, "limit_chars": 4, "next_offset_chars": 9 });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            let mut told = told(all);
-            told.recount_utf16();
-            told.find_next_offset();
-            let ok = told.check(&ExpectedWindow::default()).is_ok();
+            let mut window = response(all);
+            window.recount_utf16();
+            window.find_next_offset();
+            let ok = window.check(&ExpectedWindow::default()).is_ok();
             let WireWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } =
-                told.window;
+                window.window;
             ok.then_some((
                 end_chars,
                 next_offset_chars,
                 match_end_chars,
                 complete,
-                told.field.size_chars,
+                window.field.size_chars,
             ))
         };
         // A window of full length; with a cursor; with a known end.
@@ -300,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_leads_on_however_the_server_says_that_there_is_more() {
+    fn every_sign_that_a_field_continues_sets_the_next_offset() {
         let next = |more: Json| {
             let mut all = json!({ "next_offset_chars": null, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            let mut told = told(all);
-            told.find_next_offset();
-            assert_eq!(told.check(&ExpectedWindow::default()), Ok(()), "{more}");
-            let WireWindow { next_offset_chars, complete, .. } = told.window;
+            let mut window = response(all);
+            window.find_next_offset();
+            assert_eq!(window.check(&ExpectedWindow::default()), Ok(()), "{more}");
+            let WireWindow { next_offset_chars, complete, .. } = window.window;
             assert!(!complete || next_offset_chars.is_none(), "{more}");
             next_offset_chars
         };
@@ -332,7 +332,7 @@ mod tests {
             assert_eq!(next(more.clone()), None, "{more}");
         }
         // A server that ignores cursors is found out even if only the size says that there is more.
-        let mut first = told(json!({
+        let mut first = response(json!({
             "start_chars": 0, "end_chars": 3, "next_offset_chars": null, "previous_offset_chars": null, "next_cursor": null,
         }));
         first.find_next_offset();
@@ -345,8 +345,8 @@ mod tests {
     }
 
     #[test]
-    fn security_a_window_whose_numbers_do_not_fit_is_none() {
-        assert_eq!(told(json!({})).check(&ExpectedWindow::default()), Ok(()));
+    fn inconsistent_windows_are_refused() {
+        assert_eq!(response(json!({})).check(&ExpectedWindow::default()), Ok(()));
         for lie in [
             json!({ "end_chars": 2 }),
             json!({ "end_chars": 7 }),
@@ -365,7 +365,7 @@ mod tests {
             json!({ "text": "", "end_chars": 3, "next_offset_chars": 3 }),
         ] {
             assert_eq!(
-                told(lie.clone()).check(&ExpectedWindow::default()),
+                response(lie.clone()).check(&ExpectedWindow::default()),
                 provider_error(),
                 "{lie}"
             );
@@ -373,13 +373,13 @@ mod tests {
     }
 
     #[test]
-    fn a_window_begins_where_it_was_asked_for_or_at_the_end() {
+    fn a_window_begins_at_the_requested_offset_or_at_the_end() {
         let at = |start| ExpectedWindow { start: Some(start), ..ExpectedWindow::default() };
-        assert_eq!(told(json!({})).check(&at(3)), Ok(()));
-        assert_eq!(told(json!({})).check(&at(4)), provider_error());
-        assert_eq!(told(json!({})).check(&at(0)), provider_error());
+        assert_eq!(response(json!({})).check(&at(3)), Ok(()));
+        assert_eq!(response(json!({})).check(&at(4)), provider_error());
+        assert_eq!(response(json!({})).check(&at(0)), provider_error());
         let end = |size: Json| {
-            told(
+            response(
                 json!({ "text": "", "start_chars": 9, "end_chars": 9, "total_chars": size, "next_offset_chars": null }),
             )
         };
@@ -391,36 +391,39 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_a_server_passed_over_leads_nowhere() {
+    fn an_ignored_cursor_is_malformed() {
         let by_cursor = || ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() };
         let malformed = Err(LadderError::Cursor(CursorProblem::Malformed));
         let first = |more: Json| {
             let mut all = json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            told(all)
+            response(all)
         };
         assert_eq!(first(json!({})).check(&by_cursor()), malformed);
         assert_eq!(first(json!({ "next_cursor": null })).check(&by_cursor()), malformed);
         assert_eq!(first(json!({ "next_cursor": "c" })).check(&by_cursor()), Ok(()));
         let whole = json!({ "total_chars": 3, "next_offset_chars": null });
         assert_eq!(first(whole.clone()).check(&by_cursor()), malformed);
-        let mut said = whole;
-        said["next_cursor"] = Json::Null;
-        assert_eq!(first(said).check(&by_cursor()), Ok(()));
+        let mut sent = whole;
+        sent["next_cursor"] = Json::Null;
+        assert_eq!(first(sent).check(&by_cursor()), Ok(()));
         assert_eq!(
-            told(json!({})).check(&by_cursor()),
+            response(json!({})).check(&by_cursor()),
             Ok(()),
             "it begins where only the cursor says"
         );
     }
 
     #[test]
-    fn another_content_is_told_from_the_one_that_is_continued() {
+    fn a_window_of_another_version_is_stale() {
         let of = |size| ExpectedWindow {
             version: ContentVersion { digest: None, size: Some(size) },
             ..ExpectedWindow::default()
         };
-        assert_eq!(told(json!({})).check(&of(9)), Ok(()));
-        assert_eq!(told(json!({})).check(&of(8)), Err(LadderError::Cursor(CursorProblem::Stale)));
+        assert_eq!(response(json!({})).check(&of(9)), Ok(()));
+        assert_eq!(
+            response(json!({})).check(&of(8)),
+            Err(LadderError::Cursor(CursorProblem::Stale))
+        );
     }
 }

@@ -50,11 +50,11 @@ impl<'a> FieldFlags<'a> {
                         && (!is_usable || says(&format!("r={operators}")))
                 }),
                 "aggregation" => value.as_object().is_some_and(|kinds| {
-                    let is_said = |(kind, value): (&String, &Json)| {
+                    let is_covered = |(kind, value): (&String, &Json)| {
                         usable(value, false).is_some_and(|(is_usable, _)| is_usable)
                             && self.has_aggregation(field, kind)
                     };
-                    kinds.iter().all(is_said)
+                    kinds.iter().all(is_covered)
                 }),
                 _ => false,
             })
@@ -64,10 +64,10 @@ impl<'a> FieldFlags<'a> {
 
     /// Returns whether the flags say everything that the member `query` says.
     pub(super) fn cover_query(&self, query: &Json) -> bool {
-        let all = |names: &Json, is_said: &dyn Fn(&str) -> bool| {
+        let all = |names: &Json, is_covered: &dyn Fn(&str) -> bool| {
             names
                 .as_array()
-                .is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_said)))
+                .is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_covered)))
         };
         members(query, |member, value| match member {
             "exact_filters" => all(value, &|name| self.has_flag(name, "eq")),
@@ -119,19 +119,19 @@ mod tests {
     use serde_json::json;
 
     fn fields() -> Map<String, Json> {
-        let told = json!({ "size": "t=integer,eq,r=gte|lt,a=sum|max", "body": "t=string,lex", "id": "t=string" });
-        told.as_object().unwrap().clone()
+        let fields = json!({ "size": "t=integer,eq,r=gte|lt,a=sum|max", "body": "t=string,lex", "id": "t=string" });
+        fields.as_object().unwrap().clone()
     }
 
     #[test]
-    fn capabilities_are_said_where_nothing_of_them_is_more_than_the_words() {
+    fn flags_cover_a_capability_that_says_no_more() {
         let fields = fields();
         let flags = FieldFlags::of(&fields).unwrap();
         let on = json!({ "declared": true, "usable": true });
         let off = json!({ "declared": false, "usable": false });
         let range =
             |operators: Json| json!({ "declared": true, "usable": true, "operators": operators });
-        for (field, capability, is_said) in [
+        for (field, capability, is_covered) in [
             (
                 "size",
                 json!({ "granted": true, "schema": { "type": "integer" }, "exact_filter": on }),
@@ -165,15 +165,19 @@ mod tests {
             ("size", json!({ "semantics": "x" }), false),
             ("size", json!("x"), false),
         ] {
-            assert_eq!(flags.cover_capability(field, &capability), is_said, "{field} {capability}");
+            assert_eq!(
+                flags.cover_capability(field, &capability),
+                is_covered,
+                "{field} {capability}"
+            );
         }
     }
 
     #[test]
-    fn a_query_is_said_where_the_words_of_each_field_say_it() {
+    fn a_query_is_covered_where_the_words_of_each_field_say_it() {
         let fields = fields();
         let flags = FieldFlags::of(&fields).unwrap();
-        for (query, is_said) in [
+        for (query, is_covered) in [
             (json!(null), true),
             (
                 json!({ "exact_filters": ["size"], "range_filters": { "size": ["gte", "lt"] } }),
@@ -194,7 +198,7 @@ mod tests {
             (json!({ "expand": [] }), false),
             (json!([]), false),
         ] {
-            assert_eq!(flags.cover_query(&query), is_said, "{query}");
+            assert_eq!(flags.cover_query(&query), is_covered, "{query}");
         }
         let no_words = json!({ "size": "eq", "body": { "x": 1 } });
         assert!(FieldFlags::of(no_words.as_object().unwrap()).is_none());

@@ -78,13 +78,12 @@ impl<'t> FullDeclaration<'t> {
     /// # Errors
     /// `provider_error` if the response is not an object.
     pub(super) fn of(
-        told: &'t str,
+        json: &'t str,
         one: Option<&ListedStream<'_>>,
         room: usize,
         text_room: usize,
     ) -> Result<Self, LadderError> {
-        let all: &RawValue =
-            serde_json::from_str(told).map_err(|_| LadderError::invalid_response())?;
+        let all: &RawValue = wire::parse(json)?;
         if !all.get().starts_with('{') {
             return Err(LadderError::invalid_response());
         }
@@ -123,11 +122,11 @@ impl<'t> FullDeclaration<'t> {
             .and_then(FieldFlags::of);
         let key = listed.and_then(|listed| listed.get("primary_key"));
         let rest = self.rest(flags.as_ref(), key, room / 4);
-        let is_told = rest.is_some()
+        let is_covered = rest.is_some()
             && flags.is_some_and(|flags| self.is_covered_by_fields(&flags, schema_bytes));
         DeclarationForm {
             is_whole: false,
-            has_parts: listed.is_some() && !is_told,
+            has_parts: listed.is_some() && !is_covered,
             rest,
             schema_bytes,
         }
@@ -257,7 +256,7 @@ impl<'t> FullDeclaration<'t> {
         &self,
         flags: Option<&FieldFlags<'_>>,
         key: Option<&Json>,
-        most: usize,
+        max_bytes: usize,
     ) -> Option<Json> {
         let declared = self.stream.as_ref()?;
         let mut rest: Map<String, Json> = without(declared, &["field_capabilities", "schema"]);
@@ -267,7 +266,7 @@ impl<'t> FullDeclaration<'t> {
         });
         let schema = schema.filter(|schema| schema.as_object().is_none_or(|own| !own.is_empty()));
         rest.extend(schema.map(|schema| ("schema".to_owned(), schema)));
-        let is_short = |rest: &Map<String, Json>| members_len(rest) + 2 <= most;
+        let is_short = |rest: &Map<String, Json>| members_len(rest) + 2 <= max_bytes;
         if !is_short(&rest) {
             let is_said = |query: &Json| flags.is_some_and(|flags| flags.cover_query(query));
             rest.retain(|name, value| match name.as_str() {
@@ -299,8 +298,8 @@ fn without(object: &Map<String, Json>, names: &[&str]) -> Map<String, Json> {
 
 /// Finds the JSON of a stream by its name and connection. A stream that has another connection
 /// counts if no other has the name.
-fn find_stream<'t>(told: &'t str, name: &str, connections: &Connections) -> Option<&'t str> {
-    let raw: WireDeclaration<'t> = serde_json::from_str(told).ok()?;
+fn find_stream<'t>(json: &'t str, name: &str, connections: &Connections) -> Option<&'t str> {
+    let raw: WireDeclaration<'t> = serde_json::from_str(json).ok()?;
     let is_named = |stream: &&&RawValue| {
         serde_json::from_str::<WireStreamName>(stream.get()).is_ok_and(|own| own.name == name)
     };
