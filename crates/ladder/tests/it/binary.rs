@@ -1,5 +1,4 @@
-//! Bytes never stand in texts; they are a type, a size, a digest where there is one, and a
-//! resource.
+//! Bytes never appear in texts. An answer shows their type, size, digest if known, and a resource.
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::FieldValue;
@@ -16,7 +15,7 @@ use super::{Client, of_field};
 
 const ID: &str = "a-mail/notes:k";
 
-/// An object that has bytes in lines.
+/// Makes an object with base64 wrapped at `width`.
 fn wrapped(bytes: usize, width: usize, end: &str) -> FieldValue {
     let base64 = worlds::base64_of(bytes);
     let lines: Vec<&str> =
@@ -51,7 +50,7 @@ fn world() -> (World, Stored) {
 }
 
 #[test]
-fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
+fn binary_fields_are_read_completely_through_resources() {
     let (world, stored) = world();
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
     for class in CLASSES {
@@ -80,7 +79,7 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
                         entry["mime_type"],
                         if is_blob { "image/png" } else { "application/octet-stream" }
                     );
-                    // Of base64 the size is known to a grade of three bytes.
+                    // The size of base64 is known up to its padding.
                     let size = entry["size_bytes"].as_u64().unwrap();
                     assert!(
                         (bytes.len() as u64..bytes.len() as u64 + 3).contains(&size),
@@ -90,7 +89,7 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
                 None => assert_eq!(client.unread(uri)["code"], "blob_not_found"),
             }
         }
-        // Cut fields stand before bytes.
+        // Truncated fields come before binary ones.
         let first_bytes =
             entries.iter().position(|entry| entry["preview_status"] == "binary-only").unwrap();
         assert!(
@@ -100,11 +99,11 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
 }
 
 #[test]
-fn a_window_of_bytes_is_refused_with_the_address_that_has_them() {
+fn a_text_window_of_a_binary_field_is_refused_with_the_address_of_its_bytes() {
     let (world, stored) = world();
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
     let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
-    // What says more than a reference is read as the text that it is.
+    // A blob reference with further members is read as JSON text.
     let told = client.good("read_record_field", &of_field(ID, "told")).structured;
     assert_eq!(told["window"]["text"].as_str(), shelf.field(ID, "told").text());
     for name in ["photo", "small", "url safe", "blob", "empty"] {
@@ -114,7 +113,7 @@ fn a_window_of_bytes_is_refused_with_the_address_that_has_them() {
         let uri = error["resource"]["uri"].as_str().unwrap();
         assert!(answer.text.contains(uri) && answer.links.iter().any(|link| link.uri == uri));
         assert_eq!(Held::Bytes(Some(walker.bytes(uri))), *shelf.field(ID, name));
-        // One piece at a time, and back again.
+        // Reads part by part, and back again.
         let first = client.read(uri).unwrap();
         let ResourceBody::Base64(base64) = &first.body else { panic!() };
         assert!(base64.len() <= 65_536_usize.div_ceil(3) * 4);

@@ -1,5 +1,4 @@
-//! Handles and cursors go on where they were made, for whom they were made, in what they were made
-//! of, and nowhere else.
+//! A handle or cursor works where it was made, for its caller and version, and nowhere else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -49,16 +48,16 @@ fn world() -> World {
     World { sources }
 }
 
-/// How something sealed is used.
+/// How a handle or cursor is used.
 #[derive(Clone, Debug, PartialEq)]
 enum Use {
-    /// As an argument of a tool.
+    /// As an argument: tool, other arguments, name of the argument.
     Argument(&'static str, Json, &'static str),
-    /// As an address that begins so.
+    /// As an address with this beginning.
     Address(&'static str),
 }
 
-/// Something sealed, what it is of, and how the same is asked for without it.
+/// A handle or cursor: what it is for, its text, and how it is used.
 #[derive(Clone, Debug)]
 struct Sealed {
     what: &'static str,
@@ -67,7 +66,7 @@ struct Sealed {
 }
 
 impl Sealed {
-    /// Uses this text in its place.
+    /// Uses `text` in place of the handle or cursor.
     fn send(&self, client: &Client, text: &str) -> Result<(), Json> {
         match &self.used {
             Use::Address(scheme) => client.raw_read(&format!("{scheme}{text}")).map(drop),
@@ -80,7 +79,7 @@ impl Sealed {
         }
     }
 
-    /// The explicit read of the same under a grant.
+    /// Reads the same explicitly, without the handle.
     fn explicit(&self, stored: &Stored, client: &Client, caller: &Principal) -> Result<(), Json> {
         match self.what {
             "record" | "fields" | "fields cursor" | "id" => {
@@ -115,7 +114,7 @@ impl Sealed {
     }
 }
 
-/// One of each kind, as this client was given them.
+/// Collects one handle or cursor of each kind.
 fn all(client: &Client) -> Vec<Sealed> {
     let fetched = client.good("fetch", &json!({ "id": ID })).structured;
     let text = |json: &Json| json.as_str().unwrap_or_else(|| panic!("{json}")).to_owned();
@@ -164,7 +163,7 @@ fn all(client: &Client) -> Vec<Sealed> {
         ("schema cursor", "schema", json!({}), ""),
     ] {
         let answer = client.good(tool, &args);
-        // Of the schema the text is shown in pages first.
+        // The text of `schema` is paged before the structure is.
         let cursor = match (tool, lines::of(&answer.text).last().and_then(Next::parse)) {
             ("schema", Some(Next::Call { args, .. })) => args["cursor"].clone(),
             _ => answer.structured.pointer(place).unwrap().clone(),
@@ -188,7 +187,7 @@ fn lost(reason: &str, told: &Result<(), Json>, place: &str) {
 }
 
 #[test]
-fn security_no_bit_of_a_handle_or_a_cursor_can_be_changed() {
+fn a_changed_bit_invalidates_a_handle_or_cursor() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let all = all(&client);
@@ -206,7 +205,7 @@ fn security_no_bit_of_a_handle_or_a_cursor_can_be_changed() {
 }
 
 #[test]
-fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
+fn a_handle_or_cursor_is_valid_only_for_what_it_was_made_for() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let all = all(&client);
@@ -248,7 +247,7 @@ fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
     }
 }
 
-/// Writes a record anew.
+/// Stores another version of a record.
 fn write(stored: &Stored, key: &str, fields: &RecordFields) {
     let written =
         stored.services.records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
@@ -268,7 +267,7 @@ fn write(stored: &Stored, key: &str, fields: &RecordFields) {
 }
 
 #[test]
-fn what_a_changed_field_was_is_not_gone_on_with() {
+fn a_cursor_of_a_changed_field_is_stale() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let mut addresses = Vec::new();
@@ -309,14 +308,14 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     for from in ["a window", "a list", "a document", "a search"] {
         assert!(addresses.iter().any(|(own, _)| *own == from), "{from}");
     }
-    // Among them one of a field that was read whole and is cut in the text alone.
+    // One of these is for a field that only the text truncates.
     assert!(addresses.iter().any(|(from, _)| *from == "a link of short"));
     let cursors = ["next_cursor", "previous_cursor"]
         .map(|name| window["window"][name].as_str().unwrap().to_owned());
     let all = all(&client);
     let good = |told: Result<(), Json>| assert_eq!(told, Ok(()));
     addresses.iter().for_each(|(_, uri)| good(client.raw_read(uri).map(drop)));
-    // Another record, and another field, change nothing.
+    // Other records and fields do not matter.
     write(&stored, "k2", &fields("changed"));
     addresses.iter().for_each(|(_, uri)| good(client.raw_read(uri).map(drop)));
     write(&stored, "k1", &fields("changed"));
@@ -329,7 +328,7 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     }
     let of = |what: &str| all.iter().find(|sealed| sealed.what == what).unwrap();
     lost("stale", &of("more bytes").send(&client, &of("more bytes").text), "bytes");
-    // The names of the fields are what they were.
+    // The record still has the same field names.
     good(of("fields cursor").send(&client, &of("fields cursor").text));
     let mut renamed = fields("changed");
     renamed.insert(0, ("before all others".to_owned(), FieldValue::Null));
@@ -339,7 +338,7 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     good(of("record").send(&client, &of("record").text));
 }
 
-/// Grants of the world that differ in what they show.
+/// Makes grants that show different parts of the world.
 fn grants() -> Vec<Grant> {
     let world = world();
     let names: Vec<String> = fields("x").into_iter().map(|(name, _)| name).collect();
@@ -360,7 +359,7 @@ fn grants() -> Vec<Grant> {
 }
 
 #[test]
-fn security_another_grants_handle_is_no_more_than_asking_for_the_same() {
+fn another_grants_handle_reads_no_more_than_an_explicit_request() {
     let grants = grants();
     let stored = stored(&grants);
     let of = |id: &str| client(id, "t1");
@@ -399,7 +398,7 @@ fn security_another_grants_handle_is_no_more_than_asking_for_the_same() {
 }
 
 #[test]
-fn a_handle_outlives_the_program_and_no_grant() {
+fn a_handle_outlives_the_program_but_not_its_grant() {
     let mut grants = grants();
     grants[0].expires = Some("2026-01-31T00:00:00.000001Z");
     let stored = stored(&grants);

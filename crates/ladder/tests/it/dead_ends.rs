@@ -1,5 +1,4 @@
-//! No dead ends: each kind of client reads everything that there is, with nothing but what its kind
-//! is shown.
+//! No dead ends: each kind of client reads everything, and uses nothing but what it is shown.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +18,7 @@ use super::records::{OperationRequest, client, owner, words};
 use super::walker::{CLASSES, Class, Walker, Way};
 use super::worlds::{self, Shelf, hostile, text};
 
-/// The records that a search finds, as the oracle has them.
+/// Returns the records that a search must find, by a slow oracle.
 fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
     let who = grant.map_or(Who::Owner, Who::Client);
     let ask = OperationRequest {
@@ -43,7 +42,7 @@ fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
     ids.collect()
 }
 
-/// Walks a world as one caller, in each of the three ways.
+/// Reads a world as one caller, in each of the three ways.
 fn walk(
     chance: &mut Chance,
     services: &RecordService,
@@ -83,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: u32::try_from(scaled(4, 2000)).unwrap(), max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_kind_of_client_reads_all_that_it_may_see(seed in any::<u64>()) {
+    fn every_kind_of_client_reads_everything_it_may_see(seed in any::<u64>()) {
         let mut chance = Chance::of(seed);
         let world = World::random(&mut chance);
         let grants: Vec<Grant> = (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
@@ -97,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn every_kind_of_client_reads_what_is_made_to_stop_it(seed in any::<u64>()) {
+    fn every_kind_of_client_reads_hostile_worlds_completely(seed in any::<u64>()) {
         let mut chance = Chance::of(seed);
         let most = some(&mut chance, &[20_000, 20_000, 20_000, 200_000]);
         let world = hostile(&mut chance, most);
@@ -117,7 +116,7 @@ proptest! {
     }
 }
 
-/// A world of one record.
+/// Makes a world with one record.
 fn one(key: &str, fields: RecordFields) -> (World, Stored) {
     let world =
         World { sources: vec![worlds::stream("a-mail", "notes", vec![(key.to_owned(), fields)])] };
@@ -126,7 +125,7 @@ fn one(key: &str, fields: RecordFields) -> (World, Stored) {
 }
 
 #[test]
-fn a_record_of_three_thousand_fields_is_read_to_the_last() {
+fn a_record_of_three_thousand_fields_is_read_completely() {
     let fields = (0..3000).map(|at| (format!("field {at}"), text(format!("value {at}")))).collect();
     let (world, stored) = one("many", fields);
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
@@ -138,7 +137,7 @@ fn a_record_of_three_thousand_fields_is_read_to_the_last() {
 }
 
 #[test]
-fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
+fn all_requested_fields_are_read_and_no_others() {
     let fields = (0..400)
         .map(|at| (format!("field {at}"), text(format!("value {at}").repeat(100))))
         .collect();
@@ -153,7 +152,7 @@ fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
         for (class, way) in
             [(Class::Text, Way::Said(args.clone())), (Class::Structured, Way::Told(args))]
         {
-            // What is too many names to say again is found in the whole record.
+            // If the names are too long to repeat, the call reads the whole record.
             walker(class).record_has(id, way, &set, count == 50);
         }
         let args = json!({ "stream": "notes", "fields": only });
@@ -171,7 +170,7 @@ fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
 }
 
 #[test]
-fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
+fn a_long_text_is_read_from_its_middle_to_both_ends() {
     for unit in ["word 中 ", "\u{1}", "👩‍👧", "\"", "\n"] {
         let long: String = unit.chars().cycle().take(200_000).collect();
         let (world, stored) =
@@ -181,7 +180,7 @@ fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
             let walker = Walker { client: &client, shelf: &shelf, class };
             walker.record("a-mail/notes:long");
         }
-        // And with the longest windows.
+        // Reads again with the longest windows.
         let (mut read, mut args) = (
             String::new(),
             json!({ "id": "a-mail/notes:long", "field_path": "text", "limit_chars": 16_384 }),
@@ -197,7 +196,7 @@ fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
 }
 
 #[test]
-fn a_search_reads_on_from_what_it_found() {
+fn a_search_hit_leads_to_the_text_around_the_match() {
     for before in [0, 30, 80, 81, 5000] {
         let value = format!("{}needle {}", "中 ".repeat(before / 2), "after ".repeat(1000));
         let fields = vec![
@@ -231,7 +230,7 @@ fn a_search_reads_on_from_what_it_found() {
 }
 
 #[test]
-fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
+fn a_hit_in_a_short_text_says_how_much_is_missing() {
     for (before, after) in [
         (0, 10),
         (41, 60),
@@ -273,15 +272,14 @@ fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
                 let (start, end): (usize, usize) = (start.parse().unwrap(), end.parse().unwrap());
                 let shown: String = value.chars().skip(start).take(end - start).collect();
                 assert!(said.contains(&Json::from(shown).to_string()), "{said}");
-                // The next step of what is all in the structure and not in the text begins where
-                // nothing is left out.
+                // If only the text lacks something, the next call begins at offset 0.
                 assert_eq!(said.contains("\"offset_chars\":0} ("), size <= 320, "{said}");
             }
         }
     }
 }
 
-/// The names of what `schema` lists, to the end, as text and as structure tell it.
+/// Lists all names that `schema` shows, from the texts and from the structures.
 fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
     let (mut said, mut asked) = (Vec::new(), Some(args.clone()));
     while let Some(args) = asked {
@@ -325,7 +323,7 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn a_schema_is_listed_to_the_end() {
+fn a_schema_is_listed_completely() {
     let fields: Vec<String> = (0..5000)
         .map(|at| format!("field {at:04}"))
         .chain(["\u{1}".repeat(512), "中".repeat(170)])

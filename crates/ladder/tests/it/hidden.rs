@@ -1,7 +1,7 @@
-//! Two databases that differ only in what a grant hides give one client of the ladder the same
+//! Two databases that differ only in what a grant hides give a client of the ladder the same
 //! answers.
 //!
-//! Whatever is sealed is replaced by its length, and gone on with in both.
+//! Sealed texts are compared by length, and used in both.
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::record_id::RecordId;
@@ -15,7 +15,7 @@ use super::records::pair::Pair;
 use super::records::{OperationRequest, client, draw, read_operations};
 use super::{Client, with};
 
-/// A request of `/v1` as the call of a tool that asks the same.
+/// Converts a request of `/v1` to the equivalent tool call.
 fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
     let mut args = Map::new();
     for (name, value) in &ask.pairs {
@@ -71,8 +71,8 @@ fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
     Some((tool, Json::Object(args)))
 }
 
-/// What a client sees, with what is sealed replaced by its length; and what is sealed, with what
-/// stands before it.
+/// Returns what a client sees, with each sealed text replaced by its length, and the sealed texts
+/// with what precedes them.
 fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)>) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let (mut plain, mut sealed, mut rest) = (String::new(), Vec::new(), seen);
@@ -103,7 +103,7 @@ fn shown(told: Result<ResourceContent, stile_tools::toolset::ResourceError>) -> 
 }
 
 #[test]
-fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
+fn what_a_grant_hides_cannot_be_observed_on_the_ladder() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);

@@ -1,5 +1,4 @@
-//! What `/v1` answers, what the tool answers and what the resource answers for the same window are
-//! one.
+//! `/v1`, the tool and the resource answer the same for the same window.
 
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
@@ -42,11 +41,11 @@ fn world() -> World {
     }
 }
 
-/// Who asks when for which field of which record with what more; an address of the same; the code
-/// that is told.
+/// Caller, time, record, field and further arguments; an address of the same window; the error
+/// code.
 type Case = (Principal, i64, &'static str, &'static str, Json, Option<String>, &'static str);
 
-/// The arguments of a tool as parameters.
+/// Converts the arguments of a tool to parameters.
 fn ask(id: &str, field: &str, args: &Json) -> OperationRequest {
     let id = stile_domain::records::record_id::RecordId::parse(id).unwrap();
     let mut pairs = vec![
@@ -66,7 +65,7 @@ fn ask(id: &str, field: &str, args: &Json) -> OperationRequest {
 }
 
 #[test]
-fn a_window_is_the_same_three_ways() {
+fn v1_tool_and_resource_answer_the_same_window() {
     let world = world();
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     let client = Client::new(&stored.services, owner());
@@ -129,7 +128,7 @@ fn a_window_is_the_same_three_ways() {
         }
         assert_eq!(content.meta[RANGE]["size_chars"], told["field"]["size_chars"]);
         assert_eq!(content.mime_type, told["field"]["mime_type"]);
-        // And those beside it.
+        // The neighbouring windows are equal too.
         for (cursor, beside) in [("next_cursor", "next_uri"), ("previous_cursor", "previous_uri")] {
             assert_eq!(
                 told["window"][cursor].is_null(),
@@ -158,7 +157,7 @@ fn a_window_is_the_same_three_ways() {
 }
 
 #[test]
-fn a_refusal_is_the_same_three_ways() {
+fn v1_tool_and_resource_refuse_alike() {
     let world = world();
     let fields = ["long", "small", "json", "photo"];
     let mut narrow = worlds::grant("grt_narrow", &[&world.sources[0]], &fields);
@@ -167,7 +166,7 @@ fn a_refusal_is_the_same_three_ways() {
     brief.expires = Some("2026-01-31T00:00:00.000001Z");
     let stored = Stored::new(&mut Chance::of(1), &world, &[narrow, brief]);
     let owners = Client::new(&stored.services, owner());
-    // Addresses of windows that the owner was given.
+    // Addresses of windows that were issued to the owner.
     let address = |id: &str, field: &str| {
         let told = owners
             .call("read_record_field", &with(&of_field(id, field), json!({ "limit_chars": 2 })))
@@ -254,7 +253,7 @@ fn a_refusal_is_the_same_three_ways() {
 }
 
 #[test]
-fn a_record_and_its_resource_are_one() {
+fn a_record_and_its_resource_are_equal() {
     let world = world();
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     let client = Client::new(&stored.services, owner());

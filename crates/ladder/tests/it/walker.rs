@@ -1,8 +1,7 @@
-//! Three kinds of clients: one is shown text alone, one structure alone, one follows resources.
+//! Three kinds of clients: one sees texts only, one structures only, and one follows resources.
 //!
-//! Each reads a field, a record or a list to its end with nothing but what its kind is shown, and
-//! holds what it read to what is stored. Where a client finds no way on, it panics: there are no
-//! dead ends.
+//! Each reads a field, a record or a list to its end using only what it is shown, and compares what
+//! it read with what is stored. A client that cannot continue panics: there are no dead ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,7 @@ use super::lines::{self, Next};
 use super::worlds::{Held, Shelf};
 use super::{Client, with};
 
-/// What a client sees of answers.
+/// What a client sees of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Text,
@@ -27,18 +26,18 @@ pub(super) enum Class {
 
 pub(super) const CLASSES: [Class; 3] = [Class::Text, Class::Structured, Class::Resources];
 
-/// How to go on, for each class.
+/// How a client of each class continues.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
-    /// The arguments of `read_record_field`, for who sees text.
+    /// Arguments of `read_record_field`, for clients that see texts.
     Said(Json),
-    /// The same, for who sees structure.
+    /// Arguments of `read_record_field`, for clients that see structures.
     Told(Json),
-    /// An address.
+    /// The address of a resource.
     At(String),
 }
 
-/// A window as a client got it.
+/// A window as a client received it.
 #[derive(Debug)]
 struct Piece {
     text: String,
@@ -49,28 +48,28 @@ struct Piece {
     previous: Option<Way>,
 }
 
-/// What a cut field was shown as, and how it is read on.
+/// How much of a truncated field was shown, and how to continue.
 #[derive(Debug)]
 struct Cut {
     shown: u64,
     way: Way,
 }
 
-/// One page of a record as a client got it.
+/// One page of a record as a client received it.
 #[derive(Debug, Default)]
 struct Leaf {
     id: String,
-    /// Fields as they are shown, and the one that is the document's text.
+    /// The shown fields. The document's text has a member of its own.
     fields: Map<String, Json>,
     main: Option<String>,
-    /// What is missing of fields. The main text has the name that its own read has.
+    /// The truncated fields. The document's text appears under the name that its continuation has.
     cuts: BTreeMap<String, Cut>,
     bytes: BTreeSet<String>,
     byte_ways: BTreeMap<String, String>,
     next: Option<Way>,
 }
 
-/// A client of one class, and what it is to find.
+/// A client of one class, and what it must find.
 pub(super) struct Walker<'a> {
     pub(super) client: &'a Client,
     pub(super) shelf: &'a Shelf,
@@ -135,7 +134,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Reads a field from a window on to both ends. What comes from the window on, and all of it.
+    /// Reads a field from a window to both ends. Returns the text after the start of the window,
+    /// and the whole text.
     fn both_ends(&self, way: &Way) -> (String, String) {
         let first = self.piece(way);
         let (mut before, mut previous) = (Vec::new(), first.previous);
@@ -161,7 +161,7 @@ impl Walker<'_> {
         (text.clone(), before.concat() + &text)
     }
 
-    /// Reads all bytes from an address on.
+    /// Reads all bytes that follow an address.
     pub(super) fn bytes(&self, uri: &str) -> Vec<u8> {
         let (mut bytes, mut next) = (Vec::new(), Some(uri.to_owned()));
         while let Some(uri) = next {
@@ -178,8 +178,7 @@ impl Walker<'_> {
         bytes
     }
 
-    /// Reads a cut field, and holds the preview with what comes after it, and the whole, to what is
-    /// stored.
+    /// Reads a truncated field, and compares the preview and the whole with what is stored.
     fn check_cut(&self, id: &str, field: &str, preview: &str, cut: &Cut) {
         let stored = self.shelf.field(id, field);
         let Some(text) = stored.text() else {
@@ -193,7 +192,7 @@ impl Walker<'_> {
             text.len()
         );
         if let (Held::Json(_), 0) = (stored, cut.shown) {
-            // It was cut where it may be spelled in another way, and is read from its beginning.
+            // Windows may spell this field differently, so it is read from its beginning.
             assert!(
                 rest == text && text.starts_with(preview),
                 "{id} {field:?}: all of it, and its beginning"
@@ -207,7 +206,7 @@ impl Walker<'_> {
         );
     }
 
-    /// Holds a page of a record to what is stored, and reads what it shortens.
+    /// Compares a page of a record with what is stored, and reads what the page truncates.
     fn check(&self, leaf: &Leaf) {
         let id = &leaf.id;
         for (name, value) in &leaf.fields {
@@ -237,7 +236,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A record as `fetch`, or its resource, shows it.
+    /// Reads a record with `fetch` or as a resource.
     fn leaf(&self, way: &Way) -> Leaf {
         match way {
             Way::Said(args) => {
@@ -267,7 +266,7 @@ impl Walker<'_> {
         }
     }
 
-    /// How this class comes to a record whose identifier it was shown.
+    /// Returns how this class reads a record whose identifier it was shown.
     fn to_record(&self, id: &str) -> Way {
         let args = json!({ "id": id });
         match self.class {
@@ -279,14 +278,13 @@ impl Walker<'_> {
         }
     }
 
-    /// Reads a record to its last field. All fields are there, each once.
+    /// Reads a record to its last field. Every field must appear exactly once.
     pub(super) fn record(&self, id: &str) {
         let all = self.shelf.names(id).map(str::to_owned).collect();
         self.record_has(id, self.to_record(id), &all, true);
     }
 
-    /// Reads a record from a call or an address on, which is to show these fields, each once where
-    /// it is to be exact.
+    /// Reads a record and expects these fields: exactly once if `is_exact`, at least once otherwise.
     pub(super) fn record_has(&self, id: &str, way: Way, all: &BTreeSet<String>, is_exact: bool) {
         let (mut left, mut next) = (all.clone(), Some(way));
         while let Some(way) = next {
@@ -310,7 +308,7 @@ impl Walker<'_> {
         assert!(left.is_empty(), "{id}: {left:?} are not reached");
     }
 
-    /// Reads a list to its end, and of each of its records what is cut. Gives the identifiers, in
+    /// Reads a list to its end, and whatever its records truncate. Returns the identifiers in
     /// order.
     pub(super) fn list(&self, tool: &str, args: &Json) -> Vec<String> {
         let (mut ids, mut next) = (Vec::new(), Some(args.clone()));
@@ -318,8 +316,8 @@ impl Walker<'_> {
             let answer = self.client.good(tool, &asked);
             let (leaves, goes_on) = match self.class {
                 Class::Text => list_said(tool, &asked, &answer.text),
-                // A list has no address; who follows resources sees the structure of a page, and
-                // links.
+                // A list has no address. A client that follows resources sees the structure and the
+                // links of a page.
                 _ => list_told(tool, args, &answer.structured),
             };
             assert!(goes_on.is_none() || !leaves.is_empty(), "{tool} {asked} gets nowhere");
@@ -369,7 +367,7 @@ impl Walker<'_> {
 }
 
 impl Leaf {
-    /// Takes what a link says: of which record and field it is, and where it leads.
+    /// Remembers where a link leads, by its record and field.
     fn follow(&mut self, link: &ResourceLink) {
         let (id, rest) = link.description.split_once([' ', ',']).unwrap();
         if link.name == "record" {
@@ -388,7 +386,7 @@ impl Leaf {
     }
 }
 
-/// What a document shows, without the ways on.
+/// Takes what a document shows, without continuations.
 fn shown(document: &Json) -> Leaf {
     let text = document["text"].as_str().unwrap();
     let (fields, main) = match document["metadata"].get("fields") {
@@ -398,7 +396,7 @@ fn shown(document: &Json) -> Leaf {
     Leaf { id: document["id"].as_str().unwrap().to_owned(), fields, main, ..Leaf::default() }
 }
 
-/// A document in a text.
+/// Parses a document in a text.
 fn said(document: &Json) -> Leaf {
     let mut leaf = shown(document);
     for step in document["next"].as_array().into_iter().flatten() {
@@ -419,7 +417,7 @@ fn said(document: &Json) -> Leaf {
     leaf
 }
 
-/// A document in a structure.
+/// Parses a document in a structure.
 fn told(document: &Json) -> Leaf {
     let mut leaf = shown(document);
     leaf.take(&document["content_ladder"]);
@@ -427,7 +425,7 @@ fn told(document: &Json) -> Leaf {
 }
 
 impl Leaf {
-    /// Takes what a ladder block says of this record.
+    /// Remembers the continuations in `content_ladder`.
     fn take(&mut self, ladder: &Json) {
         let own = |entry: &&Json| entry["id"] == self.id.as_str();
         let entries: Vec<&Json> =
@@ -452,7 +450,7 @@ impl Leaf {
     }
 }
 
-/// A page of a list in a structure, and the arguments of the next one.
+/// Parses a page of a list in a structure. Returns the arguments of the next page too.
 fn list_told(tool: &str, args: &Json, structured: &Json) -> (Vec<Leaf>, Option<Json>) {
     let data = &structured["data"];
     let rows = if tool == "search" { &structured["results"] } else { &data["data"] };
@@ -472,7 +470,7 @@ fn list_told(tool: &str, args: &Json, structured: &Json) -> (Vec<Leaf>, Option<J
 }
 
 impl Leaf {
-    /// Takes the windows of a hit: a complete one is a field, of others the read is kept.
+    /// Remembers the windows of a hit: a complete one as a field, others by their continuation.
     fn take_windows(&mut self, hit: &Json) {
         for window in hit["match_windows"].as_array().into_iter().flatten() {
             let field = window["field_path"].as_str().unwrap().to_owned();
@@ -481,20 +479,19 @@ impl Leaf {
                 continue;
             }
             assert_eq!(window["read"]["tool"], "read_record_field", "{window}");
-            // The read begins at the match, so what is shown before it is the preview's beginning
-            // at most.
+            // The continuation begins at the match, so the preview overlaps it at most.
             let start = window["read"]["args"]["offset_chars"].as_u64().unwrap();
             self.windows(field, start, Way::Told(window["read"]["args"].clone()));
         }
     }
 
-    /// A field of which nothing is shown but from somewhere on.
+    /// Remembers a field that is shown only from an offset on.
     fn windows(&mut self, field: String, start: u64, way: Way) {
         self.cuts.insert(format!("{field}\u{0}"), Cut { shown: start, way });
     }
 }
 
-/// The records of a page that is a text, and the arguments of the next page.
+/// Parses a page of a list in a text. Returns the arguments of the next page too.
 fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
     let first = text.lines().next().unwrap();
     let fetched = first.split_once("first_fetch_id=").map(|(_, id)| id.to_owned());
@@ -539,7 +536,7 @@ fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
     (leaves, next)
 }
 
-/// One record or hit in a text.
+/// Parses a record or hit in a text.
 fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
     if rest == "next: fetch with first_fetch_id as its id" {
         let id = first.unwrap().to_owned();
@@ -552,7 +549,7 @@ fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
         assert_eq!(rest, "");
         leaf.fields = fields.as_object().unwrap().clone();
     } else if let (Some(rest), true) = (rest.strip_suffix(" complete"), tool == "search") {
-        // A title may say ` field=` too; it is JSON and comes first.
+        // A title may contain ` field=`. It is JSON, and comes first.
         let rest = match rest.strip_prefix("title=").and_then(lines::json_at_start) {
             Some((_, rest)) => rest.strip_prefix(" field=").unwrap(),
             None => rest.strip_prefix("field=").unwrap(),
@@ -566,7 +563,7 @@ fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
 }
 
 impl Leaf {
-    /// Takes a line that names a call.
+    /// Remembers a line that names a call.
     fn step(&mut self, list: &str, tool: &str, args: Json, note: Option<String>) {
         match tool {
             "fetch" => self.next = Some(Way::Said(args)),
@@ -592,7 +589,7 @@ impl Leaf {
 }
 
 impl Walker<'_> {
-    /// Reads the fields that a hit's windows lead to.
+    /// Reads the fields that the windows of hits lead to.
     pub(super) fn windows_of(&self, tool: &str, args: &Json) {
         let answer = self.client.good(tool, args);
         let told = list_told(tool, args, &answer.structured).0;
