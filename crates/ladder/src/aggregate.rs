@@ -6,6 +6,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_tools::tool::Tool;
 
 use super::arguments::{
     GranularityNames, MetricNames, OneOf, WholeNumber, filter_parameters, filter_schema,
@@ -19,9 +21,6 @@ use super::output::{Nullable, RecordOutput, Shape};
 use super::record_view::exact_or_text;
 use super::text_lines;
 use super::wire;
-use stile_tools::tool::Tool;
-
-use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// Keys are truncated to [`SHORT_TEXT_KEY_BYTES`] if fewer groups than this would fit into the
 /// text.

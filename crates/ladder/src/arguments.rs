@@ -1,16 +1,17 @@
 //! Types that the arguments of several record tools share.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error as _};
-use serde_json::{Number, Value as Json, json};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use super::error::LadderError;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde_json::{Number, Value as Json, json};
 use stile_domain::records::aggregator::METRICS;
 use stile_domain::records::order::ORDERS;
 use stile_domain::records::zone::Granularity;
 use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
+
+use super::error::LadderError;
 
 /// A whole number from `MIN` to `MAX`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 //! has more characters or tokens than bytes.
 
 use serde_json::{Map, Value as Json};
+use stile_domain::json_string;
 
 use super::text_lines;
-use stile_domain::json_string;
 
 /// The largest sizes of answers, in bytes unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

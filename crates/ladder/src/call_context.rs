@@ -6,11 +6,10 @@ use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::ReadRequest;
 use stile_domain::records::sealed_cursor::Binding;
 
 use super::budget::Budgets;
-use stile_domain::records::request::ReadRequest;
-
 use super::error::LadderError;
 use super::port::{RecordServer, caller_name};
 

@@ -10,13 +10,13 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::DEFAULT_CHARS;
+use stile_tools::answer::ResourceLink;
 
 use super::call_context::CallContext;
 use super::error::LadderError;
 use super::json_members::{json_object, present_members};
 use super::record_view::{CutKind, FieldView, MoreFields};
 use super::text_lines;
-use stile_tools::answer::ResourceLink;
 
 /// The most bytes of a binary field in one resource.
 pub(super) const MAX_BYTES_PART: u64 = 64 * 1024;

@@ -8,13 +8,15 @@ use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
+use stile_tools::answer::ResourceLink;
+use stile_tools::tool::Tool;
 
 use super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::call_context::CallContext;
-use super::continuation::LadderShape;
-use super::continuation::{self, Continuation, RenderedContinuation};
+use super::continuation::{self, Continuation, LadderShape, RenderedContinuation};
 use super::error::LadderError;
 use super::json_members::members;
 use super::output::{RecordOutput, Shape};
@@ -24,10 +26,6 @@ use super::record_reference::{RecordReference, non_empty_connection};
 use super::record_view::{Cut, CutKind, FieldView, MoreFields, RecordView, without_base64};
 use super::text_lines;
 use super::wire;
-use stile_tools::answer::ResourceLink;
-use stile_tools::tool::Tool;
-
-use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The bytes of names and previews in the first request, and in the smallest.
 const FIRST_BYTES: usize = 8 * 1024;

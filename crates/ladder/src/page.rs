@@ -6,6 +6,8 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use stile_domain::records::request::ReadRequest;
+use stile_tools::answer::ResourceLink;
 
 use super::budget::{Budgets, count_fitting, json_len};
 use super::call_context::CallContext;
@@ -15,31 +17,26 @@ use super::json_members::members;
 use super::output::RecordOutput;
 use super::wire;
 use super::{continuation, text_lines};
-use stile_tools::answer::ResourceLink;
-
-use stile_domain::records::request::ReadRequest;
 
 /// The lines of an item, and its links.
 pub(super) type ItemText = (String, Vec<ResourceLink>);
 
-/// The items of a page, each rendered on demand.
-pub(super) trait PageItems {
-    fn count(&self) -> usize;
+/// An item of a page, rendered on demand.
+pub(super) trait PageItem: Send + Sync {
+    /// Renders the item for the text. The first item has the number 1.
+    fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError>;
 
-    /// Renders an item for the text.
-    fn lines(&self, context: &CallContext, at: usize) -> Result<ItemText, LadderError>;
-
-    /// Renders an item for the structure. Called once for each item, after `lines`.
+    /// Renders the item for the structure. Called once, after `lines`.
     ///
     /// # Errors
     /// If no identifier leads back to the item.
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<ItemRow, LadderError>;
+    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError>;
 
-    /// Renders the first item as briefly as possible, for an item that does not fit.
-    fn minimal_item(&self, context: &CallContext) -> Result<MinimalItem, LadderError>;
+    /// Renders the item as briefly as possible, if it is the first and does not fit.
+    fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError>;
 
-    /// Returns the cursor that continues after an item, if the server sent one.
-    fn cursor(&self, at: usize) -> Option<&str>;
+    /// Returns the cursor that continues after the item, if the server sent one.
+    fn cursor(&self) -> Option<&str>;
 }
 
 /// An item of the structure.
@@ -62,7 +59,7 @@ pub(super) struct MinimalItem {
 /// A page as the resource server sent it.
 pub(super) struct Page<'a, I> {
     pub(super) tool: &'static str,
-    pub(super) items: &'a mut I,
+    pub(super) items: Vec<I>,
     pub(super) next_cursor: Option<String>,
     /// The request, without a limit.
     pub(super) ask: ReadRequest,
@@ -78,7 +75,7 @@ pub(super) struct RenderedPage {
     pub(super) links: Vec<ResourceLink>,
     pub(super) rows: Vec<Json>,
     pub(super) ladder: Json,
-    pub(super) next_cursor: Option<String>,
+    next_cursor: Option<String>,
     /// Whether the structure has all items of the page.
     pub(super) is_whole: bool,
     /// How to continue if the structure lacks items and no cursor continues.
@@ -130,14 +127,14 @@ impl WireItem {
 /// Bytes reserved for the structure's other members.
 const MEMBERS_BYTES: usize = 4 * 1024;
 
-impl<I: PageItems + Send + Sync> Page<'_, I> {
+impl<I: PageItem> Page<'_, I> {
     /// Renders the page.
     pub(super) async fn render(
         mut self,
         context: &CallContext,
     ) -> Result<RenderedPage, LadderError> {
         let Budgets { text: text_budget, structured, .. } = context.budgets;
-        let count = self.items.count();
+        let count = self.items.len();
         let texts = self.text_items(context, text_budget)?;
         let (rows, ladder) = self.rows(context, structured.saturating_sub(MEMBERS_BYTES))?;
         let (shown, listed) = (texts.len(), rows.len());
@@ -181,7 +178,7 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         context: &CallContext,
         budget: usize,
     ) -> Result<Vec<ItemText>, LadderError> {
-        let count = self.items.count();
+        let count = self.items.len();
         // The first line is longer if items are left out, since it says so.
         let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
         let (again, tail) = (
@@ -191,8 +188,8 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
         let room = budget.saturating_sub(head);
         let (mut texts, mut used) = (Vec::new(), 0);
-        for at in 0..count {
-            let (lines, links) = self.items.lines(context, at)?;
+        for (item, number) in self.items.iter().zip(1..) {
+            let (lines, links) = item.lines(context, number)?;
             let lines = text_lines::escape_line_breaks(lines);
             used += lines.len() + 1;
             texts.push((lines, links));
@@ -208,8 +205,8 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
             room.saturating_sub(again),
         );
         texts.truncate(fits.min(count.saturating_sub(1)));
-        if texts.is_empty() && count > 0 {
-            let minimal = self.items.minimal_item(context)?;
+        if let Some(first) = self.items.first().filter(|_| texts.is_empty()) {
+            let minimal = first.minimal(context)?;
             texts.push((minimal.text, vec![minimal.whole.link]));
         }
         Ok(texts)
@@ -224,13 +221,13 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
     ) -> Result<(Vec<Json>, Json), LadderError> {
         let mut left = room;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
-        for at in 0..self.items.count() {
-            let row = self.items.row(context, at)?;
+        for item in &mut self.items {
+            let row = item.row(context)?;
             let parts = row.entries.iter().chain(&row.more).map(json_len);
             match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
                 Some(rest) => left = rest,
-                None if at == 0 => {
-                    let minimal = self.items.minimal_item(context)?;
+                None if rows.is_empty() => {
+                    let minimal = item.minimal(context)?;
                     return Ok((
                         vec![minimal.json],
                         continuation::content_ladder(Vec::new(), vec![minimal.whole.json]),
@@ -249,13 +246,13 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
     fn max_next_line_len(&self, context: &CallContext) -> usize {
         /// The length assumed for a cursor that is not known yet.
         const USUAL: usize = 340;
-        if self.items.count() < 2 && self.next_cursor.is_none() {
+        if self.items.len() < 2 && self.next_cursor.is_none() {
             return 0;
         }
-        let own = self.items.cursor(0);
+        let own = self.items.first().and_then(I::cursor);
         let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
         let cursor = "x".repeat(longest.unwrap_or(USUAL));
-        let other = [NextPage::Restart(self.items.count()), NextPage::Unreachable]
+        let other = [NextPage::Restart(self.items.len()), NextPage::Unreachable]
             .into_iter()
             .filter(|_| own.is_none());
         let lines =
@@ -271,10 +268,10 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         shown: usize,
         rows: &[Json],
     ) -> Result<NextPage, LadderError> {
-        let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
+        let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.len()) else {
             return Ok(self.next_cursor.clone().map_or(NextPage::End, NextPage::After));
         };
-        if let Some(own) = self.items.cursor(last) {
+        if let Some(own) = self.items.get(last).and_then(I::cursor) {
             return Ok(NextPage::After(own.to_owned()));
         }
         // Some servers send a cursor only at the end of a page, so this asks for a page that ends
@@ -284,13 +281,12 @@ impl<I: PageItems + Send + Sync> Page<'_, I> {
         if page.data.len() > shown {
             return Ok(NextPage::Unreachable);
         }
-        let is_last = match rows.get(last) {
-            Some(row) => page.data.get(last).is_some_and(|item| item.is(row)),
-            None => {
-                let row = self.items.row(context, last)?;
-                page.data.get(last).is_some_and(|item| item.is(&row.json))
-            }
+        let rendered = match (rows.get(last), self.items.get_mut(last)) {
+            (None, Some(item)) => Some(item.row(context)?.json),
+            _ => None,
         };
+        let row = rows.get(last).or(rendered.as_ref());
+        let is_last = row.zip(page.data.get(last)).is_some_and(|(row, item)| item.is(row));
         Ok(match page.next_cursor {
             _ if !is_last => NextPage::Restart(shown),
             Some(cursor) => NextPage::After(cursor),
@@ -343,6 +339,11 @@ pub(super) fn bounded_meta(meta: &Json) -> Json {
 }
 
 impl RenderedPage {
+    /// Returns the cursor that continues after the structure's items, as JSON.
+    pub(super) fn next_cursor(&self) -> Option<Json> {
+        self.next_cursor.as_deref().map(Json::from)
+    }
+
     /// Makes the answer. The member `data` of the structure says how the list continues.
     pub(super) fn into_output<S, const N: usize>(
         self,

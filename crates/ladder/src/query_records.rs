@@ -7,23 +7,21 @@ use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_tools::tool::Tool;
 
 use super::arguments::{
     OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
 };
 use super::call_context::CallContext;
-use super::continuation;
-use super::continuation::LadderShape;
+use super::continuation::{self, LadderShape};
 use super::error::LadderError;
-use super::json_members::members;
+use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
-use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItems, bounded_meta};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, bounded_meta};
 use super::record_view::{self, MoreFields, RecordView};
 use super::text_lines;
 use super::wire;
-use stile_tools::tool::Tool;
-
-use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The most characters of a field in the text, and the most bytes of a record's lines if several
 /// fields fit.
@@ -137,76 +135,65 @@ impl Tool for QueryRecords {
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let response: WireList<'_> = wire::parse(&text)?;
         let preview = context.budgets.preview_chars;
-        let record = |record| {
-            RecordView::from_wire(record, &self.stream, self.connection_id.as_deref(), preview)
+        let fields = self.fields.as_deref().unwrap_or_default();
+        let connection = self.connection_id.as_deref();
+        let item = |wire| {
+            let record = RecordView::from_wire(wire, &self.stream, connection, preview)?;
+            Ok(QueriedRecord { record, fields })
         };
-        let records = response.data.into_iter().map(record).collect::<Result<_, _>>()?;
-        let mut items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
-        let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
+        let items = response.data.into_iter().map(item);
+        let items = items.collect::<Result<Vec<_>, LadderError>>()?;
+        let (count, stream) = (items.len(), Json::from(self.stream.as_str()));
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             format!("query_records: {count} record(s) of {stream}. shown={shown} of {count}.{more}")
         };
-        let mut tail: Vec<String> = Vec::new();
-        tail.extend(
-            response
-                .next_changes_since
-                .as_ref()
-                .map(|since| format!("next_changes_since={}", text_lines::bare_or_json(since))),
-        );
+        let tail = response
+            .next_changes_since
+            .iter()
+            .map(|since| format!("next_changes_since={}", text_lines::bare_or_json(since)))
+            .collect();
         let page = Page {
             tool: Self::NAME,
-            items: &mut items,
+            items,
             next_cursor: response.next_cursor,
             ask,
             head: &head,
             tail,
         };
         let mut shown = page.render(context).await?;
-        let mut data = Map::new();
-        data.insert("object".to_owned(), "list".into());
-        data.insert("stream".to_owned(), stream);
-        data.insert("has_more".to_owned(), shown.next_cursor.is_some().into());
-        if let Some(cursor) = &shown.next_cursor {
-            data.insert("next_cursor".to_owned(), cursor.as_str().into());
-        }
-        if let Some(since) = response.next_changes_since.filter(|_| shown.is_whole) {
-            data.insert("next_changes_since".to_owned(), since.into());
-        }
-        data.insert("data".to_owned(), Json::Array(std::mem::take(&mut shown.rows)));
-        if let Some(meta) = response.meta {
-            data.insert("meta".to_owned(), bounded_meta(&meta));
-        }
+        let since = response.next_changes_since.filter(|_| shown.is_whole);
+        let data = present_members([
+            ("object", Some("list".into())),
+            ("stream", Some(stream)),
+            ("has_more", Some(shown.next_cursor().is_some().into())),
+            ("next_cursor", shown.next_cursor()),
+            ("next_changes_since", since.map(Json::from)),
+            ("data", Some(Json::Array(std::mem::take(&mut shown.rows)))),
+            ("meta", response.meta.as_ref().map(bounded_meta)),
+        ]);
         let content_ladder = std::mem::take(&mut shown.ladder);
         shown.into_output([("data", Json::Object(data)), ("content_ladder", content_ladder)])
     }
 }
 
-/// The records of a page, and the requested fields.
-struct Records<'a> {
-    records: Vec<RecordView>,
+/// A record of the page, and the requested fields.
+struct QueriedRecord<'a> {
+    record: RecordView,
     fields: &'a [String],
 }
 
-impl Records<'_> {
-    fn at(&self, at: usize) -> Result<&RecordView, LadderError> {
-        self.records.get(at).ok_or_else(LadderError::invalid_response)
-    }
-}
-
-impl PageItems for Records<'_> {
-    fn count(&self) -> usize {
-        self.records.len()
+impl PageItem for QueriedRecord<'_> {
+    fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
+        record_text(context, number, &self.record)
     }
 
-    fn lines(&self, context: &CallContext, at: usize) -> Result<ItemText, LadderError> {
-        record_text(context, at + 1, self.at(at)?)
-    }
-
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<ItemRow, LadderError> {
-        let record = self.records.get_mut(at).filter(|record| record.id.is_readable());
-        let record = record.ok_or_else(LadderError::invalid_response)?;
+    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError> {
+        let record = &mut self.record;
+        if !record.id.is_readable() {
+            return Err(LadderError::invalid_response());
+        }
         if is_deleted(&record.metadata) {
             let json = record_row(&record.id, record.metadata.clone(), None);
             return Ok(ItemRow { json, entries: Vec::new(), more: None });
@@ -233,18 +220,17 @@ impl PageItems for Records<'_> {
         })
     }
 
-    fn minimal_item(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
-        let record = self.at(0)?;
-        let text = format!("1. id={}\nnext: fetch with this id", record.id);
+    fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
+        let RecordView { id, metadata, .. } = &self.record;
         Ok(MinimalItem {
-            text,
-            json: record_row(&record.id, record.metadata.clone(), None),
-            whole: continuation::of_record(context, &record.id)?.rendered(),
+            text: format!("1. id={id}\nnext: fetch with this id"),
+            json: record_row(id, metadata.clone(), None),
+            whole: continuation::of_record(context, id)?.rendered(),
         })
     }
 
-    fn cursor(&self, at: usize) -> Option<&str> {
-        self.records.get(at)?.cursor.as_deref()
+    fn cursor(&self) -> Option<&str> {
+        self.record.cursor.as_deref()
     }
 }
 

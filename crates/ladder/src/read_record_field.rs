@@ -11,9 +11,12 @@ use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS, TextSelector};
+use stile_tools::answer::ResourceLink;
 use stile_tools::definition::ToolDefinition;
+use stile_tools::tool::Tool;
 
 use self::window::{AdjacentWindow, CheckedWindow};
 use self::wire_window::{ExpectedWindow, WindowResponse, is_byte_window};
@@ -26,10 +29,6 @@ use super::output::{Nullable, RecordOutput, Shape};
 use super::port::ErrorResponse;
 use super::record_reference::{RecordReference, non_empty_connection};
 use super::{continuation, text_lines};
-use stile_tools::answer::ResourceLink;
-use stile_tools::tool::Tool;
-
-use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`,
 /// `stream` and `record_id`. Then one of: nothing (from the beginning), `offset_chars`, `cursor` of

@@ -11,6 +11,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::handle::{FieldRange, Handle, HandleKind, RecordPart, parse_digest};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
+use stile_tools::answer::ResourceLink;
 use stile_tools::tool::{ToolError as _, guard};
 use stile_tools::toolset::{ResourceBody, ResourceContent, ResourceKind};
 
@@ -22,7 +23,6 @@ use super::port::too_large;
 use super::read_record_field::{field_request, not_text_error, read_window};
 use super::record_reference::{fields_cursor, handle_record, open_handle};
 use super::{Ladder, fetch, wire};
-use stile_tools::answer::ResourceLink;
 
 /// The operation name of resource reads in the journal and the metrics.
 pub(super) const OPERATION: &str = "resource";

@@ -10,7 +10,9 @@ use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
+use stile_tools::tool::Tool;
 
 use self::full_declaration::FullDeclaration;
 use super::budget::{count_fitting, json_len, take_fitting};
@@ -19,9 +21,6 @@ use super::error::LadderError;
 use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
 use super::{text_lines, wire};
-use stile_tools::tool::Tool;
-
-use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The most bytes of fields beside the name of a stream when all streams are listed.
 const MAX_FIELDS_BYTES: usize = 4 * 1024;

@@ -1,32 +1,30 @@
 //! `search`: the records in which words occur, with excerpts and the calls that continue there.
 
 use std::borrow::Cow;
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_tools::answer::ResourceLink;
+use stile_tools::tool::Tool;
 
 use super::arguments::{WholeNumber, filter_parameters, filter_schema};
 use super::budget::prefix_within;
 use super::call_context::CallContext;
-use super::continuation::LadderShape;
-use super::continuation::{self, Continuation, TextContinuation};
+use super::continuation::{self, Continuation, LadderShape, TextContinuation};
 use super::error::LadderError;
 use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
-use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItems, bounded_meta};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, bounded_meta};
 use super::query_records::record_uri;
 use super::record_reference::non_empty_connection;
 use super::record_view::before_base64;
 use super::text_lines;
 use super::wire;
-use stile_tools::answer::ResourceLink;
-use stile_tools::tool::Tool;
-
-use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The most characters of an excerpt and of a title in the text.
 const TEXT_EXCERPT_CHARS: usize = 200;
@@ -191,10 +189,13 @@ impl Tool for Search {
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let mut response: WireHits = wire::parse(&text)?;
-        response.data.iter_mut().for_each(Hit::remove_base64);
-        let mut hits = Hits { hits: response.data, connection: self.connection_id };
-        let count = hits.count();
-        let first = hits.at(0).ok().map(|hit| hit.id(hits.connection.as_deref()).to_string());
+        for hit in &mut response.data {
+            hit.remove_base64();
+            hit.connection_id =
+                non_empty_connection(hit.connection_id.take()).or(self.connection_id.clone());
+        }
+        let count = response.data.len();
+        let first = response.data.first().map(|hit| hit.id().to_string());
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
@@ -205,23 +206,20 @@ impl Tool for Search {
         let tail = response.meta.as_ref().map(warnings).unwrap_or_default();
         let page = Page {
             tool: Self::NAME,
-            items: &mut hits,
+            items: response.data,
             next_cursor: response.next_cursor,
             ask,
             head: &head,
             tail,
         };
         let mut shown = page.render(context).await?;
-        let mut data = Map::new();
-        data.insert("object".to_owned(), "list".into());
-        data.insert("has_more".to_owned(), shown.next_cursor.is_some().into());
-        if let Some(cursor) = &shown.next_cursor {
-            data.insert("next_cursor".to_owned(), cursor.as_str().into());
-        }
-        data.insert("result_count".to_owned(), shown.rows.len().into());
-        if let Some(meta) = response.meta {
-            data.insert("meta".to_owned(), bounded_meta(&meta));
-        }
+        let data = present_members([
+            ("object", Some("list".into())),
+            ("has_more", Some(shown.next_cursor().is_some().into())),
+            ("next_cursor", shown.next_cursor()),
+            ("result_count", Some(shown.rows.len().into())),
+            ("meta", response.meta.as_ref().map(bounded_meta)),
+        ]);
         let structured = [
             ("results", Json::Array(std::mem::take(&mut shown.rows))),
             ("data", Json::Object(data)),
@@ -248,10 +246,9 @@ fn warnings(meta: &Json) -> Vec<String> {
 }
 
 impl Hit {
-    fn id(&self, connection: Option<&str>) -> RecordId {
+    fn id(&self) -> RecordId {
         RecordId {
-            connection: non_empty_connection(self.connection_id.clone())
-                .or_else(|| connection.map(str::to_owned)),
+            connection: self.connection_id.clone(),
             stream: self.stream.clone(),
             key: self.record_key.clone(),
         }
@@ -284,27 +281,6 @@ impl Hit {
         }
     }
 
-    /// Renders the hit for the structure.
-    fn row(&self, context: &CallContext, id: &RecordId) -> Result<ItemRow, LadderError> {
-        let mut entries = Vec::new();
-        let mut windows = Vec::new();
-        for excerpt in &self.evidence_excerpts {
-            let entry = excerpt.continuation(context, id)?.map(|rest| rest.json());
-            windows.push(excerpt.window(entry.as_ref()));
-            entries.extend(entry);
-        }
-        let mut json = self.common_members(context, id)?;
-        json.extend(present_members([
-            ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
-            (
-                "snippet",
-                self.snippet().map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into()),
-            ),
-            ("match_windows", Some(Json::Array(windows))),
-        ]));
-        Ok(ItemRow { json: Json::Object(json), entries, more: None })
-    }
-
     /// Returns the members that every hit has.
     fn common_members(
         &self,
@@ -325,15 +301,19 @@ impl Hit {
         let own = self.snippet.as_ref().and_then(WireText::text);
         own.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()))
     }
+}
 
+/// Truncates a title for the text, with an ellipsis.
+fn title_text(title: &str) -> Cow<'_, str> {
+    let shown = prefix_within(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
+    if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
+}
+
+impl PageItem for Hit {
     /// Renders the lines of a hit: the record, the first matching field with the call that
     /// continues, and one call for each other incomplete excerpt.
-    fn lines(
-        &self,
-        context: &CallContext,
-        number: usize,
-        id: &RecordId,
-    ) -> Result<ItemText, LadderError> {
+    fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
+        let id = &self.id();
         let mut text = format!("{number}. id={id}");
         if let Some(title) = self.title.as_ref().and_then(WireText::text) {
             text += &format!(" title={}", Json::from(title_text(title)));
@@ -358,59 +338,42 @@ impl Hit {
         }
         Ok((text, links))
     }
-}
 
-/// Truncates a title for the text, with an ellipsis.
-fn title_text(title: &str) -> Cow<'_, str> {
-    let shown = prefix_within(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
-    if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
-}
-
-/// The hits of a page, and the requested connection.
-struct Hits {
-    hits: Vec<Hit>,
-    connection: Option<String>,
-}
-
-impl Hits {
-    fn at(&self, at: usize) -> Result<&Hit, LadderError> {
-        self.hits.get(at).ok_or_else(LadderError::invalid_response)
+    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError> {
+        let id = &self.id();
+        if !id.is_readable() {
+            return Err(LadderError::invalid_response());
+        }
+        let mut entries = Vec::new();
+        let mut windows = Vec::new();
+        for excerpt in &self.evidence_excerpts {
+            let entry = excerpt.continuation(context, id)?.map(|rest| rest.json());
+            windows.push(excerpt.window(entry.as_ref()));
+            entries.extend(entry);
+        }
+        let mut json = self.common_members(context, id)?;
+        json.extend(present_members([
+            ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
+            (
+                "snippet",
+                self.snippet().map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into()),
+            ),
+            ("match_windows", Some(Json::Array(windows))),
+        ]));
+        Ok(ItemRow { json: Json::Object(json), entries, more: None })
     }
 
-    fn id(&self, hit: &Hit) -> RecordId {
-        hit.id(self.connection.as_deref())
-    }
-}
-
-impl PageItems for Hits {
-    fn count(&self) -> usize {
-        self.hits.len()
-    }
-
-    fn lines(&self, context: &CallContext, at: usize) -> Result<ItemText, LadderError> {
-        let hit = self.at(at)?;
-        hit.lines(context, at + 1, &self.id(hit))
-    }
-
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<ItemRow, LadderError> {
-        let hit = self.at(at)?;
-        let id = self.id(hit);
-        if id.is_readable() { hit.row(context, &id) } else { Err(LadderError::invalid_response()) }
-    }
-
-    fn minimal_item(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
-        let hit = self.at(0)?;
-        let id = self.id(hit);
-        let text = "1. next: fetch with first_fetch_id as its id".to_owned();
+    fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
+        let id = &self.id();
         Ok(MinimalItem {
-            text,
-            json: Json::Object(hit.common_members(context, &id)?),
-            whole: continuation::of_record(context, &id)?.rendered(),
+            text: "1. next: fetch with first_fetch_id as its id".to_owned(),
+            json: Json::Object(self.common_members(context, id)?),
+            whole: continuation::of_record(context, id)?.rendered(),
         })
     }
 
-    fn cursor(&self, at: usize) -> Option<&str> {
-        self.hits.get(at)?.cursor.as_deref()
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
     }
 }
 
