@@ -108,59 +108,47 @@ impl ReadRecordField {
         }
     }
 
-    /// Returns the window that the arguments select.
-    ///
-    /// The checks are those of [`TextSelector::new`], with messages in the names of this tool's
-    /// arguments.
+    /// Returns the window that the arguments select. The errors name this tool's arguments.
     fn selector(&self) -> Result<TextSelector, LadderError> {
         let limit = self.limit_chars.map(|limit| limit.0);
-        let explicit = [
-            ("offset_chars", self.offset_chars.is_some()),
-            ("q", self.q.is_some()),
-            ("before_chars", self.before_chars.is_some()),
-            ("after_chars", self.after_chars.is_some()),
-        ];
-        let sent: Vec<String> = explicit
-            .iter()
-            .filter(|(_, sent)| *sent)
-            .map(|(name, _)| format!("`{name}`"))
-            .collect();
-        let wrong = |param, message: String| {
+        let wrong = |param, message: &str| {
             Err(LadderError::call("invalid_field_window_selector", param, message))
         };
         if let Some(cursor) = &self.cursor {
+            let excluded = [
+                ("`offset_chars`", self.offset_chars.is_some()),
+                ("`q`", self.q.is_some()),
+                ("`before_chars`", self.before_chars.is_some()),
+                ("`after_chars`", self.after_chars.is_some()),
+            ];
+            let sent = excluded.into_iter().filter(|(_, is_sent)| *is_sent);
+            let sent = sent.map(|(name, _)| name).collect::<Vec<_>>().join(", ");
             if !sent.is_empty() {
-                return wrong(
-                    "cursor",
-                    format!(
-                        "continuation by `cursor` is exclusive with explicit window selection by {}; send one of them (`limit_chars` goes with either)",
-                        sent.join(", ")
-                    ),
+                let message = format!(
+                    "continuation by `cursor` is exclusive with explicit window selection by \
+                     {sent}; send one of them (`limit_chars` goes with either)"
                 );
+                return wrong("cursor", &message);
             }
             return Ok(TextSelector::After { cursor: cursor.clone(), limit });
         }
         if let Some(q) = &self.q {
             if self.offset_chars.is_some() {
-                return wrong(
-                    "q",
-                    "`q` finds its own place and excludes `offset_chars`; send one of them"
-                        .to_owned(),
-                );
+                let message =
+                    "`q` finds its own place and excludes `offset_chars`; send one of them";
+                return wrong("q", message);
             }
             if q.is_empty() {
-                return wrong(
-                    "q",
-                    "`q` is empty; send the text to find, or leave it out".to_owned(),
-                );
+                return wrong("q", "`q` is empty; send the text to find, or leave it out");
             }
             let before = self.before_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
             let after = self.after_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
             return Ok(TextSelector::Around { q: q.clone(), before, after, limit });
         }
         if self.before_chars.is_some() || self.after_chars.is_some() {
-            let message = "`before_chars` and `after_chars` are the context of `q`; send `q` too, or `offset_chars` and `limit_chars`";
-            return wrong("before_chars", message.to_owned());
+            let message = "`before_chars` and `after_chars` are the context of `q`; send `q` too, \
+                           or `offset_chars` and `limit_chars`";
+            return wrong("before_chars", message);
         }
         let start = self.offset_chars.map_or(0, |offset| offset.0);
         Ok(TextSelector::At { start, limit: limit.unwrap_or(DEFAULT_CHARS) })

@@ -17,7 +17,7 @@ use stile_tools::toolset::Toolset as _;
 use super::records::model::{NOW, Stored, World};
 use super::records::owner;
 use super::walker::{CLASSES, Walker};
-use super::worlds::{self, Shelf, text};
+use super::worlds::{self, VisibleRecords, text};
 use super::{Client, of_field, with};
 
 /// Makes a name of the greatest length, unique by number.
@@ -56,8 +56,8 @@ fn a_record_of_a_hundred_thousand_fields_keeps_to_the_budgets() {
     // Reads from the middle of the field.
     let mut args = json!({ "id": id });
     for _ in 0..5 {
-        let told = client.good("fetch", &args).structured;
-        args = told["content_ladder"]["more_fields"][0]["read"]["args"].clone();
+        let answered = client.good("fetch", &args).structured;
+        args = answered["content_ladder"]["more_fields"][0]["read"]["args"].clone();
     }
 }
 
@@ -88,11 +88,12 @@ fn the_longest_escaped_names_and_keys_keep_to_the_budgets() {
         (key.clone(), fields)
     });
     let (world, stored) = world(records.collect());
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
-    ask(&client, shelf.ids().map(str::to_owned), "x");
-    let longest = shelf.ids().next().unwrap().to_owned();
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    ask(&client, visible.ids().map(str::to_owned), "x");
+    let longest = visible.ids().next().unwrap().to_owned();
     for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
+        let walker = Walker { client: &client, visible: &visible, class };
         walker.record(&longest);
         assert_eq!(walker.list("query_records", &json!({ "stream": "notes" })).len(), keys.len());
     }
@@ -113,11 +114,12 @@ fn many_truncated_fields_keep_to_the_budgets() {
     };
     let fields = (0..400).map(|at| (format!("{at}"), value(at))).collect();
     let (world, stored) = world(vec![("\u{1}".repeat(512), fields)]);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
-    let id = shelf.ids().next().unwrap();
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    let id = visible.ids().next().unwrap();
     ask(&client, [id.to_owned()].into_iter(), "x");
     for class in CLASSES {
-        Walker { client: &client, shelf: &shelf, class }.record(id);
+        Walker { client: &client, visible: &visible, class }.record(id);
     }
 }
 
@@ -127,10 +129,11 @@ fn the_deepest_arrays_keep_to_the_budgets() {
         (format!("{deep}"), FieldValue::Json(format!("{}{}", "[".repeat(deep), "]".repeat(deep))))
     });
     let (world, stored) = world(vec![("k".to_owned(), fields.to_vec())]);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
     ask(&client, ["a-mail/notes:k".to_owned()].into_iter(), "x");
     for class in CLASSES {
-        Walker { client: &client, shelf: &shelf, class }.record("a-mail/notes:k");
+        Walker { client: &client, visible: &visible, class }.record("a-mail/notes:k");
     }
 }
 
@@ -142,9 +145,10 @@ fn hits_with_excerpts_of_control_characters_keep_to_the_budgets() {
         (format!("{at:03}{}", "\u{1}".repeat(300)), fields.to_vec())
     });
     let (world, stored) = world(records.collect());
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
-    ask(&client, shelf.ids().map(str::to_owned), "needle");
-    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    ask(&client, visible.ids().map(str::to_owned), "needle");
+    let walker = Walker { client: &client, visible: &visible, class: CLASSES[0] };
     assert_eq!(walker.list("search", &json!({ "q": "needle", "limit": 5 })).len(), 110);
 }
 
@@ -160,10 +164,14 @@ fn groups_with_long_keys_keep_to_the_budgets() {
         let client = Client::new(&stored.services, owner());
         let args =
             json!({ "stream": "notes", "metric": "count", "group_by": "long", "limit": 100 });
-        let told = client.good("aggregate", &args);
-        assert_eq!(told.structured["groups"].as_array().unwrap().len(), 100);
-        assert!(told.text.len() <= 1800, "{}", told.text.len());
-        assert!(told.text.contains(" more group(s) are in the structured answer"), "{}", told.text);
+        let answered = client.good("aggregate", &args);
+        assert_eq!(answered.structured["groups"].as_array().unwrap().len(), 100);
+        assert!(answered.text.len() <= 1800, "{}", answered.text.len());
+        assert!(
+            answered.text.contains(" more group(s) are in the structured answer"),
+            "{}",
+            answered.text
+        );
     }
 }
 
@@ -185,9 +193,10 @@ fn many_streams_with_long_keys_keep_to_the_budgets() {
     ] {
         let mut next = Some(args);
         while let Some(args) = next {
-            let told = client.good("schema", &args).structured;
-            next =
-                told["next_cursor"].as_str().map(|cursor| with(&args, json!({ "cursor": cursor })));
+            let answered = client.good("schema", &args).structured;
+            next = answered["next_cursor"]
+                .as_str()
+                .map(|cursor| with(&args, json!({ "cursor": cursor })));
         }
     }
 }
@@ -281,7 +290,7 @@ fn no_allowed_budget_makes_an_answer_too_large() {
         (key, fields)
     });
     let (world, stored) = world(records.collect());
-    let shelf = Shelf::of(&world, None);
+    let visible = VisibleRecords::of(&world, None);
     for budgets in [most, least] {
         let client =
             Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
@@ -294,7 +303,7 @@ fn no_allowed_budget_makes_an_answer_too_large() {
             ("search", json!({ "q": "needle", "limit": 100 })),
             ("schema", json!({ "stream": "notes", "detail": "full" })),
         ];
-        for id in shelf.ids().take(4) {
+        for id in visible.ids().take(4) {
             calls.push(("fetch", json!({ "id": id })));
             calls.push((
                 "read_record_field",

@@ -177,8 +177,8 @@ fn stored(grants: &[Grant]) -> Stored {
     Stored::new(&mut Chance::of(1), &world(), grants)
 }
 
-fn lost(reason: &str, told: &Result<(), Json>, place: &str) {
-    let Err(error) = told else { panic!("{place}: answered") };
+fn assert_refused(reason: &str, answered: &Result<(), Json>, place: &str) {
+    let Err(error) = answered else { panic!("{place}: answered") };
     assert_eq!(
         (error["code"].as_str(), error["reason"].as_str()),
         (Some("invalid_cursor"), Some(reason)),
@@ -198,8 +198,8 @@ fn a_changed_bit_invalidates_a_handle_or_cursor() {
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            let told = sealed.send(&client, &URL_SAFE_NO_PAD.encode(changed));
-            lost("malformed", &told, &format!("bit {bit} of a {}", sealed.what));
+            let answered = sealed.send(&client, &URL_SAFE_NO_PAD.encode(changed));
+            assert_refused("malformed", &answered, &format!("bit {bit} of a {}", sealed.what));
         }
     }
 }
@@ -217,10 +217,14 @@ fn a_handle_or_cursor_is_valid_only_for_what_it_was_made_for() {
             let same = one.what == other.what
                 || is_record(one) && is_record(other)
                 || is_window(one) && is_window(other);
-            let told = other.send(&client, &one.text);
+            let answered = other.send(&client, &one.text);
             match same {
-                true => assert_eq!(told, Ok(()), "a {} as a {}", one.what, other.what),
-                false => lost("mismatch", &told, &format!("a {} as a {}", one.what, other.what)),
+                true => assert_eq!(answered, Ok(()), "a {} as a {}", one.what, other.what),
+                false => assert_refused(
+                    "mismatch",
+                    &answered,
+                    &format!("a {} as a {}", one.what, other.what),
+                ),
             }
         }
     }
@@ -242,8 +246,8 @@ fn a_handle_or_cursor_is_valid_only_for_what_it_was_made_for() {
         ("search cursor", "search", json!({ "q": "needle" })),
         ("schema cursor", "schema", json!({ "stream": "notes" })),
     ] {
-        let told = client.raw(tool, &with(&args, json!({ "cursor": of(what) }))).map(drop);
-        lost("mismatch", &told, &format!("a {what} in {tool} {args}"));
+        let answered = client.raw(tool, &with(&args, json!({ "cursor": of(what) }))).map(drop);
+        assert_refused("mismatch", &answered, &format!("a {what} in {tool} {args}"));
     }
 }
 
@@ -313,28 +317,32 @@ fn a_cursor_of_a_changed_field_is_stale() {
     let cursors = ["next_cursor", "previous_cursor"]
         .map(|name| window["window"][name].as_str().unwrap().to_owned());
     let all = all(&client);
-    let good = |told: Result<(), Json>| assert_eq!(told, Ok(()));
+    let good = |answered: Result<(), Json>| assert_eq!(answered, Ok(()));
     addresses.iter().for_each(|(_, uri)| good(client.raw_read(uri).map(drop)));
     // Other records and fields do not matter.
     write(&stored, "k2", &fields("changed"));
     addresses.iter().for_each(|(_, uri)| good(client.raw_read(uri).map(drop)));
     write(&stored, "k1", &fields("changed"));
     for (from, uri) in &addresses {
-        lost("stale", &client.raw_read(uri).map(drop), from);
+        assert_refused("stale", &client.raw_read(uri).map(drop), from);
     }
     for cursor in &cursors {
         let args = with(&of_field(ID, "text"), json!({ "cursor": cursor }));
-        lost("stale", &client.raw("read_record_field", &args).map(drop), "a cursor");
+        assert_refused("stale", &client.raw("read_record_field", &args).map(drop), "a cursor");
     }
     let of = |what: &str| all.iter().find(|sealed| sealed.what == what).unwrap();
-    lost("stale", &of("more bytes").send(&client, &of("more bytes").text), "bytes");
+    assert_refused("stale", &of("more bytes").send(&client, &of("more bytes").text), "bytes");
     // The record still has the same field names.
     good(of("fields cursor").send(&client, &of("fields cursor").text));
     let mut renamed = fields("changed");
     renamed.insert(0, ("before all others".to_owned(), FieldValue::Null));
     write(&stored, "k1", &renamed);
-    lost("stale", &of("fields cursor").send(&client, &of("fields cursor").text), "fields");
-    lost("stale", &of("fields").send(&client, &of("fields").text), "fields");
+    assert_refused(
+        "stale",
+        &of("fields cursor").send(&client, &of("fields cursor").text),
+        "fields",
+    );
+    assert_refused("stale", &of("fields").send(&client, &of("fields").text), "fields");
     good(of("record").send(&client, &of("record").text));
 }
 
@@ -380,15 +388,15 @@ fn another_grants_handle_reads_no_more_than_an_explicit_request() {
             let client = Client::new(&stored.services, taker.clone());
             for one in &sealed {
                 let place = format!("a {} of {giver:?} for {taker:?}", one.what);
-                let told = one.send(&client, &one.text);
+                let answered = one.send(&client, &one.text);
                 match one.explicit(&stored, &client, &taker) {
-                    Err(error) => assert_eq!(told, Err(error), "{place}"),
+                    Err(error) => assert_eq!(answered, Err(error), "{place}"),
                     Ok(()) if giver.records() == taker.records() => {
-                        assert_eq!(told, Ok(()), "{place}")
+                        assert_eq!(answered, Ok(()), "{place}")
                     }
                     Ok(()) => {
                         mismatches += 1;
-                        lost("mismatch", &told, &place);
+                        assert_refused("mismatch", &answered, &place);
                     }
                 }
             }
@@ -418,12 +426,12 @@ fn a_handle_outlives_the_program_but_not_its_grant() {
     }
     let later = Client::at(&services, all_of, || Instant(NOW + 1));
     for one_of in &sealed {
-        let told = one_of.send(&later, &one_of.text);
-        assert_eq!(told.unwrap_err()["code"], "grant_expired", "{}", one_of.what);
+        let answered = one_of.send(&later, &one_of.text);
+        assert_eq!(answered.unwrap_err()["code"], "grant_expired", "{}", one_of.what);
     }
     services.records.revoke(&owner().gate().owner().unwrap(), "grt_copy", Instant(NOW)).unwrap();
     for copy in &copies {
-        let told = copy.send(&other, &copy.text);
-        assert_eq!(told.unwrap_err()["code"], "grant_revoked", "{}", copy.what);
+        let answered = copy.send(&other, &copy.text);
+        assert_eq!(answered.unwrap_err()["code"], "grant_revoked", "{}", copy.what);
     }
 }

@@ -16,7 +16,7 @@ use super::records::model::{Grant, Stored, World, pick, some};
 use super::records::oracle::{Answer, Oracle, Who};
 use super::records::{OperationRequest, client, owner, words};
 use super::walker::{CLASSES, Class, Walker, Way};
-use super::worlds::{self, Shelf, hostile, text};
+use super::worlds::{self, VisibleRecords, hostile, text};
 
 /// Returns the records that a search must find, by a slow oracle.
 fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
@@ -51,27 +51,27 @@ fn walk(
     q: &str,
 ) {
     let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
-    let (client, shelf) = (Client::new(services, caller), Shelf::of(world, grant));
+    let (client, visible) = (Client::new(services, caller), VisibleRecords::of(world, grant));
     let streams: BTreeSet<&str> =
         super::seen(world, grant).map(|source| source.stream.as_str()).collect();
     for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
+        let walker = Walker { client: &client, visible: &visible, class };
         for stream in &streams {
             let mut args = json!({ "stream": stream, "limit": some(chance, &[1, 3, 25, 100]) });
             if chance.happens(30) {
                 args["order"] = "asc".into();
             }
             let ids: BTreeSet<String> = walker.list("query_records", &args).into_iter().collect();
-            assert_eq!(ids, shelf.of_stream(stream), "{class:?}");
+            assert_eq!(ids, visible.of_stream(stream), "{class:?}");
             let args = json!({ "stream": stream, "changes_since": "beginning", "limit": some(chance, &[1, 25, 100]) });
             let ids: BTreeSet<String> = walker.list("query_records", &args).into_iter().collect();
-            assert_eq!(ids, shelf.of_stream(stream), "{class:?}, as changes");
+            assert_eq!(ids, visible.of_stream(stream), "{class:?}, as changes");
         }
         let args = json!({ "q": q, "limit": some(chance, &[1, 3, 25, 100]) });
         let ids: BTreeSet<String> = walker.list("search", &args).into_iter().collect();
         assert_eq!(ids, found(world, grant, q), "{class:?} {q}");
         walker.windows_of("search", &args);
-        let ids: Vec<&str> = shelf.ids().collect();
+        let ids: Vec<&str> = visible.ids().collect();
         for _ in 0..ids.len().min(3) {
             walker.record(some(chance, &ids));
         }
@@ -128,9 +128,10 @@ fn one(key: &str, fields: RecordFields) -> (World, Stored) {
 fn a_record_of_three_thousand_fields_is_read_completely() {
     let fields = (0..3000).map(|at| (format!("field {at}"), text(format!("value {at}")))).collect();
     let (world, stored) = one("many", fields);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
     for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
+        let walker = Walker { client: &client, visible: &visible, class };
         walker.record("a-mail/notes:many");
         walker.list("query_records", &json!({ "stream": "notes" }));
     }
@@ -142,15 +143,16 @@ fn all_requested_fields_are_read_and_no_others() {
         .map(|at| (format!("field {at}"), text(format!("value {at}").repeat(100))))
         .collect();
     let (world, stored) = one("many", fields);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
     let id = "a-mail/notes:many";
     for count in [50, 300] {
         let only: Vec<String> = (0..count).map(|at| format!("field {at}")).collect();
         let set: BTreeSet<String> = only.iter().cloned().collect();
         let args = json!({ "id": id, "fields": only });
-        let walker = |class| Walker { client: &client, shelf: &shelf, class };
+        let walker = |class| Walker { client: &client, visible: &visible, class };
         for (class, way) in
-            [(Class::Text, Way::Said(args.clone())), (Class::Structured, Way::Told(args))]
+            [(Class::Text, Way::Text(args.clone())), (Class::Structured, Way::Structure(args))]
         {
             // If the names are too long to repeat, the call reads the whole record.
             walker(class).record_has(id, way, &set, count == 50);
@@ -165,7 +167,7 @@ fn all_requested_fields_are_read_and_no_others() {
             .cloned()
             .collect();
         let left = set.difference(&shown).cloned().collect();
-        walker(Class::Structured).record_has(id, Way::Told(more.clone()), &left, count == 50);
+        walker(Class::Structured).record_has(id, Way::Structure(more.clone()), &left, count == 50);
     }
 }
 
@@ -175,9 +177,10 @@ fn a_long_text_is_read_from_its_middle_to_both_ends() {
         let long: String = unit.chars().cycle().take(200_000).collect();
         let (world, stored) =
             one("long", vec![("text".to_owned(), text(long)), ("t".to_owned(), FieldValue::Null)]);
-        let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+        let (client, visible) =
+            (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
         for class in CLASSES {
-            let walker = Walker { client: &client, shelf: &shelf, class };
+            let walker = Walker { client: &client, visible: &visible, class };
             walker.record("a-mail/notes:long");
         }
         // Reads again with the longest windows.
@@ -191,7 +194,7 @@ fn a_long_text_is_read_from_its_middle_to_both_ends() {
             let Some(cursor) = window["next_cursor"].as_str() else { break };
             args = json!({ "id": "a-mail/notes:long", "field_path": "text", "cursor": cursor, "limit_chars": 16_384 });
         }
-        assert!(shelf.field("a-mail/notes:long", "text").text() == Some(&read));
+        assert!(visible.field("a-mail/notes:long", "text").text() == Some(&read));
     }
 }
 
@@ -204,7 +207,8 @@ fn a_search_hit_leads_to_the_text_around_the_match() {
             ("title".to_owned(), text(value.clone())),
         ];
         let (world, stored) = one("k", fields);
-        let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+        let (client, visible) =
+            (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
         let args = json!({ "q": "NEEDLE" });
         let answer = client.good("search", &args);
         let windows = answer.structured["results"][0]["match_windows"].as_array().unwrap().clone();
@@ -221,10 +225,10 @@ fn a_search_hit_leads_to_the_text_around_the_match() {
             );
         }
         for class in CLASSES {
-            Walker { client: &client, shelf: &shelf, class }.windows_of("search", &args);
+            Walker { client: &client, visible: &visible, class }.windows_of("search", &args);
         }
         answer.links.iter().for_each(|link| {
-            Walker { client: &client, shelf: &shelf, class: CLASSES[2] }.follow(link)
+            Walker { client: &client, visible: &visible, class: CLASSES[2] }.follow(link)
         });
     }
 }
@@ -251,10 +255,11 @@ fn a_hit_in_a_short_text_says_how_much_is_missing() {
         ];
         for kept in [&fields[..], &fields[1..2], &fields[1..]] {
             let (world, stored) = one("k", kept.to_vec());
-            let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+            let (client, visible) =
+                (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
             let args = json!({ "q": "needle" });
             for class in CLASSES {
-                Walker { client: &client, shelf: &shelf, class }.windows_of("search", &args);
+                Walker { client: &client, visible: &visible, class }.windows_of("search", &args);
             }
             let said = client.good("search", &args).text;
             assert_eq!(said.contains("\"field_path\":\"notes\""), kept.len() > 1, "{said}");
@@ -303,15 +308,15 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
             }
         }
     }
-    let (mut told, mut asked) = (Vec::new(), Some(args.clone()));
+    let (mut answered, mut asked) = (Vec::new(), Some(args.clone()));
     while let Some(args) = asked {
         let structured = client.good("schema", &args).structured;
         for stream in structured["streams"].as_array().unwrap() {
             match args.get("stream") {
-                Some(_) => told.extend(stream["fields"].as_object().unwrap().keys().cloned()),
+                Some(_) => answered.extend(stream["fields"].as_object().unwrap().keys().cloned()),
                 None => {
                     let connection = stream["connections"][0]["connection_id"].as_str().unwrap();
-                    told.push(format!("{connection}/{}", stream["name"].as_str().unwrap()));
+                    answered.push(format!("{connection}/{}", stream["name"].as_str().unwrap()));
                 }
             }
         }
@@ -319,7 +324,7 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
             .as_str()
             .map(|cursor| super::with(&args, json!({ "cursor": cursor })));
     }
-    [said, told]
+    [said, answered]
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn pages(client: &Client, in_text: bool) -> Vec<Called> {
         let cursor = answer.structured["next_cursor"]
             .as_str()
             .map(|cursor| with(&args, json!({ "cursor": cursor })));
-        asked = if in_text { lines::onward(&answer.text, &args) } else { cursor };
+        asked = if in_text { lines::next_arguments(&answer.text, &args) } else { cursor };
         Some(answer)
     };
     std::iter::from_fn(page).collect()
@@ -262,9 +262,9 @@ fn a_declaration_of_any_length_is_read_completely() {
         for (is_text, is_whole, how) in
             [(true, first.text.contains(&full), in_text), (false, shown == full, in_structure)]
         {
-            let told = parts(&client, is_text);
+            let answered = parts(&client, is_text);
             assert_eq!(is_whole, how == Whole, "{what}: {}", first.text);
-            assert_eq!(told, if how == Parts { full.as_str() } else { "" }, "{what}");
+            assert_eq!(answered, if how == Parts { full.as_str() } else { "" }, "{what}");
             if how == Lines {
                 let own = declared["field_capabilities"].as_object().unwrap().iter();
                 let own: Map<String, Json> =
@@ -293,9 +293,9 @@ fn what_is_not_a_field_is_shown_separately() {
     let full = json!({ "name": "notes", "primary_key": ["f1"], "schema": { "properties": fields, "required": ["f1"] } });
     let client =
         declaring(&json!({ "name": "notes", "field_capabilities": compact }), &full.to_string());
-    let told = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).text;
+    let answered = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).text;
     let rest = json!({ "name": "notes", "primary_key": ["f1"], "schema": { "required": ["f1"] } });
-    assert!(told.contains(&format!("full, but for its fields: {rest}")), "{told}");
+    assert!(answered.contains(&format!("full, but for its fields: {rest}")), "{answered}");
     assert_eq!(parts(&client, true), "");
 }
 
@@ -309,8 +309,8 @@ fn a_declaration_that_cannot_be_parsed_is_shown_as_sent() {
         );
         let client = declaring(&compact, &full);
         for in_text in [true, false] {
-            let told = parts(&client, in_text);
-            assert_eq!(told, full, "{odd}");
+            let answered = parts(&client, in_text);
+            assert_eq!(answered, full, "{odd}");
         }
     }
     let client = declaring(&compact, "{");
@@ -344,7 +344,7 @@ fn changes_outside_the_fields_invalidate_cursors_of_parts_only() {
             break;
         }
         fields += lines::of(&answer.text).filter(|line| line.starts_with("  \"f")).count();
-        next = lines::onward(&answer.text, &asked);
+        next = lines::next_arguments(&answer.text, &asked);
     }
     assert_eq!((fields, refused.unwrap()["reason"].as_str()), (40, Some("mismatch")));
 }
@@ -388,8 +388,8 @@ fn the_declaration_is_that_of_the_requested_connection() {
         };
         json!({ "connectors": all }).to_string()
     });
-    let told: Json = serde_json::from_str(&parts(&client, true)).unwrap();
-    assert_eq!(told, json!({ "name": "notes", "semantics": "y".repeat(40_000) }));
+    let answered: Json = serde_json::from_str(&parts(&client, true)).unwrap();
+    assert_eq!(answered, json!({ "name": "notes", "semantics": "y".repeat(40_000) }));
 }
 
 #[test]

@@ -81,8 +81,8 @@ fn null_counts_as_an_absent_member() {
 
 /// Returns the values that `fetch` shows of a record with this `data`.
 fn values(data: &str) -> Json {
-    let told = format!("{{\"id\":\"k\",\"data\":{data}}}");
-    let client = client(move |_| told.clone());
+    let answered = format!("{{\"id\":\"k\",\"data\":{data}}}");
+    let client = client(move |_| answered.clone());
     let text = client.good("fetch", &json!({ "id": "chat/notes:k" })).structured["text"].clone();
     serde_json::from_str(text.as_str().unwrap()).unwrap()
 }
@@ -183,8 +183,8 @@ fn a_stream_with_a_thousand_connections_is_one_line() {
         (0..1000).map(|at| json!({ "connection_id": format!("account-{at:04}") })).collect();
     let streams: Vec<Json> =
         (0..40).map(|at| json!({ "name": format!("notes-{at}"), "primary_key": ["id"] })).collect();
-    let told = json!({ "connectors": [{ "connector_id": "mail", "granted_connections": connections, "streams": streams }] });
-    let client = client(move |_| told.to_string());
+    let answered = json!({ "connectors": [{ "connector_id": "mail", "granted_connections": connections, "streams": streams }] });
+    let client = client(move |_| answered.to_string());
     for args in [json!({}), json!({ "stream": "notes-7" })] {
         let answer = client.good("schema", &args);
         let line = lines::of(&answer.text).find(|line| line.starts_with("stream=")).unwrap();
@@ -207,10 +207,10 @@ fn a_stream_with_a_thousand_connections_is_one_line() {
 fn many_connections_are_not_repeated_for_each_stream() {
     let connections = vec![json!({ "connection_id": "account" }); 20_000];
     let streams = vec![json!({ "name": "notes" }); 20_000];
-    let told =
+    let answered =
         json!({ "connectors": [{ "granted_connections": connections, "streams": streams }] })
             .to_string();
-    let client = client(move |_| told.clone());
+    let client = client(move |_| answered.clone());
     assert_eq!(client.good("schema", &json!({})).structured["total"], 20_000);
 }
 
@@ -225,8 +225,9 @@ fn streams_are_not_searched_again_for_each_field() {
             std::iter::repeat_n(json!({ "name": "other" }), others).chain([listed.clone()]);
         json!({ "connectors": [{ "connector_id": "mail", "streams": streams.collect::<Vec<Json>>() }] }).to_string()
     });
-    let told = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).structured;
-    assert_eq!(told["streams"][0]["field_count"], 6_000);
+    let answered =
+        client.good("schema", &json!({ "stream": "notes", "detail": "full" })).structured;
+    assert_eq!(answered["streams"][0]["field_count"], 6_000);
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn each_connection_leads_to_its_own_declaration() {
         json!({ "connectors": all.map(of).collect::<Vec<Json>>() }).to_string()
     });
     let both = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
-    assert!(!both.text.contains("x x x"), "neither is told as that of both");
+    assert!(!both.text.contains("x x x"), "neither is answered as that of both");
     let steps: Vec<Json> = lines::of(&both.text)
         .filter_map(Next::parse)
         .filter_map(|next| next.args(&Json::Null))
@@ -258,7 +259,7 @@ fn each_connection_leads_to_its_own_declaration() {
     assert_eq!(steps, reads);
     for (args, id) in steps.iter().zip(["mail", "chat"]) {
         assert_eq!(*args, json!({ "stream": "notes", "connection_id": id, "detail": "full" }));
-        let told = client.good("schema", args).structured.to_string();
-        assert!(told.contains(&format!("{id} x x x")), "{id}");
+        let answered = client.good("schema", args).structured.to_string();
+        assert!(answered.contains(&format!("{id} x x x")), "{id}");
     }
 }

@@ -16,10 +16,16 @@ fn hits_are_shown_despite_absent_and_differently_spelled_members() {
         .to_string()
     });
     let hits = client.good("search", &json!({ "q": "plain" }));
-    let told = |at: usize, name: &str| hits.structured["results"][at][name].clone();
-    assert_eq!((told(0, "title"), told(0, "snippet")), (json!("notes"), json!("a plain snippet")));
-    assert_eq!((told(1, "title"), told(1, "snippet")), (json!("a plain title"), Json::Null));
-    assert_eq!(told(2, "title"), json!("notes"));
+    let answered = |at: usize, name: &str| hits.structured["results"][at][name].clone();
+    assert_eq!(
+        (answered(0, "title"), answered(0, "snippet")),
+        (json!("notes"), json!("a plain snippet"))
+    );
+    assert_eq!(
+        (answered(1, "title"), answered(1, "snippet")),
+        (json!("a plain title"), Json::Null)
+    );
+    assert_eq!(answered(2, "title"), json!("notes"));
     for said in ["snippet=\"a plain snippet\"", "title=\"a plain title\"", "id=notes:3"] {
         assert!(hits.text.contains(said), "{}", hits.text);
     }
@@ -90,8 +96,8 @@ fn a_documents_text_is_the_first_text_field_that_is_not_empty() {
     ] {
         let record = format!(r#"{{"id":"1","data":{fields}}}"#);
         let client = client(move |_| record.clone());
-        let told = client.good("fetch", &json!({ "id": "notes:1" })).structured;
-        assert_eq!(told["text"], text, "{fields}");
+        let answered = client.good("fetch", &json!({ "id": "notes:1" })).structured;
+        assert_eq!(answered["text"], text, "{fields}");
     }
 }
 

@@ -95,8 +95,8 @@ fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)
     (plain + rest, sealed)
 }
 
-fn shown(told: Result<ResourceContent, stile_tools::toolset::ResourceError>) -> String {
-    match told {
+fn shown(answered: Result<ResourceContent, stile_tools::toolset::ResourceError>) -> String {
+    match answered {
         Ok(content) => format!("{:?}", content),
         Err(error) => Json::Object(error.data).to_string(),
     }
@@ -122,18 +122,18 @@ fn what_a_grant_hides_cannot_be_observed_on_the_ladder() {
                 else {
                     break;
                 };
-                let told = [0, 1].map(|at| {
+                let answered = [0, 1].map(|at| {
                     let answer = clients[at].call(tool, &args);
                     answered += usize::from(answer.failure.is_none());
                     observable(&pair, at, &format!("{answer:?}"))
                 });
-                assert_eq!(told[0].0, told[1].0, "{tool} {args}");
-                let count = told[0].1.len();
-                assert_eq!(count, told[1].1.len());
+                assert_eq!(answered[0].0, answered[1].0, "{tool} {args}");
+                let count = answered[0].1.len();
+                assert_eq!(count, answered[1].1.len());
                 for _ in 0..count.min(4) {
                     let which = chance.below(count);
                     let next = [0, 1].map(|at| {
-                        let (is_address, text) = &told[at].1[which];
+                        let (is_address, text) = &answered[at].1[which];
                         let seen = match is_address {
                             true => shown(clients[at].read(text)),
                             false => {

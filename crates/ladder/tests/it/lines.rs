@@ -19,7 +19,7 @@ pub(super) enum Next {
     /// The call is written out.
     Call { tool: String, args: Json, note: Option<String> },
     /// The same call with another value of these arguments.
-    Again { tool: String, args: Json },
+    SameCall { tool: String, args: Json },
     /// `fetch` with the identifier in the record's own line.
     ThisId,
 }
@@ -47,7 +47,7 @@ impl Next {
         };
         match (again, args.is_object()) {
             (_, false) => None,
-            (true, _) => Some(Self::Again { tool, args }),
+            (true, _) => Some(Self::SameCall { tool, args }),
             (false, _) => Some(Self::Call { tool, args, note }),
         }
     }
@@ -57,14 +57,14 @@ impl Next {
     pub(super) fn args(self, asked: &Json) -> Option<Json> {
         match self {
             Self::Call { args, .. } => Some(args),
-            Self::Again { args, .. } => Some(with(asked, args)),
+            Self::SameCall { args, .. } => Some(with(asked, args)),
             Self::ThisId => None,
         }
     }
 }
 
 /// Returns the arguments of the last call that a text names, given those of the call before.
-pub(super) fn onward(text: &str, asked: &Json) -> Option<Json> {
+pub(super) fn next_arguments(text: &str, asked: &Json) -> Option<Json> {
     of(text).filter_map(Next::parse).last()?.args(asked)
 }
 
@@ -112,7 +112,7 @@ fn next_lines_and_windows_are_parsed() {
     );
     assert_eq!(
         call("next: search with the same arguments and {\"id\":\"a (b)\"}"),
-        Some(Next::Again { tool: "search".to_owned(), args })
+        Some(Next::SameCall { tool: "search".to_owned(), args })
     );
     for bad in [
         "next: fetch",

@@ -236,20 +236,21 @@ fn a_wrong_call_is_refused_before_anything_is_read() {
 #[test]
 fn refusals_of_the_ladder_say_what_to_send_instead() {
     let (_stored, client, _) = counted();
-    let mut told = std::collections::BTreeMap::new();
+    let mut answered = std::collections::BTreeMap::new();
     for (tool, args, _) in wrong() {
         let error = client.refused(tool, &args);
-        told.entry(format!(
-            "{} {} {}",
-            error["code"].as_str().unwrap(),
-            error["type"].as_str().unwrap(),
-            error["message"].as_str().unwrap()
-        ))
-        .or_insert_with(|| format!("{tool} {args}"));
+        answered
+            .entry(format!(
+                "{} {} {}",
+                error["code"].as_str().unwrap(),
+                error["type"].as_str().unwrap(),
+                error["message"].as_str().unwrap()
+            ))
+            .or_insert_with(|| format!("{tool} {args}"));
     }
-    let told: Vec<String> =
-        told.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
-    insta::assert_snapshot!(told.join("\n"));
+    let answered: Vec<String> =
+        answered.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
+    insta::assert_snapshot!(answered.join("\n"));
 }
 
 #[test]
@@ -275,9 +276,11 @@ fn a_wrong_fields_cursor_is_reported_as_the_argument_cursor() {
     let (_stored, client, _) = counted();
     let error = client.refused("fetch", &json!({ "id": "a-mail/notes:k", "cursor": "x" }));
     assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("malformed")));
-    let told = error.to_string();
+    let answered = error.to_string();
     assert!(
-        told.contains("cursor") && !told.contains("fields_cursor") && !told.contains("more_fields"),
-        "{told}"
+        answered.contains("cursor")
+            && !answered.contains("fields_cursor")
+            && !answered.contains("more_fields"),
+        "{answered}"
     );
 }

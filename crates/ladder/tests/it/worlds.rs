@@ -17,7 +17,7 @@ use super::records::oracle::{is_binary, is_only_a_blob};
 
 /// The value of a field as a client must read it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Held {
+pub(super) enum Content {
     Text(String),
     /// Any value that is read as its JSON text.
     Json(String),
@@ -25,7 +25,7 @@ pub(super) enum Held {
     Bytes(Option<Vec<u8>>),
 }
 
-impl Held {
+impl Content {
     fn of(value: &FieldValue) -> Self {
         match value {
             FieldValue::Null => Self::Json("null".to_owned()),
@@ -82,8 +82,8 @@ fn decoded(text: &str) -> Vec<u8> {
 }
 
 /// The records and fields that a caller may see.
-pub(super) struct Shelf {
-    records: BTreeMap<String, Vec<(String, Held)>>,
+pub(super) struct VisibleRecords {
+    records: BTreeMap<String, Vec<(String, Content)>>,
 }
 
 /// Returns the identifier that answers show for a record.
@@ -96,7 +96,7 @@ pub(super) fn id_of(source: &Source, key: &str) -> String {
     id.to_string()
 }
 
-impl Shelf {
+impl VisibleRecords {
     pub(super) fn of(world: &World, grant: Option<&Grant>) -> Self {
         let mut records = BTreeMap::new();
         for source in super::seen(world, grant) {
@@ -105,7 +105,7 @@ impl Shelf {
             for (key, record) in &source.records {
                 if share.is_none_or(|share| share.sees(key, record)) {
                     let fields = record.fields.iter().filter(|(name, _)| is_field(name));
-                    let fields = fields.map(|(name, value)| (name.clone(), Held::of(value)));
+                    let fields = fields.map(|(name, value)| (name.clone(), Content::of(value)));
                     records.insert(id_of(source, key), fields.collect());
                 }
             }
@@ -131,11 +131,11 @@ impl Shelf {
         self.records[id].iter().map(|(name, _)| name.as_str())
     }
 
-    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Held> {
+    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Content> {
         self.records.get(id)?.iter().find(|(own, _)| own == name).map(|(_, held)| held)
     }
 
-    pub(super) fn field(&self, id: &str, name: &str) -> &Held {
+    pub(super) fn field(&self, id: &str, name: &str) -> &Content {
         self.find(id, name).unwrap_or_else(|| panic!("{id} {name:?} is not to be seen"))
     }
 }
