@@ -20,7 +20,7 @@ pub const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// An error response of a resource server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorResponse {
-    /// The HTTP status.
+    /// The HTTP status, 400 or above.
     pub status: u16,
     /// The object under `error`, with `type`, `code`, `message` and further members.
     pub error: Map<String, Json>,

@@ -50,7 +50,7 @@ pub struct Schema {
     cursor: Option<String>,
 }
 
-/// How much is told.
+/// How much an answer says about a stream.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
 #[expect(

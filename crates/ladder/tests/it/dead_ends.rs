@@ -79,13 +79,19 @@ fn walk(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: u32::try_from(scaled(4, 2000)).unwrap(), max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: u32::try_from(scaled(4, 2000)).unwrap(),
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_kind_of_client_reads_everything_it_may_see(seed in any::<u64>()) {
         let mut chance = Chance::of(seed);
         let world = World::random(&mut chance);
-        let grants: Vec<Grant> = (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
+        let mut grant = |at| Grant::random(&mut chance, &format!("grt_{at}"));
+        let grants = [grant(0), grant(1)];
         let stored = Stored::new(&mut chance, &world, &grants);
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {
             let source = some(&mut chance, &world.sources);
@@ -100,9 +106,12 @@ proptest! {
         let mut chance = Chance::of(seed);
         let most = some(&mut chance, &[20_000, 20_000, 20_000, 200_000]);
         let world = hostile(&mut chance, most);
-        let names: BTreeSet<String> = world.sources.iter().flat_map(|source| source.records.values())
-            .flat_map(|record| record.fields.iter().map(|(name, _)| name.clone())).collect();
-        let some_names: Vec<&str> = names.iter().map(String::as_str).filter(|_| chance.happens(60)).collect();
+        let records = world.sources.iter().flat_map(|source| source.records.values());
+        let names: BTreeSet<&str> = records
+            .flat_map(|record| record.fields.iter().map(|(name, _)| name.as_str()))
+            .collect();
+        let some_names: Vec<&str> =
+            names.into_iter().filter(|_| chance.happens(60)).collect();
         let sources: Vec<_> = world.sources.iter().skip(1).collect();
         let mut grants = Vec::new();
         if !some_names.is_empty() {

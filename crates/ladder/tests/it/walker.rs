@@ -288,7 +288,8 @@ impl Walker<'_> {
         self.record_has(id, self.to_record(id), &all, true);
     }
 
-    /// Reads a record and expects these fields: exactly once if `is_exact`, at least once otherwise.
+    /// Reads a record and expects these fields: exactly once if `is_exact`, at least once
+    /// otherwise.
     pub(super) fn record_has(&self, id: &str, way: Way, all: &BTreeSet<String>, is_exact: bool) {
         let (mut left, mut next) = (all.clone(), Some(way));
         while let Some(way) = next {
