@@ -21,7 +21,7 @@ use stile_domain::scope::Scopes;
 use stile_testkit::schema;
 use stile_ladder::Ladder;
 use stile_tools::toolset::{Caller, Toolset as _};
-use stile_ladder::budget::CEILING;
+use stile_ladder::budget::MAX_ANSWER_PART_BYTES;
 use stile_domain::records::request::ReadRequest;
 use stile_ladder::port::{ErrorResponse, RecordServer};
 
@@ -70,7 +70,8 @@ fuzz_target!(|input: &[u8]| {
     let answer = ready(ladder.call(tool, arguments.clone(), &caller)).expect("the tool exists");
     let structured = answer.to_tree();
     assert_ne!(structured["error"]["code"], "api_error", "it panicked");
-    assert!(answer.text.len() <= CEILING && structured.to_string().len() <= 2 * CEILING);
+    assert!(answer.text.len() <= MAX_ANSWER_PART_BYTES);
+    assert!(structured.to_string().len() <= 2 * MAX_ANSWER_PART_BYTES);
     let definition = ladder.definitions().into_iter().find(|listed| listed.name == tool).expect("it is listed");
     schema::check(&Value::Object(definition.output), &structured).expect("it fits its schema");
 });
