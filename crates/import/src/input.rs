@@ -27,7 +27,6 @@ pub(crate) struct InputRow {
     pub(crate) located: LocatedRow,
 }
 
-/// The rows of some inputs.
 pub(crate) struct InputRows<'i> {
     remaining: std::slice::Iter<'i, ImportInput>,
     current: Option<(&'i ImportInput, Box<dyn ImportRows>)>,

@@ -112,12 +112,10 @@ impl Rig {
         serde_json::from_str(&out).unwrap()
     }
 
-    /// The fields of a record of the stream `s`.
     pub(crate) fn record(&self, key: &str) -> Json {
         self.get(Operation::GetRecord, "s", key, &[])["data"].clone()
     }
 
-    /// The keys of the stream `s`.
     pub(crate) fn keys(&self) -> Vec<String> {
         let list = self.get(Operation::ListRecords, "s", "", &[("limit", "100"), ("order", "asc")]);
         list["data"]
@@ -157,7 +155,6 @@ impl Rig {
         self.services.store(&owner(), now, &call, body).unwrap()
     }
 
-    /// Stores a blob and returns its name.
     pub(crate) fn put_blob(&self, bytes: &[u8]) -> String {
         let answer =
             self.store(Instant(1), Operation::PutBlob, request("", "", &[]), &mut &bytes[..]);

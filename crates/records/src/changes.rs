@@ -26,7 +26,6 @@ use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
 use crate::response_sink::ResponseSink;
 
-/// The parameter's name.
 pub(crate) const CHANGES_SINCE: &str = "changes_since";
 /// The parameter's value for the first session.
 const BEGINNING: &str = "beginning";

@@ -22,7 +22,6 @@ pub(crate) fn requested_connection(parameters: &Parameters) -> Result<Option<&st
     Ok(name.or(alias))
 }
 
-/// Returns the names of the connections that these sources belong to.
 pub(crate) fn connection_names<'s>(
     sources: impl IntoIterator<Item = &'s RecordSource>,
 ) -> Vec<String> {

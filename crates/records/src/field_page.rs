@@ -23,7 +23,6 @@ pub(crate) struct PreviewLimits {
     record_bytes: Option<usize>,
     /// The selection of fields as a text, to bind a cursor to.
     field_selection: String,
-    /// The cursor from which the fields go on.
     cursor: Option<String>,
 }
 
@@ -87,7 +86,6 @@ struct PageField {
 struct RemainingFields {
     /// The number of fields up to the end of this page.
     shown: u64,
-    /// The number of fields in all.
     total: u64,
     next_cursor: String,
 }

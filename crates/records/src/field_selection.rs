@@ -37,7 +37,6 @@ pub(crate) fn requested(
     Ok(Some(fields))
 }
 
-/// Returns whether the caller may see a field of this source.
 pub(crate) fn may_see(source: &RecordSource, name: &str) -> bool {
     source.fields().is_none_or(|fields| fields.contains(name))
 }

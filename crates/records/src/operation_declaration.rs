@@ -124,6 +124,13 @@ pub struct ResponseDeclaration {
 }
 
 impl ResponseDeclaration {
+    /// Declares a JSON answer with status 200. `object` is the value of its member `object`, and
+    /// `required` are the members that are always there.
+    pub const fn json(object: &'static str, required: &'static [&'static str]) -> Self {
+        let content = ResponseContent::Json { object: Some(object), required };
+        Self { status: 200, about: "The answer.", content }
+    }
+
     /// Declares an answer that is an error object.
     pub const fn error(status: u16, about: &'static str) -> Self {
         Self { status, about, content: ResponseContent::Error }
@@ -193,6 +200,23 @@ pub struct OperationCall<H> {
 }
 
 impl OperationDeclaration {
+    /// Declares a GET that the owner and clients may call. The other members of the declaration
+    /// override what they need to.
+    pub const fn read(id: &'static str, path: &'static str, handler: ReadHandler) -> Self {
+        Self {
+            id,
+            method: OperationMethod::Get,
+            path,
+            about: "",
+            parameters: &[],
+            body: None,
+            response: ResponseDeclaration::json("", &[]),
+            other_responses: &[],
+            access: OperationAccess::Granted,
+            handler: OperationHandler::Read(handler),
+        }
+    }
+
     /// Returns a call of this operation; `None` if the operation does not read.
     pub fn read_call(&'static self, target: RequestTarget) -> Option<OperationCall<ReadHandler>> {
         match self.handler {

@@ -285,7 +285,6 @@ fn write_many(
     Ok(())
 }
 
-/// Returns the key that a field of a record refers to.
 fn referenced_key(
     context: ReadContext<'_>,
     sources: &[RecordSource],

@@ -16,7 +16,6 @@ pub struct RequestTarget {
 }
 
 impl RequestTarget {
-    /// Returns the address of this request.
     pub(crate) fn address(&self) -> String {
         let separator = if self.query.is_empty() { "" } else { "?" };
         format!("{}{separator}{}", self.path, self.query)

@@ -10,7 +10,6 @@ use crate::parameters::{AboveMax, NumberError, Parameter, ParameterType};
 pub(crate) const MAX_CURSOR_BYTES: usize = 4096;
 /// The longest name of a stream, a connection or a view, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
-/// A field name.
 pub(crate) const FIELD_NAME: ParameterType =
     ParameterType::Text { max_bytes: MAX_FIELD_NAME_BYTES };
 

@@ -205,7 +205,6 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_nanos(tasks.map(of_task).sum())
 }
 
-/// Returns the resident memory of a process in KiB.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

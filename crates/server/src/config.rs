@@ -90,7 +90,6 @@ impl Config {
         }
     }
 
-    /// Returns the limits of the file tools.
     pub(crate) fn limits(&self) -> FileLimits {
         FileLimits {
             read_budget: self.read_budget_bytes,

@@ -121,7 +121,6 @@ fn parent_gone() -> impl Future<Output = ()> {
     }
 }
 
-/// One line of input.
 enum InputLine {
     Complete(Vec<u8>),
     /// The line was too long, and its content was dropped.

@@ -170,9 +170,6 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
     /// Decides from the token alone whether `principal` may make exactly this call. A denial is
     /// journaled here, since the call ends here. Arguments that do not parse pass: the call itself
     /// explains them and touches nothing.
-    ///
-    /// # Errors
-    /// [`Denial`].
     pub fn ask(
         &self,
         arguments: &Value,

@@ -138,9 +138,6 @@ pub trait Toolset: Send + Sync {
 
     /// Decides from the token alone whether `caller` may make exactly this call. `name` is
     /// canonical.
-    ///
-    /// # Errors
-    /// [`Denial`].
     fn ask(&self, name: &'static str, arguments: &Value, caller: &Caller) -> Result<(), Denial>;
 
     /// Makes a call. `name` is canonical.
@@ -168,9 +165,6 @@ pub trait Toolset: Send + Sync {
     }
 
     /// Decides from the token alone whether `caller` may read this resource.
-    ///
-    /// # Errors
-    /// [`Denial`].
     fn ask_resource(&self, _uri: &str, _caller: &Caller) -> Result<(), Denial> {
         Ok(())
     }

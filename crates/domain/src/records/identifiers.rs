@@ -28,9 +28,6 @@ pub struct BadSourceName;
 
 impl SourceName {
     /// Parses a name.
-    ///
-    /// # Errors
-    /// [`BadSourceName`].
     pub fn parse(text: &str) -> Result<Self, BadSourceName> {
         let first = text.bytes().next().ok_or(BadSourceName)?;
         let fits = text.len() <= MAX_NAME_BYTES

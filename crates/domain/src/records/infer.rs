@@ -58,7 +58,6 @@ pub struct Inference {
     left_out: bool,
 }
 
-/// What is known of one field.
 #[derive(Debug)]
 struct FieldStatistics {
     name: String,

@@ -48,9 +48,6 @@ impl SyncPoint {
     }
 
     /// Decodes an unsealed moment, for the same reader of the same stream.
-    ///
-    /// # Errors
-    /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         Self::take(&mut strip_header(bytes, SYNC, binding)?)
     }
@@ -128,9 +125,6 @@ impl ChangesCursor {
     }
 
     /// Decodes an unsealed cursor of the same read.
-    ///
-    /// # Errors
-    /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = strip_header(bytes, CHANGES, binding)?;
         let session =
@@ -191,7 +185,6 @@ pub enum KeyChange {
     },
 }
 
-/// The last state that was pushed.
 #[derive(Debug)]
 struct Last {
     number: i64,
@@ -207,9 +200,6 @@ impl<'f> KeyHistory<'f> {
     }
 
     /// Adds the next state, which is later than those before.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn push(&mut self, state: RecordState<'_>) -> Result<(), DamagedBody> {
         let next = self
             .last
@@ -225,9 +215,6 @@ impl<'f> KeyHistory<'f> {
     }
 
     /// Returns how the key changed, for a key that has no record now.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn finish_deleted(mut self) -> Result<KeyChange, DamagedBody> {
         self.pass(None)?;
         Ok(self.finish())

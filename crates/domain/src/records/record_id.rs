@@ -45,9 +45,6 @@ pub enum BadRecordId {
 
 impl RecordId {
     /// Parses an identifier.
-    ///
-    /// # Errors
-    /// [`BadRecordId`].
     pub fn parse(text: &str) -> Result<Self, BadRecordId> {
         let (connection, rest) = match text.split_once('/') {
             Some((connection, rest)) => (Some(decode(connection, false)?), rest),

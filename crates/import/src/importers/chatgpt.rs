@@ -82,7 +82,6 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
 const FILE_IDS: FileIdShape =
     FileIdShape { prefixes: &["file-", "file_"], is_id_byte: |byte| byte.is_ascii_alphanumeric() };
 
-/// The messages of a ChatGPT export as rows.
 struct ChatGptRows {
     conversations: ArchiveArrays,
     files: ExportedFiles,

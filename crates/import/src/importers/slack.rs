@@ -97,7 +97,6 @@ const USERS: &str = "users.json";
 /// the first.
 const CHANNEL_LISTS: [&str; 4] = ["channels.json", "groups.json", "dms.json", "mpims.json"];
 
-/// The messages of a Slack export as rows.
 struct SlackRows {
     messages: ArchiveArrays,
     files: ExportedFiles,

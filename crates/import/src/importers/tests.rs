@@ -24,7 +24,6 @@ fn import(rig: &Rig, path: PathBuf) -> ImportReport {
     rig.import(&[recognised(&path)], &[], BadRowPolicy::Skip, |_| ()).unwrap()
 }
 
-/// Why an import with this importer stops.
 fn import_error(
     rig: &Rig,
     path: PathBuf,

@@ -25,10 +25,7 @@ use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::format_digest;
 use crate::list_response::MAX_LIMIT;
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{AboveMax, Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -43,9 +40,6 @@ const MAX_KEY_CHARS: u64 = 256;
 const _: () = assert!(DEFAULT_GROUPS == 10);
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Aggregate.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Aggregate.path(),
     about: "A count, a sum, an extreme or groups over all records that the caller may see, exactly.",
     parameters: &[
         Parameter::required(
@@ -79,26 +73,15 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("aggregation"),
-            required: &[
-                "object",
-                "stream",
-                "metric",
-                "field",
-                "filtered_record_count",
-                "approximate",
-                "meta",
-            ],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(aggregate_records),
+    response: ResponseDeclaration::json(
+        "aggregation",
+        &["object", "stream", "metric", "field", "filtered_record_count", "approximate", "meta"],
+    ),
+    ..OperationDeclaration::read(
+        ReadOperation::Aggregate.id(),
+        ReadOperation::Aggregate.path(),
+        aggregate_records,
+    )
 };
 
 /// The aggregation that a request asks for, before it is compared with a declaration.
@@ -110,7 +93,6 @@ struct RequestedAggregation<'p> {
     time: Option<(Granularity, Zone)>,
 }
 
-/// The field that an aggregation reads.
 struct AggregatedField<'p> {
     name: &'p str,
     /// The parameter that names the field.

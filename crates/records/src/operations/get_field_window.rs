@@ -12,10 +12,7 @@ use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_selection::may_see;
 use crate::field_window::{FieldWindow, WindowSelector, WindowedField};
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{AboveMax, NumberError, Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -23,9 +20,6 @@ use crate::response_sink::ResponseSink;
 use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::FieldWindow.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::FieldWindow.path(),
     about: "A part of one field, at the cost of that part however long the field is.",
     parameters: &[
         Parameter::required(
@@ -78,18 +72,15 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("field_window"),
-            required: &["object", "stream", "record_id", "connection_id", "field", "window"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(get_field_window),
+    response: ResponseDeclaration::json(
+        "field_window",
+        &["object", "stream", "record_id", "connection_id", "field", "window"],
+    ),
+    ..OperationDeclaration::read(
+        ReadOperation::FieldWindow.id(),
+        ReadOperation::FieldWindow.path(),
+        get_field_window,
+    )
 };
 
 const fn window_number(

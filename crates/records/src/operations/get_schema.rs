@@ -15,10 +15,7 @@ use stile_store::records::RecordSource;
 use crate::connections::{connection_names, requested_connection};
 use crate::context::ReadContext;
 use crate::field_selection::{may_see, operator_names};
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -27,9 +24,6 @@ use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, MAX_NAME_BYTES};
 use crate::stream_description::{describe_stream, expand_capabilities, visible_primary_key};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Schema.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Schema.path(),
     about: "All that the caller can ask for: connections, streams, fields and what can be done with them.",
     parameters: &[
         Parameter::optional(
@@ -50,18 +44,15 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("schema"),
-            required: &["object", "bearer", "connectors", "connector_count", "stream_count"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(get_schema),
+    response: ResponseDeclaration::json(
+        "schema",
+        &["object", "bearer", "connectors", "connector_count", "stream_count"],
+    ),
+    ..OperationDeclaration::read(
+        ReadOperation::Schema.id(),
+        ReadOperation::Schema.path(),
+        get_schema,
+    )
 };
 
 /// Answers with [`Problem::AmbiguousSchema`] if the request asks for the details of a stream that
@@ -155,7 +146,6 @@ fn compact_stream(context: ReadContext<'_>, source: &RecordSource) -> Result<Jso
     Ok(stream)
 }
 
-/// Returns the words for one field.
 fn field_flags(field: &DeclaredField) -> String {
     let types: Vec<&str> = field.types.iter().map(|kind| kind.name()).collect();
     let mut flags = vec![format!("t={}", types.join("|"))];

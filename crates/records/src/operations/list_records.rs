@@ -17,12 +17,10 @@ use crate::context::ReadContext;
 use crate::field_page::PreviewLimits;
 use crate::field_selection;
 use crate::list_response::{
-    has_record_cursors, page_limit, write_list_end, write_list_start, write_record_cursor,
+    LIST_MEMBERS, has_record_cursors, page_limit, write_list_end, write_list_start,
+    write_record_cursor,
 };
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::related::{self, RecordSelection};
 use crate::request_target::RequestTarget;
@@ -34,9 +32,6 @@ use crate::shared_parameters::{
 };
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Records.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Records.path(),
     about: "Records, ordered by the stream's cursor field, then connection, then key.",
     parameters: &[
         LIMIT,
@@ -68,18 +63,13 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("list"),
-            required: &["object", "url", "has_more", "data", "links", "meta"],
-        },
-    },
+    response: ResponseDeclaration::json("list", LIST_MEMBERS),
     other_responses: &[ResponseDeclaration::error(410, "`changes_since` is too old.")],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(list_records),
+    ..OperationDeclaration::read(
+        ReadOperation::Records.id(),
+        ReadOperation::Records.path(),
+        list_records,
+    )
 };
 
 fn list_records(

@@ -19,11 +19,10 @@ use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::{FieldText, format_digest};
-use crate::list_response::{has_record_cursors, page_limit, write_list_end, write_list_start};
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
+use crate::list_response::{
+    LIST_MEMBERS, has_record_cursors, page_limit, write_list_end, write_list_start,
 };
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -31,9 +30,6 @@ use crate::response_sink::ResponseSink;
 use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Search.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Search.path(),
     about: "The records in which all words of `q` occur, the newest first, and where in them.",
     parameters: &[
         Parameter::required(
@@ -53,18 +49,12 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("list"),
-            required: &["object", "url", "has_more", "data", "links", "meta"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(search_records),
+    response: ResponseDeclaration::json("list", LIST_MEMBERS),
+    ..OperationDeclaration::read(
+        ReadOperation::Search.id(),
+        ReadOperation::Search.path(),
+        search_records,
+    )
 };
 
 /// The greatest length of an excerpt, in characters.

@@ -9,7 +9,6 @@ use clap::{Arg, ArgAction, Command};
 use crate::config::declarations::ROOT;
 use crate::config::{Declaration, Form, TakenBy};
 
-/// The settings that the arguments are made from.
 type Settings<'a> = &'a [&'static Declaration];
 
 const SOURCES: &str = "\
@@ -17,7 +16,6 @@ Every setting can also be given as an environment variable (STILE_LISTEN for --l
 stile.toml (listen = \"127.0.0.1:9999\"). A flag overrides a variable, and a variable overrides the \
 file. `stile config` shows the values in force and where they come from.";
 
-/// Returns the whole command line.
 pub(super) fn command(settings: Settings<'_>) -> Command {
     Command::new("stile")
         .version(env!("CARGO_PKG_VERSION"))
@@ -270,7 +268,6 @@ fn taken_by(
     settings.iter().copied().filter(move |setting| setting.commands.contains(&command))
 }
 
-/// Returns the arguments of the settings that a command takes.
 fn setting_arguments(settings: Settings<'_>, command: TakenBy) -> impl Iterator<Item = Arg> {
     taken_by(settings, command).map(setting_argument)
 }
@@ -307,7 +304,6 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     one(name, value, help).action(ArgAction::Append)
 }
 
-/// Returns a flag without a value.
 fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name.replace('_', "-")).action(ArgAction::SetTrue).help(help)
 }

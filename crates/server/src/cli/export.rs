@@ -10,7 +10,6 @@ use stile_store::files::ExportFolder;
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Exports the selected records.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,

@@ -16,7 +16,6 @@ use super::table::{cell, table};
 use super::{Failure, duration, owner};
 use crate::config::Environment;
 
-/// Runs the subcommand.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -57,13 +56,11 @@ pub(super) fn run(
     }
 }
 
-/// Returns the grant with this identifier.
 pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
     let grants = owner.services.grants(&owner.caller)?;
     grants.into_iter().find(|grant| grant.id == id).ok_or_else(|| unknown(id))
 }
 
-/// Returns the status of a grant as lists show it.
 pub(super) fn status_name(status: GrantStatus) -> &'static str {
     match status {
         GrantStatus::Active => "active",

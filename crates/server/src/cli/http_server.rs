@@ -59,7 +59,6 @@ fn print_line(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Returns the settings of the HTTP server.
 pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
     let secret = config
         .gateway_secret_file

@@ -24,7 +24,6 @@ use crate::config::Environment;
 /// The value of `--format` for what `stile export` wrote.
 pub(super) const EXPORT_FORMAT: &str = "stile";
 
-/// Imports files, and reports the result.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,

@@ -105,7 +105,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs the command that the arguments name.
 fn run(
     arguments: impl IntoIterator<Item = OsString>,
     environment: Environment<'_>,

@@ -11,7 +11,6 @@ use super::table::{cell, table};
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Prints every stream.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,

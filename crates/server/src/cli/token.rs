@@ -138,7 +138,6 @@ fn check_grant(
     Ok(())
 }
 
-/// Returns the token's state as lists show it.
 fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     match token.revoked {
         Some(_) => "revoked",

@@ -18,11 +18,8 @@ use super::values::{
     trusted_url, url, word,
 };
 
-/// The commands that serve a folder.
 const SPACE: &[TakenBy] = &[Serve, Stdio];
-/// The commands that serve HTTP.
 const HTTP: &[TakenBy] = &[Serve, Gateway];
-/// The commands that serve the tools about records.
 const RECORD_TOOLS: &[TakenBy] = &[Serve, Stdio, Mcp];
 
 declare_settings! {

@@ -13,11 +13,9 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A flag or an argument.
     Flag,
     /// The environment variable of that name.
     Environment(String),
-    /// The settings file.
     File,
     /// The declaration of the setting.
     Default,
@@ -26,7 +24,6 @@ pub(crate) enum Source {
 /// The settings in force, and where each value came from.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved<C = Config> {
-    /// The values.
     pub(crate) config: C,
     /// The same settings in the order of their list, for `stile config`.
     pub(crate) settings: Vec<ResolvedSetting>,

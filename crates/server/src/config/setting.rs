@@ -11,7 +11,6 @@ use super::values::ParseContext;
 /// that begins with the text, for example "is not auto, dotted or underscored".
 pub(crate) type Parser<T> = fn(&str, &ParseContext<'_>) -> Result<T, String>;
 
-/// A setting whose value has the type `T`.
 #[derive(Debug)]
 pub(crate) struct Setting<T: 'static> {
     /// Everything about the setting that does not depend on its type.
@@ -51,17 +50,11 @@ pub(crate) enum Form {
 /// A command, or a group of commands, that takes settings as arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakenBy {
-    /// `stile serve`.
     Serve,
-    /// `stile stdio`.
     Stdio,
-    /// `stile gateway`.
     Gateway,
-    /// `stile mcp`.
     Mcp,
-    /// `stile note` and its subcommands.
     Note,
-    /// `stile token` and its subcommands.
     Token,
     /// The commands about records, from `stile import` to `stile grant`.
     Records,

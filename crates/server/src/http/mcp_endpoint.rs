@@ -52,7 +52,6 @@ struct Requester {
     owner: SessionOwner,
 }
 
-/// A response that ends a request early.
 type EarlyResponse = Box<Response<Body>>;
 
 impl McpEndpoint {

@@ -135,7 +135,6 @@ enum Framing {
     Chunked,
 }
 
-/// Judges a complete head.
 fn judge(head: &[u8]) -> Result<Framing, &'static str> {
     if has_bare_line_feed(head) {
         return Err("a line of the head does not end with CR LF");

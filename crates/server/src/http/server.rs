@@ -47,7 +47,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const ROOM_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long accepting pauses after an error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The most connections to `/metrics`.
 const MAX_METRICS_CONNECTIONS: usize = 64;
 
 /// Serves until `shutdown` completes, then stops gracefully. Calls `on_listening` with the address
@@ -102,7 +101,6 @@ pub async fn serve_metrics(
     Ok(())
 }
 
-/// All routes of the server.
 fn routes(
     options: HttpOptions,
     service: Service,

@@ -25,7 +25,6 @@ struct Row {
     source: &'static str,
 }
 
-/// The clients that are known to refuse dots in tool names.
 const REFUSE_DOTS: &[Row] = &[
     Row {
         prefix: "claude-ai",

@@ -106,7 +106,6 @@ pub(crate) async fn answer(
     }
 }
 
-/// The response as the SDK writes it.
 fn response(id: &Value, answer: &Answer) -> String {
     let mut out = String::with_capacity(answer.text.len() * 5 / 2 + 512);
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");

@@ -103,7 +103,6 @@ fn is_sessionless(context: &Context) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// `_meta` of a result.
 fn meta(context: &Context) -> Option<MetaObject> {
     is_sessionless(context).then(server_info::result_meta)
 }

@@ -11,7 +11,6 @@ use stile_tools::toolset::{
     ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
 
-/// Converts a resource that is listed.
 pub(crate) fn resource(kind: &ResourceKind) -> Resource {
     let resource = Resource::new(kind.uri, kind.name)
         .with_title(kind.title)
@@ -22,7 +21,6 @@ pub(crate) fn resource(kind: &ResourceKind) -> Resource {
     }
 }
 
-/// Converts a template of resources.
 pub(crate) fn template(kind: &ResourceKind) -> ResourceTemplate {
     let template = ResourceTemplate::new(kind.uri, kind.name)
         .with_title(kind.title)

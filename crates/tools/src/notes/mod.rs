@@ -56,9 +56,6 @@ pub trait NoteTool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'stati
     fn path(&self) -> &NotePath;
 
     /// Describes the note.
-    ///
-    /// # Errors
-    /// [`NoteTooLarge`].
     fn derive(path: &NotePath, note: Note<'_>) -> Result<Self::Answer, NoteTooLarge>;
 }
 

@@ -12,7 +12,6 @@ use crate::toolset::{
     ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
 
-/// The media type of every listing.
 const MIME_TYPE: &str = "application/json";
 
 /// The template of all listings.
@@ -64,10 +63,6 @@ impl SpaceTools {
         })
     }
 
-    /// Reads one page of a listing.
-    ///
-    /// # Errors
-    /// [`ResourceError`].
     pub(super) async fn read_list(
         &self,
         uri: &str,

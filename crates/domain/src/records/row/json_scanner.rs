@@ -271,7 +271,6 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Reads the character of an escape.
     fn escape(&mut self) -> Result<char, RowError> {
         let from = self.at;
         self.at += 1;

@@ -13,10 +13,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
-};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
@@ -28,7 +26,10 @@ use stile_records::routing::{RouteError, route as find_operation};
 use stile_records::{RecordService, openapi};
 
 use super::Timeouts;
-use super::admission::{Admission, Admitted, NotAdmitted, Unauthorized};
+use super::admission::{Admission, Admitted, NotAdmitted};
+use super::responses::{
+    SEND_TOKEN, WAIT, json_text, with_challenge, with_header, with_retry_after,
+};
 use crate::clock;
 use crate::mcp::server_info;
 
@@ -52,7 +53,6 @@ pub struct V1 {
     timeouts: Timeouts,
 }
 
-/// Why a request gets an error.
 enum RequestError {
     /// The caller has no valid token or sends too many requests.
     NotAdmitted(NotAdmitted),
@@ -138,11 +138,10 @@ impl V1 {
         let stored = request_body::with_reader(body, self.timeouts.stall, move |body| {
             service.store(&caller, clock::now(), &call, body)
         });
-        Ok(json_response(status, stored.await?.to_string()))
+        Ok(json_text(status, stored.await?.to_string()))
     }
 }
 
-/// Returns the status that the operation declares for success.
 fn success_status(operation: &OperationDeclaration) -> StatusCode {
     StatusCode::from_u16(operation.response.status).unwrap_or(StatusCode::OK)
 }
@@ -155,7 +154,7 @@ pub async fn route(State(v1): State<Arc<V1>>, request: Request<Body>) -> Respons
 /// Handles requests to [`OPENAPI_PATH`].
 pub async fn description() -> Response<Body> {
     let document = openapi::document(server_info::VERSION, OPERATIONS).to_string();
-    with_common_headers(json_response(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
+    with_common_headers(json_text(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
 }
 
 /// Runs a function on a thread that may block. Turns a panic into an incident.
@@ -197,22 +196,12 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
             }
         }
         RequestError::NotAdmitted(NotAdmitted::Unauthorized(why)) => {
-            let message = "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
-            let sent = if why == Unauthorized::Invalid { "error=\"invalid_token\", " } else { "" };
-            let challenge = format!("Bearer {sent}resource_metadata=\"{metadata_url}\"");
-            let error = error_members("authentication_error", "authentication_error", message);
-            let response = error_object(StatusCode::UNAUTHORIZED, error, id);
-            with_header(response, WWW_AUTHENTICATE, &challenge)
+            let error = error_members("authentication_error", "authentication_error", SEND_TOKEN);
+            with_challenge(error_object(StatusCode::UNAUTHORIZED, error, id), metadata_url, why)
         }
         RequestError::NotAdmitted(NotAdmitted::RateLimited(wait)) => {
-            let error = error_members(
-                "rate_limit_error",
-                "rate_limit_exceeded",
-                "wait a moment, then send it again",
-            );
-            let seconds = wait.as_millis().div_ceil(1000).max(1).to_string();
-            let response = error_object(StatusCode::TOO_MANY_REQUESTS, error, id);
-            with_header(response, RETRY_AFTER, &seconds)
+            let error = error_members("rate_limit_error", "rate_limit_exceeded", WAIT);
+            with_retry_after(error_object(StatusCode::TOO_MANY_REQUESTS, error, id), wait)
         }
         RequestError::Route(RouteError::UnknownPath) => {
             let message = "nothing has this path; `/v1/openapi.json` lists what there is";
@@ -235,14 +224,7 @@ fn error_members(kind: &str, code: &str, message: &str) -> Map<String, Value> {
 
 fn error_object(status: StatusCode, mut error: Map<String, Value>, id: &str) -> Response<Body> {
     error.insert("request_id".to_owned(), id.into());
-    json_response(status, json!({ "error": error }).to_string())
-}
-
-fn json_response(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    json_text(status, json!({ "error": error }).to_string())
 }
 
 /// Adds the headers that every answer has.
@@ -250,12 +232,4 @@ fn with_common_headers(response: Response<Body>, id: &str) -> Response<Body> {
     let response = with_header(with_header(response, REQUEST_ID, id), X_REQUEST_ID, id);
     let response = with_header(response, CACHE_CONTROL, "private, no-store");
     with_header(with_header(response, PDPP_VERSION, VERSION), NOSNIFF.0, NOSNIFF.1)
-}
-
-/// Adds a header. Leaves the header out if its value is not valid; all values here are ASCII.
-fn with_header(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        response.headers_mut().insert(name, value);
-    }
-    response
 }

@@ -12,7 +12,6 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::parsers::MessageStream;
 use mail_parser::{Addr, Address, ContentType, HeaderValue};
 
-/// The header of a message or part.
 #[derive(Debug)]
 pub(super) struct Header<'m> {
     fields: Vec<(&'m [u8], &'m [u8])>,

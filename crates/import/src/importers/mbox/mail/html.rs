@@ -21,7 +21,6 @@ const MAX_REFERENCE_BYTES: usize = 40;
 /// quotes have no meaning.
 const MAX_UNCLOSED: usize = 8;
 
-/// Returns the text of a page.
 pub(super) fn to_text(page: &str) -> String {
     let mut out = TextBuilder { text: String::new(), is_space: false, unclosed: 0 };
     let mut rest = page;

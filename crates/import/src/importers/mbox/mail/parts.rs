@@ -50,7 +50,6 @@ impl MailError {
     }
 }
 
-/// The parts of a message that were read.
 #[derive(Debug, Default)]
 pub(super) struct MessageParts {
     /// The attachments, in the order of the message.
@@ -58,7 +57,6 @@ pub(super) struct MessageParts {
     parts: usize,
 }
 
-/// The text of a part.
 #[derive(Debug)]
 pub(super) enum PartText {
     None,
