@@ -165,7 +165,7 @@ pub struct KeyHistory<'f> {
     session: ChangeRange,
     fields: Option<&'f BTreeSet<String>>,
     changed: bool,
-    last: Option<Last>,
+    last: Option<LastState>,
     left: Option<(Instant, Instant)>,
 }
 
@@ -186,7 +186,7 @@ pub enum KeyChange {
 }
 
 #[derive(Debug)]
-struct Last {
+struct LastState {
     number: i64,
     emitted: Instant,
     ended: Option<(i64, Instant)>,
@@ -207,16 +207,20 @@ impl<'f> KeyHistory<'f> {
             .is_some_and(|last| last.number == state.number)
             .then_some(state.seen)
             .flatten();
-        self.pass(next)?;
+        self.judge_last(next)?;
         let seen = state.seen.map(<[u8]>::to_vec);
-        self.last =
-            Some(Last { number: state.number, emitted: state.emitted, ended: state.ended, seen });
+        self.last = Some(LastState {
+            number: state.number,
+            emitted: state.emitted,
+            ended: state.ended,
+            seen,
+        });
         Ok(())
     }
 
     /// Returns how the key changed, for a key that has no record now.
     pub fn finish_deleted(mut self) -> Result<KeyChange, DamagedBody> {
-        self.pass(None)?;
+        self.judge_last(None)?;
         Ok(self.finish())
     }
 
@@ -236,8 +240,8 @@ impl<'f> KeyHistory<'f> {
 
     /// Judges the change that ended the last state. `next` is what the caller sees of the same
     /// record after the change.
-    fn pass(&mut self, next: Option<&[u8]>) -> Result<(), DamagedBody> {
-        let Some(Last { emitted, ended, seen, .. }) = self.last.take() else { return Ok(()) };
+    fn judge_last(&mut self, next: Option<&[u8]>) -> Result<(), DamagedBody> {
+        let Some(LastState { emitted, ended, seen, .. }) = self.last.take() else { return Ok(()) };
         let Some((version, at)) = ended else { return Ok(()) };
         let is_same = match (&seen, next) {
             (Some(seen), Some(next)) => {

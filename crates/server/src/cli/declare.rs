@@ -33,7 +33,7 @@ pub(super) fn run(
         None => {
             let inferred =
                 owner.services.infer_declaration(&owner.caller, owner.now, &connection, &stream)?;
-            inferred.reasons.iter().try_for_each(|line| owner::aside(line))?;
+            inferred.reasons.iter().try_for_each(|line| owner::print_to_stderr(line))?;
             inferred.declaration
         }
     };

@@ -83,8 +83,8 @@ fn create(
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let streams = match text(matches, "from") {
-        Some(path) => shares_from_file(path)?,
-        None => vec![share_from_flags(matches)],
+        Some(path) => stream_grants_from_file(path)?,
+        None => vec![stream_grant_from_flags(matches)],
     };
     let life = text(matches, "expires").map(|text| {
         let life = duration::parse(text).filter(|life| !life.is_zero());
@@ -107,7 +107,7 @@ fn create(
         GrantRequestError::Invalid(why) => Failure::Usage(why),
     })?;
     for (stream, field) in &created.added {
-        owner::aside(&format!(
+        owner::print_to_stderr(&format!(
             "`{}` is granted too: the stream `{stream}` requires it",
             cell(Some(field))
         ))?;
@@ -115,7 +115,7 @@ fn create(
     Ok(writeln!(output, "{}", created.id)?)
 }
 
-fn share_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
+fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
     let owned = |name| text(matches, name).map(str::to_owned);
     let (field, since, until) = (owned("time_field"), owned("since"), owned("until"));
     let is_limited = field.is_some() || since.is_some() || until.is_some();
@@ -130,7 +130,7 @@ fn share_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
 }
 
 /// Reads a JSON list of streams, or an object with the member `streams`.
-fn shares_from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
+fn stream_grants_from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
     let mut json = owner::json_file(path)?;
     if let Some(streams) = json.get_mut("streams") {
         json = streams.take();
@@ -159,7 +159,7 @@ fn grant_table(grants: &[GrantRecord], now: Instant) -> String {
         let streams: Vec<String> = grant
             .iter()
             .flat_map(|grant| &grant.streams)
-            .map(|share| share.stream.to_string())
+            .map(|stream| stream.stream.to_string())
             .collect();
         [
             record.id.clone(),

@@ -73,7 +73,7 @@ pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
 }
 
 /// Prints a line to standard error.
-pub(super) fn aside(line: &str) -> io::Result<()> {
+pub(super) fn print_to_stderr(line: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{line}")
 }
 

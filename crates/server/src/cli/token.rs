@@ -130,7 +130,7 @@ fn check_grant(
     let owner = owner::open(matches, environment)?;
     let status = grant::find(&owner, id)?.status(owner.now);
     if status != GrantStatus::Active {
-        owner::aside(&format!(
+        owner::print_to_stderr(&format!(
             "warning: the grant {id} is {}, so the token will be refused",
             grant::status_name(status)
         ))?;

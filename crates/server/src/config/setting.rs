@@ -30,7 +30,7 @@ pub(crate) struct Declaration {
     /// How the command line and the file give the setting.
     pub(crate) form: Form,
     /// The commands that have the setting as an argument. `stile config` has all settings.
-    pub(crate) commands: &'static [TakenBy],
+    pub(crate) commands: &'static [CommandGroup],
     pub(crate) default: DefaultValue,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Form {
 
 /// A command, or a group of commands, that takes settings as arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakenBy {
+pub(crate) enum CommandGroup {
     Serve,
     Stdio,
     Gateway,

@@ -92,10 +92,10 @@ impl GatewayNotes {
             .admit(headers)
             .await
             .map_err(|why| responses::not_admitted(&metadata_url, why))?;
-        let user = self.agreed_user(headers, &caller).map_err(disagreement)?;
+        let user = self.agreed_user(headers, &caller).map_err(gateway_error_response)?;
         let path = path
             .and_then(|path| NotePath::parse(path).ok())
-            .ok_or_else(|| disagreement(Disagreement::Path))?;
+            .ok_or_else(|| gateway_error_response(GatewayRequestError::Path))?;
         let json = self
             .tools
             .read_note(path, &caller.principal, &user)
@@ -110,22 +110,22 @@ impl GatewayNotes {
         &self,
         headers: &HeaderMap,
         verified: &VerifiedCaller,
-    ) -> Result<String, Disagreement> {
+    ) -> Result<String, GatewayRequestError> {
         let Self { options, .. } = self;
         if let Some(secret) = &options.secret
             && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.matches(given.as_bytes()))
         {
-            return Err(Disagreement::Gateway);
+            return Err(GatewayRequestError::Gateway);
         }
         if only(headers, &VAULT_ID).map(HeaderValue::as_bytes) != Some(options.vault.as_bytes()) {
-            return Err(Disagreement::Vault);
+            return Err(GatewayRequestError::Vault);
         }
         // A client that bypasses the gateway can write any vault into a header, but not into a
         // token.
         match &verified.identity.vault {
             VaultClaim::None => {}
             VaultClaim::One(vault) if **vault == *options.vault => {}
-            VaultClaim::One(_) | VaultClaim::Malformed => return Err(Disagreement::Vault),
+            VaultClaim::One(_) | VaultClaim::Malformed => return Err(GatewayRequestError::Vault),
         }
         let subject = verified.principal.subject();
         let user =
@@ -135,7 +135,7 @@ impl GatewayNotes {
             Some(user) if !user.is_empty() && (user == subject || is_trusted) => {
                 Ok(user.to_owned())
             }
-            _ => Err(Disagreement::User),
+            _ => Err(GatewayRequestError::User),
         }
     }
 }
@@ -146,28 +146,28 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue
 }
 
 /// What a gateway sent that is wrong.
-enum Disagreement {
+enum GatewayRequestError {
     Gateway,
     Vault,
     User,
     Path,
 }
 
-fn disagreement(why: Disagreement) -> Response<Body> {
+fn gateway_error_response(why: GatewayRequestError) -> Response<Body> {
     match why {
-        Disagreement::Gateway => responses::plain(
+        GatewayRequestError::Gateway => responses::plain(
             StatusCode::FORBIDDEN,
             "gateway_required",
             "notes are read through the gateway only",
         ),
-        Disagreement::User => responses::plain(
+        GatewayRequestError::User => responses::plain(
             StatusCode::FORBIDDEN,
             "other_user",
             "X-User-Id must be the token's subject",
         ),
         // The same as for a missing note, so that nobody learns of other vaults.
-        Disagreement::Vault => not_found(),
-        Disagreement::Path => responses::plain(
+        GatewayRequestError::Vault => not_found(),
+        GatewayRequestError::Path => responses::plain(
             StatusCode::BAD_REQUEST,
             "invalid_path",
             "the path is not that of a note; nothing was read",

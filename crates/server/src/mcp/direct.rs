@@ -48,7 +48,7 @@ impl<'a> Call<'a> {
         };
         let known = 2 + usize::from(params.contains_key("arguments"));
         let plain = params.len() == known && is_plain(params.get("_meta")?.as_object()?);
-        (plain && agree(headers, name)).then_some(Self { id, name, arguments })
+        (plain && headers_agree(headers, name)).then_some(Self { id, name, arguments })
     }
 }
 
@@ -66,7 +66,7 @@ fn is_plain(meta: &Map<String, Value>) -> bool {
 }
 
 /// Whether the headers say what the body says, each once and in one spelling.
-fn agree(headers: &HeaderMap, name: &str) -> bool {
+fn headers_agree(headers: &HeaderMap, name: &str) -> bool {
     let is = |header: HeaderName, value: &str| {
         let mut values = headers.get_all(header).iter();
         values.next().map(HeaderValue::as_bytes) == Some(value.as_bytes())
