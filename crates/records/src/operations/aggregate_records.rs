@@ -40,34 +40,34 @@ const MAX_KEY_CHARS: u64 = 256;
 const _: () = assert!(DEFAULT_GROUPS == 10);
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    about: "A count, a sum, an extreme or groups over all records that the caller may see, exactly.",
+    about: "An exact count, sum, minimum, maximum or grouping over all records that the caller may see.",
     parameters: &[
         Parameter::required(
             "metric",
             ParameterType::OneOf(&METRICS),
-            "What is computed. `count` alone can be grouped.",
+            "What to compute. Only `count` can be grouped.",
         ),
-        Parameter::optional("field", FIELD_NAME, "Over which field; not with `count`."),
+        Parameter::optional("field", FIELD_NAME, "The field to aggregate; not with `count`."),
         Parameter::optional("group_by", FIELD_NAME, "A count for each value of this field."),
         Parameter::optional(
             "group_by_time",
             FIELD_NAME,
-            "A count for each span of time that this field lies in. Needs `granularity`.",
+            "A count for each span of time, by the time in this field. Needs `granularity`.",
         ),
         Parameter::optional(
             "granularity",
             ParameterType::OneOf(&Granularity::NAMES),
-            "How long a span of time is. Weeks begin on Monday.",
+            "The length of a span of time. Weeks begin on Monday.",
         ),
         Parameter::optional(
             "time_zone",
             ParameterType::Text { max_bytes: 64 },
-            "Where days begin: a name of the IANA time zone database; UTC where it is not sent.",
+            "The time zone in which days begin: a name of the IANA time zone database; the default is UTC.",
         ),
         Parameter::optional(
             "limit",
             number(1, MAX_LIMIT, AboveMax::Clamped),
-            "At most so many groups; 10 where it is not sent. `other_count` says how many records are in the others.",
+            "At most this many groups; the default is 10. `other_count` has the number of records in all other groups.",
         ),
         FILTER,
         CONNECTION,

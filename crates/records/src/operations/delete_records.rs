@@ -17,7 +17,7 @@ use crate::request_target::RequestTarget;
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "deleteRecords",
     path: ReadOperation::Records.path(),
-    about: "Removes all records that one connection's stream has. The stream stays declared. For the owner alone.",
+    about: "Removes all records of one connection's stream. The stream stays declared. For the owner alone.",
     handler: OperationHandler::Remove(delete_records),
     ..delete_record::OPERATION
 };

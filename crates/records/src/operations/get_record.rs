@@ -29,7 +29,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             "fields_cursor",
             ParameterType::Text { max_bytes: MAX_CURSOR_BYTES },
-            "Go on with the fields of a record where `more_fields` had this as its `next_cursor`. Needs `preview_bytes`.",
+            "Continues with the remaining fields, by the `next_cursor` of `more_fields`. Needs `preview_bytes`.",
         ),
         CONNECTION,
         CONNECTION_ALIAS,

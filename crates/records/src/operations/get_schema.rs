@@ -24,12 +24,12 @@ use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, MAX_NAME_BYTES};
 use crate::stream_description::{describe_stream, expand_capabilities, visible_primary_key};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    about: "All that the caller can ask for: connections, streams, fields and what can be done with them.",
+    about: "The connections, streams and fields that the caller may see, and the queries that each field allows.",
     parameters: &[
         Parameter::optional(
             "view",
             ParameterType::OneOf(&["compact"]),
-            "`compact` says of each field in one word list what can be done with it.",
+            "`compact` describes each field by one short list of words.",
         ),
         Parameter::optional(
             "detail",
@@ -39,7 +39,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             "stream",
             ParameterType::Text { max_bytes: MAX_NAME_BYTES },
-            "Of one stream only.",
+            "Only this stream.",
         ),
         CONNECTION,
         CONNECTION_ALIAS,

@@ -13,7 +13,7 @@ use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 use crate::stream_description::describe_stream;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    about: "What is declared of a stream, as far as its fields are granted.",
+    about: "The declaration of a stream, limited to the granted fields.",
     parameters: &[CONNECTION, CONNECTION_ALIAS],
     response: ResponseDeclaration::json(
         "stream_metadata",

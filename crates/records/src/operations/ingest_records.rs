@@ -44,7 +44,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     parameters: &[CONNECTION, CONNECTION_ALIAS],
     body: Some(BodyDeclaration {
         media_type: "application/x-ndjson",
-        about: "One record on each line; none is no error.",
+        about: "One record on each line. An empty body is valid.",
     }),
     response: ResponseDeclaration {
         status: 200,

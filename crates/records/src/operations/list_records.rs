@@ -37,16 +37,16 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         LIMIT,
         CURSOR,
         CURSORS,
-        Parameter::optional("order", ParameterType::OneOf(&ORDERS), "`desc` is the default."),
+        Parameter::optional("order", ParameterType::OneOf(&ORDERS), "The direction; the default is `desc`."),
         Parameter::optional(
             "sort",
             ParameterType::Text { max_bytes: MAX_FIELD_NAME_BYTES + 1 },
-            "The stream's cursor field, with `-` before it for descending: `order` in other words.",
+            "The stream's cursor field, with `-` before it for descending: another way to send `order`.",
         ),
         Parameter::optional(
             "count",
             ParameterType::OneOf(&["none", "estimated", "exact"]),
-            "Whether `meta.count` says how many records there are on all pages. It is always exact.",
+            "Whether `meta.count` has the number of records on all pages. The number is always exact.",
         ),
         FIELDS,
         VIEW,
@@ -56,7 +56,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             CHANGES_SINCE,
             ParameterType::Text { max_bytes: MAX_CURSOR_BYTES },
-            "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Goes with `limit`, `cursor`, `cursors`, `fields`, `preview_chars`, `preview_bytes` and `connection_id` alone.",
+            "Only records that changed or were deleted since the answer that returned this as `next_changes_since`; `beginning` for the first time. Excludes all parameters but `limit`, `cursor`, `cursors`, `fields`, `preview_chars`, `preview_bytes` and `connection_id`.",
         ),
         PREVIEW,
         PREVIEW_BYTES,

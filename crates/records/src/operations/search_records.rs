@@ -43,7 +43,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             "streams",
             ParameterType::Names,
-            "Only in these streams; all where it is not sent.",
+            "Only these streams; the default is all streams.",
         ),
         FILTER,
         CONNECTION,

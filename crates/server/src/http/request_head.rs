@@ -191,12 +191,12 @@ mod tests {
     use super::*;
 
     fn verdicts(pieces: &[&[u8]]) -> (Vec<HeadVerdict>, StreamPosition) {
-        let mut preamble = HeadScanner::new();
+        let mut scanner = HeadScanner::new();
         let mut found = Vec::new();
         for piece in pieces {
-            preamble.feed(piece, |verdict| found.push(verdict));
+            scanner.feed(piece, |verdict| found.push(verdict));
         }
-        (found, preamble.position())
+        (found, scanner.position())
     }
 
     fn verdict(head: &str) -> HeadVerdict {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_position_is_known_after_every_byte() {
-        let mut preamble = HeadScanner::new();
+        let mut scanner = HeadScanner::new();
         let mut seen = Vec::new();
         for piece in [
             "",
@@ -237,8 +237,8 @@ mod tests {
             "b",
             "G",
         ] {
-            preamble.feed(piece.as_bytes(), |_| {});
-            seen.push(preamble.position());
+            scanner.feed(piece.as_bytes(), |_| {});
+            seen.push(scanner.position());
         }
         assert_eq!(
             seen,
