@@ -37,7 +37,11 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         LIMIT,
         CURSOR,
         CURSORS,
-        Parameter::optional("order", ParameterType::OneOf(&ORDERS), "The direction; the default is `desc`."),
+        Parameter::optional(
+            "order",
+            ParameterType::OneOf(&ORDERS),
+            "The direction; the default is `desc`.",
+        ),
         Parameter::optional(
             "sort",
             ParameterType::Text { max_bytes: MAX_FIELD_NAME_BYTES + 1 },
