@@ -76,7 +76,8 @@ impl Instant {
     }
 }
 
-/// Reads from the `T` to the end of the text. Returns microseconds since the date's midnight in UTC.
+/// Reads from the `T` to the end of the text. Returns microseconds since the date's midnight in
+/// UTC.
 fn time(scan: &mut DateScanner<'_>) -> Option<i64> {
     scan.one_of(b"Tt ")?;
     let hour = scan.digits(2)?;

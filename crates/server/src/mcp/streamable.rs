@@ -33,8 +33,8 @@ impl Streamable {
         ended: CancellationToken,
     ) -> Self {
         let mut sessions = LocalSessionManager::default();
-        // The SDK's idle timer also ends running calls, so it must be longer than any call. A session
-        // that was idle for exactly the allowed time must still exist.
+        // The SDK's idle timer also ends running calls, so it must be longer than any call. A
+        // session that was idle for exactly the allowed time must still exist.
         sessions.session_config.keep_alive = Some(session_idle + session_idle / 10);
         let sessions = Arc::new(sessions);
         let config = StreamableHttpServerConfig::default()
