@@ -66,9 +66,6 @@ pub struct OwnerContext<'a> {
 
 impl OwnerContext<'_> {
     /// Runs a function on one moment of the store.
-    ///
-    /// # Errors
-    /// What the function or the database reports.
     pub(crate) fn read<T>(
         &self,
         read: impl FnOnce(ReadContext<'_>) -> Result<T, Problem>,

@@ -109,9 +109,6 @@ impl RecordSelection {
     }
 
     /// Checks the relations that a request selects, for fields that were checked before.
-    ///
-    /// # Errors
-    /// [`Problem::InvalidExpand`].
     pub(crate) fn with_fields(
         context: ReadContext<'_>,
         sources: &[RecordSource],
@@ -124,9 +121,6 @@ impl RecordSelection {
 
     /// Writes a record with its related records, except the closing brace, so that the caller can
     /// add members.
-    ///
-    /// # Errors
-    /// What the database reports.
     pub(crate) fn write_record(
         &self,
         context: ReadContext<'_>,

@@ -98,9 +98,6 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
 ///
 /// `flag` returns what the command line gave for a key. The settings file is found through
 /// [`STATE`] and [`CONFIG`], whether or not the list holds these two.
-///
-/// # Errors
-/// [`ConfigError`], for the first thing that is wrong.
 pub(crate) fn resolve<C: SettingsList>(
     flag: &dyn Fn(&str) -> Option<String>,
     environment: Environment<'_>,
