@@ -1,4 +1,5 @@
-//! Converts between Gregorian dates and day numbers. No clock is read here.
+//! Converts between Gregorian dates and day numbers, and scans and formats dates. No clock is read
+//! here.
 //!
 //! *Source*: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": `days_from_civil`,
 //! `civil_from_days`.
@@ -25,6 +26,62 @@ pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+/// Formats a day and a second of that day as `2025-03-01T08:00:00`. A year outside 0000 to 9999 has
+/// a sign and six digits.
+pub(crate) fn format_date_time(days: i64, second: i64) -> String {
+    let (year, month, day) = civil_from_days(days);
+    let year = match year {
+        0..=9999 => format!("{year:04}"),
+        _ => format!("{year:+07}"),
+    };
+    let (minute, second) = (second / 60, second % 60);
+    format!("{year}-{month:02}-{day:02}T{:02}:{:02}:{second:02}", minute / 60, minute % 60)
+}
+
+/// The rest of a text that holds a date.
+pub(crate) struct DateScanner<'a>(pub(crate) &'a [u8]);
+
+impl DateScanner<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes the next byte if it is one of `wanted`.
+    pub(crate) fn one_of(&mut self, wanted: &[u8]) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        wanted.contains(first).then(|| {
+            self.0 = rest;
+            *first
+        })
+    }
+
+    /// Takes up to `most` digits. Returns their value and their number.
+    pub(crate) fn counted(&mut self, least: usize, most: usize) -> Option<(i64, usize)> {
+        let count = self.0.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+        (count >= least).then_some((number, count))
+    }
+
+    /// Takes exactly `count` digits.
+    pub(crate) fn digits(&mut self, count: usize) -> Option<i64> {
+        self.counted(count, count).map(|(number, _)| number)
+    }
+
+    /// Takes the digits of a fraction, the first of which counts `unit`. Ignores those that count
+    /// less than one.
+    pub(crate) fn fraction(&mut self, mut unit: i64) -> i64 {
+        let mut value = 0;
+        while let Some((digit @ b'0'..=b'9', rest)) = self.0.split_first() {
+            value += i64::from(digit - b'0') * unit;
+            unit /= 10;
+            self.0 = rest;
+        }
+        value
+    }
 }
 
 #[cfg(test)]

@@ -70,9 +70,9 @@ impl CallTrace {
 }
 
 impl JournalLine {
-    /// Creates the line of a finished call, not yet stamped with its time. `operation` is the tool's
-    /// canonical name or the operation of `/v1`, `outcome` is `ok` or a stable code, and `incident`
-    /// names the log line of an internal error.
+    /// Creates the line of a finished call, not yet stamped with its time. `operation` is the
+    /// tool's canonical name or the operation of `/v1`, `outcome` is `ok` or a stable code, and
+    /// `incident` names the log line of an internal error.
     pub fn for_call(
         principal: &Principal,
         operation: impl Into<String>,

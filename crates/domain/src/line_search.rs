@@ -40,7 +40,6 @@ impl<T: PartialEq> Pattern<T> {
         }
     }
 
-    /// Returns the sequence to search for.
     pub(crate) fn items(&self) -> &[T] {
         &self.items
     }

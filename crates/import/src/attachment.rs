@@ -19,11 +19,11 @@ pub struct Attachment {
     size: u64,
     media_type: String,
     file_name: Option<String>,
-    bytes: Bytes,
+    bytes: AttachmentBytes,
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum AttachmentBytes {
     InMemory(Vec<u8>),
     /// The number of an entry.
     InArchive(Arc<Archive>, usize),
@@ -33,7 +33,13 @@ impl Attachment {
     /// Creates an attachment from bytes in memory.
     pub fn in_memory(bytes: Vec<u8>, media_type: String, file_name: Option<String>) -> Self {
         let id = BlobId::from_digest(*ContentHash::digest(&bytes).as_bytes());
-        Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::InMemory(bytes) }
+        Self {
+            id,
+            size: bytes.len() as u64,
+            media_type,
+            file_name,
+            bytes: AttachmentBytes::InMemory(bytes),
+        }
     }
 
     /// Creates an attachment from an entry of an archive, with the blob's name and the length in
@@ -50,7 +56,7 @@ impl Attachment {
             size,
             media_type,
             file_name,
-            bytes: Bytes::InArchive(Arc::clone(archive), number),
+            bytes: AttachmentBytes::InArchive(Arc::clone(archive), number),
         }
     }
 
@@ -60,8 +66,8 @@ impl Attachment {
     /// The archive cannot be read.
     pub fn open(&self) -> io::Result<Box<dyn Read + '_>> {
         Ok(match &self.bytes {
-            Bytes::InMemory(bytes) => Box::new(bytes.as_slice()),
-            Bytes::InArchive(archive, number) => entry(archive, *number)?,
+            AttachmentBytes::InMemory(bytes) => Box::new(bytes.as_slice()),
+            AttachmentBytes::InArchive(archive, number) => entry(archive, *number)?,
         })
     }
 
@@ -111,18 +117,12 @@ impl Attachment {
 }
 
 /// Reads an entry, and returns the name of the blob that it becomes and its length in bytes.
-///
-/// # Errors
-/// The archive cannot be read.
 pub(crate) fn measure_entry(archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
     let (digest, size) = digest_all(&mut *entry(archive, number)?)?;
     Ok((BlobId::from_digest(*digest.as_bytes()), size))
 }
 
 /// Reads to the end, and returns the digest and the number of the bytes.
-///
-/// # Errors
-/// The reader failed.
 pub(crate) fn digest_all(reader: &mut dyn Read) -> io::Result<(ContentHash, u64)> {
     let mut hasher = ContentHasher::default();
     let mut buffer = vec![0; 64 * 1024];

@@ -21,9 +21,7 @@ use stile_store::records::{LongValueRef, RecordRow, RecordSource, RecordsView};
 
 /// The file with all records, without long texts and blobs.
 pub(crate) const RECORDS_FILE: &str = "records.jsonl";
-/// The folder of the long texts.
 pub(crate) const TEXTS: &str = "texts";
-/// The folder of the blobs.
 pub(crate) const BLOBS: &str = "blobs";
 /// Bytes of a blob that are in memory at once.
 const BLOB_PART: u64 = 1 << 20;

@@ -18,7 +18,6 @@ use crate::attachment::{Attachment, measure_entry};
 /// How many files a message may refer to.
 pub(super) const MAX_FILES: usize = 1000;
 
-/// Media types by the extension of a file.
 const MEDIA_TYPES: &[(&str, &str)] = &[
     ("gif", "image/gif"),
     ("jpeg", "image/jpeg"),

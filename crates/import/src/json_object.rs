@@ -15,7 +15,6 @@ pub(super) fn truncate_name(name: &str) -> &str {
     name.split_at(pieces::byte_offset(name, MAX_NAME_CHARS)).0
 }
 
-/// The members of a JSON object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JsonObject(pub(super) RecordFields);
 
@@ -32,7 +31,6 @@ impl JsonObject {
         self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
-    /// Removes a member and returns it.
     pub(super) fn take(&mut self, name: &str) -> Option<FieldValue> {
         let at = self.0.iter().position(|(own, _)| own == name)?;
         Some(self.0.swap_remove(at).1)
@@ -63,12 +61,10 @@ impl JsonObject {
         }
     }
 
-    /// Returns whether a member is `true`.
     pub(super) fn is_true(&self, name: &str) -> bool {
         self.get(name) == Some(&FieldValue::Bool(true))
     }
 
-    /// Returns a member that is an object.
     pub(super) fn object(&self, name: &str) -> Option<Self> {
         Self::parse(self.get(name)?)
     }
@@ -81,7 +77,6 @@ impl JsonObject {
         }
     }
 
-    /// Returns the objects in a member that is an array.
     pub(super) fn objects(&self, name: &str) -> Vec<Self> {
         self.items(name).iter().filter_map(Self::parse).collect()
     }

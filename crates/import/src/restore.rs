@@ -40,7 +40,6 @@ use crate::transaction;
 /// The most bytes of a line. Escapes make a record longer here than it was when it was ingested.
 const MAX_LINE_BYTES: usize = 512 << 20;
 
-/// A line of an export.
 enum ExportLine {
     Stream { connection: SourceName, stream: SourceName, declaration: String },
     Record { connection: SourceName, stream: SourceName, record: Box<ExportedRecord> },
@@ -302,7 +301,6 @@ fn digest_of(path: &Path) -> io::Result<ContentHash> {
     Ok(digest_all(&mut files::open(path)?.reader)?.0)
 }
 
-/// Parses a line of `records.jsonl`.
 fn parse_line(fields: RecordFields, folder: &Path) -> Result<ExportLine, UnusableRow> {
     let not_an_export = |reason: String| UnusableRow::new("not_an_export", reason);
     let mut members: HashMap<String, FieldValue> = fields.into_iter().collect();

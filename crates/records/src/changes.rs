@@ -26,7 +26,6 @@ use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
 use crate::response_sink::ResponseSink;
 
-/// The parameter's name.
 pub(crate) const CHANGES_SINCE: &str = "changes_since";
 /// The parameter's value for the first session.
 const BEGINNING: &str = "beginning";
@@ -100,7 +99,7 @@ fn refuse_list_parameters(parameters: &Parameters) -> Result<(), Problem> {
     let message =
         |name: &str| format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
     if let Some((name, _)) = excluded.iter().find(|(_, is_sent)| *is_sent) {
-        return Err(Problem::invalid(name, message(name)));
+        return Problem::refuse(name, message(name));
     }
     if parameters.names("expand").is_some() || !parameters.relation_limits().is_empty() {
         return Err(Problem::InvalidExpand {

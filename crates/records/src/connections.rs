@@ -17,12 +17,22 @@ pub(crate) fn requested_connection(parameters: &Parameters) -> Result<Option<&st
         && name != alias
     {
         let message = "`connection_id` and `connector_instance_id` are one parameter and differ; send one of them";
-        return Err(Problem::invalid("connection_id", message));
+        return Problem::refuse("connection_id", message);
     }
     Ok(name.or(alias))
 }
 
-/// Returns the names of the connections that these sources belong to.
+/// Returns the one source of these.
+///
+/// # Errors
+/// [`Problem::AmbiguousConnection`] if there are several.
+pub(crate) fn only_source(sources: &[RecordSource]) -> Result<&RecordSource, Problem> {
+    match sources {
+        [source] => Ok(source),
+        several => Err(Problem::AmbiguousConnection { connections: connection_names(several) }),
+    }
+}
+
 pub(crate) fn connection_names<'s>(
     sources: impl IntoIterator<Item = &'s RecordSource>,
 ) -> Vec<String> {

@@ -28,9 +28,7 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// The bytes of a field, wherever they are.
 pub(crate) enum FieldBytes<'a> {
-    /// In a base64 text.
     Base64(FieldText<'a>),
-    /// In a blob.
     Blob { id: BlobId, blob: Blob, media_type: String },
 }
 

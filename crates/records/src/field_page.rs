@@ -23,7 +23,6 @@ pub(crate) struct PreviewLimits {
     record_bytes: Option<usize>,
     /// The selection of fields as a text, to bind a cursor to.
     field_selection: String,
-    /// The cursor from which the fields go on.
     cursor: Option<String>,
 }
 
@@ -40,11 +39,11 @@ impl PreviewLimits {
         if bytes.is_some() && value_chars.is_none() {
             let message =
                 "`preview_bytes` needs `preview_chars`, which bounds a single value; send both";
-            return Err(Problem::invalid("preview_bytes", message));
+            return Problem::refuse("preview_bytes", message);
         }
         if cursor.is_some() && bytes.is_none() {
             let message = "`fields_cursor` needs `preview_bytes`, which says how much comes at a time; send both";
-            return Err(Problem::invalid("fields_cursor", message));
+            return Problem::refuse("fields_cursor", message);
         }
         let record_bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let names = parameters.names("fields").map(|names| {
@@ -87,7 +86,6 @@ struct PageField {
 struct RemainingFields {
     /// The number of fields up to the end of this page.
     shown: u64,
-    /// The number of fields in all.
     total: u64,
     next_cursor: String,
 }

@@ -37,7 +37,6 @@ pub(crate) fn requested(
     Ok(Some(fields))
 }
 
-/// Returns whether the caller may see a field of this source.
 pub(crate) fn may_see(source: &RecordSource, name: &str) -> bool {
     source.fields().is_none_or(|fields| fields.contains(name))
 }
@@ -90,7 +89,7 @@ fn condition(
         if agreed.as_ref().is_some_and(|agreed| *agreed != test) {
             let message =
                 format!("connections declare `{}` differently; send `connection_id`", filter.field);
-            return Err(Problem::invalid(&filter.param, message));
+            return Problem::refuse(&filter.param, message);
         }
         agreed = Some(test);
     }

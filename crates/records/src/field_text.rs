@@ -86,7 +86,6 @@ impl<'a> FieldText<'a> {
         }
     }
 
-    /// Writes the whole value as JSON.
     pub(crate) fn write_json(
         &self,
         view: &RecordsView<'_>,
@@ -113,7 +112,6 @@ impl<'a> FieldText<'a> {
     }
 }
 
-/// Returns the JSON type of a field's value.
 pub(crate) fn json_type(entry: &BodyField<'_>) -> &'static str {
     match entry.value {
         StoredValue::Null => "null",

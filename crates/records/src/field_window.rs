@@ -26,7 +26,6 @@ pub(crate) enum WindowSelector {
     /// Of characters; or, if the selector has a cursor and nothing else, of the unit of that
     /// cursor.
     Text(TextSelector),
-    /// Of bytes.
     Bytes(ByteSelector),
 }
 
@@ -73,7 +72,6 @@ pub(crate) struct WindowedField<'a> {
     pub(crate) cursor_binding: Binding,
 }
 
-/// A window that was read.
 pub(crate) struct FieldWindow {
     path: String,
     json_type: &'static str,

@@ -41,7 +41,7 @@ pub struct GrantRequest {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamGrantRequest {
-    /// The stream.
+    /// The name of the stream.
     pub name: String,
     /// The connections; `None` for all that have the stream.
     #[serde(default, deserialize_with = "not_null")]
@@ -75,7 +75,7 @@ pub struct TimeConstraintRequest {
 /// A grant that was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatedGrant {
-    /// The identifier.
+    /// The identifier of the grant.
     pub id: String,
     /// Fields that were added because a schema requires them, each with its stream.
     pub added: Vec<(String, String)>,

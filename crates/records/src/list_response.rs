@@ -11,6 +11,8 @@ use crate::response_sink::{ResponseSink, write_json_string};
 pub const DEFAULT_LIMIT: u64 = 25;
 /// The greatest number of records on a page, and of groups in an aggregation.
 pub const MAX_LIMIT: u64 = 100;
+/// The members of every list.
+pub(crate) const LIST_MEMBERS: &[&str] = &["object", "url", "has_more", "data", "links", "meta"];
 
 /// Returns the greatest number of records on the requested page.
 pub(crate) fn page_limit(parameters: &Parameters) -> usize {

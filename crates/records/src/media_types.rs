@@ -1,6 +1,5 @@
 //! The media types that answers name.
 
-/// Plain text.
 pub(crate) const TEXT: &str = "text/plain";
 /// Any value that is not a text, rendered as JSON.
 pub(crate) const JSON: &str = "application/json";

@@ -12,11 +12,11 @@ const COMMON_RESPONSES: [ResponseDeclaration; 9] = [
     ResponseDeclaration::error(400, "A parameter is wrong."),
     ResponseDeclaration::error(401, "There is no valid token."),
     ResponseDeclaration::error(403, "The grant does not allow it."),
-    ResponseDeclaration::error(404, "There is no such thing, or the grant hides it."),
-    ResponseDeclaration::error(409, "Several connections have it."),
+    ResponseDeclaration::error(404, "The named thing does not exist, or the grant hides it."),
+    ResponseDeclaration::error(409, "Several connections have the named thing."),
     ResponseDeclaration::error(
         422,
-        "The field is binary, or is not, or has too many or too long values.",
+        "The field is binary or not binary, or has too many or too long values.",
     ),
     ResponseDeclaration::error(429, "Too many requests."),
     ResponseDeclaration {
@@ -41,7 +41,7 @@ pub fn document(version: &str, operations: &[&OperationDeclaration]) -> Json {
         "info": {
             "title": "Stile records",
             "version": version,
-            "description": "What a grant lets a client see of a person's records. Characters are Unicode scalar values; addresses in answers are relative.",
+            "description": "A person's records, limited to the grant of the client. Characters are Unicode scalar values; addresses in answers are relative.",
         },
         "security": [{ "bearer": [] }],
         "paths": paths,

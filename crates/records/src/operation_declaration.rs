@@ -19,7 +19,7 @@ use crate::response_sink::ResponseSink;
 pub struct OperationDeclaration {
     /// The identifier in the OpenAPI document and, after `v1.`, in the journal.
     pub id: &'static str,
-    /// The HTTP method.
+    /// The HTTP method of a request.
     pub method: OperationMethod,
     /// The path, with a [`PathVariable`] in braces for each variable segment.
     pub path: &'static str,
@@ -106,7 +106,7 @@ impl PathVariable {
 /// The body that an operation takes.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyDeclaration {
-    /// The media type.
+    /// The media type of the body.
     pub media_type: &'static str,
     /// The description in the OpenAPI document.
     pub about: &'static str,
@@ -115,7 +115,7 @@ pub struct BodyDeclaration {
 /// One answer of an operation, by its status.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseDeclaration {
-    /// The HTTP status.
+    /// The HTTP status of the answer.
     pub status: u16,
     /// The description in the OpenAPI document.
     pub about: &'static str,
@@ -124,6 +124,13 @@ pub struct ResponseDeclaration {
 }
 
 impl ResponseDeclaration {
+    /// Declares a JSON answer with status 200. `object` is the value of its member `object`, and
+    /// `required` are the members that are always there.
+    pub const fn json(object: &'static str, required: &'static [&'static str]) -> Self {
+        let content = ResponseContent::Json { object: Some(object), required };
+        Self { status: 200, about: "The answer.", content }
+    }
+
     /// Declares an answer that is an error object.
     pub const fn error(status: u16, about: &'static str) -> Self {
         Self { status, about, content: ResponseContent::Error }
@@ -184,15 +191,32 @@ pub type BlobHandler = fn(ReadContext<'_>, &RequestTarget, &Parameters) -> Resul
 /// A request to one operation, with the operation's handler.
 #[derive(Clone, Debug)]
 pub struct OperationCall<H> {
-    /// The operation.
+    /// The operation that the request is for.
     pub operation: &'static OperationDeclaration,
-    /// Its handler.
+    /// The handler of the operation.
     pub handler: H,
     /// What the request names.
     pub target: RequestTarget,
 }
 
 impl OperationDeclaration {
+    /// Declares a GET that the owner and clients may call. The other members of the declaration
+    /// override what they need to.
+    pub const fn read(id: &'static str, path: &'static str, handler: ReadHandler) -> Self {
+        Self {
+            id,
+            method: OperationMethod::Get,
+            path,
+            about: "",
+            parameters: &[],
+            body: None,
+            response: ResponseDeclaration::json("", &[]),
+            other_responses: &[],
+            access: OperationAccess::Granted,
+            handler: OperationHandler::Read(handler),
+        }
+    }
+
     /// Returns a call of this operation; `None` if the operation does not read.
     pub fn read_call(&'static self, target: RequestTarget) -> Option<OperationCall<ReadHandler>> {
         match self.handler {

@@ -21,7 +21,6 @@ impl ResponseSink for String {
     }
 }
 
-/// Writes a JSON string with its quotes.
 pub(crate) fn write_json_string(out: &mut dyn ResponseSink, text: &str) {
     out.write("\"");
     if escaped_len(text) == text.len() {

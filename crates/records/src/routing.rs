@@ -28,9 +28,6 @@ pub enum RouteError {
 }
 
 /// Finds the operation for a request among `operations`. `path` and `query` are as they were sent.
-///
-/// # Errors
-/// [`RouteError`].
 pub fn route(
     operations: &[&'static OperationDeclaration],
     method: &str,

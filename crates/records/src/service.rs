@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 use stile_domain::error::Refusal;
-use stile_domain::journal::JournalLine;
+use stile_domain::journal::{CallTrace, JournalLine};
 use stile_domain::permit::Principal;
 use stile_domain::records::blob;
 use stile_domain::records::instant::Instant;
@@ -30,7 +30,7 @@ use crate::response_sink::ResponseSink;
 /// The operations on one database. A clone serves the same database.
 #[derive(Clone)]
 pub struct RecordService {
-    /// The database.
+    /// The database of the records.
     pub records: Records,
     /// The declarations of its streams.
     pub(crate) declarations: Arc<DeclarationCache>,
@@ -177,7 +177,7 @@ impl RecordService {
                 (code, error.get("incident").and_then(Json::as_u64))
             }
         };
-        self.write_journal_line(caller, tool.to_owned(), code, incident);
+        self.write_journal_line(caller, tool, code, incident);
     }
 
     fn read<H, T>(
@@ -249,31 +249,18 @@ impl RecordService {
             _ => None,
         };
         let code = problem.map_or("ok", |problem| problem.code().0);
-        self.write_journal_line(caller, format!("v1.{}", operation.id), code, incident);
+        self.write_journal_line(caller, &format!("v1.{}", operation.id), code, incident);
     }
 
     fn write_journal_line(
         &self,
         caller: &Principal,
-        tool: String,
+        tool: &str,
         outcome: &str,
         incident: Option<u64>,
     ) {
         let Some(journal) = &self.journal else { return };
-        let line = JournalLine {
-            at: String::new(),
-            subject: Some(caller.subject().to_owned()),
-            token: caller.token().map(str::to_owned),
-            client: caller.client().map(str::to_owned),
-            tool,
-            path: None,
-            before: None,
-            after: None,
-            sections: None,
-            truncated: None,
-            outcome: outcome.to_owned(),
-            incident,
-        };
+        let line = JournalLine::for_call(caller, tool, CallTrace::default(), outcome, incident);
         if let Err(error) = journal.append(line) {
             let _ = stile_store::incident("journal", &error);
         }

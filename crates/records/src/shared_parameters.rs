@@ -10,19 +10,18 @@ use crate::parameters::{AboveMax, NumberError, Parameter, ParameterType};
 pub(crate) const MAX_CURSOR_BYTES: usize = 4096;
 /// The longest name of a stream, a connection or a view, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
-/// A field name.
 pub(crate) const FIELD_NAME: ParameterType =
     ParameterType::Text { max_bytes: MAX_FIELD_NAME_BYTES };
 
 pub(crate) const CONNECTION: Parameter = Parameter::optional(
     "connection_id",
     ParameterType::Text { max_bytes: MAX_NAME_BYTES },
-    "Of which connection. Without it, of all that the caller may see.",
+    "Only this connection; the default is all connections that the caller may see.",
 );
 pub(crate) const CONNECTION_ALIAS: Parameter = Parameter::optional(
     "connector_instance_id",
     ParameterType::Text { max_bytes: MAX_NAME_BYTES },
-    "An old name of `connection_id`.",
+    "A former name of `connection_id`.",
 );
 pub(crate) const FIELDS: Parameter = Parameter::optional(
     "fields",
@@ -32,17 +31,17 @@ pub(crate) const FIELDS: Parameter = Parameter::optional(
 pub(crate) const FILTER: Parameter = Parameter::optional(
     "filter",
     ParameterType::Conditions,
-    "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
+    "Only records that match: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt. The declaration says which filters a field allows.",
 );
 pub(crate) const PREVIEW: Parameter = Parameter::optional(
     "preview_chars",
     number(0, MAX_CHARS, AboveMax::Refused),
-    "Cut longer values after so many characters (Unicode scalar values) and say under `previews` what is missing.",
+    "Truncate longer values to this many characters (Unicode scalar values) and report under `previews` what is missing.",
 );
 pub(crate) const PREVIEW_BYTES: Parameter = Parameter::optional(
     "preview_bytes",
     number(256, 65536, AboveMax::Refused),
-    "Put fields of each record only while the members of `data` and `previews` together have at most so many bytes of JSON, and one at least; `more_fields` says how to go on. Needs `preview_chars`.",
+    "At most this many bytes of JSON for the members of `data` and `previews` of each record together, but at least one field. `more_fields` says how to get the remaining fields. Needs `preview_chars`.",
 );
 pub(crate) const VIEW: Parameter = Parameter::optional(
     "view",
@@ -52,29 +51,29 @@ pub(crate) const VIEW: Parameter = Parameter::optional(
 pub(crate) const EXPAND: Parameter = Parameter::optional(
     "expand",
     ParameterType::Names,
-    "Under `expanded` also the records that belong to each by these declared relations. For the owner alone.",
+    "Adds to each record, under `expanded`, the records that these declared relations name. For the owner alone.",
 );
 pub(crate) const EXPAND_LIMIT: Parameter = Parameter::optional(
     "expand_limit",
     ParameterType::RelationLimits,
-    "At most so many of them: `expand_limit[relation]=3`.",
+    "At most this many records of a relation: `expand_limit[relation]=3`.",
 );
 pub(crate) const CURSOR: Parameter = Parameter::optional(
     "cursor",
     ParameterType::Text { max_bytes: MAX_CURSOR_BYTES },
-    "Go on where the answer stopped that had this as its cursor.",
+    "Continues after the answer that returned this cursor.",
 );
 pub(crate) const CURSORS: Parameter = Parameter::optional(
     "cursors",
     ParameterType::OneOf(&["page", "each"]),
-    "With `each`, every record or hit has a `cursor` too, which goes on right after it; `page` is the default.",
+    "With `each`, every record or hit has a `cursor` of its own, which continues after it; the default is `page`.",
 );
 
 const _: () = assert!(DEFAULT_LIMIT == 25);
 pub(crate) const LIMIT: Parameter = Parameter::optional(
     "limit",
     number(1, MAX_LIMIT, AboveMax::Clamped),
-    "At most so many records; 25 where it is not sent.",
+    "At most this many records; the default is 25.",
 );
 
 /// Declares a whole number whose error is [`NumberError::InvalidRequest`].

@@ -14,7 +14,6 @@ use crate::response_sink::{ResponseSink, write_json_string};
 /// A value as an answer with `preview_chars` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValuePreview {
-    /// A whole text.
     Text(String),
     /// The whole JSON of another value.
     Json(String),
@@ -79,7 +78,6 @@ impl ValuePreview {
         Ok(if is_text { Self::Text(text) } else { Self::Json(text) })
     }
 
-    /// Writes the member of `data`.
     pub(crate) fn write_value(&self, out: &mut dyn ResponseSink) {
         match self {
             Self::Text(text) | Self::Truncated { text, .. } => write_json_string(out, text),

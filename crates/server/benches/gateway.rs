@@ -1,13 +1,13 @@
 //! What does a call through the gateway cost?
 //!
-//! Measures three things. First, the processor time of the gateway's process for one call of a tool,
-//! beside that of a process that only forwards requests to the same note store with the same HTTP
-//! library; the two take turns within one run. Second, how much the gateway's memory grows over ten
-//! thousand calls. Third, the memory of a session. Tokens are signed with ES256, the more expensive
-//! of the two algorithms, and verified again for each call.
+//! Measures three things. First, the processor time of the gateway's process for one call of a
+//! tool, beside that of a process that only forwards requests to the same note store with the same
+//! HTTP library; the two take turns within one run. Second, how much the gateway's memory grows
+//! over ten thousand calls. Third, the memory of a session. Tokens are signed with ES256, the more
+//! expensive of the two algorithms, and verified again for each call.
 //!
-//! The numbers do not say how long a call takes, because that depends on the note store. They do not
-//! include TLS, which neither process uses here.
+//! The numbers do not say how long a call takes, because that depends on the note store. They do
+//! not include TLS, which neither process uses here.
 
 #![expect(
     clippy::unwrap_used,
@@ -186,7 +186,8 @@ fn end(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// Returns the processor time that a process spends during `work`, in its own code and in the kernel.
+/// Returns the processor time that a process spends during `work`, in its own code and in the
+/// kernel.
 fn processor_time_during(pid: u32, work: impl FnOnce()) -> Duration {
     let before = processor_time(pid);
     work();
@@ -204,7 +205,6 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_nanos(tasks.map(of_task).sum())
 }
 
-/// Returns the resident memory of a process in KiB.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

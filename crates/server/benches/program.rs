@@ -2,8 +2,9 @@
 //!
 //! Measures three pairs, each in the same run. First, from spawning `stile stdio` to its answer to
 //! `tools/list`, beside spawning the program for its version alone. Second, the structure of a long
-//! note on stdio, beside a read of the note's beginning. Third, a small read over HTTP through every
-//! layer, beside a tool that answers a constant through the SDK alone on the same kind of connection.
+//! note on stdio, beside a read of the note's beginning. Third, a small read over HTTP through
+//! every layer, beside a tool that answers a constant through the SDK alone on the same kind of
+//! connection.
 //!
 //! The numbers include what the client costs, one thread on the same cores.
 
@@ -44,7 +45,8 @@ impl ServerHandler for Constant {
     }
 }
 
-/// Serves the SDK alone, with Nagle's algorithm off as this program has it, and returns the address.
+/// Serves the SDK alone, with Nagle's algorithm off as this program has it, and returns the
+/// address.
 fn bare_sdk(runtime: &tokio::runtime::Runtime) -> std::net::SocketAddr {
     use axum::serve::ListenerExt as _;
     let handler = Arc::new(Constant);

@@ -20,7 +20,7 @@ pub(crate) use lookup::{
     ConfigError, Environment, Lookup, Resolved, ResolvedSetting, Source, resolve,
 };
 pub(crate) use setting::{
-    Declaration, DefaultValue, Form, Setting, SettingsList, TakenBy, settings_list,
+    CommandGroup, Declaration, DefaultValue, Form, Setting, SettingsList, settings_list,
 };
 pub use values::ToolNames;
 pub(crate) use values::{CredentialMode, LogLevel, YesNo, is_exposed};
@@ -90,7 +90,6 @@ impl Config {
         }
     }
 
-    /// Returns the limits of the file tools.
     pub(crate) fn limits(&self) -> FileLimits {
         FileLimits {
             read_budget: self.read_budget_bytes,

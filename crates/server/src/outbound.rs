@@ -101,9 +101,6 @@ pub enum CertificateError {
 impl OutboundClient {
     /// A client that trusts the platform's authorities and those in `authorities`, certificates in
     /// PEM. Waits at most `connect` for a connection.
-    ///
-    /// # Errors
-    /// [`CertificateError`].
     pub fn new(authorities: Option<&str>, connect: Duration) -> Result<Self, CertificateError> {
         let mut roots = RootCertStore::empty();
         // If the platform's certificates are missing or unreadable, a connection that needs one
@@ -232,7 +229,6 @@ async fn read_plain_body(
     read_body(response, max_bytes).await
 }
 
-/// Reads a body of at most `max_bytes`.
 async fn read_body(
     response: Response<Incoming>,
     max_bytes: usize,

@@ -43,7 +43,7 @@ impl Service {
         Self { space: Some(tools.clone()), ..Self::new(tools) }
     }
 
-    /// Adds a toolset.
+    /// Adds a toolset to the service.
     #[must_use]
     pub fn with(mut self, toolset: impl Toolset + 'static) -> Self {
         self.toolsets.push(Arc::new(toolset));
@@ -128,9 +128,6 @@ impl Service {
 
     /// Decides from the token alone whether a call may be made. An unknown tool passes; the call
     /// itself says so.
-    ///
-    /// # Errors
-    /// [`Denial`].
     pub fn ask(&self, name: &str, arguments: &Value, caller: &Caller) -> Result<(), Denial> {
         let Some((toolset, name)) = self.find(name) else { return Ok(()) };
         toolset.ask(name, arguments, caller).inspect_err(|denial| self.count_denial(name, denial))
@@ -174,18 +171,12 @@ impl Service {
 
     /// Decides from the token alone whether a resource may be read. An unknown resource passes; the
     /// read itself says so.
-    ///
-    /// # Errors
-    /// [`Denial`].
     pub fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
         let Some((toolset, name)) = self.find_resource(uri) else { return Ok(()) };
         toolset.ask_resource(uri, caller).inspect_err(|denial| self.count_denial(name, denial))
     }
 
-    /// Reads a resource.
-    ///
-    /// # Errors
-    /// [`ResourceError`].
+    /// Reads a resource of any toolset.
     pub async fn read_resource(
         &self,
         uri: &str,

@@ -2,8 +2,8 @@
 //!
 //! The SDK's own transport ignores lines that it cannot read, and ends the process if the first
 //! message is a notification. This transport answers such lines, reads as strictly as the HTTP edge
-//! ([`crate::mcp::envelope`]), and never holds more of a line than [`MAX_LINE_BYTES`]. Only messages
-//! of the protocol are written to standard output.
+//! ([`crate::mcp::envelope`]), and never holds more of a line than [`MAX_LINE_BYTES`]. Only
+//! messages of the protocol are written to standard output.
 //!
 //! The process ends when standard input ends, or when the parent process is gone. A thread of its
 //! own reads the input, and nothing waits for that thread: a read that never returns must not keep
@@ -52,8 +52,9 @@ pub async fn serve(
 ) -> io::Result<()> {
     // Before the first response is sent, because a parent that has its response may exit.
     let parent_gone = parent_gone();
+    let served = serve_on(io::stdin(), tokio::io::stdout(), service, principal, tool_names);
     tokio::select! {
-        served = serve_on(io::stdin(), tokio::io::stdout(), service, principal, tool_names) => served,
+        served = served => served,
         () = parent_gone => Ok(()),
     }
 }
@@ -120,7 +121,6 @@ fn parent_gone() -> impl Future<Output = ()> {
     }
 }
 
-/// One line of input.
 enum InputLine {
     Complete(Vec<u8>),
     /// The line was too long, and its content was dropped.

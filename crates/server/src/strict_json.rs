@@ -24,9 +24,6 @@ pub enum BadJson {
 }
 
 /// Parses one message, with nothing after it, nested at most [`MAX_DEPTH`] levels deep.
-///
-/// # Errors
-/// [`BadJson`].
 pub fn parse(bytes: &[u8]) -> Result<Value, BadJson> {
     parse_to_depth(bytes, MAX_DEPTH)
 }

@@ -11,7 +11,7 @@ use stile_domain::notes::answers::AnswerExtent;
 pub struct Answer {
     /// The one text block.
     pub text: String,
-    /// `structuredContent`.
+    /// The answer as JSON, for `structuredContent`.
     pub structured: Structured,
     /// Links to resources that the answer refers to.
     pub links: Vec<ResourceLink>,
@@ -21,7 +21,7 @@ pub struct Answer {
     pub extent: Option<AnswerExtent>,
 }
 
-/// A structured answer.
+/// The structured form of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Structured {
     /// A JSON tree.
@@ -33,7 +33,7 @@ pub enum Structured {
 /// A link to a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceLink {
-    /// The resource's address.
+    /// The address of the resource.
     pub uri: String,
     /// One word for what the resource is.
     pub name: String,

@@ -48,9 +48,6 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// Parses the arguments of one call. `null` means no arguments.
-///
-/// # Errors
-/// [`ArgumentError`].
 pub fn parse<T: DeserializeOwned + JsonSchema>(arguments: &Value) -> Result<T, ArgumentError> {
     let none = Value::Object(Map::new());
     let arguments = if arguments.is_null() { &none } else { arguments };

@@ -10,7 +10,7 @@ use crate::tool::{Output, Tool, ToolError};
 /// A tool as clients see it in `tools/list`.
 #[derive(Clone, Debug)]
 pub struct ToolDefinition {
-    /// The canonical name.
+    /// The canonical name of the tool.
     pub name: &'static str,
     /// A short title for people.
     pub title: &'static str,
@@ -22,9 +22,9 @@ pub struct ToolDefinition {
     pub output: Map<String, Value>,
     /// `readOnlyHint`: true if the tool's permits allow no change.
     pub read_only: bool,
-    /// `destructiveHint`.
+    /// `destructiveHint`: true if the tool may destroy what it changes.
     pub destructive: bool,
-    /// `idempotentHint`.
+    /// `idempotentHint`: true if repeating a call changes nothing more.
     pub idempotent: bool,
 }
 
@@ -86,8 +86,8 @@ fn schema<T: JsonSchema>() -> Map<String, Value> {
     }
 }
 
-/// Removes what some clients refuse a whole tool list for: `$schema`, titles, any `format` but `uri`
-/// and nullable unions.
+/// Removes what some clients refuse a whole tool list for: `$schema`, titles, any `format` but
+/// `uri` and nullable unions.
 fn simplify(value: &mut Value) {
     if let Value::Object(object) = value {
         if !object.get("format").is_some_and(|format| format == "uri") {

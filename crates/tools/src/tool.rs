@@ -1,9 +1,9 @@
 //! One tool: what it declares, and the life of a call of it.
 //!
-//! A tool's input type *is* the tool. The doc comment is the description, the fields are the schema,
-//! `ask` names the permits that the call needs, and `run` uses them. [`ToolEntry`] is a tool without
-//! its type, as lists hold it. Every call of every tool runs through [`ToolEntry::call`], whatever
-//! the tool works on.
+//! A tool's input type *is* the tool. The doc comment is the description, the fields are the
+//! schema, `ask` names the permits that the call needs, and `run` uses them. [`ToolEntry`] is a
+//! tool without its type, as lists hold it. Every call of every tool runs through
+//! [`ToolEntry::call`], whatever the tool works on.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -28,7 +28,7 @@ use crate::definition::ToolDefinition;
 ///
 /// The doc comment of the implementing type is the description that agents read.
 pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
-    /// The canonical name.
+    /// The canonical name of the tool.
     const NAME: &'static str;
     /// A short title for people.
     const TITLE: &'static str;
@@ -90,8 +90,8 @@ pub trait Output: JsonSchema + Send {
 
 /// Why a call fails, and how the refusal reads.
 pub trait ToolError: Send + Sized + 'static {
-    /// Whether the log has a line with the number of an internal error. A gateway logs none, so that
-    /// its log cannot be tied to a caller.
+    /// Whether the log has a line with the number of an internal error. A gateway logs none, so
+    /// that its log cannot be tied to a caller.
     const IS_LOGGED: bool = true;
 
     /// Converts an error of the arguments.
@@ -120,7 +120,7 @@ pub trait ToolError: Send + Sized + 'static {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Denial {
-    /// The stable code.
+    /// The stable code of the denial.
     pub code: &'static str,
     /// What is wrong and what to do instead.
     pub message: String,
@@ -133,7 +133,7 @@ type Denied = Box<(Denial, CallTrace)>;
 
 /// A tool without its type, as a list holds it.
 pub struct ToolEntry<C: 'static> {
-    /// The canonical name.
+    /// The canonical name of the tool.
     pub name: &'static str,
     /// Whether the tool's permits allow no change.
     pub read_only: bool,
@@ -170,9 +170,6 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
     /// Decides from the token alone whether `principal` may make exactly this call. A denial is
     /// journaled here, since the call ends here. Arguments that do not parse pass: the call itself
     /// explains them and touches nothing.
-    ///
-    /// # Errors
-    /// [`Denial`].
     pub fn ask(
         &self,
         arguments: &Value,

@@ -1,7 +1,7 @@
 //! A set of tools and resources over one thing, as a server holds it.
 //!
-//! A server has a list of toolsets and knows nothing of what each of them works on. There are three:
-//! the files of a space, notes that another server has, and records.
+//! A server has a list of toolsets and knows nothing of what each of them works on. There are
+//! three: the files of a space, notes that another server has, and records.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -56,7 +56,7 @@ pub enum OnHangUp {
 pub struct ResourceKind {
     /// The address, or the template of addresses (RFC 6570).
     pub uri: &'static str,
-    /// The name.
+    /// The name of the resource kind.
     pub name: &'static str,
     /// A short title for people.
     pub title: &'static str,
@@ -71,7 +71,7 @@ pub struct ResourceKind {
 pub struct ResourceContent {
     /// The text or the bytes.
     pub body: ResourceBody,
-    /// The media type.
+    /// The media type of the body.
     pub mime_type: String,
     /// The members of `_meta`, such as where the content continues.
     pub meta: Map<String, Value>,
@@ -136,10 +136,8 @@ pub trait Toolset: Send + Sync {
     /// Returns the names of the tools that this caller is shown, in any order.
     fn listed(&self, caller: &Caller) -> Vec<&'static str>;
 
-    /// Decides from the token alone whether `caller` may make exactly this call. `name` is canonical.
-    ///
-    /// # Errors
-    /// [`Denial`].
+    /// Decides from the token alone whether `caller` may make exactly this call. `name` is
+    /// canonical.
     fn ask(&self, name: &'static str, arguments: &Value, caller: &Caller) -> Result<(), Denial>;
 
     /// Makes a call. `name` is canonical.
@@ -160,16 +158,13 @@ pub trait Toolset: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the name under which reads of this resource are counted; `None` if the address is not
-    /// one of this toolset's.
+    /// Returns the name under which reads of this resource are counted; `None` if the address is
+    /// not one of this toolset's.
     fn find_resource(&self, _uri: &str) -> Option<&'static str> {
         None
     }
 
     /// Decides from the token alone whether `caller` may read this resource.
-    ///
-    /// # Errors
-    /// [`Denial`].
     fn ask_resource(&self, _uri: &str, _caller: &Caller) -> Result<(), Denial> {
         Ok(())
     }

@@ -70,9 +70,9 @@ pub struct NoteOutline {
     pub(super) truncated: bool,
 }
 
-/// A heading.
+/// One heading of an outline, without the text below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, description = "A heading.")]
 pub struct OutlineHeading {
     #[schemars(with = "u64")]
     pub(super) level: u8,
@@ -219,13 +219,20 @@ pub struct AnswerExtent {
     pub truncated: bool,
 }
 
+/// The answer of a note tool, as one JSON object.
+pub trait NoteAnswer: Serialize + JsonSchema + Send {
+    /// Returns the extent of the answer. An answer without headings has zero sections.
+    fn extent(&self) -> AnswerExtent;
+}
+
 impl NoteOutline {
     pub(super) fn new(path: &NotePath, title: Option<String>, truncated: bool) -> Self {
         Self { schema: NoteOutlineV1, path: path.clone(), title, headings: Vec::new(), truncated }
     }
+}
 
-    /// Returns the extent of the answer.
-    pub fn extent(&self) -> AnswerExtent {
+impl NoteAnswer for NoteOutline {
+    fn extent(&self) -> AnswerExtent {
         AnswerExtent { sections: self.headings.len() as u64, truncated: self.truncated }
     }
 }
@@ -240,9 +247,10 @@ impl DocumentTree {
             truncated,
         }
     }
+}
 
-    /// Returns the extent of the answer.
-    pub fn extent(&self) -> AnswerExtent {
+impl NoteAnswer for DocumentTree {
+    fn extent(&self) -> AnswerExtent {
         let mut sections = 0;
         let mut left: Vec<&TreeNode> = self.root.children.iter().collect();
         while let Some(node) = left.pop() {
@@ -262,9 +270,10 @@ impl MetadataFacets {
     ) -> Self {
         Self { schema: MetadataFacetsV0, path: path.clone(), facets, inferred, truncated }
     }
+}
 
-    /// Returns the extent of the answer, always with zero sections.
-    pub fn extent(&self) -> AnswerExtent {
+impl NoteAnswer for MetadataFacets {
+    fn extent(&self) -> AnswerExtent {
         AnswerExtent { sections: 0, truncated: self.truncated }
     }
 }
@@ -273,9 +282,10 @@ impl SectionSource {
     pub(super) fn new(path: &NotePath, title: Option<String>, truncated: bool) -> Self {
         Self { schema: SectionSourceV0, path: path.clone(), title, sections: Vec::new(), truncated }
     }
+}
 
-    /// Returns the extent of the answer.
-    pub fn extent(&self) -> AnswerExtent {
+impl NoteAnswer for SectionSource {
+    fn extent(&self) -> AnswerExtent {
         AnswerExtent { sections: self.sections.len() as u64, truncated: self.truncated }
     }
 }

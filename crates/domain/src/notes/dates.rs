@@ -3,32 +3,32 @@
 //! *Source*: YAML 1.1's timestamp type, which note programs follow, with the arithmetic of
 //! ECMA-262's `Date.UTC`: the 31st of February is a day of March.
 
-use crate::civil;
+use crate::civil::{self, DateScanner};
 
 /// Converts an unquoted date or timestamp to ISO 8601 in UTC with milliseconds. Returns `None` for
 /// any other scalar.
 pub(super) fn iso(text: &str) -> Option<String> {
-    let mut scan = Scan(text.as_bytes());
-    let year = scan.digits(4, 4)?;
-    scan.byte(b'-')?;
+    let mut scan = DateScanner(text.as_bytes());
+    let year = scan.digits(4)?;
+    scan.one_of(b"-")?;
     let (month, month_digits) = scan.counted(1, 2)?;
-    scan.byte(b'-')?;
+    scan.one_of(b"-")?;
     let (day, day_digits) = scan.counted(1, 2)?;
     if scan.is_empty() {
         // A date without a time has two digits for the month and two for the day.
         return (month_digits == 2 && day_digits == 2)
             .then(|| format_iso(civil::days_from_civil(year, month, day) * MILLIS_PER_DAY));
     }
-    if scan.byte(b'T').or_else(|| scan.byte(b't')).is_none() && !scan.spaces() {
+    if scan.one_of(b"Tt").is_none() && !spaces(&mut scan) {
         return None;
     }
-    let hour = scan.digits(1, 2)?;
-    scan.byte(b':')?;
-    let minute = scan.digits(2, 2)?;
-    scan.byte(b':')?;
-    let second = scan.digits(2, 2)?;
-    let millis = if scan.byte(b'.').is_some() { scan.fraction() } else { 0 };
-    let offset = scan.zone()?;
+    let (hour, _) = scan.counted(1, 2)?;
+    scan.one_of(b":")?;
+    let minute = scan.digits(2)?;
+    scan.one_of(b":")?;
+    let second = scan.digits(2)?;
+    let millis = if scan.one_of(b".").is_some() { scan.fraction(100) } else { 0 };
+    let offset = zone(&mut scan)?;
     let minutes = hour * 60 + minute - offset;
     Some(format_iso(
         civil::days_from_civil(year, month, day) * MILLIS_PER_DAY
@@ -39,86 +39,34 @@ pub(super) fn iso(text: &str) -> Option<String> {
 
 const MILLIS_PER_DAY: i64 = 86_400_000;
 
-/// The bytes that are not scanned yet.
-struct Scan<'a>(&'a [u8]);
+/// Takes blanks. Returns whether there was one.
+fn spaces(scan: &mut DateScanner<'_>) -> bool {
+    let before = scan.0.len();
+    while scan.one_of(b" \t").is_some() {}
+    scan.0.len() < before
+}
 
-impl Scan<'_> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+/// Takes the time zone at the end of the text: nothing, `Z`, `+1` or `-05:30`. Returns the minutes
+/// east of UTC.
+fn zone(scan: &mut DateScanner<'_>) -> Option<i64> {
+    if scan.is_empty() {
+        return Some(0);
     }
-
-    fn byte(&mut self, wanted: u8) -> Option<()> {
-        let (first, rest) = self.0.split_first()?;
-        (*first == wanted).then(|| self.0 = rest)
-    }
-
-    /// Takes up to `most` digits. Returns their value and their number.
-    fn counted(&mut self, least: usize, most: usize) -> Option<(i64, usize)> {
-        let count = self.0.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
-        let (digits, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
-        (count >= least).then_some((number, count))
-    }
-
-    fn digits(&mut self, least: usize, most: usize) -> Option<i64> {
-        self.counted(least, most).map(|(number, _)| number)
-    }
-
-    /// Takes a fraction of any length. Returns whole milliseconds.
-    fn fraction(&mut self) -> i64 {
-        let (mut millis, mut unit) = (0, 100);
-        while let Some((digit @ b'0'..=b'9', rest)) = self.0.split_first() {
-            millis += i64::from(digit - b'0') * unit;
-            unit /= 10;
-            self.0 = rest;
-        }
-        millis
-    }
-
-    fn spaces(&mut self) -> bool {
-        let before = self.0.len();
-        while let Some((b' ' | b'\t', rest)) = self.0.split_first() {
-            self.0 = rest;
-        }
-        self.0.len() < before
-    }
-
-    /// Takes the time zone at the end of the text: nothing, `Z`, `+1` or `-05:30`. Returns the
-    /// minutes east of UTC.
-    fn zone(&mut self) -> Option<i64> {
-        if self.is_empty() {
-            return Some(0);
-        }
-        self.spaces();
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        let sign = match first {
-            b'Z' => return self.is_empty().then_some(0),
-            b'+' => 1,
-            b'-' => -1,
-            _ => return None,
-        };
-        let hours = self.digits(1, 2)?;
-        let minutes = if self.byte(b':').is_some() { self.digits(2, 2)? } else { 0 };
-        self.is_empty().then_some(sign * (hours * 60 + minutes))
-    }
+    spaces(scan);
+    let sign = match scan.one_of(b"Z+-")? {
+        b'Z' => return scan.is_empty().then_some(0),
+        b'-' => -1,
+        _ => 1,
+    };
+    let (hours, _) = scan.counted(1, 2)?;
+    let minutes = if scan.one_of(b":").is_some() { scan.digits(2)? } else { 0 };
+    scan.is_empty().then_some(sign * (hours * 60 + minutes))
 }
 
 fn format_iso(millis: i64) -> String {
     let (days, millis) = (millis.div_euclid(MILLIS_PER_DAY), millis.rem_euclid(MILLIS_PER_DAY));
-    let (year, month, day) = civil::civil_from_days(days);
-    let year = match year {
-        0..=9999 => format!("{year:04}"),
-        _ => format!("{year:+07}"),
-    };
     let (second, millis) = (millis / 1000, millis % 1000);
-    let (minute, second) = (second / 60, second % 60);
-    format!(
-        "{year}-{month:02}-{day:02}T{:02}:{:02}:{second:02}.{millis:03}Z",
-        minute / 60,
-        minute % 60
-    )
+    format!("{}.{millis:03}Z", civil::format_date_time(days, second))
 }
 
 #[cfg(test)]

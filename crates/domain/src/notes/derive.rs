@@ -25,11 +25,11 @@ pub struct NoteTooLarge;
 pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, NoteTooLarge> {
     let parsed = Parsed::new(path, note)?;
     let mut answer = NoteOutline::new(path, parsed.title, parsed.truncated);
-    let mut room = Room::left_by(&answer);
+    let mut remaining = RemainingBytes::beside(&answer);
     for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
         let item =
             OutlineHeading { level: heading.level, text: heading.text.clone(), id: id.clone() };
-        if !room.take(&item, 1) {
+        if !remaining.take(&item, 1) {
             answer.truncated = true;
             break;
         }
@@ -45,7 +45,7 @@ pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, Note
 pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, NoteTooLarge> {
     let parsed = Parsed::new(path, note)?;
     let mut answer = DocumentTree::new(path, parsed.title, parsed.truncated);
-    let mut room = Room::left_by(&answer);
+    let mut remaining = RemainingBytes::beside(&answer);
     let mut nodes = Vec::new();
     for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
         let node = TreeNode {
@@ -54,7 +54,7 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, No
             text: heading.text.clone(),
             children: VecDeque::new(),
         };
-        if !room.take(&node, 1) {
+        if !remaining.take(&node, 1) {
             answer.truncated = true;
             break;
         }
@@ -80,7 +80,7 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, No
 pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, NoteTooLarge> {
     let parsed = Parsed::new(path, note)?;
     let mut answer = SectionSource::new(path, parsed.title, parsed.truncated);
-    let mut room = Room::left_by(&answer);
+    let mut remaining = RemainingBytes::beside(&answer);
     let parents = parents(parsed.headings.iter());
     let prefix = whitespace::slug(path.as_str());
     let prefix = if prefix.is_empty() { "note" } else { &prefix };
@@ -101,7 +101,7 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
         };
         // The parent lists the id too, with quotes and a comma.
         let listed = if parent.is_some() { section.section_id.len() + 3 } else { 0 };
-        if !room.take(&section, 1 + listed) {
+        if !remaining.take(&section, 1 + listed) {
             answer.truncated = true;
             break;
         }
@@ -170,11 +170,11 @@ fn parents<'a>(headings: impl Iterator<Item = &'a Heading>) -> Vec<Option<usize>
 }
 
 /// The remaining bytes of an answer.
-struct Room(usize);
+struct RemainingBytes(usize);
 
-impl Room {
-    /// Returns the bytes that are left beside an answer without headings.
-    fn left_by(answer: &impl Serialize) -> Self {
+impl RemainingBytes {
+    /// Returns what [`MAX_ANSWER_BYTES`] leaves beside an answer without headings.
+    fn beside(answer: &impl Serialize) -> Self {
         Self(MAX_ANSWER_BYTES.saturating_sub(size(answer)))
     }
 

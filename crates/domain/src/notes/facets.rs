@@ -8,7 +8,6 @@ use super::whitespace::{slug, trim, truncate};
 use super::yaml::{FrontMatterScalar, FrontMatterValue};
 use super::{MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_TEXT_CHARS, dates};
 
-/// Returns the facets of a note with this front matter.
 pub(super) fn facets(path: &NotePath, front: Front<'_>) -> MetadataFacets {
     let keys = ["project", "tags", "date", "updated", "causal_chain_id", "entity", "episode_id"];
     let [project, tags, date, updated, chain, entity, episode] = front.values(keys);

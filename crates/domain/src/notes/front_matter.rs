@@ -10,7 +10,6 @@ use serde_json::{Map, Value as Json};
 use super::whitespace::trim_end;
 use super::yaml::{self, FrontMatterScalar, FrontMatterValue};
 
-/// The members of a front matter as JSON.
 pub(super) type FrontMatterMembers = Map<String, Json>;
 
 /// A note, split into its front matter and its Markdown.

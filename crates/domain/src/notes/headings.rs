@@ -21,7 +21,6 @@ pub(super) struct Heading {
     pub(super) body: bool,
 }
 
-/// The headings of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Headings {
     pub(super) list: Vec<Heading>,

@@ -30,7 +30,6 @@ pub(super) enum FrontMatterValue<'a> {
     List(Vec<FrontMatterScalar<'a>>),
 }
 
-/// The text of a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FrontMatterScalar<'a> {
     pub(super) text: Cow<'a, str>,
@@ -53,7 +52,6 @@ pub(super) fn values<'a, const N: usize>(
     if events.plain() || is_valid(front) { values } else { [const { None }; N] }
 }
 
-/// Returns the values of `keys` in the first mapping.
 fn values_in_first_mapping<'a, const N: usize>(
     events: &mut impl Iterator<Item = Event<'a>>,
     keys: [&str; N],

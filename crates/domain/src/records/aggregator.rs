@@ -88,7 +88,7 @@ pub enum GroupKey {
 /// The records that share a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueGroup {
-    /// The shared value.
+    /// The value that these records share.
     pub key: GroupKey,
     /// The number of records.
     pub count: u64,

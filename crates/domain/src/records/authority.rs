@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use super::problem::Problem;
 
-/// The longest identifier of a grant, in bytes.
 const MAX_GRANT_BYTES: usize = 64;
 
 /// What a verified token, or the local user's own command line, says about records.

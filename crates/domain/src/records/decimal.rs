@@ -206,7 +206,7 @@ impl DecimalSum {
         true
     }
 
-    /// Adds another sum.
+    /// Adds another sum to this one.
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(limb, more)| *limb += more);
     }

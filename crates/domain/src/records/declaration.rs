@@ -31,7 +31,7 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 /// The most fields of a declaration.
 pub const MAX_FIELDS: usize = 10_000;
 
-/// A checked declaration.
+/// A declaration of a stream that has passed all checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
     json: Map<String, Json>,

@@ -46,9 +46,6 @@ pub struct Condition {
 }
 
 /// Whether a record fulfils all conditions.
-///
-/// # Errors
-/// [`DamagedBody`].
 pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, DamagedBody> {
     for condition in conditions {
         let Some(entry) = body.field(&condition.field)? else { return Ok(false) };
@@ -60,9 +57,6 @@ pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, 
 }
 
 /// Returns the time in a field of a record; `None` if the field holds no time.
-///
-/// # Errors
-/// [`DamagedBody`].
 pub fn record_time(body: RecordBody<'_>, field: &str) -> Result<Option<Instant>, DamagedBody> {
     Ok(body.field(field)?.and_then(|entry| entry.value.time()))
 }

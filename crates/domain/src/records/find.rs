@@ -51,7 +51,7 @@ pub struct NeedleFinder<'n> {
 }
 
 /// The result of the filter and the comparisons for one piece.
-enum Scanned {
+enum ScanResult {
     /// A match begins at this byte.
     Match(usize),
     Nothing,
@@ -60,7 +60,7 @@ enum Scanned {
 }
 
 /// The result of a comparison at one position.
-enum Compared {
+enum Comparison {
     Match(usize),
     Differs,
     /// The piece ended first, so no match that begins here or later ends in the piece.
@@ -90,18 +90,18 @@ impl<'n> NeedleFinder<'n> {
             Err(found) => return found,
         }
         match self.scan(piece) {
-            Scanned::Match(start) => {
+            ScanResult::Match(start) => {
                 let before = piece.get(..start).map_or(0, |before| before.chars().count());
                 Some(self.found_at(self.passed + before as u64))
             }
-            Scanned::Nothing => {
+            ScanResult::Nothing => {
                 let from = self.needle.scalars().checked_sub(2);
                 let tail =
                     from.map(|nth| piece.char_indices().rev().nth(nth).map_or(0, |(at, _)| at));
                 self.read(tail.and_then(|at| piece.get(at..)).unwrap_or_default());
                 None
             }
-            Scanned::InVain => {
+            ScanResult::InVain => {
                 let end = self.read(piece)?;
                 Some(self.found_at(self.passed + end - self.needle.scalars() as u64))
             }
@@ -141,30 +141,30 @@ impl<'n> NeedleFinder<'n> {
         None
     }
 
-    fn scan(&self, piece: &str) -> Scanned {
+    fn scan(&self, piece: &str) -> ScanResult {
         // Two comparisons for each byte cost about as much as reading the piece once more.
         let mut left = piece.len().saturating_mul(2).saturating_add(self.needle.scalars());
         let mut from = 0;
         while let Some(at) = self.needle.anchor.next(piece.as_bytes(), from) {
             match self.compare(piece, at, &mut left) {
-                Compared::Match(start) => return Scanned::Match(start),
-                Compared::Unfinished => return Scanned::Nothing,
-                Compared::Differs if left == 0 => return Scanned::InVain,
-                Compared::Differs => from = at + 1,
+                Comparison::Match(start) => return ScanResult::Match(start),
+                Comparison::Unfinished => return ScanResult::Nothing,
+                Comparison::Differs if left == 0 => return ScanResult::InVain,
+                Comparison::Differs => from = at + 1,
             }
         }
-        Scanned::Nothing
+        ScanResult::Nothing
     }
 
     /// Compares the needle with the text around `at`, the last byte of the anchor: back to the
     /// needle's beginning, then on to its end.
-    fn compare(&self, piece: &str, at: usize, left: &mut usize) -> Compared {
+    fn compare(&self, piece: &str, at: usize, left: &mut usize) -> Comparison {
         let Some((before, after)) = piece.split_at_checked(at + 1) else {
-            return Compared::Differs;
+            return Comparison::Differs;
         };
         let needle = self.needle.folded.items();
         let Some((first, last)) = needle.split_at_checked(self.needle.anchor.scalar() + 1) else {
-            return Compared::Differs;
+            return Comparison::Differs;
         };
         let mut start = before.len();
         let mut back = before.char_indices().rev();
@@ -172,7 +172,7 @@ impl<'n> NeedleFinder<'n> {
             *left = left.saturating_sub(1);
             match back.next() {
                 Some((at, character)) if fold_case(character) == *wanted => start = at,
-                _ => return Compared::Differs,
+                _ => return Comparison::Differs,
             }
         }
         let mut on = after.chars();
@@ -180,11 +180,11 @@ impl<'n> NeedleFinder<'n> {
             *left = left.saturating_sub(1);
             match on.next() {
                 Some(character) if fold_case(character) == *wanted => {}
-                Some(_) => return Compared::Differs,
-                None => return Compared::Unfinished,
+                Some(_) => return Comparison::Differs,
+                None => return Comparison::Unfinished,
             }
         }
-        Compared::Match(start)
+        Comparison::Match(start)
     }
 }
 

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::identifiers::{RecordKey, SourceName, is_field_name};
 use super::instant::Instant;
 
-/// The version of the format.
 const VERSION: &str = "0.1.0";
 /// The largest grant, in bytes of JSON.
 pub const MAX_GRANT_BYTES: usize = 4 << 20;

@@ -26,7 +26,7 @@ pub struct Handle {
     pub connection: String,
     /// The name of the stream.
     pub stream: String,
-    /// The record's key.
+    /// The key of the record in its stream.
     pub key: String,
     /// The part of the record.
     pub part: RecordPart,

@@ -42,7 +42,7 @@ pub enum KeyChoice {
 /// An inferred declaration and the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InferredDeclaration {
-    /// The declaration.
+    /// The declaration that fits the rows.
     pub declaration: Declaration,
     /// One line for each decision, for a person to read.
     pub reasons: Vec<String>,
@@ -58,7 +58,6 @@ pub struct Inference {
     left_out: bool,
 }
 
-/// What is known of one field.
 #[derive(Debug)]
 struct FieldStatistics {
     name: String,
@@ -74,12 +73,12 @@ struct FieldStatistics {
 }
 
 impl Inference {
-    /// Begins without rows.
+    /// Returns an inference that has examined no rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Examines one row.
+    /// Examines the fields of one row.
     pub fn observe(&mut self, fields: &RecordFields) {
         self.rows += 1;
         for (name, value) in fields {

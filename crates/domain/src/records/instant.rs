@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use jiff::civil::Date;
 
-use crate::civil;
+use crate::civil::{self, DateScanner};
 
 /// A point in time: microseconds since 1970-01-01T00:00:00Z, negative before that.
 #[derive(
@@ -42,13 +42,16 @@ impl Instant {
         if text.len() > MAX_BYTES {
             return None;
         }
-        let mut scan = TimeParser(text.as_bytes());
-        let (year, month, day) =
-            (scan.digits(4)?, scan.dash()?.digits(2)?, scan.dash()?.digits(2)?);
+        let mut scan = DateScanner(text.as_bytes());
+        let year = scan.digits(4)?;
+        scan.one_of(b"-")?;
+        let month = scan.digits(2)?;
+        scan.one_of(b"-")?;
+        let day = scan.digits(2)?;
         // `Date` refuses a day that the calendar does not have.
         Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
         let days = civil::days_from_civil(year, month, day);
-        let micros = if scan.is_empty() { 0 } else { scan.time()? };
+        let micros = if scan.is_empty() { 0 } else { time(&mut scan)? };
         let instant = Self(days * MICROS_A_DAY + micros);
         (Self::FIRST..=Self::LAST).contains(&instant).then_some(instant)
     }
@@ -59,17 +62,10 @@ impl Instant {
     /// A year outside 0000 to 9999, which no text is parsed as, is written with a sign and six
     /// digits.
     pub fn to_rfc3339(self) -> String {
-        let (year, month, day) = civil::civil_from_days(self.0.div_euclid(MICROS_A_DAY));
         let micros = self.0.rem_euclid(MICROS_A_DAY);
         let (second, micros) = (micros / MICROS_A_SECOND, micros % MICROS_A_SECOND);
-        let (minute, second) = (second / 60, second % 60);
-        let mut text = match year {
-            0..=9999 => format!("{year:04}"),
-            _ => format!("{year:+07}"),
-        };
+        let mut text = civil::format_date_time(self.0.div_euclid(MICROS_A_DAY), second);
         // Writing to a string does not fail.
-        let _ =
-            write!(text, "-{month:02}-{day:02}T{:02}:{:02}:{second:02}", minute / 60, minute % 60);
         let _ = match (micros, micros % 1000) {
             (0, _) => Ok(()),
             (_, 0) => write!(text, ".{:03}", micros / 1000),
@@ -80,78 +76,36 @@ impl Instant {
     }
 }
 
-/// The remaining text.
-struct TimeParser<'a>(&'a [u8]);
-
-impl TimeParser<'_> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Takes the next byte if it is one of `wanted`.
-    fn one_of(&mut self, wanted: &[u8]) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        wanted.contains(first).then(|| {
-            self.0 = rest;
-            *first
-        })
-    }
-
-    fn dash(&mut self) -> Option<&mut Self> {
-        self.one_of(b"-").map(|_| self)
-    }
-
-    fn colon(&mut self) -> Option<&mut Self> {
-        self.one_of(b":").map(|_| self)
-    }
-
-    /// Takes exactly `count` digits.
-    fn digits(&mut self, count: usize) -> Option<i64> {
-        let (digits, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        digits.iter().try_fold(0, |number, digit| {
-            digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'))
-        })
-    }
-
-    /// Reads from the `T` to the end of the text. Returns microseconds since the date's midnight in
-    /// UTC.
-    fn time(&mut self) -> Option<i64> {
-        self.one_of(b"Tt ")?;
-        let (hour, minute) = (self.digits(2)?, self.colon()?.digits(2)?);
-        let (mut second, mut micros) = (0, 0);
-        if self.one_of(b":").is_some() {
-            second = self.digits(2)?;
-            if self.one_of(b".").is_some() {
-                micros = self.fraction()?;
-            }
+/// Reads from the `T` to the end of the text. Returns microseconds since the date's midnight in
+/// UTC.
+fn time(scan: &mut DateScanner<'_>) -> Option<i64> {
+    scan.one_of(b"Tt ")?;
+    let hour = scan.digits(2)?;
+    scan.one_of(b":")?;
+    let minute = scan.digits(2)?;
+    let (mut second, mut micros) = (0, 0);
+    if scan.one_of(b":").is_some() {
+        second = scan.digits(2)?;
+        if scan.one_of(b".").is_some() {
+            scan.0.first().filter(|byte| byte.is_ascii_digit())?;
+            micros = scan.fraction(MICROS_A_SECOND / 10);
         }
-        let offset = self.offset()?;
-        (hour < 24 && minute < 60 && second <= 60 && self.is_empty())
-            .then_some((hour * 3600 + minute * 60 + second - offset) * MICROS_A_SECOND + micros)
     }
+    let offset = offset(scan)?;
+    (hour < 24 && minute < 60 && second <= 60 && scan.is_empty())
+        .then_some((hour * 3600 + minute * 60 + second - offset) * MICROS_A_SECOND + micros)
+}
 
-    /// Reads at least one digit. Ignores digits beyond microseconds.
-    fn fraction(&mut self) -> Option<i64> {
-        let (mut micros, mut unit) = (0, MICROS_A_SECOND / 10);
-        self.0.first().filter(|byte| byte.is_ascii_digit())?;
-        while let Some((digit @ b'0'..=b'9', rest)) = self.0.split_first() {
-            micros += i64::from(digit - b'0') * unit;
-            unit /= 10;
-            self.0 = rest;
-        }
-        Some(micros)
+/// Returns seconds east of UTC. An absent offset is UTC.
+fn offset(scan: &mut DateScanner<'_>) -> Option<i64> {
+    if scan.is_empty() || scan.one_of(b"Zz").is_some() {
+        return Some(0);
     }
-
-    /// Returns seconds east of UTC. An absent offset is UTC.
-    fn offset(&mut self) -> Option<i64> {
-        if self.is_empty() || self.one_of(b"Zz").is_some() {
-            return Some(0);
-        }
-        let sign = if self.one_of(b"+-")? == b'-' { -1 } else { 1 };
-        let (hours, minutes) = (self.digits(2)?, self.colon()?.digits(2)?);
-        (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
-    }
+    let sign = if scan.one_of(b"+-")? == b'-' { -1 } else { 1 };
+    let hours = scan.digits(2)?;
+    scan.one_of(b":")?;
+    let minutes = scan.digits(2)?;
+    (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
 #[cfg(test)]

@@ -48,9 +48,6 @@ impl SyncPoint {
     }
 
     /// Decodes an unsealed moment, for the same reader of the same stream.
-    ///
-    /// # Errors
-    /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         Self::take(&mut strip_header(bytes, SYNC, binding)?)
     }
@@ -111,7 +108,7 @@ pub struct ChangesCursor {
     pub session: ChangeRange,
     /// The database's number of the connection's stream.
     pub stream: i64,
-    /// The record's key.
+    /// The key of the record in its stream.
     pub key: String,
 }
 
@@ -128,9 +125,6 @@ impl ChangesCursor {
     }
 
     /// Decodes an unsealed cursor of the same read.
-    ///
-    /// # Errors
-    /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = strip_header(bytes, CHANGES, binding)?;
         let session =
@@ -171,7 +165,7 @@ pub struct KeyHistory<'f> {
     session: ChangeRange,
     fields: Option<&'f BTreeSet<String>>,
     changed: bool,
-    last: Option<Last>,
+    last: Option<LastState>,
     left: Option<(Instant, Instant)>,
 }
 
@@ -191,9 +185,8 @@ pub enum KeyChange {
     },
 }
 
-/// The last state that was pushed.
 #[derive(Debug)]
-struct Last {
+struct LastState {
     number: i64,
     emitted: Instant,
     ended: Option<(i64, Instant)>,
@@ -207,9 +200,6 @@ impl<'f> KeyHistory<'f> {
     }
 
     /// Adds the next state, which is later than those before.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn push(&mut self, state: RecordState<'_>) -> Result<(), DamagedBody> {
         let next = self
             .last
@@ -217,19 +207,20 @@ impl<'f> KeyHistory<'f> {
             .is_some_and(|last| last.number == state.number)
             .then_some(state.seen)
             .flatten();
-        self.pass(next)?;
+        self.judge_last(next)?;
         let seen = state.seen.map(<[u8]>::to_vec);
-        self.last =
-            Some(Last { number: state.number, emitted: state.emitted, ended: state.ended, seen });
+        self.last = Some(LastState {
+            number: state.number,
+            emitted: state.emitted,
+            ended: state.ended,
+            seen,
+        });
         Ok(())
     }
 
     /// Returns how the key changed, for a key that has no record now.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn finish_deleted(mut self) -> Result<KeyChange, DamagedBody> {
-        self.pass(None)?;
+        self.judge_last(None)?;
         Ok(self.finish())
     }
 
@@ -249,8 +240,8 @@ impl<'f> KeyHistory<'f> {
 
     /// Judges the change that ended the last state. `next` is what the caller sees of the same
     /// record after the change.
-    fn pass(&mut self, next: Option<&[u8]>) -> Result<(), DamagedBody> {
-        let Some(Last { emitted, ended, seen, .. }) = self.last.take() else { return Ok(()) };
+    fn judge_last(&mut self, next: Option<&[u8]>) -> Result<(), DamagedBody> {
+        let Some(LastState { emitted, ended, seen, .. }) = self.last.take() else { return Ok(()) };
         let Some((version, at)) = ended else { return Ok(()) };
         let is_same = match (&seen, next) {
             (Some(seen), Some(next)) => {

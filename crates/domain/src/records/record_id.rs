@@ -25,7 +25,7 @@ pub struct RecordId {
     pub connection: Option<String>,
     /// The name of the stream.
     pub stream: String,
-    /// The record's key.
+    /// The key of the record in its stream.
     pub key: String,
 }
 
@@ -44,10 +44,7 @@ pub enum BadRecordId {
 }
 
 impl RecordId {
-    /// Parses an identifier.
-    ///
-    /// # Errors
-    /// [`BadRecordId`].
+    /// Parses an identifier that an agent sent.
     pub fn parse(text: &str) -> Result<Self, BadRecordId> {
         let (connection, rest) = match text.split_once('/') {
             Some((connection, rest)) => (Some(decode(connection, false)?), rest),

@@ -52,7 +52,7 @@ impl ReadOperation {
 /// One request to a reading operation.
 #[derive(Clone, Debug)]
 pub struct ReadRequest {
-    /// The operation.
+    /// The operation that the request is for.
     pub operation: ReadOperation,
     /// The stream in the path; empty if the path has none.
     pub stream: String,
@@ -68,7 +68,7 @@ impl ReadRequest {
         Self { operation, stream: String::new(), key: String::new(), parameters: Vec::new() }
     }
 
-    /// Adds a parameter.
+    /// Adds a query parameter, not yet percent-encoded.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.parameters.push((name.into(), value.into()));

@@ -23,7 +23,7 @@ pub const MAX_NUMBER_CHARS: usize = 4096;
 /// The most characters of a name in an error.
 const MAX_NAME_CHARS: usize = 64;
 
-/// A parsed row.
+/// A parsed row of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedRow {
     /// The members of the object, in their original order.
@@ -123,7 +123,7 @@ pub fn parse(bytes: &[u8]) -> Result<ParsedRow, RowError> {
         }
         scan.colon()?;
         fields.push((name, scan.value(1)?));
-        more = scan.another(b'}')?;
+        more = scan.next_item_follows(b'}')?;
     }
     scan.end()?;
     let name_of = |index: usize| fields.get(index).map_or("", |(name, _)| name.as_str());
@@ -159,7 +159,7 @@ pub fn members(json: &str) -> Option<RecordFields> {
         let name = scan.name().ok()?;
         scan.colon().ok()?;
         members.push((name, scan.value(1).ok()?));
-        more = scan.another(b'}').ok()?;
+        more = scan.next_item_follows(b'}').ok()?;
     }
     scan.end().ok().map(|()| members)
 }
@@ -172,7 +172,7 @@ pub fn items(json: &str) -> Option<Vec<FieldValue>> {
     let mut more = !scan.take(b']');
     while more {
         items.push(scan.value(1).ok()?);
-        more = scan.another(b']').ok()?;
+        more = scan.next_item_follows(b']').ok()?;
     }
     scan.end().ok().map(|()| items)
 }

@@ -142,9 +142,6 @@ impl FieldsCursor {
     }
 
     /// Decodes an unsealed cursor of the same fields of the same record.
-    ///
-    /// # Errors
-    /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = strip_header(bytes, FIELDS, binding)?;
         Ok(Self { before: take_u64(&mut rest)?, digest: take_array(&mut rest)? })
@@ -160,9 +157,6 @@ impl SearchCursor {
     }
 
     /// Decodes an unsealed cursor of the same search.
-    ///
-    /// # Errors
-    /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = strip_header(bytes, SEARCH, binding)?;
         Ok(Self { record: take_i64(&mut rest)? })
@@ -200,9 +194,6 @@ impl ListCursor {
     }
 
     /// Decodes an unsealed cursor of the same list.
-    ///
-    /// # Errors
-    /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = strip_header(bytes, LIST, binding)?;
         let ordering = Binding::take(&mut rest)?;

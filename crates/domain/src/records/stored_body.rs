@@ -40,7 +40,6 @@ pub struct LongValue {
 }
 
 impl LongValue {
-    /// Measures a text in memory.
     fn measure(text: &str) -> Self {
         let digest = *ContentHash::digest(text.as_bytes()).as_bytes();
         Self { chars: pieces::count(text), bytes: text.len() as u64, digest }
@@ -69,13 +68,13 @@ pub enum StoredValue<'a> {
 /// One field of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyField<'a> {
-    /// The field's name.
+    /// The name of the field.
     pub name: &'a str,
     /// The number under which pieces and search tokens of the value are kept, if there are any.
     pub slot: Option<u16>,
     /// Whether the value is a text that holds bytes in base64.
     pub binary: bool,
-    /// The field's value.
+    /// The value, which borrows from the body.
     pub value: StoredValue<'a>,
 }
 
@@ -100,9 +99,6 @@ impl<'a> RecordBody<'a> {
     }
 
     /// Returns one field and skips the others unread.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn field(self, name: &str) -> Result<Option<BodyField<'a>>, DamagedBody> {
         for entry in self.entries() {
             let entry = entry?;
@@ -114,9 +110,6 @@ impl<'a> RecordBody<'a> {
     }
 
     /// Returns the body with only the named fields.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn project(self, fields: &BTreeSet<String>) -> Result<Vec<u8>, DamagedBody> {
         let mut projected = Vec::new();
         for span in self.spans() {
@@ -130,9 +123,6 @@ impl<'a> RecordBody<'a> {
 
     /// Whether two bodies are equal to a reader who may see these fields; `None` means all fields.
     /// Slots do not count.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn is_same(
         self,
         other: RecordBody<'_>,
@@ -153,9 +143,6 @@ impl<'a> RecordBody<'a> {
     ///
     /// Short values and times stay. The result suffices to recognise a change and to tell when the
     /// record happened.
-    ///
-    /// # Errors
-    /// [`DamagedBody`].
     pub fn digested(self) -> Result<Vec<u8>, DamagedBody> {
         let mut writer = BodyWriter::default();
         for entry in self.entries() {

@@ -79,7 +79,7 @@ impl<'t> Iterator for TokenIterator<'t> {
             if run > 0 && (run > MAX_TOKEN_SCALARS || bytes.get(run).is_none_or(u8::is_ascii)) {
                 return Some(self.ascii(run.min(MAX_TOKEN_SCALARS)));
             }
-            if let Some(token) = self.any()? {
+            if let Some(token) = self.next_token_or_separator()? {
                 return Some(token);
             }
         }
@@ -98,20 +98,20 @@ impl<'t> TokenIterator<'t> {
     }
 
     /// Reads one token or one separator. Returns `None` at the end of the text.
-    fn any(&mut self) -> Option<Option<SearchToken<'t>>> {
+    fn next_token_or_separator(&mut self) -> Option<Option<SearchToken<'t>>> {
         let first = self.rest.chars().next()?;
         Some(match CharacterClass::new(first) {
             CharacterClass::Separates | CharacterClass::Ignored => {
                 self.advance(first.len_utf8(), 1);
                 None
             }
-            CharacterClass::Alone => Some(self.alone(first)),
+            CharacterClass::Alone => Some(self.single_character(first)),
             CharacterClass::Joins => self.run(),
         })
     }
 
     /// Takes a character that is a token by itself.
-    fn alone(&mut self, first: char) -> SearchToken<'t> {
+    fn single_character(&mut self, first: char) -> SearchToken<'t> {
         let start = self.at;
         let original = self.advance(first.len_utf8(), 1);
         // A voicing mark changes a kana into another letter, so it belongs to the token.
@@ -274,10 +274,10 @@ mod tests {
     }
 
     /// The slow reference, without the fast path for ASCII.
-    fn slowly(text: &str) -> Vec<SearchToken<'_>> {
+    fn slow_tokens(text: &str) -> Vec<SearchToken<'_>> {
         let mut rest = tokens(text);
         let mut all = Vec::new();
-        while let Some(token) = rest.any() {
+        while let Some(token) = rest.next_token_or_separator() {
             all.extend(token);
         }
         all
@@ -292,7 +292,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_fast_path_agrees_with_the_slow_one(text in some_text()) {
-            prop_assert_eq!(tokens(&text).collect::<Vec<_>>(), slowly(&text));
+            prop_assert_eq!(tokens(&text).collect::<Vec<_>>(), slow_tokens(&text));
         }
 
         #[test]

@@ -29,11 +29,9 @@ pub(super) struct ArchiveArrays {
     before: u64,
 }
 
-/// Where an element of an array is.
 #[derive(Clone, Debug)]
 pub(super) struct ElementLocation {
     file: Arc<str>,
-    /// The number of the archive's entry.
     pub(super) entry: usize,
     line: u64,
     /// The index of the element in its file, from 0 on. Two elements can share a line, and no two

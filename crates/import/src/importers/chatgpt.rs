@@ -3,7 +3,7 @@
 //! The export is `conversations.json`, or a folder or zip file that has it, or several files such
 //! as `conversations-001.json`. [`conversation`] reads one element of such a file.
 //!
-//! *LineSource*: OpenAI documents no format; this one is as its exports of 2023 to 2026 are.
+//! *Source*: OpenAI documents no format; this one is as its exports of 2023 to 2026 are.
 
 use std::collections::VecDeque;
 use std::io;
@@ -82,7 +82,6 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
 const FILE_IDS: FileIdShape =
     FileIdShape { prefixes: &["file-", "file_"], is_id_byte: |byte| byte.is_ascii_alphanumeric() };
 
-/// The messages of a ChatGPT export as rows.
 struct ChatGptRows {
     conversations: ArchiveArrays,
     files: ExportedFiles,

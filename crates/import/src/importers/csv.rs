@@ -98,7 +98,6 @@ struct Cells {
     count: usize,
 }
 
-/// How the reading of a row ended.
 enum RowEnd {
     Whole,
     TooLarge,

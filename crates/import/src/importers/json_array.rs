@@ -42,7 +42,7 @@ impl<R: BufRead> JsonArray<R> {
             line: 1,
             began: 1,
             depth: 0,
-            inside: Inside::Plain,
+            inside: StringState::Plain,
             held: RowBuffer::new(max_row_bytes),
         };
         Self { source: LineSource::new(reader), scan }
@@ -92,7 +92,7 @@ enum Position {
 
 /// The position of the next byte in an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Inside {
+enum StringState {
     Plain,
     Text,
     /// After the `\` in a string.
@@ -108,7 +108,7 @@ struct Scanner {
     began: u64,
     /// How many brackets of the element are open.
     depth: usize,
-    inside: Inside,
+    inside: StringState,
     held: RowBuffer,
 }
 
@@ -159,7 +159,7 @@ impl Scanner {
                 RowDecodeError::Between("an element of the array is missing")
             }
             (Position::AfterBracket | Position::AfterComma, _) => {
-                (self.began, self.depth, self.inside) = (self.line, 0, Inside::Plain);
+                (self.began, self.depth, self.inside) = (self.line, 0, StringState::Plain);
                 return self.move_to(Position::InElement);
             }
             (Position::AfterArray, _) => RowDecodeError::Between("something follows the array"),
@@ -179,18 +179,21 @@ impl Scanner {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             match self.inside {
-                Inside::Escaped => self.inside = Inside::Text,
-                Inside::Text => {
+                StringState::Escaped => self.inside = StringState::Text,
+                StringState::Text => {
                     let rest = bytes.get(at..).unwrap_or_default();
                     let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
                         return (bytes.len(), false);
                     };
                     at += length;
-                    self.inside =
-                        if bytes.get(at) == Some(&b'"') { Inside::Plain } else { Inside::Escaped };
+                    self.inside = if bytes.get(at) == Some(&b'"') {
+                        StringState::Plain
+                    } else {
+                        StringState::Escaped
+                    };
                 }
-                Inside::Plain => match byte {
-                    b'"' => self.inside = Inside::Text,
+                StringState::Plain => match byte {
+                    b'"' => self.inside = StringState::Text,
                     b'{' | b'[' => self.depth += 1,
                     b',' | b']' if self.depth == 0 => return (at, true),
                     b']' | b'}' => {

@@ -54,7 +54,6 @@ const HEAD_BYTES: usize = 1024 * 1024;
 /// The prefix of a member of the front matter that is named like one of the fields above.
 const PREFIX: &str = "fm_";
 
-/// The notes of a folder as rows.
 struct NoteRows {
     remaining: std::vec::IntoIter<NoteFile>,
     consumed: u64,
@@ -126,7 +125,6 @@ fn note_files(path: &Path) -> io::Result<Vec<NoteFile>> {
     Ok(vec![NoteFile { path: path.to_owned(), name }])
 }
 
-/// The beginning of a note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct NoteHead {
     /// The members of the front matter in their order. A member named `path`, `modified` or `text`

@@ -70,7 +70,6 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
 };
 
-/// The messages of a mailbox as rows.
 struct MailboxRows<R> {
     file: Arc<str>,
     mailbox: Mailbox<R>,

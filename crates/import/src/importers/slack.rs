@@ -4,7 +4,7 @@
 //! folder with a file for each day. [`message`] reads one element of such a file. A message that
 //! was changed or deleted later is imported once, in its last state.
 //!
-//! *LineSource*: Slack's help page "How to read Slack data exports".
+//! *Source*: Slack's help page "How to read Slack data exports".
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead as _};
@@ -97,7 +97,6 @@ const USERS: &str = "users.json";
 /// the first.
 const CHANNEL_LISTS: [&str; 4] = ["channels.json", "groups.json", "dms.json", "mpims.json"];
 
-/// The messages of a Slack export as rows.
 struct SlackRows {
     messages: ArchiveArrays,
     files: ExportedFiles,

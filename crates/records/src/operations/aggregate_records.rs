@@ -25,10 +25,7 @@ use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::format_digest;
 use crate::list_response::MAX_LIMIT;
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{AboveMax, Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -43,62 +40,48 @@ const MAX_KEY_CHARS: u64 = 256;
 const _: () = assert!(DEFAULT_GROUPS == 10);
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Aggregate.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Aggregate.path(),
-    about: "A count, a sum, an extreme or groups over all records that the caller may see, exactly.",
+    about: "An exact count, sum, minimum, maximum or grouping over all records that the caller may see.",
     parameters: &[
         Parameter::required(
             "metric",
             ParameterType::OneOf(&METRICS),
-            "What is computed. `count` alone can be grouped.",
+            "What to compute. Only `count` can be grouped.",
         ),
-        Parameter::optional("field", FIELD_NAME, "Over which field; not with `count`."),
+        Parameter::optional("field", FIELD_NAME, "The field to aggregate; not with `count`."),
         Parameter::optional("group_by", FIELD_NAME, "A count for each value of this field."),
         Parameter::optional(
             "group_by_time",
             FIELD_NAME,
-            "A count for each span of time that this field lies in. Needs `granularity`.",
+            "A count for each span of time, by the time in this field. Needs `granularity`.",
         ),
         Parameter::optional(
             "granularity",
             ParameterType::OneOf(&Granularity::NAMES),
-            "How long a span of time is. Weeks begin on Monday.",
+            "The length of a span of time. Weeks begin on Monday.",
         ),
         Parameter::optional(
             "time_zone",
             ParameterType::Text { max_bytes: 64 },
-            "Where days begin: a name of the IANA time zone database; UTC where it is not sent.",
+            "The time zone in which days begin: a name of the IANA time zone database; the default is UTC.",
         ),
         Parameter::optional(
             "limit",
             number(1, MAX_LIMIT, AboveMax::Clamped),
-            "At most so many groups; 10 where it is not sent. `other_count` says how many records are in the others.",
+            "At most this many groups; the default is 10. `other_count` has the number of records in all other groups.",
         ),
         FILTER,
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("aggregation"),
-            required: &[
-                "object",
-                "stream",
-                "metric",
-                "field",
-                "filtered_record_count",
-                "approximate",
-                "meta",
-            ],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(aggregate_records),
+    response: ResponseDeclaration::json(
+        "aggregation",
+        &["object", "stream", "metric", "field", "filtered_record_count", "approximate", "meta"],
+    ),
+    ..OperationDeclaration::read(
+        ReadOperation::Aggregate.id(),
+        ReadOperation::Aggregate.path(),
+        aggregate_records,
+    )
 };
 
 /// The aggregation that a request asks for, before it is compared with a declaration.
@@ -110,7 +93,6 @@ struct RequestedAggregation<'p> {
     time: Option<(Granularity, Zone)>,
 }
 
-/// The field that an aggregation reads.
 struct AggregatedField<'p> {
     name: &'p str,
     /// The parameter that names the field.
@@ -173,10 +155,10 @@ impl<'p> RequestedAggregation<'p> {
     fn parse(parameters: &'p Parameters) -> Result<Self, Problem> {
         let text = |name: &str| parameters.text(name);
         let Some(metric) = text("metric") else {
-            return Err(Problem::invalid(
+            return Problem::refuse(
                 "metric",
                 "send `metric`: count, sum, min, max or count_distinct",
-            ));
+            );
         };
         let aggregation =
             [Aggregation::Sum, Aggregation::Min, Aggregation::Max, Aggregation::CountDistinct]
@@ -184,22 +166,22 @@ impl<'p> RequestedAggregation<'p> {
                 .find(|aggregation| aggregation.name() == metric);
         let field = match (aggregation, text("field"), text("group_by"), text("group_by_time")) {
             (Some(_), None, ..) => {
-                return Err(Problem::invalid(
+                return Problem::refuse(
                     "field",
                     format!("`metric={metric}` needs `field`: of which field"),
-                ));
+                );
             }
             (None, Some(_), ..) => {
                 let message = "`metric=count` counts records and takes no `field`; use `group_by` or `count_distinct`";
-                return Err(Problem::invalid("field", message));
+                return Problem::refuse("field", message);
             }
             (_, _, Some(_), Some(_)) => {
                 let message = "`group_by` and `group_by_time` exclude each other; send one of them";
-                return Err(Problem::invalid("group_by_time", message));
+                return Problem::refuse("group_by_time", message);
             }
             (Some(_), _, Some(_), _) | (Some(_), _, _, Some(_)) => {
                 let param = if text("group_by").is_some() { "group_by" } else { "group_by_time" };
-                return Err(Problem::invalid(param, "only `metric=count` can be grouped"));
+                return Problem::refuse(param, "only `metric=count` can be grouped");
             }
             (Some(aggregation), Some(field), None, None) => {
                 Some(AggregatedField { name: field, param: "field", aggregation })
@@ -218,10 +200,10 @@ impl<'p> RequestedAggregation<'p> {
         };
         let grouped = field.as_ref().is_some_and(AggregatedField::is_grouped_by);
         if parameters.number("limit").is_some() && !grouped {
-            return Err(Problem::invalid(
+            return Problem::refuse(
                 "limit",
                 "`limit` is of groups; send `group_by` or `group_by_time` too",
-            ));
+            );
         }
         Ok(Self { metric, time: Self::parse_time(parameters)?, field })
     }
@@ -229,10 +211,9 @@ impl<'p> RequestedAggregation<'p> {
     fn parse_time(parameters: &Parameters) -> Result<Option<(Granularity, Zone)>, Problem> {
         let by_time = parameters.text("group_by_time").is_some();
         let sent = |name: &'static str| match parameters.text(name) {
-            Some(_) if !by_time => Err(Problem::invalid(
-                name,
-                format!("`{name}` is of `group_by_time`; send that too"),
-            )),
+            Some(_) if !by_time => {
+                Problem::refuse(name, format!("`{name}` is of `group_by_time`; send that too"))
+            }
             value => Ok(value),
         };
         let (granularity, zone) = (sent("granularity")?, sent("time_zone")?.unwrap_or("UTC"));
@@ -325,7 +306,7 @@ impl AggregatedField<'_> {
                 let message = format!(
                     "`{field}` is not declared for `{name}`; `/v1/schema` says which fields are"
                 );
-                Err(Problem::invalid(param, message))
+                Problem::refuse(param, message)
             }
             Some(first)
                 if types.len() < sources.len()
@@ -334,7 +315,7 @@ impl AggregatedField<'_> {
                 let message = format!(
                     "connections declare `{field}` differently for `{name}`; send `connection_id`"
                 );
-                Err(Problem::invalid(param, message))
+                Problem::refuse(param, message)
             }
             Some(first) => Ok(DeclaredTypes { types, comparison: *first }),
         }

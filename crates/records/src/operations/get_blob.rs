@@ -21,7 +21,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "getBlob",
     method: OperationMethod::Get,
     path: "/v1/blobs/{blob_id}",
-    about: "The bytes of a blob that a record exposes in a granted field, or those of them that one range of `Range` names.",
+    about: "The bytes of a blob that a record exposes in a granted field, or the one range of them that `Range` names.",
     parameters: &[CONNECTION, CONNECTION_ALIAS],
     body: None,
     response: ResponseDeclaration {
@@ -35,7 +35,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
             about: "The bytes that `Range` names.",
             content: ResponseContent::Bytes,
         },
-        ResponseDeclaration::error(416, "There are none of the bytes that `Range` names."),
+        ResponseDeclaration::error(416, "The blob has none of the bytes that `Range` names."),
     ],
     access: OperationAccess::Granted,
     handler: OperationHandler::Blob(find_blob),

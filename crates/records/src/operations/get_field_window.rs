@@ -12,10 +12,7 @@ use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_selection::may_see;
 use crate::field_window::{FieldWindow, WindowSelector, WindowedField};
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{AboveMax, NumberError, Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -23,73 +20,67 @@ use crate::response_sink::ResponseSink;
 use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::FieldWindow.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::FieldWindow.path(),
-    about: "A part of one field, at the cost of that part however long the field is.",
+    about: "A part of one field. The cost depends on the part and not on the length of the field.",
     parameters: &[
         Parameter::required(
             "field",
             ParameterType::Text { max_bytes: 4096 },
-            "Which top-level field.",
+            "The top-level field.",
         ),
         CURSOR,
         window_number(
             "offset_chars",
             (0, i64::MAX as u64),
             AboveMax::Refused,
-            "From this character on (Unicode scalar values from 0).",
+            "The first character of the window (Unicode scalar values, from 0).",
         ),
         window_number(
             "limit_chars",
             (1, MAX_CHARS),
             AboveMax::Clamped,
-            "At most so many characters; 4096 where it is not sent.",
+            "At most this many characters; the default is 4096.",
         ),
         Parameter::optional(
             "q",
             ParameterType::Text { max_bytes: 4 * MAX_QUERY_CHARS },
-            "Around the first place where this text occurs, by simple case folding. Excludes `offset_chars`.",
+            "Selects the window around the first occurrence of this text, by simple case folding. Excludes `offset_chars`.",
         ),
         window_number(
             "before_chars",
             (0, MAX_CONTEXT),
             AboveMax::Refused,
-            "So many characters before it; 2048 where it is not sent.",
+            "At most this many characters before the occurrence; the default is 2048.",
         ),
         window_number(
             "after_chars",
             (0, MAX_CONTEXT),
             AboveMax::Refused,
-            "So many characters after it; 2048 where it is not sent.",
+            "At most this many characters after the occurrence; the default is 2048.",
         ),
         window_number(
             "offset_bytes",
             (0, i64::MAX as u64),
             AboveMax::Refused,
-            "Of a binary field: from this byte on. Excludes `q` and all that counts characters.",
+            "For a binary field: the first byte of the window. Excludes `q` and all parameters that count characters.",
         ),
         window_number(
             "limit_bytes",
             (1, MAX_BYTES),
             AboveMax::Clamped,
-            "Of a binary field: at most so many bytes; 65536 where it is not sent.",
+            "For a binary field: at most this many bytes; the default is 65536.",
         ),
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("field_window"),
-            required: &["object", "stream", "record_id", "connection_id", "field", "window"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(get_field_window),
+    response: ResponseDeclaration::json(
+        "field_window",
+        &["object", "stream", "record_id", "connection_id", "field", "window"],
+    ),
+    ..OperationDeclaration::read(
+        ReadOperation::FieldWindow.id(),
+        ReadOperation::FieldWindow.path(),
+        get_field_window,
+    )
 };
 
 const fn window_number(

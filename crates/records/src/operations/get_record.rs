@@ -6,10 +6,7 @@ use stile_domain::records::request::ReadOperation;
 use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_page::PreviewLimits;
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::related::{self, RecordSelection};
 use crate::request_target::RequestTarget;
@@ -21,9 +18,6 @@ use crate::shared_parameters::{
 };
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Record.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Record.path(),
     about: "One record, whole unless `preview_chars` is sent.",
     parameters: &[
         FIELDS,
@@ -35,23 +29,20 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             "fields_cursor",
             ParameterType::Text { max_bytes: MAX_CURSOR_BYTES },
-            "Go on with the fields of a record where `more_fields` had this as its `next_cursor`. Needs `preview_bytes`.",
+            "Continues with the remaining fields, by the `next_cursor` of `more_fields`. Needs `preview_bytes`.",
         ),
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("record"),
-            required: &["object", "id", "stream", "connection_id", "data", "emitted_at"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(get_record),
+    response: ResponseDeclaration::json(
+        "record",
+        &["object", "id", "stream", "connection_id", "data", "emitted_at"],
+    ),
+    ..OperationDeclaration::read(
+        ReadOperation::Record.id(),
+        ReadOperation::Record.path(),
+        get_record,
+    )
 };
 
 fn get_record(

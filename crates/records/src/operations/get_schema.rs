@@ -15,10 +15,7 @@ use stile_store::records::RecordSource;
 use crate::connections::{connection_names, requested_connection};
 use crate::context::ReadContext;
 use crate::field_selection::{may_see, operator_names};
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -27,15 +24,12 @@ use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, MAX_NAME_BYTES};
 use crate::stream_description::{describe_stream, expand_capabilities, visible_primary_key};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Schema.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Schema.path(),
-    about: "All that the caller can ask for: connections, streams, fields and what can be done with them.",
+    about: "The connections, streams and fields that the caller may see, and the queries that each field allows.",
     parameters: &[
         Parameter::optional(
             "view",
             ParameterType::OneOf(&["compact"]),
-            "`compact` says of each field in one word list what can be done with it.",
+            "`compact` describes each field by one short list of words.",
         ),
         Parameter::optional(
             "detail",
@@ -45,23 +39,20 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             "stream",
             ParameterType::Text { max_bytes: MAX_NAME_BYTES },
-            "Of one stream only.",
+            "Only this stream.",
         ),
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("schema"),
-            required: &["object", "bearer", "connectors", "connector_count", "stream_count"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(get_schema),
+    response: ResponseDeclaration::json(
+        "schema",
+        &["object", "bearer", "connectors", "connector_count", "stream_count"],
+    ),
+    ..OperationDeclaration::read(
+        ReadOperation::Schema.id(),
+        ReadOperation::Schema.path(),
+        get_schema,
+    )
 };
 
 /// Answers with [`Problem::AmbiguousSchema`] if the request asks for the details of a stream that
@@ -77,16 +68,13 @@ fn get_schema(
     let compact = parameters.text("view") == Some("compact");
     let full = parameters.text("detail") == Some("full");
     if compact && full {
-        return Err(Problem::invalid(
+        return Problem::refuse(
             "detail",
             "`view=compact` and `detail=full` exclude each other; send one of them",
-        ));
+        );
     }
     if full && stream.is_none() {
-        return Err(Problem::invalid(
-            "detail",
-            "`detail=full` is of one stream; send `stream` too",
-        ));
+        return Problem::refuse("detail", "`detail=full` is of one stream; send `stream` too");
     }
     let sources = match stream {
         Some(stream) => view.sources_of(stream, requested)?,
@@ -155,7 +143,6 @@ fn compact_stream(context: ReadContext<'_>, source: &RecordSource) -> Result<Jso
     Ok(stream)
 }
 
-/// Returns the words for one field.
 fn field_flags(field: &DeclaredField) -> String {
     let types: Vec<&str> = field.types.iter().map(|kind| kind.name()).collect();
     let mut flags = vec![format!("t={}", types.join("|"))];

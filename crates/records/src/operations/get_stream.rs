@@ -3,12 +3,9 @@
 use serde_json::Value as Json;
 use stile_domain::records::problem::Problem;
 
-use crate::connections::{connection_names, requested_connection};
+use crate::connections::{only_source, requested_connection};
 use crate::context::ReadContext;
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::response_sink::ResponseSink;
@@ -16,23 +13,13 @@ use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 use crate::stream_description::describe_stream;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: "getStream",
-    method: OperationMethod::Get,
-    path: "/v1/streams/{stream}",
-    about: "What is declared of a stream, as far as its fields are granted.",
+    about: "The declaration of a stream, limited to the granted fields.",
     parameters: &[CONNECTION, CONNECTION_ALIAS],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("stream_metadata"),
-            required: &["object", "name", "schema", "primary_key", "field_capabilities"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(get_stream),
+    response: ResponseDeclaration::json(
+        "stream_metadata",
+        &["object", "name", "schema", "primary_key", "field_capabilities"],
+    ),
+    ..OperationDeclaration::read("getStream", "/v1/streams/{stream}", get_stream)
 };
 
 fn get_stream(
@@ -42,10 +29,7 @@ fn get_stream(
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let sources = context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
-    let [source] = sources.as_slice() else {
-        return Err(Problem::AmbiguousConnection { connections: connection_names(&sources) });
-    };
-    let mut answer = describe_stream(context, source)?;
+    let mut answer = describe_stream(context, only_source(&sources)?)?;
     answer.insert("object".to_owned(), "stream_metadata".into());
     out.write(&Json::Object(answer).to_string());
     Ok(())

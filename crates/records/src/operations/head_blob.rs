@@ -8,10 +8,10 @@ use crate::operation_declaration::{
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "headBlob",
     method: OperationMethod::Head,
-    about: "What is said of a blob before its bytes.",
+    about: "The headers of a blob, without its bytes.",
     response: ResponseDeclaration {
         status: 200,
-        about: "There are such bytes.",
+        about: "The blob exists.",
         content: ResponseContent::Empty,
     },
     other_responses: &[],

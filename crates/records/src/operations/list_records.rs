@@ -17,12 +17,10 @@ use crate::context::ReadContext;
 use crate::field_page::PreviewLimits;
 use crate::field_selection;
 use crate::list_response::{
-    has_record_cursors, page_limit, write_list_end, write_list_start, write_record_cursor,
+    LIST_MEMBERS, has_record_cursors, page_limit, write_list_end, write_list_start,
+    write_record_cursor,
 };
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::related::{self, RecordSelection};
 use crate::request_target::RequestTarget;
@@ -34,24 +32,25 @@ use crate::shared_parameters::{
 };
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Records.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Records.path(),
     about: "Records, ordered by the stream's cursor field, then connection, then key.",
     parameters: &[
         LIMIT,
         CURSOR,
         CURSORS,
-        Parameter::optional("order", ParameterType::OneOf(&ORDERS), "`desc` is the default."),
+        Parameter::optional(
+            "order",
+            ParameterType::OneOf(&ORDERS),
+            "The direction; the default is `desc`.",
+        ),
         Parameter::optional(
             "sort",
             ParameterType::Text { max_bytes: MAX_FIELD_NAME_BYTES + 1 },
-            "The stream's cursor field, with `-` before it for descending: `order` in other words.",
+            "The stream's cursor field, with `-` before it for descending: another way to send `order`.",
         ),
         Parameter::optional(
             "count",
             ParameterType::OneOf(&["none", "estimated", "exact"]),
-            "Whether `meta.count` says how many records there are on all pages. It is always exact.",
+            "Whether `meta.count` has the number of records on all pages. The number is always exact.",
         ),
         FIELDS,
         VIEW,
@@ -61,25 +60,20 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             CHANGES_SINCE,
             ParameterType::Text { max_bytes: MAX_CURSOR_BYTES },
-            "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Goes with `limit`, `cursor`, `cursors`, `fields`, `preview_chars`, `preview_bytes` and `connection_id` alone.",
+            "Only records that changed or were deleted since the answer that returned this as `next_changes_since`; `beginning` for the first time. Excludes all parameters but `limit`, `cursor`, `cursors`, `fields`, `preview_chars`, `preview_bytes` and `connection_id`.",
         ),
         PREVIEW,
         PREVIEW_BYTES,
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("list"),
-            required: &["object", "url", "has_more", "data", "links", "meta"],
-        },
-    },
+    response: ResponseDeclaration::json("list", LIST_MEMBERS),
     other_responses: &[ResponseDeclaration::error(410, "`changes_since` is too old.")],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(list_records),
+    ..OperationDeclaration::read(
+        ReadOperation::Records.id(),
+        ReadOperation::Records.path(),
+        list_records,
+    )
 };
 
 fn list_records(
@@ -100,12 +94,7 @@ fn list_records(
     let order = requested_order(&sources, parameters)?;
     let selection = RecordSelection::with_fields(context, &sources, parameters, fields)?;
     let binding = cursor_binding(context, &target.stream, parameters, order);
-    let after = match parameters.text("cursor") {
-        None => None,
-        Some(cursor) => Some(
-            ListCursor::decode(&view.unseal(cursor)?, binding).map_err(Problem::InvalidCursor)?,
-        ),
-    };
+    let after = context.decode_cursor(parameters, |bytes| ListCursor::decode(bytes, binding))?;
     let query = RecordQuery {
         order,
         after: after.as_ref(),

@@ -6,10 +6,8 @@ use stile_domain::records::problem::Problem;
 
 use crate::connections::requested_connection;
 use crate::context::ReadContext;
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
-};
+use crate::list_response::LIST_MEMBERS;
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -19,23 +17,10 @@ use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 const PATH: &str = "/v1/streams";
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: "listStreams",
-    method: OperationMethod::Get,
-    path: PATH,
     about: "The streams that the caller may see, one row for each connection that has one.",
     parameters: &[CONNECTION, CONNECTION_ALIAS],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("list"),
-            required: &["object", "url", "has_more", "data", "links", "meta"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(list_streams),
+    response: ResponseDeclaration::json("list", LIST_MEMBERS),
+    ..OperationDeclaration::read("listStreams", PATH, list_streams)
 };
 
 fn list_streams(

@@ -33,13 +33,13 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     }),
     response: ResponseDeclaration {
         status: 201,
-        about: "They are stored.",
+        about: "The bytes are stored.",
         content: ResponseContent::Json {
             object: Some("blob"),
             required: &["object", "blob_id", "size_bytes", "sha256", "fetch_url"],
         },
     },
-    other_responses: &[ResponseDeclaration::error(413, "They are too many.")],
+    other_responses: &[ResponseDeclaration::error(413, "The body is too large.")],
     access: OperationAccess::OwnerOnly,
     handler: OperationHandler::Store(put_blob),
 };

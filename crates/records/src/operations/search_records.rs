@@ -19,11 +19,10 @@ use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::{FieldText, format_digest};
-use crate::list_response::{has_record_cursors, page_limit, write_list_end, write_list_start};
-use crate::operation_declaration::{
-    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
-    ResponseDeclaration,
+use crate::list_response::{
+    LIST_MEMBERS, has_record_cursors, page_limit, write_list_end, write_list_start,
 };
+use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -31,9 +30,6 @@ use crate::response_sink::ResponseSink;
 use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: ReadOperation::Search.id(),
-    method: OperationMethod::Get,
-    path: ReadOperation::Search.path(),
     about: "The records in which all words of `q` occur, the newest first, and where in them.",
     parameters: &[
         Parameter::required(
@@ -47,24 +43,18 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::optional(
             "streams",
             ParameterType::Names,
-            "Only in these streams; all where it is not sent.",
+            "Only these streams; the default is all streams.",
         ),
         FILTER,
         CONNECTION,
         CONNECTION_ALIAS,
     ],
-    body: None,
-    response: ResponseDeclaration {
-        status: 200,
-        about: "The answer.",
-        content: ResponseContent::Json {
-            object: Some("list"),
-            required: &["object", "url", "has_more", "data", "links", "meta"],
-        },
-    },
-    other_responses: &[],
-    access: OperationAccess::Granted,
-    handler: OperationHandler::Read(search_records),
+    response: ResponseDeclaration::json("list", LIST_MEMBERS),
+    ..OperationDeclaration::read(
+        ReadOperation::Search.id(),
+        ReadOperation::Search.path(),
+        search_records,
+    )
 };
 
 /// The greatest length of an excerpt, in characters.
@@ -90,33 +80,24 @@ fn search_records(
     let view = context.view;
     let text = parameters.text("q").unwrap_or_default();
     if text.is_empty() {
-        return Err(Problem::invalid(
+        return Problem::refuse(
             "q",
             "`q` must be sent: the words to look for, such as `ferns \"water the\" mo*`",
-        ));
+        );
     }
     if text.chars().nth(MAX_QUERY_SCALARS).is_some() {
-        return Err(Problem::invalid(
-            "q",
-            format!("`q` has at most {MAX_QUERY_SCALARS} characters"),
-        ));
+        return Problem::refuse("q", format!("`q` has at most {MAX_QUERY_SCALARS} characters"));
     }
     let sources = requested_sources(context, parameters)?;
     let find_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
     if !parameters.conditions().is_empty() && !find_stream {
         let message = "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
-        return Err(Problem::invalid("filter", message));
+        return Problem::refuse("filter", message);
     }
     let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
     let binding = cursor_binding(context, parameters);
-    let before = match parameters.text("cursor") {
-        None => None,
-        Some(cursor) => Some(
-            SearchCursor::decode(&view.unseal(cursor)?, binding)
-                .map_err(Problem::InvalidCursor)?
-                .record,
-        ),
-    };
+    let before = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
+    let before = before.map(|cursor| cursor.record);
     let query = ParsedQuery::parse(text);
     let limit = page_limit(parameters);
     let search = RecordSearchQuery { query: &query, conditions: &conditions, before, limit };

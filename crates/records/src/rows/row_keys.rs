@@ -85,9 +85,6 @@ impl RowKeys {
 
     /// Makes the key that the primary key gives these fields. Only for a stream with a primary key:
     /// see [`RowKeys::are_from_content`].
-    ///
-    /// # Errors
-    /// [`RowKeyError`].
     pub fn primary(&self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
         let mut parts = Vec::with_capacity(self.primary.len());
         for field in &self.primary {

@@ -346,9 +346,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1))]
 
     #[test]
-    fn senseless_parameters_are_refused_without_a_panic(seeds in any::<u64>(), requests in proptest::collection::vec(
-        (proptest::collection::vec((name(), value()), 0..5), value(), value(), 0usize..100), 700..701,
-    )) {
+    fn senseless_parameters_are_refused_without_a_panic(
+        seeds in any::<u64>(),
+        requests in proptest::collection::vec(
+            (proptest::collection::vec((name(), value()), 0..5), value(), value(), 0usize..100),
+            700..701,
+        ),
+    ) {
         let mut chance = Chance::of(seeds);
         let world = World::random(&mut chance);
         let grant = Grant { single_use: false, ..Grant::random(&mut chance, "grt_1") };

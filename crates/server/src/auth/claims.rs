@@ -89,7 +89,7 @@ pub struct IdentityClaims {
     pub audiences: Vec<String>,
 }
 
-/// The claim `vault`.
+/// The claim `vault`, which names the vault that the token is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VaultClaim {
     /// The claim is absent, so the token is for the default vault.

@@ -56,9 +56,6 @@ pub enum MintError {
 }
 
 /// Makes a token and records it durably before returning it.
-///
-/// # Errors
-/// [`MintError`].
 pub fn mint(
     key: &TokenKey,
     tokens: &TokenStore,

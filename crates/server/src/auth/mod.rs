@@ -53,9 +53,6 @@ pub struct TokenRejected(pub &'static str);
 /// Turns a bearer token into a verified caller. One implementation per kind of token.
 pub trait TokenVerifier: Send + Sync + 'static {
     /// Verifies a token. May wait for the keys of an identity provider.
-    ///
-    /// # Errors
-    /// [`TokenRejected`].
     fn verify<'a>(&'a self, token: &'a str)
     -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>>;
 }

@@ -16,7 +16,6 @@ use super::key_set::{KeySet, KeySetError};
 use super::signature::PublicKeyAlgorithm;
 use super::{TokenRejected, check};
 
-/// The longest duration of a fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest time that a request waits for a fetch. It is longer than [`FETCH_TIMEOUT`], so that
@@ -69,7 +68,6 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// The last set that was fetched.
     fetched: Option<FetchedSet>,
     /// When the last fetch began, whatever its outcome.
     last_attempt: Option<Instant>,

@@ -168,7 +168,6 @@ impl Sample {
         pair.sign(&random, message).unwrap().as_ref().to_vec()
     }
 
-    /// The header of a usual token.
     pub(super) fn header(&self) -> Value {
         json!({ "typ": "at+jwt", "alg": self.algorithm(), "kid": self.kid })
     }

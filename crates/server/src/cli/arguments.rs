@@ -7,9 +7,8 @@ mod records;
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::declarations::ROOT;
-use crate::config::{Declaration, Form, TakenBy};
+use crate::config::{CommandGroup, Declaration, Form};
 
-/// The settings that the arguments are made from.
 type Settings<'a> = &'a [&'static Declaration];
 
 const SOURCES: &str = "\
@@ -17,7 +16,6 @@ Every setting can also be given as an environment variable (STILE_LISTEN for --l
 stile.toml (listen = \"127.0.0.1:9999\"). A flag overrides a variable, and a variable overrides the \
 file. `stile config` shows the values in force and where they come from.";
 
-/// Returns the whole command line.
 pub(super) fn command(settings: Settings<'_>) -> Command {
     Command::new("stile")
         .version(env!("CARGO_PKG_VERSION"))
@@ -61,7 +59,7 @@ Exit codes:
 fn serve(settings: Settings<'_>) -> Command {
     Command::new("serve")
         .about("Serves a folder to agents over HTTP, until it is interrupted.")
-        .args(setting_arguments(settings, TakenBy::Serve))
+        .args(setting_arguments(settings, CommandGroup::Serve))
         .after_help(format!(
             "\
 Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it \
@@ -83,7 +81,7 @@ fn stdio(settings: Settings<'_>) -> Command {
             "Serves a folder to the one MCP client that starts this command, over standard input \
              and output.",
         )
-        .args(setting_arguments(settings, TakenBy::Stdio))
+        .args(setting_arguments(settings, CommandGroup::Stdio))
         .arg(scope(
             "Let the client do only this, for example read:/notes/. May be repeated. \
              [default: write:/]",
@@ -111,7 +109,7 @@ fn gateway(settings: Settings<'_>) -> Command {
             "Serves the structure of notes that another server has, never their text, to agents \
              over HTTP.",
         )
-        .args(setting_arguments(settings, TakenBy::Gateway))
+        .args(setting_arguments(settings, CommandGroup::Gateway))
         .after_help(format!(
             "\
 It offers the four note tools and nothing else, reads one note per call from the upstream, and \
@@ -129,8 +127,8 @@ Examples:
 
 fn mcp(settings: Settings<'_>) -> Command {
     // Help begins with the settings that no other command has.
-    let (own, shared): (Vec<_>, Vec<_>) =
-        taken_by(settings, TakenBy::Mcp).partition(|setting| setting.commands == [TakenBy::Mcp]);
+    let (own, shared): (Vec<_>, Vec<_>) = settings_of(settings, CommandGroup::Mcp)
+        .partition(|setting| setting.commands == [CommandGroup::Mcp]);
     Command::new("mcp")
         .about(
             "Serves records that another server has to the one MCP client that starts this command.",
@@ -171,7 +169,7 @@ fn note(settings: Settings<'_>) -> Command {
                 "DIR",
                 "The folder that holds the notes. [default: ~/stile]",
             ))
-            .args(setting_arguments(settings, TakenBy::Note))
+            .args(setting_arguments(settings, CommandGroup::Note))
     };
     Command::new("note")
         .about(
@@ -198,7 +196,7 @@ Examples:
 fn token(settings: Settings<'_>) -> Command {
     Command::new("token")
         .about("Mints a token for an agent, and prints it and nothing else.")
-        .args(setting_arguments(settings, TakenBy::Token).map(|arg| arg.global(true)))
+        .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
         .arg(scope(
             "What the token allows with files. May be repeated; required unless the token is for \
              records.",
@@ -263,16 +261,15 @@ fn config(settings: Settings<'_>) -> Command {
         .after_help(format!("{SOURCES}\n\nThe output is itself a valid stile.toml."))
 }
 
-fn taken_by(
+fn settings_of(
     settings: Settings<'_>,
-    command: TakenBy,
+    command: CommandGroup,
 ) -> impl Iterator<Item = &'static Declaration> {
     settings.iter().copied().filter(move |setting| setting.commands.contains(&command))
 }
 
-/// Returns the arguments of the settings that a command takes.
-fn setting_arguments(settings: Settings<'_>, command: TakenBy) -> impl Iterator<Item = Arg> {
-    taken_by(settings, command).map(setting_argument)
+fn setting_arguments(settings: Settings<'_>, command: CommandGroup) -> impl Iterator<Item = Arg> {
+    settings_of(settings, command).map(setting_argument)
 }
 
 fn setting_argument(setting: &'static Declaration) -> Arg {
@@ -307,7 +304,6 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     one(name, value, help).action(ArgAction::Append)
 }
 
-/// Returns a flag without a value.
 fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name.replace('_', "-")).action(ArgAction::SetTrue).help(help)
 }

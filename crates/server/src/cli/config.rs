@@ -50,12 +50,12 @@ mod tests {
     use super::*;
     use crate::config::declarations::{CONFIG, STATE};
     use crate::config::{
-        SettingsList as _, TakenBy, count, declare_settings, resolve, settings_list,
+        CommandGroup, SettingsList as _, count, declare_settings, resolve, settings_list,
     };
 
     declare_settings! {
         /// Ring this loudly.
-        VOLUME: u32 = Flag("volume_level", "LEVEL"), count, default Text("3"), for &[TakenBy::Serve];
+        VOLUME: u32 = Flag("volume_level", "LEVEL"), count, default Text("3"), for &[CommandGroup::Serve];
     }
 
     settings_list! {

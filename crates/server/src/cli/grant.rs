@@ -1,7 +1,5 @@
-//! `stile grant`: makes, shows and revokes grants, each of which says what one client may see of the
-//! records.
-
-use std::io::Write;
+//! `stile grant`: makes, shows and revokes grants, each of which says what one client may see of
+//! the records.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -13,17 +11,13 @@ use stile_store::records::{GrantRecord, GrantStatus};
 
 use super::owner::{Owner, minute, text, texts};
 use super::table::{cell, table};
-use super::{Failure, duration, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, duration, owner};
 
-/// Runs the subcommand.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     match matches.subcommand() {
-        Some(("create", matches)) => create(matches, environment, output),
+        Some(("create", matches)) => create(Invocation { matches, environment, output }),
         Some(("list", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
             let grants = services.grants(&caller)?;
@@ -57,13 +51,11 @@ pub(super) fn run(
     }
 }
 
-/// Returns the grant with this identifier.
 pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
     let grants = owner.services.grants(&owner.caller)?;
     grants.into_iter().find(|grant| grant.id == id).ok_or_else(|| unknown(id))
 }
 
-/// Returns the status of a grant as lists show it.
 pub(super) fn status_name(status: GrantStatus) -> &'static str {
     match status {
         GrantStatus::Active => "active",
@@ -80,14 +72,10 @@ fn unknown(id: &str) -> Failure {
     ))
 }
 
-fn create(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
-) -> Result<(), Failure> {
+fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result<(), Failure> {
     let streams = match text(matches, "from") {
-        Some(path) => shares_from_file(path)?,
-        None => vec![share_from_flags(matches)],
+        Some(path) => stream_grants_from_file(path)?,
+        None => vec![stream_grant_from_flags(matches)],
     };
     let life = text(matches, "expires").map(|text| {
         let life = duration::parse(text).filter(|life| !life.is_zero());
@@ -110,7 +98,7 @@ fn create(
         GrantRequestError::Invalid(why) => Failure::Usage(why),
     })?;
     for (stream, field) in &created.added {
-        owner::aside(&format!(
+        owner::print_to_stderr(&format!(
             "`{}` is granted too: the stream `{stream}` requires it",
             cell(Some(field))
         ))?;
@@ -118,7 +106,7 @@ fn create(
     Ok(writeln!(output, "{}", created.id)?)
 }
 
-fn share_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
+fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
     let owned = |name| text(matches, name).map(str::to_owned);
     let (field, since, until) = (owned("time_field"), owned("since"), owned("until"));
     let is_limited = field.is_some() || since.is_some() || until.is_some();
@@ -133,7 +121,7 @@ fn share_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
 }
 
 /// Reads a JSON list of streams, or an object with the member `streams`.
-fn shares_from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
+fn stream_grants_from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
     let mut json = owner::json_file(path)?;
     if let Some(streams) = json.get_mut("streams") {
         json = streams.take();
@@ -162,7 +150,7 @@ fn grant_table(grants: &[GrantRecord], now: Instant) -> String {
         let streams: Vec<String> = grant
             .iter()
             .flat_map(|grant| &grant.streams)
-            .map(|share| share.stream.to_string())
+            .map(|stream| stream.stream.to_string())
             .collect();
         [
             record.id.clone(),

@@ -16,17 +16,17 @@ use crate::metrics::Metrics;
 use crate::service::Service;
 
 /// Serves an offer until the process is asked to stop, and its metrics if they are configured.
-/// `announce` is called with the address once connections are accepted.
+/// `on_listening` is called with the address once connections are accepted.
 pub(super) async fn serve(
     config: &Config,
     options: HttpOptions,
     service: Service,
     verifier: Arc<dyn TokenVerifier>,
-    announce: impl FnOnce(SocketAddr),
+    on_listening: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
     let stop = process::stop_signal()?;
     let Some(metrics_listen) = config.metrics_listen else {
-        let served = crate::http::serve(options, service, verifier, stop, announce).await;
+        let served = crate::http::serve(options, service, verifier, stop, on_listening).await;
         return served.map_err(|error| listen_failure(config.listen, &error));
     };
     let metrics = Arc::new(Metrics::default());
@@ -39,7 +39,7 @@ pub(super) async fn serve(
         |address| print_line(&format!("metrics on http://{address}/metrics")),
     );
     let served = async {
-        let served = crate::http::serve(options, service, verifier, stop, announce).await;
+        let served = crate::http::serve(options, service, verifier, stop, on_listening).await;
         stopped.cancel();
         served.map_err(|error| listen_failure(config.listen, &error))
     };
@@ -59,7 +59,6 @@ fn print_line(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Returns the settings of the HTTP server.
 pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
     let secret = config
         .gateway_secret_file

@@ -8,7 +8,6 @@ use crate::auth::{ProviderKeys, ProviderVerifier};
 use crate::config::Config;
 use crate::outbound::{KeySetUrl, OutboundClient};
 
-/// An identity provider, as it is configured.
 pub(super) struct IdentityProvider {
     /// The address of the keys that sign its tokens.
     jwks: String,

@@ -18,17 +18,14 @@ use stile_import::report::{
 use stile_import::run::Import;
 
 use super::owner::Owner;
-use super::{Failure, owner};
+use super::{Failure, Invocation, owner};
 use crate::config::Environment;
 
 /// The value of `--format` for what `stile export` wrote.
 pub(super) const EXPORT_FORMAT: &str = "stile";
 
-/// Imports files, and reports the result.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     run_with(IMPORTERS, matches, environment, output)
 }
@@ -65,10 +62,15 @@ pub(super) fn run_with(
     let report = print_report(imported, output)?;
     if !report.declared_because.is_empty() {
         let ImportTarget { connection, stream } = &target;
-        owner::aside(&format!("The stream `{stream}` of `{connection}` is new and now declared:"))?;
-        report.declared_because.iter().try_for_each(|line| owner::aside(&format!("  {line}")))?;
+        owner::print_to_stderr(&format!(
+            "The stream `{stream}` of `{connection}` is new and now declared:"
+        ))?;
+        report
+            .declared_because
+            .iter()
+            .try_for_each(|line| owner::print_to_stderr(&format!("  {line}")))?;
         let command = format!("stile declare --connection {connection} --stream {stream}");
-        owner::aside(&format!(
+        owner::print_to_stderr(&format!(
             "It stays so until you change it: `{command} --show > FILE`, edit FILE, \
              `{command} --from FILE`."
         ))?;
@@ -168,14 +170,17 @@ fn print_report(
         }
     };
     for bad in &report.bad {
-        owner::aside(&format!("{}:{}: {} ({})", bad.file, bad.line, bad.reason, bad.code))?;
+        owner::print_to_stderr(&format!(
+            "{}:{}: {} ({})",
+            bad.file, bad.line, bad.reason, bad.code
+        ))?;
     }
     let unlisted = report.bad_rows.saturating_sub(report.bad.len() as u64);
     if unlisted > 0 {
-        owner::aside(&format!("and {unlisted} more bad rows"))?;
+        owner::print_to_stderr(&format!("and {unlisted} more bad rows"))?;
     }
     if report.replaced > 0 {
-        owner::aside(&format!(
+        owner::print_to_stderr(&format!(
             "{} broken characters (half of a surrogate pair) became U+FFFD",
             report.replaced
         ))?;

@@ -28,7 +28,6 @@ pub(super) struct OpenSpace {
 }
 
 impl OpenSpace {
-    /// Returns the tools of the space.
     pub(super) fn tools(&self) -> SpaceTools {
         SpaceTools::new(self.space.clone(), Arc::clone(&self.journal))
     }

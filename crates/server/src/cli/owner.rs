@@ -54,7 +54,6 @@ pub(super) fn name(matches: &ArgMatches, flag: &str) -> Result<SourceName, Failu
         .map_err(|bad| Failure::Usage(format!("--{flag}: `{}`: {bad}", text.escape_debug())))
 }
 
-/// Returns the value of an argument.
 pub(super) fn text<'m>(matches: &'m ArgMatches, flag: &str) -> Option<&'m str> {
     matches.get_one::<String>(flag).map(String::as_str)
 }
@@ -64,7 +63,6 @@ pub(super) fn texts(matches: &ArgMatches, flag: &str) -> Vec<String> {
     matches.get_many::<String>(flag).into_iter().flatten().cloned().collect()
 }
 
-/// Reads a JSON file.
 pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
     let mut text = String::new();
     let read = files::open(Path::new(path))
@@ -75,7 +73,7 @@ pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
 }
 
 /// Prints a line to standard error.
-pub(super) fn aside(line: &str) -> io::Result<()> {
+pub(super) fn print_to_stderr(line: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{line}")
 }
 

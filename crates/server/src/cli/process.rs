@@ -62,19 +62,17 @@ pub(super) fn raise_file_limit() {
         use rustix::process::{Resource, getrlimit, setrlimit};
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;
-        // If the system refuses, the lower limit stays. The number of connections is bounded anyway.
+        // If the system refuses, the lower limit stays. The number of connections is bounded
+        // anyway.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }
 
-/// Returns a future that completes when the process is asked to end, by an interrupt or a request to
-/// terminate.
+/// Returns a future that completes when the process is asked to end, by an interrupt or a request
+/// to terminate.
 ///
 /// Both signals are caught from the call on. A signal that comes as soon as the server has printed
 /// its address is not lost.
-///
-/// # Errors
-/// The system cannot catch the signals.
 pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {

@@ -66,6 +66,7 @@ async fn serve_local(
 ) -> Result<(), Failure> {
     let (key, tokens) = (TokenKey::open(state)?, Arc::new(TokenStore::open(state)?));
     let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
-    let announce = |address| welcome::announce(resolved, environment, &key, &tokens, address);
-    http_server::serve(&resolved.config, options, service, verifier, announce).await
+    let on_listening =
+        |address| welcome::print_welcome(resolved, environment, &key, &tokens, address);
+    http_server::serve(&resolved.config, options, service, verifier, on_listening).await
 }

@@ -39,8 +39,8 @@ pub(super) fn run(
     served
 }
 
-/// Serves one client over standard input and output, until the input ends or the process is asked to
-/// stop.
+/// Serves one client over standard input and output, until the input ends or the process is asked
+/// to stop.
 pub(super) async fn serve(
     service: Service,
     principal: Principal,

@@ -1,6 +1,5 @@
 //! `stile token`: mints, lists and revokes tokens.
 
-use std::io::Write;
 use std::time::SystemTime;
 
 use clap::ArgMatches;
@@ -11,16 +10,14 @@ use stile_domain::scope::{Scope, Scopes};
 use stile_store::records::GrantStatus;
 use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
-use super::{Failure, duration, grant, owner, settings, user_name};
+use super::{Failure, Invocation, duration, grant, owner, settings, user_name};
 use crate::auth::{MintError, MintRequest, mint};
 use crate::clock::unix_seconds;
 use crate::config::Environment;
 
 /// Lists or revokes tokens, or mints one if there is no subcommand.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
@@ -130,7 +127,7 @@ fn check_grant(
     let owner = owner::open(matches, environment)?;
     let status = grant::find(&owner, id)?.status(owner.now);
     if status != GrantStatus::Active {
-        owner::aside(&format!(
+        owner::print_to_stderr(&format!(
             "warning: the grant {id} is {}, so the token will be refused",
             grant::status_name(status)
         ))?;
@@ -138,7 +135,6 @@ fn check_grant(
     Ok(())
 }
 
-/// Returns the token's state as lists show it.
 fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     match token.revoked {
         Some(_) => "revoked",

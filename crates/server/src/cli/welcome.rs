@@ -1,5 +1,5 @@
-//! What `stile serve` prints once it accepts connections: its address, and to a person at a terminal
-//! how to connect a client.
+//! What `stile serve` prints once it accepts connections: its address, and to a person at a
+//! terminal how to connect a client.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ const PRINTED_TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 ///
 /// If standard output is a terminal, mints a token and prints how to connect a client there. If
 /// not, prints the command that mints a token to standard error.
-pub(super) fn announce(
+pub(super) fn print_welcome(
     resolved: &Resolved,
     environment: Environment<'_>,
     key: &TokenKey,

@@ -10,20 +10,17 @@ use std::path::PathBuf;
 
 use stile_ladder::budget::Budgets;
 
-use super::setting::TakenBy::{Gateway, Mcp, Note, Records, Serve, Stdio, Token};
-use super::setting::{TakenBy, declare_settings};
+use super::setting::CommandGroup::{Gateway, Mcp, Note, Records, Serve, Stdio, Token};
+use super::setting::{CommandGroup, declare_settings};
 use super::values::{
     CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolNames, YesNo, address, bytes,
     bytes_within, count, count_to, header_value, list, loopback, optional_path, origin, path, text,
     trusted_url, url, word,
 };
 
-/// The commands that serve a folder.
-const SPACE: &[TakenBy] = &[Serve, Stdio];
-/// The commands that serve HTTP.
-const HTTP: &[TakenBy] = &[Serve, Gateway];
-/// The commands that serve the tools about records.
-const RECORD_TOOLS: &[TakenBy] = &[Serve, Stdio, Mcp];
+const SPACE: &[CommandGroup] = &[Serve, Stdio];
+const HTTP: &[CommandGroup] = &[Serve, Gateway];
+const RECORD_TOOLS: &[CommandGroup] = &[Serve, Stdio, Mcp];
 
 declare_settings! {
     /// Keep keys, tokens and the journal in this folder. It must lie outside the space.

@@ -13,11 +13,9 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A flag or an argument.
     Flag,
     /// The environment variable of that name.
     Environment(String),
-    /// The settings file.
     File,
     /// The declaration of the setting.
     Default,
@@ -26,7 +24,6 @@ pub(crate) enum Source {
 /// The settings in force, and where each value came from.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolved<C = Config> {
-    /// The values.
     pub(crate) config: C,
     /// The same settings in the order of their list, for `stile config`.
     pub(crate) settings: Vec<ResolvedSetting>,
@@ -101,9 +98,6 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
 ///
 /// `flag` returns what the command line gave for a key. The settings file is found through
 /// [`STATE`] and [`CONFIG`], whether or not the list holds these two.
-///
-/// # Errors
-/// [`ConfigError`], for the first thing that is wrong.
 pub(crate) fn resolve<C: SettingsList>(
     flag: &dyn Fn(&str) -> Option<String>,
     environment: Environment<'_>,
@@ -237,8 +231,8 @@ impl Lookup<'_> {
     }
 }
 
-/// Returns a value of the file as the text that a flag would have; `None` for a value of a type that
-/// settings do not use.
+/// Returns a value of the file as the text that a flag would have; `None` for a value of a type
+/// that settings do not use.
 fn flag_text(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -254,25 +248,8 @@ fn flag_text(value: &toml::Value) -> Option<String> {
 /// Returns the key that is close enough to have been meant.
 fn nearest(key: &str, declarations: &[&'static Declaration]) -> Option<&'static str> {
     let keys = declarations.iter().map(|declaration| declaration.key);
-    let (edits, nearest) = keys.map(|known| (edit_distance(key, known), known)).min()?;
+    let (edits, nearest) = keys.map(|known| (strsim::levenshtein(key, known), known)).min()?;
     (edits <= 1 + nearest.len() / 4).then_some(nearest)
-}
-
-/// Counts the characters that must be changed, added or left out (the Levenshtein distance).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, to) in row.iter_mut().skip(1).zip(b.chars()) {
-            left = (diagonal + usize::from(from != to)).min(*cell + 1).min(left + 1);
-            diagonal = std::mem::replace(cell, left);
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -285,7 +262,5 @@ mod tests {
         assert_eq!(nearest("rate_brust"), Some("rate_burst"));
         assert_eq!(nearest("allowed_host"), Some("allowed_hosts"));
         assert_eq!(nearest("database"), None);
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
     }
 }

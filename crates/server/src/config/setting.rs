@@ -11,7 +11,6 @@ use super::values::ParseContext;
 /// that begins with the text, for example "is not auto, dotted or underscored".
 pub(crate) type Parser<T> = fn(&str, &ParseContext<'_>) -> Result<T, String>;
 
-/// A setting whose value has the type `T`.
 #[derive(Debug)]
 pub(crate) struct Setting<T: 'static> {
     /// Everything about the setting that does not depend on its type.
@@ -31,7 +30,7 @@ pub(crate) struct Declaration {
     /// How the command line and the file give the setting.
     pub(crate) form: Form,
     /// The commands that have the setting as an argument. `stile config` has all settings.
-    pub(crate) commands: &'static [TakenBy],
+    pub(crate) commands: &'static [CommandGroup],
     pub(crate) default: DefaultValue,
 }
 
@@ -50,18 +49,12 @@ pub(crate) enum Form {
 
 /// A command, or a group of commands, that takes settings as arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakenBy {
-    /// `stile serve`.
+pub(crate) enum CommandGroup {
     Serve,
-    /// `stile stdio`.
     Stdio,
-    /// `stile gateway`.
     Gateway,
-    /// `stile mcp`.
     Mcp,
-    /// `stile note` and its subcommands.
     Note,
-    /// `stile token` and its subcommands.
     Token,
     /// The commands about records, from `stile import` to `stile grant`.
     Records,

@@ -1,6 +1,7 @@
 //! Reads one note over HTTP with one request, `GET {upstream}/api/v1/notes/{path}`.
 //!
-//! The request is never repeated. The module maps failures to the port of [`stile_tools::remote_notes`].
+//! The request is never repeated. The module maps failures to the port of
+//! [`stile_tools::remote_notes`].
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

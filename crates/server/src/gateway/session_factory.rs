@@ -39,9 +39,6 @@ impl SessionFactory {
     ///
     /// The session has no credential if the gateway forwards tokens and this token is not meant for
     /// the server that has the notes.
-    ///
-    /// # Errors
-    /// [`InvalidVaultClaim`].
     pub fn session(
         &self,
         verified: &VerifiedCaller,

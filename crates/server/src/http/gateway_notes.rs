@@ -5,7 +5,7 @@
 //! read.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -17,11 +17,10 @@ use stile_domain::error::Refusal;
 use stile_domain::notes::NotePath;
 use stile_tools::space::SpaceTools;
 
-use super::bearer;
+use super::admission::{Admission, Admitted};
 use super::headers;
-use super::rate_limit::RateLimit;
-use super::{metadata, responses};
-use crate::auth::{TokenVerifier, VaultClaim, VerifiedCaller};
+use super::responses;
+use crate::auth::{VaultClaim, VerifiedCaller};
 use crate::gateway::http_note_store::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
 /// The route of notes, in the router's syntax.
@@ -71,22 +70,14 @@ impl std::fmt::Debug for GatewaySecret {
 /// The endpoint of notes.
 pub struct GatewayNotes {
     tools: SpaceTools,
-    verifier: Arc<dyn TokenVerifier>,
-    rate: Arc<RateLimit>,
+    admission: Arc<Admission>,
     options: GatewayNotesOptions,
-    public_url: Option<String>,
 }
 
 impl GatewayNotes {
-    /// Serves the notes of `tools` to callers that `verifier` accepts.
-    pub fn new(
-        tools: SpaceTools,
-        verifier: Arc<dyn TokenVerifier>,
-        rate: Arc<RateLimit>,
-        options: GatewayNotesOptions,
-        public_url: Option<String>,
-    ) -> Self {
-        Self { tools, verifier, rate, options, public_url }
+    /// Serves the notes of `tools` to callers that `admission` admits.
+    pub fn new(tools: SpaceTools, admission: Arc<Admission>, options: GatewayNotesOptions) -> Self {
+        Self { tools, admission, options }
     }
 
     /// Answers a request. `path` is `None` if the request target does not decode to text.
@@ -95,20 +86,19 @@ impl GatewayNotes {
         path: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
-        let metadata_url =
-            metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
-        let (verified, _) = bearer::authenticate(headers, self.verifier.as_ref())
+        let metadata_url = self.admission.metadata_url(headers);
+        let Admitted { caller, .. } = self
+            .admission
+            .admit(headers)
             .await
-            .map_err(|why| responses::unauthorized(&metadata_url, why))?;
-        let principal = &verified.principal;
-        self.rate.take(principal.subject(), Instant::now()).map_err(responses::too_many)?;
-        let user = self.agreed_user(headers, &verified).map_err(disagreement)?;
+            .map_err(|why| responses::not_admitted(&metadata_url, why))?;
+        let user = self.agreed_user(headers, &caller).map_err(gateway_error_response)?;
         let path = path
             .and_then(|path| NotePath::parse(path).ok())
-            .ok_or_else(|| disagreement(Disagreement::Path))?;
+            .ok_or_else(|| gateway_error_response(GatewayRequestError::Path))?;
         let json = self
             .tools
-            .read_note(path, principal, &user)
+            .read_note(path, &caller.principal, &user)
             .await
             .map_err(|refusal| refusal_response(&refusal, &metadata_url))?;
         Ok(responses::json_text(StatusCode::OK, json))
@@ -120,22 +110,22 @@ impl GatewayNotes {
         &self,
         headers: &HeaderMap,
         verified: &VerifiedCaller,
-    ) -> Result<String, Disagreement> {
+    ) -> Result<String, GatewayRequestError> {
         let Self { options, .. } = self;
         if let Some(secret) = &options.secret
             && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.matches(given.as_bytes()))
         {
-            return Err(Disagreement::Gateway);
+            return Err(GatewayRequestError::Gateway);
         }
         if only(headers, &VAULT_ID).map(HeaderValue::as_bytes) != Some(options.vault.as_bytes()) {
-            return Err(Disagreement::Vault);
+            return Err(GatewayRequestError::Vault);
         }
         // A client that bypasses the gateway can write any vault into a header, but not into a
         // token.
         match &verified.identity.vault {
             VaultClaim::None => {}
             VaultClaim::One(vault) if **vault == *options.vault => {}
-            VaultClaim::One(_) | VaultClaim::Malformed => return Err(Disagreement::Vault),
+            VaultClaim::One(_) | VaultClaim::Malformed => return Err(GatewayRequestError::Vault),
         }
         let subject = verified.principal.subject();
         let user =
@@ -145,7 +135,7 @@ impl GatewayNotes {
             Some(user) if !user.is_empty() && (user == subject || is_trusted) => {
                 Ok(user.to_owned())
             }
-            _ => Err(Disagreement::User),
+            _ => Err(GatewayRequestError::User),
         }
     }
 }
@@ -156,28 +146,28 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue
 }
 
 /// What a gateway sent that is wrong.
-enum Disagreement {
+enum GatewayRequestError {
     Gateway,
     Vault,
     User,
     Path,
 }
 
-fn disagreement(why: Disagreement) -> Response<Body> {
+fn gateway_error_response(why: GatewayRequestError) -> Response<Body> {
     match why {
-        Disagreement::Gateway => responses::plain(
+        GatewayRequestError::Gateway => responses::plain(
             StatusCode::FORBIDDEN,
             "gateway_required",
             "notes are read through the gateway only",
         ),
-        Disagreement::User => responses::plain(
+        GatewayRequestError::User => responses::plain(
             StatusCode::FORBIDDEN,
             "other_user",
             "X-User-Id must be the token's subject",
         ),
         // The same as for a missing note, so that nobody learns of other vaults.
-        Disagreement::Vault => not_found(),
-        Disagreement::Path => responses::plain(
+        GatewayRequestError::Vault => not_found(),
+        GatewayRequestError::Path => responses::plain(
             StatusCode::BAD_REQUEST,
             "invalid_path",
             "the path is not that of a note; nothing was read",

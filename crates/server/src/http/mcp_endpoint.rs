@@ -1,9 +1,9 @@
 //! `/mcp`: the checks of a request before the SDK gets it.
 //!
-//! In this order: the token, the rate of the subject, the owner of the session, and the scopes for
-//! the call. A refusal for scopes is HTTP 403, decided from the call's own arguments before
-//! anything is read or written. Its body is JSON-RPC with the request's id, because clients can
-//! show that. A request that cannot be understood is answered here and never passed on.
+//! In this order: the admission of the caller, the owner of the session, and the scopes for the
+//! call. A refusal for scopes is HTTP 403, decided from the call's own arguments before anything is
+//! read or written. Its body is JSON-RPC with the request's id, because clients can show that. A
+//! request that cannot be understood is answered here and never passed on.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,14 +15,13 @@ use http::{
 };
 use serde_json::{Value, json};
 
-use super::bearer;
+use super::admission::{Admission, Admitted};
 use super::headers::{self, RepeatedHeader};
-use super::rate_limit::RateLimit;
 use super::request_body::{self, BodyError};
 use super::response_body::{ExpiringBody, GuardedBody};
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
-use super::{HttpOptions, metadata, responses};
-use crate::auth::{TokenVerifier, VerifiedCaller};
+use super::{HttpOptions, responses};
+use crate::auth::VerifiedCaller;
 use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
@@ -41,10 +40,9 @@ const FIRST_SESSIONLESS: &str = "2026-07-28";
 /// The endpoint of MCP.
 pub struct McpEndpoint {
     service: Service,
-    verifier: Arc<dyn TokenVerifier>,
+    admission: Arc<Admission>,
     streamable: Streamable,
     sessions: Sessions,
-    rate: Arc<RateLimit>,
     options: HttpOptions,
 }
 
@@ -54,26 +52,18 @@ struct Requester {
     owner: SessionOwner,
 }
 
-/// A response that ends a request early.
 type EarlyResponse = Box<Response<Body>>;
 
 impl McpEndpoint {
-    /// Serves `service` to callers that `verifier` accepts.
+    /// Serves `service` to callers that `admission` admits.
     pub fn new(
         service: Service,
-        verifier: Arc<dyn TokenVerifier>,
+        admission: Arc<Admission>,
         streamable: Streamable,
-        rate: Arc<RateLimit>,
         options: HttpOptions,
     ) -> Self {
-        Self {
-            sessions: Sessions::new(options.sessions_per_subject, options.session_idle),
-            rate,
-            service,
-            verifier,
-            streamable,
-            options,
-        }
+        let sessions = Sessions::new(options.sessions_per_subject, options.session_idle);
+        Self { service, admission, streamable, sessions, options }
     }
 
     /// Answers a request to `/mcp`.
@@ -93,10 +83,11 @@ impl McpEndpoint {
         mut parts: Parts,
         body: Body,
     ) -> Result<Response<Body>, EarlyResponse> {
-        let (verified, token) = self.authenticate(&parts.headers).await?;
-        self.rate
-            .take(verified.principal.subject(), Instant::now())
-            .map_err(|wait| Box::new(responses::too_many(wait)))?;
+        let Admitted { caller: verified, token } =
+            self.admission.admit(&parts.headers).await.map_err(|why| {
+                let metadata_url = self.admission.metadata_url(&parts.headers);
+                Box::new(responses::not_admitted(&metadata_url, why))
+            })?;
         let caller = self
             .service
             .caller(&verified, token)
@@ -112,19 +103,6 @@ impl McpEndpoint {
             self.get_or_delete(parts, &requester).await?
         };
         Ok(ending_with_token(response, &verified))
-    }
-
-    async fn authenticate<'a>(
-        &self,
-        headers: &'a HeaderMap,
-    ) -> Result<(VerifiedCaller, &'a str), EarlyResponse> {
-        bearer::authenticate(headers, self.verifier.as_ref())
-            .await
-            .map_err(|why| Box::new(responses::unauthorized(&self.metadata_url(headers), why)))
-    }
-
-    fn metadata_url(&self, headers: &HeaderMap) -> String {
-        metadata::metadata_url(&metadata::origin(self.options.public_url.as_deref(), headers))
     }
 
     /// Answers a POST, which carries one message.
@@ -244,7 +222,7 @@ impl McpEndpoint {
         };
         match refusal {
             Some(refusal) => {
-                Err(Box::new(forbidden(message, &refusal, &self.metadata_url(headers))))
+                Err(Box::new(forbidden(message, &refusal, &self.admission.metadata_url(headers))))
             }
             None => Ok(()),
         }

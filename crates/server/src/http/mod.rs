@@ -3,14 +3,14 @@
 //! From the outside in: [`server`] accepts connections and bounds their number. [`connection`]
 //! bounds every wait on a connection and reads the raw head of each request ([`request_head`]).
 //! [`edge`] refuses what two parsers might read differently and what comes from a foreign page
-//! ([`origin_policy`]), and routes. [`mcp_endpoint`] serves `/mcp`: it checks the token, the rate,
-//! the session's owner and the scopes before anything is read or written.
+//! ([`origin_policy`]), and routes. [`admission`] verifies the token and limits the rate.
+//! [`mcp_endpoint`] serves `/mcp`: it checks the session's owner and the scopes before anything is
+//! read or written.
 //!
-//! Every decision is a function of values: time and configuration are arguments. A new route is
-//! part of the `Router` given to [`edge::Edge::new`], and calls [`bearer::authenticate`] as `/mcp`
-//! does.
+//! A new route is part of the `Router` given to [`edge::Edge::new`]. If it needs a token, it calls
+//! [`admission::Admission::admit`] first.
 
-pub mod bearer;
+pub mod admission;
 pub mod connection;
 pub mod edge;
 pub mod gateway_notes;

@@ -81,9 +81,6 @@ impl OriginPolicy {
     }
 
     /// Refuses a request with another `Host` or `Origin`.
-    ///
-    /// # Errors
-    /// [`ForeignRequest`].
     pub fn check(&self, headers: &HeaderMap) -> Result<(), ForeignRequest> {
         let host = headers::single(headers, &HOST).ok().flatten();
         let host = host.and_then(|host| Authority::parse(host.to_str().ok()?));

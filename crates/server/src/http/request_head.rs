@@ -135,15 +135,13 @@ enum Framing {
     Chunked,
 }
 
-/// Judges a complete head.
 fn judge(head: &[u8]) -> Result<Framing, &'static str> {
     if has_bare_line_feed(head) {
         return Err("a line of the head does not end with CR LF");
     }
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
-    if !matches!(request.parse(head), Ok(httparse::Status::Complete(length)) if length == head.len())
-    {
+    if request.parse(head) != Ok(httparse::Status::Complete(head.len())) {
         return Err("the head of the request is malformed");
     }
     if !request.path.is_some_and(|target| target.starts_with('/')) {
@@ -193,12 +191,12 @@ mod tests {
     use super::*;
 
     fn verdicts(pieces: &[&[u8]]) -> (Vec<HeadVerdict>, StreamPosition) {
-        let mut preamble = HeadScanner::new();
+        let mut scanner = HeadScanner::new();
         let mut found = Vec::new();
         for piece in pieces {
-            preamble.feed(piece, |verdict| found.push(verdict));
+            scanner.feed(piece, |verdict| found.push(verdict));
         }
-        (found, preamble.position())
+        (found, scanner.position())
     }
 
     fn verdict(head: &str) -> HeadVerdict {
@@ -228,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_position_is_known_after_every_byte() {
-        let mut preamble = HeadScanner::new();
+        let mut scanner = HeadScanner::new();
         let mut seen = Vec::new();
         for piece in [
             "",
@@ -239,8 +237,8 @@ mod tests {
             "b",
             "G",
         ] {
-            preamble.feed(piece.as_bytes(), |_| {});
-            seen.push(preamble.position());
+            scanner.feed(piece.as_bytes(), |_| {});
+            seen.push(scanner.position());
         }
         assert_eq!(
             seen,

@@ -12,7 +12,13 @@ use http::header::{
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::bearer::Unauthorized;
+use super::admission::{NotAdmitted, Unauthorized};
+
+/// The message for a request without a valid token.
+pub(super) const SEND_TOKEN: &str =
+    "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
+/// The message for a request that may succeed later.
+pub(super) const WAIT: &str = "wait a moment, then send it again";
 
 /// Returns JSON that no cache may store.
 pub fn json(status: StatusCode, body: &Value) -> Response<Body> {
@@ -20,8 +26,8 @@ pub fn json(status: StatusCode, body: &Value) -> Response<Body> {
 }
 
 /// Returns JSON that is text already and that no cache may store.
-pub fn json_text(status: StatusCode, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
+pub fn json_text(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -50,16 +56,31 @@ pub fn no_vault() -> Response<Body> {
     plain(StatusCode::FORBIDDEN, "no_vault", message)
 }
 
+/// Returns 401 or 429 for a request that was not admitted.
+pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
+    match why {
+        NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, why),
+        NotAdmitted::RateLimited(wait) => too_many(wait),
+    }
+}
+
 /// Returns 401 with a challenge (RFC 6750, section 3).
-pub fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
+fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
+    let response = plain(StatusCode::UNAUTHORIZED, "unauthorized", SEND_TOKEN);
+    with_challenge(response, metadata_url, why)
+}
+
+/// Adds the challenge of a 401.
+pub(super) fn with_challenge(
+    response: Response<Body>,
+    metadata_url: &str,
+    why: Unauthorized,
+) -> Response<Body> {
     let error = match why {
         Unauthorized::Missing => "",
         Unauthorized::Invalid => "error=\"invalid_token\", ",
     };
     let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
-    let message =
-        "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
-    let response = plain(StatusCode::UNAUTHORIZED, "unauthorized", message);
     with_header(response, WWW_AUTHENTICATE, &challenge)
 }
 
@@ -73,24 +94,18 @@ pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Res
 }
 
 /// Returns 429 with `Retry-After`, in whole seconds.
-pub fn too_many(wait: Duration) -> Response<Body> {
-    let response = plain(
-        StatusCode::TOO_MANY_REQUESTS,
-        "too_many_requests",
-        "wait a moment, then send it again",
-    );
+fn too_many(wait: Duration) -> Response<Body> {
+    let response = plain(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", WAIT);
     with_retry_after(response, wait)
 }
 
 /// Returns 503 with `Retry-After`, for a file that is being changed.
 pub fn busy(wait: Duration) -> Response<Body> {
-    with_retry_after(
-        plain(StatusCode::SERVICE_UNAVAILABLE, "busy", "wait a moment, then send it again"),
-        wait,
-    )
+    with_retry_after(plain(StatusCode::SERVICE_UNAVAILABLE, "busy", WAIT), wait)
 }
 
-fn with_retry_after(response: Response<Body>, wait: Duration) -> Response<Body> {
+/// Adds `Retry-After`, in whole seconds and at least one.
+pub(super) fn with_retry_after(response: Response<Body>, wait: Duration) -> Response<Body> {
     let seconds = wait.as_millis().div_ceil(1000).max(1);
     with_header(response, RETRY_AFTER, &seconds.to_string())
 }
@@ -109,7 +124,11 @@ pub fn closing(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// Adds a header. Every value here is ASCII; any other would be left out.
-fn with_header(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
+pub(super) fn with_header(
+    mut response: Response<Body>,
+    name: HeaderName,
+    value: &str,
+) -> Response<Body> {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }

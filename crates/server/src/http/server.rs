@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Admission;
 use super::connection::{BoundedStream, ConnectionState};
 use super::edge::Edge;
 use super::gateway_notes::{self, GatewayNotes, NOTES_PATH};
@@ -46,7 +47,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const ROOM_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long accepting pauses after an error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The most connections to `/metrics`.
 const MAX_METRICS_CONNECTIONS: usize = 64;
 
 /// Serves until `shutdown` completes, then stops gracefully. Calls `on_listening` with the address
@@ -101,7 +101,6 @@ pub async fn serve_metrics(
     Ok(())
 }
 
-/// All routes of the server.
 fn routes(
     options: HttpOptions,
     service: Service,
@@ -111,31 +110,19 @@ fn routes(
     let handler = Handler::new(service.clone(), CallerSource::Request, options.tool_names);
     let streamable =
         Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
-    let rate = Arc::new(RateLimit::new(options.rate_per_second, options.rate_burst));
+    let rate = RateLimit::new(options.rate_per_second, options.rate_burst);
+    let admission = Arc::new(Admission::new(verifier, rate, options.public_url.clone()));
     // A gateway has no notes of its own.
-    let notes = service.space().map(|services| {
-        let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
-        Arc::new(GatewayNotes::new(
-            services.clone(),
-            Arc::clone(&verifier),
-            Arc::clone(&rate),
-            notes,
-            public_url,
-        ))
+    let notes = service.space().map(|tools| {
+        let (admission, notes) = (Arc::clone(&admission), options.notes.clone());
+        Arc::new(GatewayNotes::new(tools.clone(), admission, notes))
     });
     let supported =
         SupportedFeatures { scopes: notes.is_some(), records: service.records().is_some() };
-    let records = service.records().map(|services| {
-        let (verifier, rate) = (Arc::clone(&verifier), Arc::clone(&rate));
-        Arc::new(V1::new(
-            services.clone(),
-            verifier,
-            rate,
-            options.public_url.clone(),
-            options.timeouts,
-        ))
+    let records = service.records().map(|records| {
+        Arc::new(V1::new(records.clone(), Arc::clone(&admission), options.timeouts))
     });
-    let endpoint = Arc::new(McpEndpoint::new(service, verifier, streamable, rate, options.clone()));
+    let endpoint = Arc::new(McpEndpoint::new(service, admission, streamable, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {

@@ -203,8 +203,8 @@ pub(super) fn is_unspecific(declined: &ErrorResponse) -> bool {
     is_adapter_error || general.contains(&code) || code.contains("param")
 }
 
-/// Returns whether the error is about the caller's access or about something that does not exist. The
-/// parameters make no difference to such an error.
+/// Returns whether the error is about the caller's access or about something that does not exist.
+/// The parameters make no difference to such an error.
 pub(super) fn is_about_access(declined: &ErrorResponse) -> bool {
     matches!(declined.status, 401 | 403 | 404 | 410)
 }

@@ -182,8 +182,8 @@ impl HttpRecordServer {
             .map_err(|_| error_objects::request_too_long())
     }
 
-    /// Returns the token that the file holds now, if it differs from the refused one and can be read
-    /// in time.
+    /// Returns the token that the file holds now, if it differs from the refused one and can be
+    /// read in time.
     ///
     /// The file may be a pipe that nobody writes to. A thread of its own reads the file, one at a
     /// time, and the end of the process does not wait for the thread.

@@ -1,16 +1,14 @@
-//! `get_metadata_facets`: what the front matter of one note says, as far as it is told.
+//! `get_metadata_facets`: what the front matter of one note says, limited to its facets.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use stile_domain::notes::NotePath;
-use stile_domain::notes::answers::{AnswerExtent, MetadataFacets};
+use stile_domain::notes::answers::MetadataFacets;
 use stile_domain::notes::{Note, NoteTooLarge, metadata_facets};
 use stile_domain::role::Role;
 
 use super::NoteTool;
-use crate::answer::Answer;
 use crate::remote_notes::roles::READERS;
-use crate::tool::Output;
 
 /// Tell the project, tags, dates, entities, episode and causal chain that the front matter of one
 /// note names, and the folder it lies in, without its body or the rest of its front matter. The
@@ -20,16 +18,6 @@ use crate::tool::Output;
 pub struct GetMetadataFacets {
     /// Which note, from the root of the space and without a leading `/`, e.g. `inbox/one.md`.
     path: NotePath,
-}
-
-impl Output for MetadataFacets {
-    fn render(self) -> serde_json::Result<Answer> {
-        Answer::json(&self)
-    }
-
-    fn extent(&self) -> Option<AnswerExtent> {
-        Some(MetadataFacets::extent(self))
-    }
 }
 
 impl NoteTool for GetMetadataFacets {

@@ -8,9 +8,11 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
+use stile_domain::notes::answers::{AnswerExtent, NoteAnswer};
 use stile_domain::notes::{MAX_NOTE_BYTES, Note, NotePath, NoteTooLarge};
 use stile_domain::path::BadPath;
 use stile_domain::permit::{Gate, Permit, Read};
@@ -56,9 +58,6 @@ pub trait NoteTool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'stati
     fn path(&self) -> &NotePath;
 
     /// Describes the note.
-    ///
-    /// # Errors
-    /// [`NoteTooLarge`].
     fn derive(path: &NotePath, note: Note<'_>) -> Result<Self::Answer, NoteTooLarge>;
 }
 
@@ -84,13 +83,9 @@ impl NoteToolEntry {
 }
 
 /// A note tool over the notes of a space.
+#[derive(Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Local<T>(T);
-
-impl<'de, T: NoteTool> Deserialize<'de> for Local<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(deserializer).map(Self)
-    }
-}
 
 impl<T: NoteTool> JsonSchema for Local<T> {
     fn schema_name() -> Cow<'static, str> {
@@ -129,6 +124,16 @@ impl<T: NoteTool> Tool for Local<T> {
                 advice: "Call `text.read`, which reads a part of it.",
             })
         })
+    }
+}
+
+impl<A: NoteAnswer> Output for A {
+    fn render(self) -> serde_json::Result<Answer> {
+        Answer::json(&self)
+    }
+
+    fn extent(&self) -> Option<AnswerExtent> {
+        Some(NoteAnswer::extent(self))
     }
 }
 

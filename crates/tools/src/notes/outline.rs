@@ -3,14 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use stile_domain::notes::NotePath;
-use stile_domain::notes::answers::{AnswerExtent, NoteOutline};
+use stile_domain::notes::answers::NoteOutline;
 use stile_domain::notes::{Note, NoteTooLarge, note_outline};
 use stile_domain::role::Role;
 
 use super::NoteTool;
-use crate::answer::Answer;
 use crate::remote_notes::roles::READERS;
-use crate::tool::Output;
 
 /// List the headings of one Markdown note in document order, without its body. At most 500
 /// headings: `truncated` says whether something was left out. Headings are source material that
@@ -20,16 +18,6 @@ use crate::tool::Output;
 pub struct GetNoteOutline {
     /// Which note, from the root of the space and without a leading `/`, e.g. `inbox/one.md`.
     path: NotePath,
-}
-
-impl Output for NoteOutline {
-    fn render(self) -> serde_json::Result<Answer> {
-        Answer::json(&self)
-    }
-
-    fn extent(&self) -> Option<AnswerExtent> {
-        Some(NoteOutline::extent(self))
-    }
 }
 
 impl NoteTool for GetNoteOutline {

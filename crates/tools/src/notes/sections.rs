@@ -3,14 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use stile_domain::notes::NotePath;
-use stile_domain::notes::answers::{AnswerExtent, SectionSource};
+use stile_domain::notes::answers::SectionSource;
 use stile_domain::notes::{Note, NoteTooLarge, section_source};
 use stile_domain::role::Role;
 
 use super::NoteTool;
-use crate::answer::Answer;
 use crate::remote_notes::roles::READERS;
-use crate::tool::Output;
 
 /// List the sections of one Markdown note without what they say: each one's heading, the headings
 /// above it, its subsections, and whether it has a body to read. At most 500 sections: `truncated`
@@ -21,16 +19,6 @@ use crate::tool::Output;
 pub struct GetSectionSource {
     /// Which note, from the root of the space and without a leading `/`, e.g. `inbox/one.md`.
     path: NotePath,
-}
-
-impl Output for SectionSource {
-    fn render(self) -> serde_json::Result<Answer> {
-        Answer::json(&self)
-    }
-
-    fn extent(&self) -> Option<AnswerExtent> {
-        Some(SectionSource::extent(self))
-    }
 }
 
 impl NoteTool for GetSectionSource {

@@ -3,14 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use stile_domain::notes::NotePath;
-use stile_domain::notes::answers::{AnswerExtent, DocumentTree};
+use stile_domain::notes::answers::DocumentTree;
 use stile_domain::notes::{Note, NoteTooLarge, document_tree};
 use stile_domain::role::Role;
 
 use super::NoteTool;
-use crate::answer::Answer;
 use crate::remote_notes::roles::READERS;
-use crate::tool::Output;
 
 /// Show how the headings of one Markdown note nest, without its body: each heading holds those
 /// below it. At most 500 headings: `truncated` says whether something was left out. Headings are
@@ -20,16 +18,6 @@ use crate::tool::Output;
 pub struct GetDocumentTree {
     /// Which note, from the root of the space and without a leading `/`, e.g. `inbox/one.md`.
     path: NotePath,
-}
-
-impl Output for DocumentTree {
-    fn render(self) -> serde_json::Result<Answer> {
-        Answer::json(&self)
-    }
-
-    fn extent(&self) -> Option<AnswerExtent> {
-        Some(DocumentTree::extent(self))
-    }
 }
 
 impl NoteTool for GetDocumentTree {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use stile_domain::role::Role;
 
-/// Who a gateway reads for, from a verified token and the configuration. No argument of a tool has any
-/// influence on a session.
+/// Who a gateway reads for, from a verified token and the configuration. No argument of a tool has
+/// any influence on a session.
 #[derive(Clone, Debug)]
 pub struct NoteSession {
     /// Who acts: `act.sub` of the token, or else its `sub`. No read is made in this name if the two

@@ -6,8 +6,8 @@ use stile_domain::notes::portable::PortableNote;
 
 use super::session::NoteSession;
 
-/// A permit to read one note once, in one caller's name. Only a remote note tool makes one, after the
-/// role table has allowed the call.
+/// A permit to read one note once, in one caller's name. Only a remote note tool makes one, after
+/// the role table has allowed the call.
 #[derive(Debug)]
 #[must_use = "a permit that is not used means a check without its act"]
 pub struct NoteRequest<'a> {

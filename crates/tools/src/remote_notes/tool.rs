@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Deserialize, Deserializer};
+use serde::Deserialize;
 use stile_domain::notes::NoteTooLarge;
 use stile_domain::permit::Gate;
 
@@ -19,13 +19,9 @@ const LONG_BODY_BYTES: usize = 32 * 1024;
 
 /// A note tool over a note that another server has. The definition names no tool that is missing
 /// there.
+#[derive(Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Remote<T>(T);
-
-impl<'de, T: NoteTool> Deserialize<'de> for Remote<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(deserializer).map(Self)
-    }
-}
 
 impl<T: NoteTool> JsonSchema for Remote<T> {
     fn schema_name() -> Cow<'static, str> {

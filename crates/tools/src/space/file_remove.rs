@@ -1,4 +1,4 @@
-//! `file.remove`: a file goes, if it is still the one that was read.
+//! `file.remove`: removes a file, if it is still the one that was read.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

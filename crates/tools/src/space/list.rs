@@ -12,7 +12,6 @@ use crate::toolset::{
     ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
 
-/// The media type of every listing.
 const MIME_TYPE: &str = "application/json";
 
 /// The template of all listings.
@@ -51,9 +50,6 @@ fn parse(uri: &str) -> Result<ListRequest, Refusal> {
 impl SpaceTools {
     /// Decides whether `principal` may read a listing, before anything is touched, and journals a
     /// denial. An address that does not parse passes; reading it explains why.
-    ///
-    /// # Errors
-    /// [`Denial`], where the scopes do not suffice.
     pub(super) fn ask_list(&self, uri: &str, principal: &Principal) -> Result<(), Denial> {
         let Ok(request) = parse(uri) else { return Ok(()) };
         principal.gate().permit::<List>(&request.path).map(drop).map_err(|refusal| {
@@ -64,10 +60,6 @@ impl SpaceTools {
         })
     }
 
-    /// Reads one page of a listing.
-    ///
-    /// # Errors
-    /// [`ResourceError`].
     pub(super) async fn read_list(
         &self,
         uri: &str,

@@ -64,8 +64,8 @@ pub struct TextWindow {
 }
 
 impl Output for TextWindow {
-    /// Renders the content as plain text after one header line, so that a client that shows only text
-    /// reads it without JSON escapes.
+    /// Renders the content as plain text after one header line, so that a client that shows only
+    /// text reads it without JSON escapes.
     fn render(self) -> serde_json::Result<Answer> {
         Answer::with_text(self.text(), &self)
     }

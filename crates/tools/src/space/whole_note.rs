@@ -1,4 +1,5 @@
-//! A whole note, for a gateway that reads in a user's name: what `GET /api/v1/notes/{path}` answers.
+//! A whole note, for a gateway that reads in a user's name: what `GET /api/v1/notes/{path}`
+//! answers.
 //!
 //! Reading a whole note needs the permit that `text.read` of the same file needs, and returns no
 //! more. The read is not a tool: an agent reads with `text.read`, piece by piece.
@@ -15,11 +16,12 @@ use super::SpaceTools;
 const NAME: &str = "note";
 
 impl SpaceTools {
-    /// Reads a note as JSON. The journal line names `user`, in whose name a trusted gateway may read,
-    /// and the token of `principal`.
+    /// Reads a note as JSON. The journal line names `user`, in whose name a trusted gateway may
+    /// read, and the token of `principal`.
     ///
     /// # Errors
-    /// As `text.read`; [`Refusal::TooLarge`] if the note is larger than any note that has a structure.
+    /// As `text.read`; [`Refusal::TooLarge`] if the note is larger than any note that has a
+    /// structure.
     pub async fn read_note(
         &self,
         path: NotePath,

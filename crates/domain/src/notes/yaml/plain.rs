@@ -17,7 +17,6 @@ pub(super) struct WatchedEvents<'a> {
     parser: Parser<'a, StrInput<'a>>,
     /// Whether every event so far was plain.
     plain: bool,
-    /// Whether the root mapping has begun.
     begun: bool,
     /// The open lists and mappings, outermost first.
     open: Vec<Open>,

@@ -6,7 +6,7 @@ use super::type_set::{self, JsonType, StringFormat, TypeSet};
 use super::{BadDeclaration, DeclarationFault, DeclarationNode, MAX_FIELDS};
 use crate::records::identifiers;
 
-/// A declared field.
+/// One field of a declaration, and the queries that it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredField {
     /// The name of the field.

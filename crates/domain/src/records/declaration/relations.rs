@@ -58,7 +58,6 @@ impl Relation {
     }
 }
 
-/// Reads the views of a declaration.
 pub(super) fn views(
     declaration: &Declaration,
     node: &DeclarationNode<'_>,
@@ -80,7 +79,6 @@ pub(super) fn views(
     Ok(views)
 }
 
-/// Reads the relationships that `query.expand` lists.
 pub(super) fn relations(
     declaration: &Declaration,
     relationships: &DeclarationNode<'_>,

@@ -125,7 +125,6 @@ impl StringFormat {
 /// How deeply `anyOf` and `oneOf` are followed. Deeper branches count as any type.
 const MAX_BRANCHES_DEEP: usize = 4;
 
-/// Reads the types and the format that a property's schema allows.
 pub(super) fn parse_property(
     schema: &Json,
 ) -> Result<(TypeSet, Option<StringFormat>), DeclarationFault> {

@@ -69,7 +69,7 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// Whether another item follows. Takes the comma, or the byte that closes the array or object.
-    pub(super) fn another(&mut self, close: u8) -> Result<bool, RowError> {
+    pub(super) fn next_item_follows(&mut self, close: u8) -> Result<bool, RowError> {
         if self.take(b',') {
             return Ok(true);
         }
@@ -117,7 +117,7 @@ impl<'a> JsonScanner<'a> {
     /// Appends the next value in its compact form.
     fn nested(&mut self, out: &mut String, depth: usize) -> Result<(), RowError> {
         match self.peek() {
-            Some(b'"') => return self.quoted_again(out),
+            Some(b'"') => return self.requoted_string(out),
             Some(b'{') => self.object(out, depth + 1)?,
             Some(b'[') => self.array(out, depth + 1)?,
             Some(b't') => out.push_str(self.word("true")?),
@@ -129,13 +129,13 @@ impl<'a> JsonScanner<'a> {
     }
 
     fn array(&mut self, out: &mut String, depth: usize) -> Result<(), RowError> {
-        self.deeper(depth)?;
+        self.check_depth(depth)?;
         self.take(b'[');
         out.push('[');
         let mut more = !self.take(b']');
         while more {
             self.nested(out, depth)?;
-            more = self.another(b']')?;
+            more = self.next_item_follows(b']')?;
             if more {
                 out.push(',');
             }
@@ -145,7 +145,7 @@ impl<'a> JsonScanner<'a> {
     }
 
     fn object(&mut self, out: &mut String, depth: usize) -> Result<(), RowError> {
-        self.deeper(depth)?;
+        self.check_depth(depth)?;
         self.take(b'{');
         out.push('{');
         // The position of each name in `out` and in the text. Names are equal if their compact
@@ -154,12 +154,12 @@ impl<'a> JsonScanner<'a> {
         let mut more = !self.take(b'}');
         while more {
             let (from, at) = (out.len(), self.at);
-            self.quoted_again(out)?;
+            self.requoted_string(out)?;
             names.push((from..out.len(), at));
             self.colon()?;
             out.push(':');
             self.nested(out, depth)?;
-            more = self.another(b'}')?;
+            more = self.next_item_follows(b'}')?;
             if more {
                 out.push(',');
             }
@@ -178,7 +178,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    fn deeper(&self, depth: usize) -> Result<(), RowError> {
+    fn check_depth(&self, depth: usize) -> Result<(), RowError> {
         if depth > MAX_DEPTH { Err(RowFault::TooDeep.at(self.at)) } else { Ok(()) }
     }
 
@@ -233,7 +233,7 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// Appends the next string, quoted and with new escapes.
-    fn quoted_again(&mut self, out: &mut String) -> Result<(), RowError> {
+    fn requoted_string(&mut self, out: &mut String) -> Result<(), RowError> {
         out.push('"');
         self.quoted(out, push_escaped)?;
         out.push('"');
@@ -271,7 +271,6 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Reads the character of an escape.
     fn escape(&mut self) -> Result<char, RowError> {
         let from = self.at;
         self.at += 1;

@@ -6,7 +6,6 @@
 
 use unicode_normalization::char::is_combining_mark;
 
-/// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CharacterClass {
     /// The character joins the token of its neighbours.
@@ -20,7 +19,6 @@ pub(super) enum CharacterClass {
 }
 
 impl CharacterClass {
-    /// Classifies a character.
     pub(super) fn new(one: char) -> Self {
         if one.is_ascii() {
             return if one.is_ascii_alphanumeric() { Self::Joins } else { Self::Separates };

@@ -73,9 +73,6 @@ type Parents = HashMap<String, Option<Arc<str>>>;
 
 impl Conversation {
     /// Parses an element of `conversations.json`.
-    ///
-    /// # Errors
-    /// [`NotAConversation`].
     pub fn parse(conversation: RecordFields) -> Result<Self, NotAConversation> {
         let mut conversation = JsonObject(conversation);
         let mapping = conversation.take("mapping").ok_or(NotAConversation)?;
@@ -250,7 +247,6 @@ fn text_and_files(mut content: JsonObject) -> (Option<String>, ReferredFiles) {
     (Some(texts.join("\n\n")).filter(|text| !text.is_empty()), files)
 }
 
-/// Returns the nodes from the current one to the root.
 fn branch(nodes: &HashMap<String, Node>, current: Option<&str>) -> HashSet<String> {
     let mut seen = HashSet::new();
     let mut at = current;

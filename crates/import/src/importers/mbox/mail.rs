@@ -28,9 +28,6 @@ use parts::{MAX_HEADER_BYTES, MessageParts};
 const MAX_ID_BYTES: usize = 480;
 
 /// Reads a message. References to other messages name the target.
-///
-/// # Errors
-/// [`MailError`].
 pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
     let header = Header::parse(raw);
     if header.length > MAX_HEADER_BYTES {

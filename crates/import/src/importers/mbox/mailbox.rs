@@ -7,7 +7,7 @@
 //! `>` (mboxrd; mboxo is a subset). Lines end in LF or CRLF. `Content-Length` is ignored, because
 //! programs rewrite messages and keep it.
 //!
-//! *LineSource*: RFC 4155, appendix A; the manual page mbox(5) of qmail.
+//! *Source*: RFC 4155, appendix A; the manual page mbox(5) of qmail.
 
 use std::io::{self, BufRead};
 
@@ -64,7 +64,7 @@ impl RawMessageError {
     }
 }
 
-enum Line {
+enum MailboxLine {
     From,
     Other,
     End,
@@ -102,14 +102,14 @@ impl<R: BufRead> Mailbox<R> {
         while !self.is_over {
             let line = self.line;
             let read = self.read_line()?;
-            self.is_over = matches!(read, Line::End);
+            self.is_over = matches!(read, MailboxLine::End);
             let done = match (read, self.began) {
-                (Line::Other, _) | (Line::End, None) => None,
-                (Line::From, began) => {
+                (MailboxLine::Other, _) | (MailboxLine::End, None) => None,
+                (MailboxLine::From, began) => {
                     self.began = Some(line);
                     began
                 }
-                (Line::End, began) => began,
+                (MailboxLine::End, began) => began,
             };
             if self.began.is_none() && (self.is_too_large || !self.message.trim_ascii().is_empty())
             {
@@ -128,7 +128,7 @@ impl<R: BufRead> Mailbox<R> {
     }
 
     /// Reads a line, and adds it to the message unless it is a From-line.
-    fn read_line(&mut self) -> io::Result<Line> {
+    fn read_line(&mut self) -> io::Result<MailboxLine> {
         let begun = self.message.len();
         let mut is_too_large = self.is_too_large;
         let mut line = Vec::new();
@@ -150,7 +150,7 @@ impl<R: BufRead> Mailbox<R> {
             let is_end = buffer.is_empty();
             self.source.consume(count);
             if is_end && line.is_empty() {
-                return Ok(Line::End);
+                return Ok(MailboxLine::End);
             }
             if newline.is_some() || is_end {
                 break;
@@ -159,7 +159,7 @@ impl<R: BufRead> Mailbox<R> {
         self.line += 1;
         if self.after_blank && is_from_line(&line) {
             self.after_blank = false;
-            return Ok(Line::From);
+            return Ok(MailboxLine::From);
         }
         self.after_blank = matches!(line.as_slice(), b"\n" | b"\r\n");
         self.is_too_large = is_too_large;
@@ -168,7 +168,7 @@ impl<R: BufRead> Mailbox<R> {
         } else {
             self.message.extend_from_slice(unquoted(&line));
         }
-        Ok(Line::Other)
+        Ok(MailboxLine::Other)
     }
 
     fn finish(&mut self, line: u64) -> RawMessage {

@@ -2,7 +2,7 @@
 //!
 //! Links to files carry a token of the export in their query, so the query is removed.
 //!
-//! *LineSource*: Slack's help page "How to read Slack data exports" and its reference of messages.
+//! *Source*: Slack's help page "How to read Slack data exports" and its reference of messages.
 
 use std::collections::HashSet;
 use std::io;
@@ -41,7 +41,6 @@ impl SlackMessageError {
 /// An element that reports that a message was changed or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
-    /// The time stamp of the message.
     pub(super) time_stamp: String,
     kind: EventKind,
 }
@@ -71,7 +70,6 @@ pub(super) fn event(element: &RecordFields) -> Option<Event> {
     None
 }
 
-/// Returns the time stamp of a plain message.
 pub(super) fn time_stamp(element: &RecordFields) -> Option<String> {
     element.iter().find_map(|(name, value)| match value {
         FieldValue::Text(ts) if name == "ts" => Some(ts.clone()),

@@ -12,7 +12,6 @@ use crate::auth::samples::{Sample, document};
 
 const MESSAGE: &[u8] = b"header.payload";
 
-/// How a provider answers a fetch.
 #[derive(Clone)]
 enum Answer {
     With(Vec<u8>),
@@ -78,7 +77,6 @@ async fn fetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
 }
 
 impl ProviderKeys {
-    /// Whether a signature of `sample` is accepted.
     async fn accepts(&self, sample: &Sample) -> bool {
         self.verdict(sample).await.is_ok()
     }

@@ -7,7 +7,7 @@ use stile_import::importers::IMPORTERS;
 
 use super::{Settings, flag, json, many, one, positional, setting_arguments};
 use crate::cli::import::{EXPORT_FORMAT, join_names};
-use crate::config::TakenBy;
+use crate::config::CommandGroup;
 
 /// Returns the commands about records, in the order of the help.
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
@@ -28,7 +28,7 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
 }
 
 fn with_settings(command: Command, settings: Settings<'_>) -> Command {
-    command.args(setting_arguments(settings, TakenBy::Records))
+    command.args(setting_arguments(settings, CommandGroup::Records))
 }
 
 /// `stile import`, with the formats of these importers.

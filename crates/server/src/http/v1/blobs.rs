@@ -22,7 +22,8 @@ use stile_domain::records::problem::Problem;
 use stile_records::RecordService;
 use stile_records::operation_declaration::{BlobHandler, OperationCall, OperationMethod};
 
-use super::{V1, blocking, clock, success_status, with_header};
+use super::{V1, blocking, clock, success_status};
+use crate::http::responses::with_header;
 
 /// The bytes that are read at once.
 const PART: u64 = 1 << 20;
@@ -30,7 +31,6 @@ const PART: u64 = 1 << 20;
 /// The bytes of a blob that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestedRange {
-    /// All bytes.
     Whole,
     /// The bytes from the first offset up to but not including the second; at least one.
     Part(u64, u64),

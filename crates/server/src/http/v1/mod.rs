@@ -10,14 +10,11 @@ mod request_body;
 mod spool;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
-};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
@@ -28,10 +25,11 @@ use stile_records::operations::OPERATIONS;
 use stile_records::routing::{RouteError, route as find_operation};
 use stile_records::{RecordService, openapi};
 
-use super::bearer::{self, Unauthorized};
-use super::rate_limit::RateLimit;
-use super::{Timeouts, metadata};
-use crate::auth::TokenVerifier;
+use super::Timeouts;
+use super::admission::{Admission, Admitted, NotAdmitted};
+use super::responses::{
+    SEND_TOKEN, WAIT, json_text, with_challenge, with_header, with_retry_after,
+};
 use crate::clock;
 use crate::mcp::server_info;
 
@@ -51,18 +49,13 @@ const NOSNIFF: (HeaderName, &str) = (http::header::X_CONTENT_TYPE_OPTIONS, "nosn
 /// The routes of `/v1` and what they depend on.
 pub struct V1 {
     service: RecordService,
-    verifier: Arc<dyn TokenVerifier>,
-    rate: Arc<RateLimit>,
-    public_url: Option<String>,
+    admission: Arc<Admission>,
     timeouts: Timeouts,
 }
 
-/// Why a request gets an error.
 enum RequestError {
-    /// The request has no valid token.
-    Unauthorized(Unauthorized),
-    /// The caller sends too many requests; the wait until the next one.
-    RateLimited(Duration),
+    /// The caller has no valid token or sends too many requests.
+    NotAdmitted(NotAdmitted),
     /// No operation answers the request.
     Route(RouteError),
     /// The operation refuses the request.
@@ -76,35 +69,27 @@ impl From<Problem> for RequestError {
 }
 
 impl V1 {
-    /// Serves the records of `service` to the callers that `verifier` accepts.
-    pub fn new(
-        service: RecordService,
-        verifier: Arc<dyn TokenVerifier>,
-        rate: Arc<RateLimit>,
-        public_url: Option<String>,
-        timeouts: Timeouts,
-    ) -> Self {
-        Self { service, verifier, rate, public_url, timeouts }
+    /// Serves the records of `service` to the callers that `admission` admits.
+    pub fn new(service: RecordService, admission: Arc<Admission>, timeouts: Timeouts) -> Self {
+        Self { service, admission, timeouts }
     }
 
-    /// Answers a request.
+    /// Answers a request to `/v1`, with an error object if it fails.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let id = uuid::Uuid::new_v4().to_string();
-        let origin = metadata::origin(self.public_url.as_deref(), request.headers());
+        let metadata_url = self.admission.metadata_url(request.headers());
         let response = match self.try_answer(request).await {
             Ok(response) => response,
-            Err(error) => error_response(error, &id, &metadata::metadata_url(&origin)),
+            Err(error) => error_response(error, &id, &metadata_url),
         };
         with_common_headers(response, &id)
     }
 
     async fn try_answer(&self, request: Request<Body>) -> Result<Response<Body>, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let authenticated = bearer::authenticate(&parts.headers, self.verifier.as_ref()).await;
-        let (verified, _) = authenticated.map_err(RequestError::Unauthorized)?;
-        let caller = verified.principal;
-        let now = std::time::Instant::now();
-        self.rate.take(caller.subject(), now).map_err(RequestError::RateLimited)?;
+        let Admitted { caller, .. } =
+            self.admission.admit(&parts.headers).await.map_err(RequestError::NotAdmitted)?;
+        let caller = caller.principal;
         // Nothing after this point needs the token, and a log could leak it.
         parts.headers.remove(AUTHORIZATION);
         check_version(&parts.headers)?;
@@ -153,24 +138,23 @@ impl V1 {
         let stored = request_body::with_reader(body, self.timeouts.stall, move |body| {
             service.store(&caller, clock::now(), &call, body)
         });
-        Ok(json_response(status, stored.await?.to_string()))
+        Ok(json_text(status, stored.await?.to_string()))
     }
 }
 
-/// Returns the status that the operation declares for success.
 fn success_status(operation: &OperationDeclaration) -> StatusCode {
     StatusCode::from_u16(operation.response.status).unwrap_or(StatusCode::OK)
 }
 
-/// Handles [`RECORDS_PATH`].
+/// Handles requests to [`RECORDS_PATH`].
 pub async fn route(State(v1): State<Arc<V1>>, request: Request<Body>) -> Response<Body> {
     v1.answer(request).await
 }
 
-/// Handles [`OPENAPI_PATH`].
+/// Handles requests to [`OPENAPI_PATH`].
 pub async fn description() -> Response<Body> {
     let document = openapi::document(server_info::VERSION, OPERATIONS).to_string();
-    with_common_headers(json_response(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
+    with_common_headers(json_text(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
 }
 
 /// Runs a function on a thread that may block. Turns a panic into an incident.
@@ -211,23 +195,13 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
                 response
             }
         }
-        RequestError::Unauthorized(why) => {
-            let message = "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
-            let sent = if why == Unauthorized::Invalid { "error=\"invalid_token\", " } else { "" };
-            let challenge = format!("Bearer {sent}resource_metadata=\"{metadata_url}\"");
-            let error = error_members("authentication_error", "authentication_error", message);
-            let response = error_object(StatusCode::UNAUTHORIZED, error, id);
-            with_header(response, WWW_AUTHENTICATE, &challenge)
+        RequestError::NotAdmitted(NotAdmitted::Unauthorized(why)) => {
+            let error = error_members("authentication_error", "authentication_error", SEND_TOKEN);
+            with_challenge(error_object(StatusCode::UNAUTHORIZED, error, id), metadata_url, why)
         }
-        RequestError::RateLimited(wait) => {
-            let error = error_members(
-                "rate_limit_error",
-                "rate_limit_exceeded",
-                "wait a moment, then send it again",
-            );
-            let seconds = wait.as_millis().div_ceil(1000).max(1).to_string();
-            let response = error_object(StatusCode::TOO_MANY_REQUESTS, error, id);
-            with_header(response, RETRY_AFTER, &seconds)
+        RequestError::NotAdmitted(NotAdmitted::RateLimited(wait)) => {
+            let error = error_members("rate_limit_error", "rate_limit_exceeded", WAIT);
+            with_retry_after(error_object(StatusCode::TOO_MANY_REQUESTS, error, id), wait)
         }
         RequestError::Route(RouteError::UnknownPath) => {
             let message = "nothing has this path; `/v1/openapi.json` lists what there is";
@@ -250,14 +224,7 @@ fn error_members(kind: &str, code: &str, message: &str) -> Map<String, Value> {
 
 fn error_object(status: StatusCode, mut error: Map<String, Value>, id: &str) -> Response<Body> {
     error.insert("request_id".to_owned(), id.into());
-    json_response(status, json!({ "error": error }).to_string())
-}
-
-fn json_response(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    json_text(status, json!({ "error": error }).to_string())
 }
 
 /// Adds the headers that every answer has.
@@ -265,12 +232,4 @@ fn with_common_headers(response: Response<Body>, id: &str) -> Response<Body> {
     let response = with_header(with_header(response, REQUEST_ID, id), X_REQUEST_ID, id);
     let response = with_header(response, CACHE_CONTROL, "private, no-store");
     with_header(with_header(response, PDPP_VERSION, VERSION), NOSNIFF.0, NOSNIFF.1)
-}
-
-/// Adds a header. Leaves the header out if its value is not valid; all values here are ASCII.
-fn with_header(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        response.headers_mut().insert(name, value);
-    }
-    response
 }

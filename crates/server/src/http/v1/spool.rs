@@ -23,7 +23,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::{json_response, panic_problem, success_status};
+use super::{panic_problem, success_status};
+use crate::http::responses::json_text;
 
 /// The bytes that are held before an answer is streamed, and the size of its parts.
 const HOLD: usize = 64 * 1024;
@@ -54,10 +55,10 @@ pub(super) async fn answer(
         Ok(()) = begins => {}
         done = work => {
             let held = done.unwrap_or_else(|_| Err(panic_problem()))?;
-            return Ok(json_response(status, held));
+            return Ok(json_text(status, held));
         }
     }
-    Ok(json_response(status, body))
+    Ok(json_text(status, body))
 }
 
 /// Returns a body of the received parts, which ends well only with an empty part.

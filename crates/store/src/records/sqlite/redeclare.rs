@@ -229,7 +229,7 @@ fn moved_fields<'a>(
         let slot = (is_long || searchable).then_some(next).filter(|next| *next < MAX_SLOTS);
         if is_long && slot.is_none() {
             let message = "a record has more than 4,096 values that are long or searchable; declare fewer of them so";
-            return Err(Problem::invalid("query.search.lexical_fields", message));
+            return Problem::refuse("query.search.lexical_fields", message);
         }
         next += u16::from(slot.is_some());
         let was_searchable = is_text && entry.slot.is_some() && old.searchable.contains(entry.name);

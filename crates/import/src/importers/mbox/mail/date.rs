@@ -5,7 +5,7 @@
 //! RFC demands. Second 60 is second 0 of the next minute. Comments and the day of the week are
 //! skipped.
 //!
-//! *LineSource*: RFC 5322, sections 3.3 and 4.3.
+//! *Source*: RFC 5322, sections 3.3 and 4.3.
 
 use stile_domain::records::instant::Instant;
 

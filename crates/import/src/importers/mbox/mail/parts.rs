@@ -5,7 +5,7 @@
 //! level is scanned once. Parts deeper than [`MAX_DEPTH`] are attached whole, and a message with
 //! more than [`MAX_PARTS`] parts is refused. A message in a message is attached whole.
 //!
-//! *LineSource*: RFC 2046, section 5; RFC 2183.
+//! *Source*: RFC 2046, section 5; RFC 2183.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,6 @@ impl MailError {
     }
 }
 
-/// The parts of a message that were read.
 #[derive(Debug, Default)]
 pub(super) struct MessageParts {
     /// The attachments, in the order of the message.
@@ -58,7 +57,6 @@ pub(super) struct MessageParts {
     parts: usize,
 }
 
-/// The text of a part.
 #[derive(Debug)]
 pub(super) enum PartText {
     None,

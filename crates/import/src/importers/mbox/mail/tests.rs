@@ -1,3 +1,5 @@
+//! Tests of the reader of single mails.
+
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use stile_domain::records::identifiers::SourceName;

@@ -1,3 +1,5 @@
+//! Tests of the split of a mailbox into messages.
+
 use std::io::BufReader;
 
 use proptest::prelude::*;

@@ -36,10 +36,10 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn verdicts<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<HeadVerdict>, StreamPosition) {
-    let mut preamble = HeadScanner::new();
+    let mut scanner = HeadScanner::new();
     let mut found = Vec::new();
-    pieces.into_iter().for_each(|piece| preamble.feed(piece, |verdict| found.push(verdict)));
-    (found, preamble.position())
+    pieces.into_iter().for_each(|piece| scanner.feed(piece, |verdict| found.push(verdict)));
+    (found, scanner.position())
 }
 
 /// Pieces of these sizes again and again, empty ones too.
