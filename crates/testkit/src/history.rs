@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_acknowledged_changes_is_whole() {
+    fn a_sequence_of_acknowledged_changes_is_accepted() {
         let events = [
             asked([1, 4], 0, 1, Acknowledged),
             asked([2, 3], 0, 9, Refused),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_was_shown_and_withdrawn_is_found() {
+    fn a_version_that_was_shown_and_then_lost_is_found() {
         assert_eq!(
             faults(0, &[asked([1, 2], 0, 1, Unknown), saw([3, 4], 1)]),
             [Fault::SeenOffTheLine(1)]
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_repetitions_are_the_fault_of_the_rig() {
+    fn circles_and_repetitions_are_faults_of_the_rig() {
         let events = [asked([1, 2], 2, 1, Unknown), asked([3, 4], 1, 2, Unknown)];
         assert_eq!(faults(2, &events), [Fault::Circle(2)]);
         let twice = [asked([1, 2], 0, 1, Unknown), asked([3, 4], 0, 1, Refused)];
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn every_save_with_a_fate_is_kept() {
+    fn every_save_with_an_outcome_is_kept() {
         let changes =
             [change(0, 1, Acknowledged), change(10, 2, Acknowledged), change(10, 3, Refused)];
         let saves = [save(10, Some(1)), save(11, Some(2)), save(12, Some(11)), save(13, None)];
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_save_without_a_fate_is_lost() {
+    fn a_save_without_an_outcome_is_lost() {
         let saves = [save(10, None), save(11, None)];
         assert_eq!(lost(&[], &saves, 11, &[]), [Fault::Lost(10)]);
         assert_eq!(lost(&[change(10, 1, Refused)], &saves, 11, &[]), [Fault::Lost(10)]);

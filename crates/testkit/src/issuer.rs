@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_verify_with_what_the_endpoint_serves() {
+    fn tokens_verify_with_the_served_keys() {
         let issuer = Issuer::start();
         for alg in [Alg::Es256, Alg::Rs256] {
             let good =
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_what_it_is_told_to() {
+    fn a_token_header_has_the_given_members() {
         let issuer = Issuer::start();
         let token = issuer
             .mint("alice", "store")

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_canary_is_found_in_every_form() {
+    fn a_canary_is_found_in_every_encoding() {
         let canaries = Canaries::new().plant("body", "canary \"7f3a\"");
         let text = "canary \"7f3a\"";
         for haystack in [

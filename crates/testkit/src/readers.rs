@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_is_quoted_once_its_end_is_known() {
+    fn a_reader_quotes_a_sentence_once_its_end_is_known() {
         let text = "One. Two is here. Three";
         assert_eq!(sentence_after(text, "ne", false).as_deref(), Some("Two is here."));
         assert_eq!(sentence_after(text, "is", false), None, "it may go on");

@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_read_and_pipelined_requests_kept_apart() {
+    fn bodies_are_read_and_pipelined_requests_stay_separate() {
         let upstream = Upstream::start(Behaviour::notes(echo));
         let mut stream = Stream::connect(upstream.address()).unwrap();
         let two = "POST /one HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn reuse_of_a_connection_can_be_seen() {
+    fn the_server_records_reuse_of_a_connection() {
         let upstream = Upstream::start(Behaviour::notes(echo));
         let (mut one, mut other) =
             (Http::new(upstream.address(), ""), Http::new(upstream.address(), ""));
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn behaviour_changes_between_two_requests_and_a_closed_port_refuses() {
+    fn a_fault_may_change_between_two_requests_and_a_closed_port_refuses() {
         let upstream = Upstream::start(Behaviour::Refuse);
         assert_eq!(
             Stream::connect(upstream.address()).unwrap_err().kind(),
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_starts_and_stops_inside_a_runtime() {
+    async fn the_note_server_starts_and_stops_inside_a_runtime() {
         let upstream = Upstream::start(Behaviour::Silence);
         let address = upstream.address();
         drop(upstream);

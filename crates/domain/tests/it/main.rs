@@ -26,7 +26,7 @@ mod notes_differential;
 mod notes_hostile;
 
 #[test]
-fn no_program_without_authority_compiles() {
+fn programs_without_authority_do_not_compile() {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = Command::new(rustc).arg("--version").output().unwrap().stdout;
     if version.starts_with(STDERR_COMPILER.as_bytes()) {

@@ -193,7 +193,7 @@ async fn a_panic_is_an_incident_over_stdio() {
 
 /// Nothing is asked of the resource server, or these would be incidents.
 #[tokio::test(flavor = "multi_thread")]
-async fn security_without_a_claim_a_call_on_stdio_is_a_tool_error() {
+async fn a_call_without_a_claim_on_stdio_is_a_tool_error() {
     let mut pipes = Pipes::start(RecordsClaim::None);
     assert_eq!(pipes.ask(&request(1, "tools/list", json!({})))["result"]["tools"], json!([]));
     assert_eq!(

@@ -142,7 +142,7 @@ fn beside(kit: &Kit) -> Rig {
 }
 
 #[test]
-fn a_token_is_shown_what_it_is_for() {
+fn a_token_sees_only_the_tools_that_it_is_for() {
     let kit = kit();
     let grant = kit.client(GRANT).0;
     let mint = |scopes: &[&str], more: &[&str]| kit.rig.token(scopes, more);
@@ -167,7 +167,7 @@ fn a_token_is_shown_what_it_is_for() {
 }
 
 #[test]
-fn a_provider_s_token_is_shown_what_it_is_for() {
+fn a_token_of_an_identity_provider_sees_only_the_tools_that_it_is_for() {
     let hosted = Hosted::new(env!("CARGO_BIN_EXE_stile"));
     let rig = hosted.rig("origin");
     let run = |arguments: &[&str]| {
@@ -219,7 +219,7 @@ fn databases(rig: &Rig) -> usize {
 }
 
 #[test]
-fn the_local_user_is_shown_records_where_there_are_any() {
+fn the_local_user_sees_record_tools_if_there_are_records() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
     let files = || expected(&[&READERS, &WRITERS], &[&[LISTING]]);
@@ -250,7 +250,7 @@ fn assert_forbidden(peer: &mut Peer, method: &str, params: Value) {
 }
 
 #[test]
-fn security_without_a_claim_a_call_ends_before_anything_is_touched() {
+fn a_call_without_a_claim_ends_before_any_record_is_read() {
     let kit = kit();
     let files = kit.rig.token(&["write:/"], &[]);
     let uri = window_uri(&mut Peer::open(&kit.server, &kit.owner, Lifecycle::Sessionless));
@@ -325,7 +325,7 @@ fn adapter(kit: &Kit, token: &str) -> Piped {
 }
 
 #[test]
-fn an_adapter_has_the_ladder_and_nothing_else() {
+fn an_adapter_has_only_the_ladder() {
     let kit = kit();
     let (_, token) = kit.client(GRANT);
     let piped = adapter(&kit, &token);
@@ -339,7 +339,7 @@ fn an_adapter_has_the_ladder_and_nothing_else() {
 }
 
 #[test]
-fn security_a_revocation_holds_from_the_next_call_on() {
+fn a_revocation_takes_effect_with_the_next_call() {
     for lifecycle in LIFECYCLES {
         let kit = kit();
         let (grant, token) = kit.client(GRANT);
@@ -380,7 +380,7 @@ fn lines(kit: &Kit) -> Vec<Value> {
 }
 
 #[test]
-fn security_each_call_is_one_line_that_names_the_tool_and_nothing_of_a_record() {
+fn each_call_writes_one_line_with_the_tool_and_nothing_of_a_record() {
     let kit = kit();
     let canary = "CANARY-in-a-record";
     kit.ingest(
@@ -537,7 +537,7 @@ fn calls_and_reads_are_counted_by_how_they_ended() {
 }
 
 #[test]
-fn a_call_that_is_too_long_is_refused_at_the_edge() {
+fn a_call_that_is_too_long_is_refused_by_the_transport() {
     let kit = kit_with(&["--max-body-bytes", "100KiB"]);
     for mut peer in peers(&kit, &kit.owner) {
         let query = "x".repeat(110 * 1024);

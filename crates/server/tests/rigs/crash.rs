@@ -123,7 +123,7 @@ impl Worker {
 }
 
 #[test]
-fn a_kill_at_any_instant_tears_nothing_and_loses_nothing_acknowledged() {
+fn a_kill_at_any_instant_tears_no_file_and_loses_no_acknowledged_change() {
     let (seed, kills) = (seed(), scaled(30, 1_000));
     println!("seed {seed}");
     let mut chance = Chance::of(seed);

@@ -14,7 +14,7 @@ use crate::servers::{CANARY, Door, Field};
 const AGENTS: usize = 4;
 
 #[test]
-fn of_agents_that_race_in_many_processes_none_loses_an_edit() {
+fn no_agent_that_races_in_many_processes_loses_an_edit() {
     let (seed, goal) = (seed(), scaled(2_000, 100_000));
     println!("seed {seed}");
     let mut chance = Chance::of(seed);

@@ -859,14 +859,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_apart() {
+    fn fault_names_are_distinct() {
         let names: Vec<_> =
             [all_faults(), all_oddities()].concat().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
     }
 
     #[test]
-    fn every_behaviour_can_be_met_and_left() {
+    fn every_fault_can_be_served_and_abandoned() {
         let upstream = Upstream::start(Behaviour::Silence);
         for (name, behaviour) in [all_faults(), all_oddities()].concat() {
             upstream.set(behaviour.clone());
@@ -880,7 +880,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_point_where_they_should() {
+    fn redirects_point_to_their_targets() {
         let (upstream, other) =
             (Upstream::start(Behaviour::Silence), Upstream::start(Behaviour::Silence));
         let mut client = Http::new(upstream.address(), "");
@@ -897,7 +897,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_exact() {
+    fn bodies_have_exact_sizes() {
         let upstream = Upstream::start(Behaviour::note_of(CEILING));
         let mut client = Http::new(upstream.address(), "");
         for (behaviour, bytes) in [
@@ -913,7 +913,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_stops_when_the_client_leaves() {
+    fn endless_answers_stop_when_the_client_leaves() {
         let upstream = Upstream::start(Behaviour::endless_chunks());
         assert!(answer(&upstream).len() > CEILING);
         let deadline = Instant::now() + Duration::from_secs(10);
