@@ -1,7 +1,4 @@
-//! The note tools answer what is in a note: unit and integration.
-//!
-//! The names of these tests and of those in the files beside this one begin with the tier of the
-//! requirement that they belong to.
+//! The answers of the note tools: their fields, their errors, and the scopes that decide.
 
 use crate::Called;
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! However large or hostile a note is, the answer and the time for it are bounded: stress and
-//! performance.
+//! The size of an answer and the time for it are bounded, however large or hostile the note.
 
 use std::time::{Duration, Instant};
 

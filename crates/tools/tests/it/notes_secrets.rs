@@ -1,4 +1,4 @@
-//! What a note says stays in it, and nothing is written: data integrity and security.
+//! Note tools reveal only headings and facets, and write nothing but the journal.
 
 use serde_json::{Value, json};
 use stile_domain::journal::JournalLine;

@@ -542,7 +542,10 @@ impl<'a> Oracle<'a> {
             .map(|name| {
                 let own = sources.iter().filter(|seen| seen.source.connection == *name);
                 let streams: Vec<Json> = own
-                    .map(|seen| if compact { self.in_short(*seen) } else { Json::Object(self.described(*seen)) })
+                    .map(|seen| match compact {
+                        true => self.in_short(*seen),
+                        false => Json::Object(self.described(*seen)),
+                    })
                     .collect();
                 json!({
                     "object": "connector", "source": { "id": name, "kind": "connector" }, "connector_key": name,
