@@ -1,13 +1,13 @@
 //! What does a call through the gateway cost?
 //!
-//! Measures three things. First, the processor time of the gateway's process for one call of a tool,
-//! beside that of a process that only forwards requests to the same note store with the same HTTP
-//! library; the two take turns within one run. Second, how much the gateway's memory grows over ten
-//! thousand calls. Third, the memory of a session. Tokens are signed with ES256, the more expensive
-//! of the two algorithms, and verified again for each call.
+//! Measures three things. First, the processor time of the gateway's process for one call of a
+//! tool, beside that of a process that only forwards requests to the same note store with the same
+//! HTTP library; the two take turns within one run. Second, how much the gateway's memory grows
+//! over ten thousand calls. Third, the memory of a session. Tokens are signed with ES256, the more
+//! expensive of the two algorithms, and verified again for each call.
 //!
-//! The numbers do not say how long a call takes, because that depends on the note store. They do not
-//! include TLS, which neither process uses here.
+//! The numbers do not say how long a call takes, because that depends on the note store. They do
+//! not include TLS, which neither process uses here.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use stile_testkit::bench::Plan;
-use stile_testkit::client::{Caller as _, Http};
+use stile_testkit::client::{Http, McpClient as _};
 use stile_testkit::issuer::{Alg, Issuer};
 use stile_testkit::process::Rig;
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
@@ -186,7 +186,8 @@ fn end(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// Returns the processor time that a process spends during `work`, in its own code and in the kernel.
+/// Returns the processor time that a process spends during `work`, in its own code and in the
+/// kernel.
 fn processor_time_during(pid: u32, work: impl FnOnce()) -> Duration {
     let before = processor_time(pid);
     work();

@@ -2,8 +2,9 @@
 //!
 //! Measures three pairs, each in the same run. First, from spawning `stile stdio` to its answer to
 //! `tools/list`, beside spawning the program for its version alone. Second, the structure of a long
-//! note on stdio, beside a read of the note's beginning. Third, a small read over HTTP through every
-//! layer, beside a tool that answers a constant through the SDK alone on the same kind of connection.
+//! note on stdio, beside a read of the note's beginning. Third, a small read over HTTP through
+//! every layer, beside a tool that answers a constant through the SDK alone on the same kind of
+//! connection.
 //!
 //! The numbers include what the client costs, one thread on the same cores.
 
@@ -22,7 +23,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
 use stile_testkit::bench::{Plan, compare, timed};
-use stile_testkit::client::{Caller as _, Http};
+use stile_testkit::client::{Http, McpClient as _};
 use stile_testkit::process::Rig;
 
 /// A tool that answers a constant.
@@ -44,7 +45,8 @@ impl ServerHandler for Constant {
     }
 }
 
-/// Serves the SDK alone, with Nagle's algorithm off as this program has it, and returns the address.
+/// Serves the SDK alone, with Nagle's algorithm off as this program has it, and returns the
+/// address.
 fn bare_sdk(runtime: &tokio::runtime::Runtime) -> std::net::SocketAddr {
     use axum::serve::ListenerExt as _;
     let handler = Arc::new(Constant);

@@ -239,7 +239,7 @@ impl Issuer {
         self.behave(Behaviour::notes(move |received| serve(received, &keys, &url, after)));
     }
 
-    /// Closes its port.
+    /// Closes the port of the provider.
     pub fn go_dead(&self) {
         self.behave(Behaviour::Refuse);
     }
@@ -304,7 +304,7 @@ fn serve(received: &Received, keys: &Mutex<Keys>, url: &str, after: Duration) ->
     reply.after(after)
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
@@ -342,18 +342,18 @@ impl Mint<'_> {
         self
     }
 
-    /// Without a claim.
+    /// Leaves out one claim of the token.
     pub fn without(mut self, name: &str) -> Self {
         self.claims.remove(name);
         self
     }
 
-    /// With a role.
+    /// Sets the role of the user.
     pub fn role(self, role: &str) -> Self {
         self.claim("role", role)
     }
 
-    /// For one vault.
+    /// Sets the only vault of the token.
     pub fn vault(self, vault: &str) -> Self {
         self.claim("vault", vault)
     }

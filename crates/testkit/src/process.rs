@@ -13,11 +13,11 @@ use crate::client::{Http, Lane, Stdio};
 /// Where a server keeps its files, and which program it is.
 #[derive(Clone, Debug)]
 pub struct Rig {
-    /// The program.
+    /// The path of the program.
     pub binary: PathBuf,
-    /// The space.
+    /// The folder that is the space.
     pub root: PathBuf,
-    /// The state folder.
+    /// The folder with keys and journal.
     pub state: PathBuf,
 }
 
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address that the server listens on.
     pub address: SocketAddr,
     log: Log,
 }
@@ -312,7 +312,7 @@ impl Piped {
         Self { child, lane: Lane::new(input, output), log: Log::collect(errors, Vec::new()) }
     }
 
-    /// A client.
+    /// Returns a client of this process.
     pub fn client(&self) -> Lane {
         self.lane.clone()
     }

@@ -33,7 +33,7 @@ use tls::{Certificate, Protocol};
 pub struct Received {
     /// Which connection it came on; the first that was accepted is 1.
     pub connection: usize,
-    /// The method.
+    /// The HTTP method of the request.
     pub method: String,
     /// The target exactly as on the wire, such as `/api/v1/notes/a%2Fb.md`.
     pub target: String,
@@ -44,7 +44,7 @@ pub struct Received {
     pub headers: Vec<(String, String)>,
     /// The request line and the headers, byte for byte; empty over HTTP/2.
     pub head: Vec<u8>,
-    /// The body.
+    /// The body, without chunk sizes.
     pub body: Vec<u8>,
 }
 
@@ -89,16 +89,16 @@ impl Received {
     }
 }
 
-/// A well-formed answer.
+/// A well-formed reply to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The status code.
+    /// The HTTP status code.
     pub status: u16,
     /// The words after it.
     pub reason: String,
-    /// Headers beside `Content-Length`.
+    /// All headers except `Content-Length`.
     pub headers: Vec<(String, String)>,
-    /// The whole body.
+    /// The body, sent in one piece.
     pub body: Vec<u8>,
     /// How long the server thinks before it sends the first byte.
     pub after: Duration,
@@ -176,16 +176,16 @@ pub enum Step {
     Reset,
 }
 
-/// Computes an answer from the request.
-pub type Answer = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
-/// Computes from the request what is done to the connection.
+/// Computes a reply from the request.
+pub type ReplyFn = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
+/// Computes the steps on the connection from the request.
 pub type Script = Arc<dyn Fn(&Received) -> Vec<Step> + Send + Sync>;
 
 /// What the server does. The constructors are in [`faults`].
 #[derive(Clone)]
 pub enum Behaviour {
     /// Answers well, and keeps the connection.
-    Notes(Answer),
+    Notes(ReplyFn),
     /// Reads each request and then goes through steps. Where they do not end the connection, it is
     /// kept. Over HTTP/2 there are no raw bytes to send, and the stream is reset.
     Wire(Script),
@@ -442,7 +442,9 @@ async fn run(
                         connections.shutdown().await;
                         Port::Closed(hold(address))
                     }
-                    (Port::Closed(socket), false) => Port::Open(socket.listen(1024).expect("the port opens again")),
+                    (Port::Closed(socket), false) => {
+                        Port::Open(socket.listen(1024).expect("the port opens again"))
+                    }
                     (port, _) => port,
                 };
                 let _ = done.send(());
@@ -450,7 +452,8 @@ async fn run(
             stream = port.accept() => {
                 let Some(stream) = stream else { continue };
                 let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
-                connections.spawn(connection(stream, acceptor.clone(), number, Arc::clone(&shared)));
+                let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
+                connections.spawn(connection(stream, acceptor, number, shared));
             }
             Some(_) = connections.join_next() => {}
         }

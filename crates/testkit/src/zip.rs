@@ -18,7 +18,7 @@ pub struct Member {
     pub data: Vec<u8>,
     /// 0 is stored, 8 deflated.
     pub method: u16,
-    /// Bit 0: encrypted.
+    /// The general flags. Bit 0 marks an encrypted entry.
     pub flags: u16,
     /// Of the unpacked data.
     pub crc: u32,
@@ -29,7 +29,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// As it is.
+    /// Makes an entry without compression.
     pub fn stored(name: &str, data: &[u8]) -> Self {
         let mut crc = flate2::Crc::new();
         crc.update(data);
@@ -45,7 +45,7 @@ impl Member {
         }
     }
 
-    /// Deflated.
+    /// Makes an entry compressed with Deflate.
     pub fn deflated(name: &str, data: &[u8]) -> Self {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(data).unwrap();
@@ -62,7 +62,7 @@ pub struct Zip {
 }
 
 impl Zip {
-    /// Adds an entry.
+    /// Adds an entry at the end.
     #[must_use]
     pub fn with(mut self, member: &Member) -> Self {
         let at = u32::try_from(self.bytes.len()).unwrap();
@@ -85,7 +85,7 @@ impl Zip {
         self.count += 1;
     }
 
-    /// The whole file.
+    /// Returns the bytes of the archive.
     pub fn finish(mut self) -> Vec<u8> {
         let (start, size) = (self.bytes.len(), self.directory.len());
         self.bytes.append(&mut self.directory);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use stile_testkit::client::{Caller, Reply};
+use stile_testkit::client::{McpClient, Reply};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, NOTE_TOOLS, Peer, refusal};
 use stile_testkit::issuer::{Alg, Mint};
 use stile_testkit::leaks::Canaries;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
-use stile_testkit::client::Caller as _;
+use stile_testkit::client::McpClient as _;
 use stile_testkit::issuer::Alg;
 use stile_testkit::process::Server;
 use stile_testkit::upstream::{Behaviour, Reply};

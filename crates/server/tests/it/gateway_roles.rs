@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use stile_domain::role::Role;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, NOTE_TOOLS, Peer, refusal};
 use stile_testkit::issuer::Alg;
 use stile_testkit::schema;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stile_testkit::client::{Caller, Reply as Answered};
+use stile_testkit::client::{McpClient, Reply as Answered};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, Peer, refusal};
 use stile_testkit::issuer::{Alg, Mint, now};
 use stile_testkit::process::Server;

@@ -21,7 +21,7 @@ use stile_server::config::ToolNames;
 use stile_server::http::{self, HttpOptions};
 use stile_server::service::Service;
 use stile_server::stdio;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{LIFECYCLES, Peer, message_of};
 use tokio::sync::oneshot;
 

@@ -5,7 +5,7 @@
 //! the page is written anew.
 
 use serde_json::Value;
-use stile_testkit::client::Caller as _;
+use stile_testkit::client::McpClient as _;
 use stile_testkit::documents::assert_document;
 
 use super::records_kit::Kit;

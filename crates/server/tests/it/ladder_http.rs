@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use stile_testkit::client::{Caller, Reply};
+use stile_testkit::client::{McpClient, Reply};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, Peer};
 use stile_testkit::issuer::Alg;
 use stile_testkit::process::{Piped, Rig};
@@ -65,7 +65,7 @@ struct Shown {
     templates: BTreeSet<String>,
 }
 
-fn shown(caller: &mut dyn Caller) -> Shown {
+fn shown(caller: &mut dyn McpClient) -> Shown {
     let mut listed = |method: &str, pointer: &str, name: &str| {
         let answer = caller.request(method, json!({})).unwrap();
         let items =
@@ -105,12 +105,12 @@ fn told(answer: &Value) -> (String, Value, bool) {
     (texts[0].to_owned(), result["structuredContent"].clone(), result["isError"] == true)
 }
 
-fn call(caller: &mut dyn Caller, tool: &str, arguments: Value) -> Value {
+fn call(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> Value {
     caller.request("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap()
 }
 
 /// The code of a call that is refused as a tool error.
-fn refused(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
+fn refused(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> String {
     let (text, structured, is_error) = told(&call(caller, tool, arguments));
     assert!(is_error, "{structured}");
     assert_eq!(text, structured.to_string(), "who has the text alone has the code");
@@ -118,14 +118,14 @@ fn refused(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
 }
 
 /// What a call that succeeds says.
-fn answered(caller: &mut dyn Caller, tool: &str, arguments: Value) -> Value {
+fn answered(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> Value {
     let (_, structured, is_error) = told(&call(caller, tool, arguments));
     assert!(!is_error, "{structured}");
     structured
 }
 
 /// An address that a search gives to a caller who may see the record.
-fn window_uri(caller: &mut dyn Caller) -> String {
+fn window_uri(caller: &mut dyn McpClient) -> String {
     let found = answered(caller, "search", json!({ "q": "heron" }));
     found["content_ladder"]["entries"][0]["resource"]["uri"].as_str().unwrap().to_owned()
 }
@@ -286,7 +286,7 @@ fn tools_of_both_kinds_work_beside_each_other() {
     let kit = kit();
     let grant = kit.client(GRANT).0;
     let both = kit.rig.token(&["write:/notes/"], &["--grant", &grant]);
-    let work = |caller: &mut dyn Caller, name: &str| {
+    let work = |caller: &mut dyn McpClient, name: &str| {
         let path = format!("/notes/{name}.md");
         answered(caller, "file.create", json!({ "path": path, "content": "# One\n\ntext\n" }));
         assert_eq!(
@@ -347,10 +347,10 @@ fn a_revocation_takes_effect_with_the_next_call() {
         let mut stdio = beside(&kit).stdio(&["--grant", &grant]);
         let piped = adapter(&kit, &token);
         let mut lane = piped.client();
-        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
+        let callers: [&mut dyn McpClient; 3] = [&mut peer, &mut stdio, &mut lane];
         let uris: Vec<String> = callers.into_iter().map(window_uri).collect();
         kit.said(&["grant", "revoke", &grant]);
-        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
+        let callers: [&mut dyn McpClient; 3] = [&mut peer, &mut stdio, &mut lane];
         for (caller, uri) in callers.into_iter().zip(uris) {
             for (tool, arguments) in [
                 ("schema", json!({})),
@@ -473,7 +473,7 @@ fn the_tools_of_a_grant_are_listed_in_few_bytes() {
 fn every_answer_fits_its_schema() {
     let kit = kit();
     let (grant, token) = kit.client(GRANT);
-    let check = |caller: &mut dyn Caller| {
+    let check = |caller: &mut dyn McpClient| {
         let listed = caller.request("tools/list", json!({})).unwrap();
         let tools = listed["result"]["tools"].as_array().unwrap().clone();
         for (tool, arguments) in [

@@ -13,7 +13,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::Rig;
 use stile_tools::answer::Answer;
@@ -68,7 +68,7 @@ impl Notes {
 }
 
 /// The one text block of a tool's answer.
-fn text(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
+fn text(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> String {
     let response =
         caller.request("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
     let result = &response["result"];

@@ -12,7 +12,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{MintRequest, mint};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
-use stile_testkit::client::{Caller as _, Http, Reply};
+use stile_testkit::client::{Http, McpClient as _, Reply};
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::{Rig, Server};
 use stile_tools::space::SpaceTools;
