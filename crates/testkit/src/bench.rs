@@ -23,8 +23,8 @@ impl Plan {
     }
 }
 
-/// Runs two closures in turns and prints the median, the tenth and the ninetieth percentile of each,
-/// and the ratio of the medians. Each closure returns the time that one run took.
+/// Runs two closures in turns and prints the median, the tenth and the ninetieth percentile of
+/// each, and the ratio of the medians. Each closure returns the time that one run took.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub fn compare(
     what: &str,
