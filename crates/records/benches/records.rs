@@ -26,6 +26,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::declaration::Declaration;
 use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
@@ -282,7 +283,7 @@ impl Rig {
                         "schema": { "type": "object", "properties": { "id": { "type": "string" }, "text": { "type": "string" } } },
                         "primary_key": ["id"],
                     });
-                    let parsed = stile_domain::records::declaration::Declaration::parse(&declaration).unwrap();
+                    let parsed = Declaration::parse(&declaration).unwrap();
                     let mut terms = indexed_fields(&parsed);
                     terms.searchable.clear();
                     batch.declare(&connection, &stream, &declaration.to_string(), &terms)?
@@ -292,7 +293,12 @@ impl Rig {
             let fields = vec![("id".to_owned(), FieldValue::Text(size.to_string()))];
             let mut source = Sentences { size };
             let long = vec![StreamedField { name: "text", text: &mut source }];
-            batch.upsert(&target, IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long })
+            batch.upsert(&target, IncomingRecord {
+ key: &key,
+ emitted: Instant(0),
+ fields: &fields,
+ streamed: long,
+ })
         });
         stored.unwrap();
         if size <= 100_000_000 {

@@ -12,17 +12,17 @@ use flate2::write::DeflateEncoder;
 /// An entry as it is written, true or not.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name, in any encoding.
+    /// The name of the entry, in any encoding.
     pub name: Vec<u8>,
-    /// Its data as they stand in the file.
+    /// The data of the entry as stored in the archive.
     pub data: Vec<u8>,
-    /// 0 is stored, 8 deflated.
+    /// The compression: 0 is stored, 8 is deflated.
     pub method: u16,
     /// The general flags. Bit 0 marks an encrypted entry.
     pub flags: u16,
-    /// Of the unpacked data.
+    /// The CRC-32 of the unpacked data.
     pub crc: u32,
-    /// Of the unpacked data, as the directory says.
+    /// The size of the unpacked data in bytes, as the directory says.
     pub size: u32,
     /// The upper half is the mode of a Unix file.
     pub attributes: u32,
@@ -53,7 +53,7 @@ impl Member {
     }
 }
 
-/// A zip file on its way.
+/// A zip archive to which a test adds entries.
 #[derive(Debug, Default)]
 pub struct Zip {
     bytes: Vec<u8>,
@@ -101,7 +101,8 @@ impl Zip {
     }
 }
 
-/// What both headers of an entry have in common: from the flags to the length of the extra field.
+/// Returns the part that both headers of an entry share: from the flags to the length of the extra
+/// field.
 fn common(member: &Member) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(member.flags.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What can go wrong between a gateway and its note store, each by a name.
+//! The faults that can occur between a gateway and its note store, by name.
 //!
 //! Every answer here holds [`CANARY`] wherever it has text of its own: in the body, in headers and
 //! in the words after the status. [`all_faults`] are the answers of which no note may come;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Behaviour, Reply, Step, bomb};
 
-/// Stands in every answer, and may never reach the gateway's caller, log or traces.
+/// A text in every reply, which must never reach the gateway's caller, log or traces.
 pub const CANARY: &str = "canary-7d41-of-the-upstream";
 
 /// The ceiling on a body that the gateway has unless told otherwise, in bytes.
@@ -425,7 +425,7 @@ fn connections() -> Vec<(&'static str, Behaviour)> {
     ]
 }
 
-/// What is not HTTP, or not quite.
+/// Returns faults that break the syntax of HTTP.
 fn malformed() -> Vec<(&'static str, Behaviour)> {
     let text = good().to_string();
     let with = |headers: &[&str]| {
@@ -488,7 +488,7 @@ fn malformed() -> Vec<(&'static str, Behaviour)> {
     ]
 }
 
-/// What is too much.
+/// Returns faults that send too much.
 fn huge() -> Vec<(&'static str, Behaviour)> {
     vec![
         ("declares a byte more than the ceiling", Behaviour::declares(CEILING as u64 + 1)),

@@ -45,7 +45,7 @@ impl Protocol {
     }
 }
 
-/// What the server shows for a certificate.
+/// The certificate that the server presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificate {
     /// A good one, for `localhost` and 127.0.0.1.
@@ -60,7 +60,7 @@ pub enum Certificate {
     OtherAuthority,
 }
 
-/// What a server needs under TLS, and a client that is to believe it.
+/// The TLS configuration of a server, and the authority that a client must trust.
 pub(super) struct Identity {
     pub(super) acceptor: TlsAcceptor,
     pub(super) authority: String,
