@@ -232,7 +232,7 @@ fn outcomes(hosted: &Hosted, server: &Server, watch: &mut Watch, token: &str) {
 }
 
 #[test]
-fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
+fn planted_texts_occur_only_where_they_belong() {
     let hosted = Hosted::new(Behaviour::Refuse);
     let secret = hosted.ground.file("secret", SECRET);
     let own = hosted.ground.file("own", OWN);
@@ -372,7 +372,7 @@ impl TokenVerifier for Anybody {
 
 /// All of it runs on this thread, whose log is the test's own.
 #[tokio::test]
-async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_does_not_hold() {
+async fn a_panic_is_an_internal_error_and_the_log_lacks_its_number_and_message() {
     let heard = Log::new();
     let sessions = SessionFactory {
         default_vault: VAULT.into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use stile_domain::role::Role;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, NOTE_TOOLS, Peer, refusal};
 use stile_testkit::issuer::Alg;
 use stile_testkit::schema;
@@ -69,7 +69,7 @@ fn listed_names(peer: &mut Peer) -> Vec<String> {
 }
 
 #[test]
-fn integration_exactly_the_table_is_listed_and_can_be_called_by_every_role_in_both_lifecycles() {
+fn every_role_lists_and_calls_exactly_the_tools_of_the_table_in_both_lifecycles() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -106,7 +106,7 @@ fn integration_exactly_the_table_is_listed_and_can_be_called_by_every_role_in_bo
 }
 
 #[test]
-fn security_there_is_no_resource_template_prompt_or_completion() {
+fn the_gateway_has_no_resource_template_prompt_or_completion() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -157,7 +157,7 @@ fn security_there_is_no_resource_template_prompt_or_completion() {
 }
 
 #[test]
-fn unit_the_list_of_the_gateway_is_the_same_for_everybody() {
+fn the_gateway_lists_the_same_tools_to_every_caller() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let plain = hosted.gateway(&upstream.url(), &[]);
@@ -187,7 +187,7 @@ fn unit_the_list_of_the_gateway_is_the_same_for_everybody() {
 }
 
 #[test]
-fn unit_the_input_is_exactly_one_path() {
+fn the_input_is_exactly_one_path() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -269,7 +269,7 @@ fn unit_the_input_is_exactly_one_path() {
 }
 
 #[test]
-fn security_a_path_that_is_not_safe_is_refused_before_anything_is_asked_and_is_not_repeated() {
+fn an_unsafe_path_is_refused_before_any_request_and_never_repeated() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -321,7 +321,7 @@ fn security_a_path_that_is_not_safe_is_refused_before_anything_is_asked_and_is_n
 }
 
 #[test]
-fn integration_every_answer_fits_the_schema_that_was_advertised_for_it() {
+fn every_answer_of_the_gateway_fits_its_advertised_schema() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -405,7 +405,7 @@ const NOTES: [(&str, &str); 14] = [
 ];
 
 #[test]
-fn end_to_end_the_gateway_tells_the_same_bytes_as_the_command_line_of_whoever_has_the_file() {
+fn the_gateway_answers_the_same_bytes_as_the_upstreams_command_line() {
     let hosted = Hosted::new(BINARY);
     let rig = hosted.rig("origin");
     for (path, text) in NOTES {

@@ -114,7 +114,7 @@ fn is_flags(flags: &str) -> bool {
 }
 
 #[test]
-fn the_schema_is_compact_or_of_one_stream() {
+fn the_schema_is_compact_or_describes_one_stream() {
     let peer = Peer::new();
     for target in
         ["/v1/schema?view=compact", "/v1/schema?view=compact&stream=messages&connection_id=chat"]
@@ -223,7 +223,7 @@ fn records_are_queried_with_repeated_and_nested_parameters() {
 }
 
 #[test]
-fn an_owner_expands_what_the_compact_schema_says() {
+fn an_owner_expands_the_relationships_of_the_compact_schema() {
     let peer = Peer::new();
     let owner = peer.kit.owner.clone();
     let schema =
@@ -438,7 +438,7 @@ fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
 }
 
 #[test]
-fn what_is_not_served_is_not_found_and_no_token_is_told_where_to_get_one() {
+fn unknown_search_modes_are_not_found_and_an_invalid_token_is_challenged() {
     let peer = Peer::new();
     for mode in ["semantic", "hybrid"] {
         assert_eq!(

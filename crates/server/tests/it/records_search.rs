@@ -26,7 +26,7 @@ fn found(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_sentence_in_a_long_text_is_found_and_read_from_its_place() {
+fn a_sentence_in_a_long_text_is_found_and_read_at_its_offset() {
     let kit = kit();
     let (_, token) = kit.client(&["--stream", "messages", "--field", "body"]);
     let answer = kit.json("/v1/search?q=%22zygote%20was%22%20%E6%9C%AC%E8%AA%9E", &token);
@@ -79,7 +79,7 @@ fn only_granted_fields_and_records_are_searched() {
 }
 
 #[test]
-fn pages_follow_each_other_while_records_come_and_go() {
+fn pages_continue_while_records_come_and_go() {
     let kit = kit();
     let first = kit.json("/v1/search?q=ferns&limit=1", &kit.owner);
     assert_eq!(found(&first), ["a/b 🙂"]);
@@ -98,7 +98,7 @@ fn pages_follow_each_other_while_records_come_and_go() {
 }
 
 #[test]
-fn whatever_is_typed_is_a_query() {
+fn every_text_is_a_valid_query() {
     let kit = kit();
     for (query, keys) in [
         ("ann%40example.org", &["a/b 🙂"][..]),
@@ -133,7 +133,7 @@ fn whatever_is_typed_is_a_query() {
 }
 
 #[test]
-fn anybody_can_find_out_that_there_is_search() {
+fn every_caller_can_discover_search() {
     let kit = Kit::new();
     let metadata = kit.get("/.well-known/oauth-protected-resource", "").json();
     let search = &metadata["capabilities"]["lexical_retrieval"];

@@ -8,14 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::source_tree::{Item, SourceFile, Visibility, declared, items, rust_files};
 
 /// A rule, the beginning of a finding that may break the rule, and the reason.
-const EXCEPTED: &[(&str, &str, &str)] = &[
-    ("type names", "Answer ", "the test kit is still to be renamed"),
-    ("type names", "Caller ", "the test kit is still to be renamed"),
-    ("short docs", "crates/testkit/", "not yet reworded"),
-    ("bool parameters", "crates/testkit/", "not yet reworded"),
-    ("long lines", "crates/testkit/", "not yet wrapped"),
-    ("long lines", "fuzz/", "not yet wrapped"),
-];
+const EXCEPTED: &[(&str, &str, &str)] = &[];
 
 /// Fails if there are findings that are not excepted, or exceptions without a finding.
 fn assert_tidy(rule: &str, found: &[String]) {
