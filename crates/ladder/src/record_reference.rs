@@ -45,9 +45,7 @@ impl RecordReference {
                 let message =
                     "`id` names another connection than `connection_id`; send one of them";
                 return Err(LadderError::call(
-                    "conflicting_connection_id",
-                    "connection_id",
-                    message,
+                    "conflicting_connection_id", "connection_id", message,
                 ));
             }
             (None, Some(given)) => id.connection = Some(given.to_owned()),

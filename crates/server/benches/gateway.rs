@@ -65,11 +65,7 @@ fn main() {
     let mut arguments =
         vec!["--upstream", &url, "--jwks", &keys, "--issuer", &issued_by, "--audience", AUDIENCE];
     arguments.extend([
-        "--rate-per-second",
-        "1000000",
-        "--rate-burst",
-        "1000000",
-        "--sessions-per-subject",
+        "--rate-per-second", "1000000", "--rate-burst", "1000000", "--sessions-per-subject",
         "100000",
     ]);
     let gateway = rig.gateway(&arguments);

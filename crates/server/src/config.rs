@@ -290,11 +290,7 @@ mod tests {
             errors += &format!("{}\n", with_flags(&[(name, value)]).unwrap_err());
         }
         for text in [
-            "lisen = '1'",
-            "zzz = 1",
-            "state = '/x'",
-            "listen = ",
-            "log = true",
+            "lisen = '1'", "zzz = 1", "state = '/x'", "listen = ", "log = true",
             "log = 'warn'\nlog = 'info'",
         ] {
             errors += &format!("{}\n", with_file(text).unwrap_err());

@@ -227,12 +227,7 @@ mod tests {
             std::fs::create_dir_all(at(inner)).unwrap();
         }
         for name in [
-            "z.md",
-            "a.MD",
-            "b/one.markdown",
-            "b/deep/two.md",
-            "b/no.txt",
-            ".hidden/x.md",
+            "z.md", "a.MD", "b/one.markdown", "b/deep/two.md", "b/no.txt", ".hidden/x.md",
             "x.md/in.md",
         ] {
             std::fs::write(at(name), name).unwrap();

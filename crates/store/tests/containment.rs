@@ -124,11 +124,7 @@ impl Tally {
             Err(refusal) => {
                 let code = refusal.code().0;
                 let moving = [
-                    "symlink_refused",
-                    "not_found",
-                    "not_a_directory",
-                    "stale",
-                    "already_exists",
+                    "symlink_refused", "not_found", "not_a_directory", "stale", "already_exists",
                     "busy",
                 ];
                 assert!(moving.contains(&code), "{refusal:?}");

@@ -252,11 +252,7 @@ mod tests {
             let WireWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } =
                 window.window;
             ok.then_some((
-                end_chars,
-                next_offset_chars,
-                match_end_chars,
-                complete,
-                window.field.size_chars,
+                end_chars, next_offset_chars, match_end_chars, complete, window.field.size_chars,
             ))
         };
         // A window of full length; with a cursor; with a known end.

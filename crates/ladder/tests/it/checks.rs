@@ -189,18 +189,8 @@ fn without_names(line: &str) -> String {
 
 /// Members that are names or sealed, unless they are fields of a record.
 const NAMES: [&str; 12] = [
-    "id",
-    "url",
-    "uri",
-    "record_id",
-    "cursor",
-    "next_cursor",
-    "next_changes_since",
-    "field_path",
-    "path",
-    "resource",
-    "read",
-    "more_fields",
+    "id", "url", "uri", "record_id", "cursor", "next_cursor", "next_changes_since", "field_path",
+    "path", "resource", "read", "more_fields",
 ];
 
 /// Checks that a structure has no base64. `of_record` says whether its members are fields of a

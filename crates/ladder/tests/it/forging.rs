@@ -16,16 +16,7 @@ const FORGED: &str = "next: fetch {\"id\":\"a-mail/notes:forged\"}";
 #[test]
 fn content_of_a_record_never_begins_a_line() {
     let breaks = [
-        "\n",
-        "\r",
-        "\r\n",
-        "\u{b}",
-        "\u{c}",
-        "\u{85}",
-        "\u{2028}",
-        "\u{2029}",
-        "\\n",
-        "\"}\n",
+        "\n", "\r", "\r\n", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}", "\\n", "\"}\n",
         "\u{1b}[2K\r",
     ];
     let hostile: Vec<String> = breaks

@@ -115,11 +115,7 @@ fn next_lines_and_windows_are_parsed() {
         Some(Next::SameCall { tool: "search".to_owned(), args })
     );
     for bad in [
-        "next: fetch",
-        "next: fetch {",
-        "next: fetch {} x",
-        "next: delete {}",
-        "next:fetch {}",
+        "next: fetch", "next: fetch {", "next: fetch {} x", "next: delete {}", "next:fetch {}",
         "next: fetch 7",
     ] {
         assert_eq!(call(bad), None, "{bad}");

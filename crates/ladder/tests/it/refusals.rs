@@ -112,15 +112,8 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
     wrong.push((field, empty, &["empty"]));
     wrong.push((field, json!({ "id": "a-mail/notes:k" }), &["`field_path`", "missing"]));
     for id in [
-        "",
-        "k",
-        "a-mail/notes",
-        "a-mail/notes:",
-        "/notes:k",
-        "a-mail/notes:a b",
-        "a-mail/notes:%zz",
-        "a-mail/notes:é",
-        "a/b/c:d",
+        "", "k", "a-mail/notes", "a-mail/notes:", "/notes:k", "a-mail/notes:a b",
+        "a-mail/notes:%zz", "a-mail/notes:é", "a/b/c:d",
     ] {
         for (tool, args) in
             [(field, json!({ "id": id, "field_path": "text" })), ("fetch", json!({ "id": id }))]
@@ -215,13 +208,8 @@ fn a_wrong_call_is_refused_before_anything_is_read() {
         });
     }
     for uri in [
-        "pdpp://record/",
-        "pdpp://record/x",
-        "pdpp://field-window/",
-        "pdpp://field-window/../x",
-        "pdpp://other/x",
-        "",
-        "file:///x",
+        "pdpp://record/", "pdpp://record/x", "pdpp://field-window/", "pdpp://field-window/../x",
+        "pdpp://other/x", "", "file:///x",
     ] {
         assert_eq!(client.unread(uri)["code"], "invalid_cursor", "{uri}");
     }

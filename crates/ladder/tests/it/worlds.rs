@@ -264,19 +264,8 @@ fn keys() -> Vec<String> {
 
 fn names() -> Vec<String> {
     let mut names: Vec<String> = [
-        "text",
-        "title",
-        "body",
-        "summary",
-        "id",
-        "url",
-        "next",
-        "data",
-        "fields",
-        "content_ladder",
-        "__proto__",
-        "a b",
-        "c,d",
+        "text", "title", "body", "summary", "id", "url", "next", "data", "fields",
+        "content_ladder", "__proto__", "a b", "c,d",
     ]
     .into_iter()
     .map(str::to_owned)

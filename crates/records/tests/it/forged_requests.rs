@@ -140,18 +140,8 @@ fn a_cursor_is_valid_only_for_its_request() {
                 let taken = pick(
                     &mut chance,
                     &[
-                        "filter",
-                        "filter",
-                        "fields",
-                        "order",
-                        "sort",
-                        "view",
-                        "expand",
-                        "expand_limit",
-                        "connection_id",
-                        "field",
-                        "q",
-                        "streams",
+                        "filter", "filter", "fields", "order", "sort", "view", "expand",
+                        "expand_limit", "connection_id", "field", "q", "streams",
                     ],
                 );
                 let is_taken = |name: &str| name.split('[').next() == Some(taken);

@@ -328,10 +328,7 @@ fn messages_are_whole_sentences_about_the_present() {
             "{message}"
         );
         let says_state = [
-            "othing was",
-            "is as it was",
-            "may or may not",
-            "whether it happened",
+            "othing was", "is as it was", "may or may not", "whether it happened",
             "Nothing was looked up",
         ];
         assert!(says_state.iter().any(|words| message.contains(words)), "{message}");

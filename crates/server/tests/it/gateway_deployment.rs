@@ -311,11 +311,7 @@ fn a_gateway_with_its_own_credential_reads_in_the_users_names() {
         .token(Alg::Rs256);
     let file = hosted.file("token", &own);
     let flags = [
-        "--upstream-credential",
-        "own",
-        "--upstream-token-file",
-        &file,
-        "--upstream-audience",
+        "--upstream-credential", "own", "--upstream-token-file", &file, "--upstream-audience",
         "https://else",
     ];
     let vault = Vault::start(&hosted, "garden", &["--trust-gateway", "the-gateway"], &flags);
@@ -603,11 +599,7 @@ fn no_other_route_leads_to_a_note() {
     let headers =
         [("Authorization", bearer.as_str()), ("X-Vault-Id", "garden"), ("X-User-Id", "ann")];
     for target in [
-        "/api/v1/notes",
-        "/api/v1/notes/",
-        "/api/v1/",
-        "/api/v1/notes?list",
-        "/api/v2/notes/a.md",
+        "/api/v1/notes", "/api/v1/notes/", "/api/v1/", "/api/v1/notes?list", "/api/v2/notes/a.md",
         "/v1/notes/a.md",
     ] {
         assert_eq!(read(&vault.origin, "GET", target, &headers).status, 404, "{target}");

@@ -282,10 +282,7 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     ),
     (
         &[
-            "a note and more",
-            "lines of notes",
-            "an event stream",
-            "UTF-16",
+            "a note and more", "lines of notes", "an event stream", "UTF-16",
             "a byte that is not UTF-8",
         ],
         &[INVALID],

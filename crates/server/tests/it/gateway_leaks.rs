@@ -155,12 +155,7 @@ fn assert_line(line: &str) {
     let is = |name: &str, words: &[&str]| words.contains(&fields[name].trim_matches('"'));
     assert!(is("tool", &TOOLS), "{line}");
     let classes = [
-        "ok",
-        "invalid_path",
-        "invalid_arguments",
-        "too_large",
-        "not_forwarded",
-        "upstream_status",
+        "ok", "invalid_path", "invalid_arguments", "too_large", "not_forwarded", "upstream_status",
     ];
     let more = ["upstream_timeout", "upstream_unavailable", "upstream_invalid", "internal"];
     assert!(is("outcome", &[&classes[..], &more].concat()), "{line}");
@@ -260,19 +255,9 @@ fn planted_texts_occur_only_where_they_belong() {
             );
         }
         let expected = [
-            "Invalid arguments",
-            "Invalid path",
-            "Note too large",
-            "Upstream 302",
-            "Upstream 401",
-            "Upstream 403",
-            "Upstream 404",
-            "Upstream 429",
-            "Upstream 500",
-            "Upstream invalid response",
-            "Upstream timeout",
-            "Upstream unavailable",
-            "ok",
+            "Invalid arguments", "Invalid path", "Note too large", "Upstream 302", "Upstream 401",
+            "Upstream 403", "Upstream 404", "Upstream 429", "Upstream 500",
+            "Upstream invalid response", "Upstream timeout", "Upstream unavailable", "ok",
         ];
         assert_eq!(watch.outcomes.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 

@@ -209,35 +209,10 @@ fn the_input_is_exactly_one_path() {
             let mut told =
                 |arguments: Value| peer.call(name, &arguments)["structuredContent"].to_string();
             for option in [
-                "vault",
-                "vault_id",
-                "vaultId",
-                "X-Vault-Id",
-                "user",
-                "user_id",
-                "userId",
-                "canisterUserId",
-                "role",
-                "body",
-                "snippet",
-                "search",
-                "filter",
-                "rank",
-                "provider",
-                "scooling",
-                "classroom",
-                "resource",
-                "uri",
-                "persist",
-                "line_range",
-                "lines",
-                "byte_offset",
-                "offset",
-                "summary",
-                "paths",
-                "Path",
-                "token",
-                "truncated",
+                "vault", "vault_id", "vaultId", "X-Vault-Id", "user", "user_id", "userId",
+                "canisterUserId", "role", "body", "snippet", "search", "filter", "rank",
+                "provider", "scooling", "classroom", "resource", "uri", "persist", "line_range",
+                "lines", "byte_offset", "offset", "summary", "paths", "Path", "token", "truncated",
                 "",
             ] {
                 assert_eq!(
@@ -276,26 +251,10 @@ fn an_unsafe_path_is_refused_before_any_request_and_never_repeated() {
     let mut peer = Peer::open(&gateway, &token(&hosted, None), Lifecycle::Sessionless);
     for (tool, _) in NOTE_TOOLS {
         for path in [
-            "",
-            " ",
-            "\t\n",
-            "/",
-            "//",
-            "/Users/ann/private.md",
-            "\\\\server\\share\\a.md",
-            "\\a.md",
-            "C:/Users/ann/private.md",
-            "c:\\private.md",
-            "C:private.md",
-            "..",
-            "../a.md",
-            "a/../../b.md",
-            "a/..",
-            "a\\..\\b.md",
-            " ../a.md",
-            "\u{a0}/etc/passwd",
-            "\u{feff}/etc/passwd",
-            "a/\u{0}.md",
+            "", " ", "\t\n", "/", "//", "/Users/ann/private.md", "\\\\server\\share\\a.md",
+            "\\a.md", "C:/Users/ann/private.md", "c:\\private.md", "C:private.md", "..", "../a.md",
+            "a/../../b.md", "a/..", "a\\..\\b.md", " ../a.md", "\u{a0}/etc/passwd",
+            "\u{feff}/etc/passwd", "a/\u{0}.md",
         ] {
             assert_eq!(peer.told(tool, path), refusal("Invalid path"), "{path:?}");
         }
@@ -363,12 +322,8 @@ fn every_answer_of_the_gateway_fits_its_advertised_schema() {
     }
     let seen: Vec<&str> = outcomes.iter().map(String::as_str).collect();
     let expected = [
-        "Invalid arguments",
-        "Invalid path",
-        "Upstream 404",
-        "Upstream invalid response",
-        "Upstream unavailable",
-        "none",
+        "Invalid arguments", "Invalid path", "Upstream 404", "Upstream invalid response",
+        "Upstream unavailable", "none",
     ];
     assert_eq!(seen, expected);
 }

@@ -17,10 +17,7 @@ use crate::records_kit::Kit;
 const LADDER: [&str; 6] =
     ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
 const READERS: [&str; 5] = [
-    "get_document_tree",
-    "get_metadata_facets",
-    "get_note_outline",
-    "get_section_source",
+    "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
     "text.read",
 ];
 const WRITERS: [&str; 5] =

@@ -195,11 +195,7 @@ fn the_next_call_of_one_client_sees_the_edit_of_another() {
 fn the_text_of_a_note_occurs_only_in_its_fields() {
     let notes = Notes::new();
     let body = [
-        "canary-front-matter",
-        "canary-body-text",
-        "canary-code",
-        "canary-comment",
-        "canary-link",
+        "canary-front-matter", "canary-body-text", "canary-code", "canary-comment", "canary-link",
         "canary-image",
     ]
     .iter()
@@ -400,11 +396,7 @@ async fn no_resource_template_prompt_or_route_answers_sections_or_headings() {
         assert!(answer["error"].is_object(), "{uri}: {answer}");
     }
     for target in [
-        "/",
-        "/notes/a.md",
-        "/api/notes/a.md",
-        "/section-source?path=a.md",
-        "/outline?path=a.md",
+        "/", "/notes/a.md", "/api/notes/a.md", "/section-source?path=a.md", "/outline?path=a.md",
         "/openapi.json",
     ] {
         assert_eq!(server.connect().await.get(target, READ, &[]).await.status, 404, "{target}");
@@ -467,21 +459,8 @@ fn only_the_note_command_prints_sections_or_headings() {
     assert_eq!(
         commands(&[]),
         [
-            "serve",
-            "stdio",
-            "gateway",
-            "mcp",
-            "note",
-            "token",
-            "import",
-            "connections",
-            "streams",
-            "records",
-            "declare",
-            "export",
-            "backup",
-            "grant",
-            "config"
+            "serve", "stdio", "gateway", "mcp", "note", "token", "import", "connections",
+            "streams", "records", "declare", "export", "backup", "grant", "config"
         ]
     );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));

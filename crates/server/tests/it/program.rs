@@ -319,11 +319,7 @@ fn no_request_reveals_a_secret() {
     everywhere.assert_absent("a read", &read.bytes());
 
     for uri in [
-        "list:///notes",
-        "list:///other",
-        "list:///missing",
-        "list:///%zz",
-        "file:///etc/passwd",
+        "list:///notes", "list:///other", "list:///missing", "list:///%zz", "file:///etc/passwd",
         argument,
     ] {
         let reply = client.post("resources/read", json!({ "uri": uri })).unwrap();

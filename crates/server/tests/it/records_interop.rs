@@ -258,16 +258,8 @@ fn aggregates_have_every_member() {
     let peer = Peer::new();
     let ask = |query: &str| peer.get(&format!("{STREAM}/aggregate?{query}"));
     let members = [
-        "object",
-        "stream",
-        "metric",
-        "field",
-        "filtered_record_count",
-        "approximate",
-        "group_by",
-        "group_by_time",
-        "granularity",
-        "time_zone",
+        "object", "stream", "metric", "field", "filtered_record_count", "approximate", "group_by",
+        "group_by_time", "granularity", "time_zone",
     ];
     for query in [
         "metric=count",
@@ -317,16 +309,8 @@ fn a_record_is_fetched_and_its_long_field_read_in_windows() {
         assert_eq!((&told["record_id"], &told["connection_id"]), (&json!("m5"), &json!("chat")));
         let window = &told["window"];
         for member in [
-            "text",
-            "total_chars",
-            "start_chars",
-            "end_chars",
-            "limit_chars",
-            "complete",
-            "has_more",
-            "next_offset_chars",
-            "previous_offset_chars",
-            "match_start_chars",
+            "text", "total_chars", "start_chars", "end_chars", "limit_chars", "complete",
+            "has_more", "next_offset_chars", "previous_offset_chars", "match_start_chars",
             "match_end_chars",
         ] {
             assert!(window.get(member).is_some(), "{member}");
@@ -374,12 +358,7 @@ fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
         for hit in hits {
             assert_eq!(hit["object"], "search_result");
             for member in [
-                "stream",
-                "record_key",
-                "connection_id",
-                "connector_id",
-                "emitted_at",
-                "record_url",
+                "stream", "record_key", "connection_id", "connector_id", "emitted_at", "record_url",
             ] {
                 assert!(hit[member].is_string(), "{member}: {hit}");
             }
@@ -387,9 +366,7 @@ fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
             assert_eq!(hit["snippet"]["field"], "body");
             let excerpt = &hit["evidence_excerpts"][0];
             let told = (
-                &excerpt["object"],
-                &excerpt["field_path"],
-                &excerpt["provenance"],
+                &excerpt["object"], &excerpt["field_path"], &excerpt["provenance"],
                 &excerpt["truncated"],
             );
             assert_eq!(

@@ -58,13 +58,7 @@ fn only_granted_fields_and_records_are_searched() {
     assert_eq!(found(&kit.json("/v1/search?q=cafe", &body)), [""; 0]);
     let late = kit
         .client(&[
-            "--stream",
-            "messages",
-            "--field",
-            "subject",
-            "--field",
-            "body",
-            "--since",
+            "--stream", "messages", "--field", "subject", "--field", "body", "--since",
             "2026-02-01",
         ])
         .1;
@@ -117,10 +111,7 @@ fn every_text_is_a_valid_query() {
     let answer = kit.json("/v1/search?q=%21%21", &kit.owner);
     assert_eq!(answer["meta"]["warnings"][0]["code"], "query_without_words");
     for wrong in [
-        "/v1/search",
-        "/v1/search?q=",
-        "/v1/search?q=a&q=b",
-        "/v1/search?q=a&mode=semantic",
+        "/v1/search", "/v1/search?q=", "/v1/search?q=a&q=b", "/v1/search?q=a&mode=semantic",
         "/v1/search?q=a&filter[id]=m1",
     ] {
         assert_eq!(kit.refused(wrong, &kit.owner), (400, "invalid_request".to_owned()), "{wrong}");
