@@ -28,8 +28,8 @@ pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// Formats a day and a second of that day as `2025-03-01T08:00:00`. A year outside 0000 to 9999 has a
-/// sign and six digits.
+/// Formats a day and a second of that day as `2025-03-01T08:00:00`. A year outside 0000 to 9999 has
+/// a sign and six digits.
 pub(crate) fn format_date_time(days: i64, second: i64) -> String {
     let (year, month, day) = civil_from_days(days);
     let year = match year {

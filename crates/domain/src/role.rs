@@ -49,15 +49,7 @@ mod tests {
     #[test]
     fn an_unknown_word_is_a_viewer() {
         for claim in [
-            "",
-            "Admin",
-            "ADMIN",
-            " admin",
-            "admin ",
-            "admin\n",
-            "owner",
-            "root",
-            "viewer,admin",
+            "", "Admin", "ADMIN", " admin", "admin ", "admin\n", "owner", "root", "viewer,admin",
             "аdmin",
         ] {
             assert_eq!(Role::from_claim(Some(claim)), Role::Viewer, "{claim:?}");

@@ -305,29 +305,10 @@ mod tests {
     #[test]
     fn one_malformed_item_grants_nothing() {
         for claim in [
-            "read:/ openid",
-            "read:/  read:/a",
-            " read:/",
-            "read:/a read:",
-            "read:a",
-            "read:/a b",
-            "read:/a/../b",
-            "read:/a//b",
-            "read:/./a",
-            "read:/a*",
-            "read:/*/a",
-            "read:/%2F",
-            "read:/a%2Fb",
-            "read:/%zz",
-            "read:/%c3",
-            "read:/é",
-            "read:/%2e%2e",
-            "read:/%00",
-            "READ:/",
-            "delete:/",
-            "read",
-            "read:/C:",
-            "read:/a?b",
+            "read:/ openid", "read:/  read:/a", " read:/", "read:/a read:", "read:a", "read:/a b",
+            "read:/a/../b", "read:/a//b", "read:/./a", "read:/a*", "read:/*/a", "read:/%2F",
+            "read:/a%2Fb", "read:/%zz", "read:/%c3", "read:/é", "read:/%2e%2e", "read:/%00",
+            "READ:/", "delete:/", "read", "read:/C:", "read:/a?b",
         ] {
             assert!(Scopes::from_claim(claim).is_empty(), "{claim}");
         }

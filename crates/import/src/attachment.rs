@@ -117,18 +117,12 @@ impl Attachment {
 }
 
 /// Reads an entry, and returns the name of the blob that it becomes and its length in bytes.
-///
-/// # Errors
-/// The archive cannot be read.
 pub(crate) fn measure_entry(archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
     let (digest, size) = digest_all(&mut *entry(archive, number)?)?;
     Ok((BlobId::from_digest(*digest.as_bytes()), size))
 }
 
 /// Reads to the end, and returns the digest and the number of the bytes.
-///
-/// # Errors
-/// The reader failed.
 pub(crate) fn digest_all(reader: &mut dyn Read) -> io::Result<(ContentHash, u64)> {
     let mut hasher = ContentHasher::default();
     let mut buffer = vec![0; 64 * 1024];

@@ -143,22 +143,8 @@ fn a_bad_element_is_reported_and_the_others_are_read() {
 fn a_fault_between_elements_ends_the_file() {
     let mut lines = String::new();
     for text in [
-        "",
-        "  ",
-        "{\"a\":1}",
-        "x",
-        "[",
-        "[]",
-        "[] ",
-        "[]x",
-        "[{}",
-        "[{}\n{}]",
-        "[{},",
-        "[{},]",
-        "[,{}]",
-        "[{}]]",
-        "[{\"a\":\n\"b",
-        "[{},\n{\"a\":\"x}]",
+        "", "  ", "{\"a\":1}", "x", "[", "[]", "[] ", "[]x", "[{}", "[{}\n{}]", "[{},", "[{},]",
+        "[,{}]", "[{}]]", "[{\"a\":\n\"b", "[{},\n{\"a\":\"x}]",
     ] {
         lines +=
             &format!("{text:?}\n{}", render_rows(&decode_all(JsonArray::new(text.as_bytes()))));

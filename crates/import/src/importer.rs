@@ -193,9 +193,6 @@ impl From<RowDecodeError> for UnusableRow {
 }
 
 /// Returns the length of a file.
-///
-/// # Errors
-/// [`files::open`] failed.
 pub(crate) fn file_bytes(path: &Path) -> io::Result<u64> {
     Ok(files::open(path)?.bytes)
 }

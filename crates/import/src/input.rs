@@ -48,9 +48,6 @@ impl<'i> InputRows<'i> {
     }
 
     /// Returns the next row, or `None` after the last row of the last input.
-    ///
-    /// # Errors
-    /// [`ImportError::Read`].
     pub(crate) fn next(&mut self) -> Result<Option<InputRow>, ImportError> {
         let unreadable = |input: &ImportInput, error| ImportError::Read {
             file: input.path.display().to_string(),
@@ -80,9 +77,6 @@ impl<'i> InputRows<'i> {
 
     /// Returns the next rows: at most [`BATCH_ROWS`] or about [`BATCH_BYTES`]. Empty after the last
     /// row.
-    ///
-    /// # Errors
-    /// [`ImportError::Read`].
     pub(crate) fn next_batch(&mut self) -> Result<Vec<InputRow>, ImportError> {
         let mut rows = Vec::new();
         let begun = self.consumed();

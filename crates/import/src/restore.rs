@@ -231,7 +231,7 @@ fn upsert(
     }
     // The order of lists is computed from this field, which must be in memory for that.
     if let Some(at) =
-        texts.iter().position(|(name, _)| target.terms.cursor_field.as_ref() == Some(name))
+        texts.iter().position(|(name, _)| target.indexed.cursor_field.as_ref() == Some(name))
     {
         let (name, mut file) = texts.swap_remove(at);
         let mut text = String::new();

@@ -58,16 +58,6 @@ pub(crate) fn counts(report: &ImportReport) -> (u64, u64, u64, u64) {
     (report.added, report.changed, report.unchanged, report.bad_rows)
 }
 
-fn request(stream: &str, key: &str, pairs: &[(&str, &str)]) -> RequestTarget {
-    RequestTarget {
-        stream: stream.to_owned(),
-        key: key.to_owned(),
-        pairs: pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect(),
-        path: "/".to_owned(),
-        query: String::new(),
-    }
-}
-
 impl Rig {
     /// Writes a file below the rig's folder.
     #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
@@ -107,7 +97,8 @@ impl Rig {
         pairs: &[(&str, &str)],
     ) -> Json {
         let mut out = String::new();
-        let call = operation.declaration().read_call(request(stream, key, pairs)).unwrap();
+        let call =
+            operation.declaration().read_call(RequestTarget::new(stream, key, pairs)).unwrap();
         self.services.answer(&owner(), Instant(1), &call, &mut out).unwrap();
         serde_json::from_str(&out).unwrap()
     }
@@ -138,7 +129,7 @@ impl Rig {
         stream: &str,
         body: &mut dyn BufRead,
     ) -> Json {
-        let target = request(stream, "", &[("connection_id", connection)]);
+        let target = RequestTarget::new(stream, "", &[("connection_id", connection)]);
         self.store(now, Operation::IngestRecords, target, body)
     }
 
@@ -156,8 +147,12 @@ impl Rig {
     }
 
     pub(crate) fn put_blob(&self, bytes: &[u8]) -> String {
-        let answer =
-            self.store(Instant(1), Operation::PutBlob, request("", "", &[]), &mut &bytes[..]);
+        let answer = self.store(
+            Instant(1),
+            Operation::PutBlob,
+            RequestTarget::new("", "", &[]),
+            &mut &bytes[..],
+        );
         answer["blob_id"].as_str().unwrap().to_owned()
     }
 
@@ -165,7 +160,7 @@ impl Rig {
     pub(crate) fn blob_bytes(&self, id: &str) -> Option<Vec<u8>> {
         let operation = Operation::GetBlob.declaration();
         let OperationHandler::Blob(handler) = operation.handler else { panic!("{operation:?}") };
-        let call = OperationCall { operation, handler, target: request("", id, &[]) };
+        let call = OperationCall { operation, handler, target: RequestTarget::new("", id, &[]) };
         self.services.blob_part(&owner(), Instant(1), &call, 0, u64::MAX).ok()
     }
 }

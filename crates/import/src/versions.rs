@@ -27,9 +27,6 @@ pub(crate) struct VersionKeys {
 impl VersionKeys {
     /// Appends a digest to the key of a row if another row of this import has the key, or if
     /// `is_stored_differently` returns `true` for it.
-    ///
-    /// # Errors
-    /// `is_stored_differently` failed.
     pub(crate) fn make_unique<E>(
         &mut self,
         preset: &PresetDeclaration,

@@ -1,10 +1,10 @@
-//! What does a tool of the ladder cost beside the call of the resource server beneath it, and what
-//! does it save a model?
+//! What does a tool of the ladder cost on top of its request to the resource server, and what does
+//! it save a model?
 //!
 //! Measured: the CPU time (of all threads) of each tool's call, beside that of the same request
-//! with the same parameters through the port, which is how an async server makes it (on a blocking
-//! thread, its answer as JSON text), in turns. Then the bytes that a model is shown for a task,
-//! text and structure apart, beside fetching the whole records.
+//! with the same parameters through the port, in turns. The request runs on a blocking thread and
+//! returns JSON text, as in an async server. Then the bytes that a model is shown for a task, text
+//! and structure apart, beside fetching the whole records.
 //!
 //! The corpus is made here: 2,000 messages of 6 to 2,000 words and one of 1 MB, of made-up words
 //! drawn evenly.
@@ -42,7 +42,7 @@ use stile_testkit::chance::Chance;
 use stile_tools::toolset::{Caller, Toolset as _};
 
 const MESSAGES: usize = 2_000;
-/// Calls that are timed together, since a clock of CPU time is coarse.
+/// Calls that are timed together, because the clock of CPU time is coarse.
 const AT_ONCE: u32 = 20;
 
 struct Rig {
@@ -59,16 +59,8 @@ fn main() {
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
     let services = RecordService::new(records);
     let rig = Rig {
-        server: StoredRecords::new(
-            services.clone(),
-            Arc::clone(&Shares::default().database_readers),
-            clock,
-        ),
-        ladder: Ladder::new(StoredRecords::new(
-            services.clone(),
-            Arc::clone(&Shares::default().database_readers),
-            clock,
-        )),
+        server: StoredRecords::new(services.clone(), clock),
+        ladder: Ladder::new(StoredRecords::new(services.clone(), clock)),
         services,
         owner: Principal::assert_verified(
             "bench",
@@ -272,7 +264,7 @@ impl Rig {
         }
     }
 
-    /// What a model is shown until it has the sentence after the match.
+    /// Counts what a model is shown until it has the sentence after the match.
     fn savings(&self) {
         let search = self.call("search", &json!({ "q": "zanzibar crate" }));
         let tree = search.to_tree();

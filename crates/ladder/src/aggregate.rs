@@ -1,37 +1,38 @@
-//! `aggregate`: counts, sums and extremes of one stream, computed where the records are.
+//! `aggregate`: counts, sums, minima and maxima of one stream, computed by the resource server.
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
-
-use super::arguments::{
-    Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty,
-};
-use super::budget::{beginning, fitting_items, json_len};
-use super::call_context::CallContext;
-use super::error::LadderError;
-use super::lines;
-use super::output::{Nullable, RecordOutput, Shape};
-use super::shown::as_written;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_tools::tool::Tool;
 
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use super::arguments::{
+    GranularityNames, MetricNames, OneOf, WholeNumber, filter_parameters, filter_schema,
+    refuse_empty,
+};
+use super::budget::{json_len, prefix_within, take_fitting};
+use super::call_context::CallContext;
+use super::error::LadderError;
+use super::json_members::present_members;
+use super::output::{Nullable, RecordOutput, Shape};
+use super::record_view::exact_or_text;
+use super::text_lines;
+use super::wire;
 
-/// The groups that a text shows at least, if there are as many; for more of them their keys are not
-/// cut shorter.
+/// Keys are truncated to [`SHORT_TEXT_KEY_BYTES`] if fewer groups than this would fit into the
+/// text.
 const TEXT_GROUPS: usize = 10;
-/// The bytes of a key in a text: where few groups or short ones leave room, and otherwise.
+/// The most bytes of a key in a text, and the most if space is short.
 const TEXT_KEY_BYTES: usize = 240;
 const SHORT_TEXT_KEY_BYTES: usize = 80;
-/// The bytes of what a text says of groups besides them.
-const AROUND_GROUPS: usize = 200;
-/// The groups that any server may tell.
+/// Bytes reserved for the part of the text that is not groups.
+const RESERVED_TEXT_BYTES: usize = 200;
+/// The most groups that are taken from a response.
 const MOST_GROUPS: usize = 100;
-/// The characters of a group's key, at most, and where the answer would be too long otherwise.
+/// The most characters of a key in the structure, and the most if the answer would be too long.
 const KEY_CHARS: usize = 240;
 const SHORT_KEY_CHARS: usize = 48;
 
@@ -43,7 +44,7 @@ pub struct Aggregate {
     /// As `schema` names it.
     stream: String,
     /// What is computed.
-    metric: OneOf<Metrics>,
+    metric: OneOf<MetricNames>,
     /// For every metric but `count`.
     field: Option<String>,
     /// Groups by a field; only with `count`.
@@ -51,11 +52,11 @@ pub struct Aggregate {
     /// Groups by spans of this time field; needs `granularity`.
     group_by_time: Option<String>,
     /// With `group_by_time`. Weeks begin on Monday.
-    granularity: Option<OneOf<Granularities>>,
+    granularity: Option<OneOf<GranularityNames>>,
     /// IANA name; UTC if left out.
     time_zone: Option<String>,
     /// Groups; 10 if left out.
-    limit: Option<Whole<1, 100>>,
+    limit: Option<WholeNumber<1, 100>>,
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]
     filter: Option<Json>,
@@ -63,9 +64,9 @@ pub struct Aggregate {
     connection_id: Option<String>,
 }
 
-/// An aggregation as the resource server tells it. Numbers stay as they were written.
+/// The response of the resource server. Numbers keep the spelling that they have there.
 #[derive(Deserialize)]
-struct Told<'a> {
+struct WireAggregation<'a> {
     object: String,
     stream: String,
     metric: String,
@@ -79,35 +80,35 @@ struct Told<'a> {
     granularity: Option<String>,
     time_zone: Option<String>,
     #[serde(borrow)]
-    groups: Option<Vec<ToldGroup<'a>>>,
+    groups: Option<Vec<WireGroup<'a>>>,
     limit: Option<u64>,
     other_count: Option<u64>,
 }
 
 #[derive(Deserialize)]
-struct ToldGroup<'a> {
+struct WireGroup<'a> {
     #[serde(borrow)]
     key: &'a RawValue,
     key_preview: Option<Json>,
     count: u64,
 }
 
-impl Told<'_> {
+impl WireAggregation<'_> {
     fn members(self) -> Map<String, Json> {
-        let group = |group: ToldGroup<'_>| {
-            let mut told = json!({ "key": as_written(group.key), "count": group.count });
-            if let (Some(told), Some(preview)) = (told.as_object_mut(), group.key_preview) {
-                told.insert("key_preview".to_owned(), preview);
-            }
-            told
+        let group = |group: WireGroup<'_>| {
+            Json::Object(present_members([
+                ("key", Some(exact_or_text(group.key))),
+                ("count", Some(group.count.into())),
+                ("key_preview", group.key_preview),
+            ]))
         };
         let text = |text: Option<String>| text.map(Json::from);
-        let told = [
+        present_members([
             ("object", Some(self.object.into())),
             ("stream", Some(self.stream.into())),
             ("metric", Some(self.metric.into())),
             ("field", text(self.field)),
-            ("value", self.groups.is_none().then(|| self.value.map_or(Json::Null, as_written))),
+            ("value", self.groups.is_none().then(|| self.value.map_or(Json::Null, exact_or_text))),
             ("filtered_record_count", self.filtered_record_count.map(Json::from)),
             ("approximate", self.approximate.map(Json::from)),
             ("group_by", text(self.group_by)),
@@ -120,8 +121,7 @@ impl Told<'_> {
             ),
             ("limit", self.limit.map(Json::from)),
             ("other_count", self.other_count.map(Json::from)),
-        ];
-        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        ])
     }
 }
 
@@ -152,7 +152,7 @@ impl Tool for Aggregate {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -160,7 +160,7 @@ impl Tool for Aggregate {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
-        not_empty("stream", &self.stream)?;
+        refuse_empty("stream", &self.stream)?;
         let mut ask = ReadRequest {
             stream: self.stream.clone(),
             ..ReadRequest::new(ReadOperation::Aggregate)
@@ -173,22 +173,22 @@ impl Tool for Aggregate {
         .with_some("time_zone", self.time_zone.as_deref())
         .with_some("limit", self.limit.map(|limit| limit.0))
         .with_some("connection_id", self.connection_id.as_deref());
-        ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
+        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
         let text = context.ask(ask).await?;
-        let told: Told<'_> =
-            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
-        let told = told.members();
-        let structured = bounded(&told, KEY_CHARS);
+        let response: WireAggregation<'_> = wire::parse(&text)?;
+        let members = response.members();
+        let structured = with_short_texts(&members, KEY_CHARS);
         let fits = json_len(&structured) <= context.budgets.structured;
-        let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
-        let text = lines::plain(self.line(&told, context.budgets.text));
+        let structured =
+            if fits { structured } else { with_short_texts(&members, SHORT_KEY_CHARS) };
+        let text = text_lines::escape_line_breaks(self.text(&members, context.budgets.text));
         RecordOutput::new(text, structured, Vec::new())
     }
 }
 
 impl Aggregate {
-    /// The answer in a line of at most so many bytes.
-    fn line(&self, told: &Map<String, Json>, room: usize) -> String {
+    /// Renders the result as one line of at most `room` bytes.
+    fn text(&self, members: &Map<String, Json>, room: usize) -> String {
         let over = self
             .field
             .as_deref()
@@ -199,22 +199,22 @@ impl Aggregate {
             self.metric.word(),
             Json::from(self.stream.as_str())
         );
-        let count = told
+        let count = members
             .get("filtered_record_count")
             .map(|count| format!(" over {count} record(s)"))
             .unwrap_or_default();
-        let Some(groups) = told.get("groups").and_then(Json::as_array) else {
-            let value = told.get("value").unwrap_or(&Json::Null);
-            let value = key(value, TEXT_KEY_BYTES);
+        let Some(groups) = members.get("groups").and_then(Json::as_array) else {
+            let value = members.get("value").unwrap_or(&Json::Null);
+            let value = key_text(value, TEXT_KEY_BYTES);
             return format!("{head} = {value}{count}.");
         };
         let by = Json::from(
             self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default(),
         );
         let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
-        let shown = first(groups, room.saturating_sub(head.len() + AROUND_GROUPS));
+        let shown = shown_groups(groups, room.saturating_sub(head.len() + RESERVED_TEXT_BYTES));
         let rest = groups.get(shown.len()..).unwrap_or_default();
-        let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
+        let others = members.get("other_count").and_then(Json::as_u64).unwrap_or(0);
         let others = rest
             .iter()
             .filter_map(|group| group.get("count")?.as_u64())
@@ -230,57 +230,59 @@ impl Aggregate {
     }
 }
 
-/// The first groups as a text shows them: as many as fit, and at least one.
-fn first(groups: &[Json], room: usize) -> Vec<String> {
+/// Renders the groups that fit into `room` bytes, and at least one.
+fn shown_groups(groups: &[Json], room: usize) -> Vec<String> {
     let of = |bytes: usize| {
-        fitting_items(groups.iter().map(|told| group(told, bytes)), room, |told| told.len() + 2)
+        take_fitting(groups.iter().map(|members| group_text(members, bytes)), room, |members| {
+            members.len() + 2
+        })
     };
     let long = of(TEXT_KEY_BYTES);
     if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
 }
 
-fn group(group: &Json, key_bytes: usize) -> String {
-    let key = key(group.get("key").unwrap_or(&Json::Null), key_bytes);
+fn group_text(group: &Json, key_bytes: usize) -> String {
+    let key = key_text(group.get("key").unwrap_or(&Json::Null), key_bytes);
     format!("{key}={}", group.get("count").unwrap_or(&Json::Null))
 }
 
-/// A value as JSON, a long text as its beginning.
-fn key(value: &Json, bytes: usize) -> String {
+/// Renders a value as JSON, with a string truncated to `bytes`.
+fn key_text(value: &Json, bytes: usize) -> String {
     match value {
         Json::String(text) => {
-            let (shown, _) = beginning(text, bytes, bytes);
+            let (shown, _) = prefix_within(text, bytes, bytes);
             let cut = if shown.len() < text.len() { "…" } else { "" };
-            format!("{}{cut}", lines::plain(Json::from(shown).to_string()))
+            format!("{}{cut}", text_lines::escape_line_breaks(Json::from(shown).to_string()))
         }
         value => value.to_string(),
     }
 }
 
-/// The answer with long keys and extremes cut, and how long they are.
-fn bounded(told: &Map<String, Json>, chars: usize) -> Json {
-    let mut told = told.clone();
-    for group in told.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
+/// Returns the result with long keys and values truncated to `chars`, and the length of each.
+fn with_short_texts(members: &Map<String, Json>, chars: usize) -> Json {
+    let mut members = members.clone();
+    for group in members.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
         if let Some(group) = group.as_object_mut() {
-            shorten(group, "key", "key_preview", chars);
+            shorten_member(group, "key", "key_preview", chars);
         }
     }
-    shorten(&mut told, "value", "value_preview", chars);
-    Json::Object(told)
+    shorten_member(&mut members, "value", "value_preview", chars);
+    Json::Object(members)
 }
 
-fn shorten(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
+fn shorten_member(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
     let Some(text) = members.get(name).and_then(Json::as_str) else { return };
-    let (shown, count) = beginning(text, chars, chars * 4);
+    let (shown, count) = prefix_within(text, chars, chars * 4);
     if shown.len() == text.len() {
         return;
     }
     let all = text.chars().count();
     let shown = shown.to_owned();
-    let mut told = match members.remove(preview) {
-        Some(Json::Object(told)) => told,
+    let mut sizes = match members.remove(preview) {
+        Some(Json::Object(sizes)) => sizes,
         _ => Map::from_iter([("size_chars".to_owned(), all.into())]),
     };
-    told.insert("shown_chars".to_owned(), count.into());
+    sizes.insert("shown_chars".to_owned(), count.into());
     members.insert(name.to_owned(), shown.into());
-    members.insert(preview.to_owned(), Json::Object(told));
+    members.insert(preview.to_owned(), Json::Object(sizes));
 }

@@ -1,32 +1,33 @@
 //! Types that the arguments of several record tools share.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error as _};
-use serde_json::{Number, Value as Json, json};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use super::error::LadderError;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde_json::{Number, Value as Json, json};
 use stile_domain::records::aggregator::METRICS;
 use stile_domain::records::order::ORDERS;
 use stile_domain::records::zone::Granularity;
 use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
 
-/// A whole number from `LEAST` to `MOST`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
+use super::error::LadderError;
 
-impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, MOST> {
+/// A whole number from `MIN` to `MAX`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WholeNumber<const MIN: u64, const MAX: u64>(pub u64);
+
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for WholeNumber<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = Number::deserialize(deserializer)?;
-        let number = whole_number(&number).filter(|number| (LEAST..=MOST).contains(number));
+        let number = whole_number(&number).filter(|number| (MIN..=MAX).contains(number));
         number.map(Self).ok_or_else(|| D::Error::custom("out of range"))
     }
 }
 
-impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
+impl<const MIN: u64, const MAX: u64> JsonSchema for WholeNumber<MIN, MAX> {
     fn schema_name() -> Cow<'static, str> {
-        format!("Whole{LEAST}To{MOST}").into()
+        format!("WholeNumber{MIN}To{MAX}").into()
     }
 
     fn inline_schema() -> bool {
@@ -36,43 +37,43 @@ impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let mut schema = Schema::default();
         schema.insert("type".to_owned(), "integer".into());
-        schema.insert("minimum".to_owned(), LEAST.into());
-        if MOST < i64::MAX as u64 {
-            schema.insert("maximum".to_owned(), MOST.into());
+        schema.insert("minimum".to_owned(), MIN.into());
+        if MAX < i64::MAX as u64 {
+            schema.insert("maximum".to_owned(), MAX.into());
         }
         schema
     }
 }
 
-/// The words that a parameter of the resource server takes.
-pub trait Words {
-    /// All of them.
+/// The words that an argument accepts.
+pub trait AllowedWords {
+    /// All accepted words, as the resource server spells them.
     const ALL: &'static [&'static str];
 }
 
-/// What can be computed.
+/// The metrics of `aggregate`, such as `count`.
 #[derive(Clone, Copy, Debug)]
-pub struct Metrics;
-/// Spans of time.
+pub struct MetricNames;
+/// The spans of time that `aggregate` groups by, such as `week`.
 #[derive(Clone, Copy, Debug)]
-pub struct Granularities;
-/// Ends of an order.
+pub struct GranularityNames;
+/// The orders of `query_records`: `asc` and `desc`.
 #[derive(Clone, Copy, Debug)]
-pub struct Orders;
+pub struct OrderNames;
 
-impl Words for Metrics {
+impl AllowedWords for MetricNames {
     const ALL: &'static [&'static str] = &METRICS;
 }
 
-impl Words for Granularities {
+impl AllowedWords for GranularityNames {
     const ALL: &'static [&'static str] = &Granularity::NAMES;
 }
 
-impl Words for Orders {
+impl AllowedWords for OrderNames {
     const ALL: &'static [&'static str] = &ORDERS;
 }
 
-/// One of these words.
+/// A word out of [`AllowedWords::ALL`].
 #[derive(Clone, Copy, Debug)]
 pub struct OneOf<W> {
     word: &'static str,
@@ -80,13 +81,13 @@ pub struct OneOf<W> {
 }
 
 impl<W> OneOf<W> {
-    /// The word.
+    /// Returns the word as the resource server spells it.
     pub(super) fn word(self) -> &'static str {
         self.word
     }
 }
 
-impl<'de, W: Words> Deserialize<'de> for OneOf<W> {
+impl<'de, W: AllowedWords> Deserialize<'de> for OneOf<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let sent = String::deserialize(deserializer)?;
         let word = W::ALL
@@ -97,7 +98,7 @@ impl<'de, W: Words> Deserialize<'de> for OneOf<W> {
     }
 }
 
-impl<W: Words> JsonSchema for OneOf<W> {
+impl<W: AllowedWords> JsonSchema for OneOf<W> {
     fn schema_name() -> Cow<'static, str> {
         W::ALL.concat().into()
     }
@@ -111,7 +112,7 @@ impl<W: Words> JsonSchema for OneOf<W> {
     }
 }
 
-/// The schema of `filter`.
+/// Returns the schema of the argument `filter`.
 pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     let schema = json!({
         "type": "object",
@@ -124,8 +125,8 @@ pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(schema).unwrap_or_default()
 }
 
-/// Refuses a name that is none: in a path it would be another path.
-pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), LadderError> {
+/// Refuses an empty name, which would make a different path.
+pub(super) fn refuse_empty(param: &'static str, name: &str) -> Result<(), LadderError> {
     match name {
         "" => Err(LadderError::call(
             "invalid_arguments",
@@ -136,11 +137,13 @@ pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), LadderErr
     }
 }
 
-/// A filter as the parameters that it is at `/v1`.
+/// Converts a filter to query parameters of `/v1`.
 ///
 /// # Errors
-/// `invalid_filter`, with the form that is right.
-pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)>, LadderError> {
+/// `invalid_filter`, whose message shows the right form.
+pub(super) fn filter_parameters(
+    filter: Option<&Json>,
+) -> Result<Vec<(String, String)>, LadderError> {
     let wrong = || {
         let form = "`filter` is an object: {\"author\":\"ann\"} or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, \
                     with plain field names and text, numbers or booleans; \
@@ -172,8 +175,8 @@ fn scalar(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Bool(_) => Some(value.to_string()),
-        // A number that was rounded on its way here would look for another one. Of a float from
-        // there on nobody can tell.
+        // A number that was rounded on its way here would match another value. Above this bound,
+        // nobody can tell whether a float was rounded.
         Json::Number(number) => {
             let digits = number.to_string();
             let is_small = number.as_f64().is_some_and(|float| float.abs() < EXACT_FLOATS_END);
@@ -191,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_filter_becomes_parameters_or_is_refused() {
-        let pairs = |filter: Json| filter_pairs(Some(&filter));
+        let pairs = |filter: Json| filter_parameters(Some(&filter));
         let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 }, "e": 1.5e9, "f": u64::MAX });
         let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
@@ -206,7 +209,7 @@ mod tests {
                 text("filter[f]", "18446744073709551615"),
             ])
         );
-        assert_eq!(filter_pairs(None), Ok(Vec::new()));
+        assert_eq!(filter_parameters(None), Ok(Vec::new()));
         for bad in [
             json!("a=b"),
             json!({}),
@@ -223,8 +226,8 @@ mod tests {
             serde_json::from_str(r#"{"a":100000000000000000001}"#).unwrap(),
             json!({ "a": ["x"] }),
         ] {
-            let trouble = pairs(bad.clone()).unwrap_err().to_json();
-            assert_eq!(trouble["code"], "invalid_filter", "{bad}");
+            let error = pairs(bad.clone()).unwrap_err().to_json();
+            assert_eq!(error["code"], "invalid_filter", "{bad}");
         }
     }
 }

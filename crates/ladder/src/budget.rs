@@ -1,44 +1,45 @@
-//! How much of what is there an answer shows.
+//! How much of the data an answer shows.
 //!
-//! An answer is made of whole items: as many as fit are shown, at least one, and the answer says
-//! `shown=k of n` and how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no
-//! count of characters or tokens exceeds.
+//! An answer has whole items: as many as fit, and at least one. It says `shown=k of n` and how to
+//! continue after the last shown item. Sizes are counted in bytes of UTF-8, because a text never
+//! has more characters or tokens than bytes.
 
 use serde_json::{Map, Value as Json};
-
-use super::lines;
 use stile_domain::json_string;
 
-/// The most that answers have, in bytes unless said otherwise.
+use super::text_lines;
+
+/// The largest sizes of answers, in bytes unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// The text of a `search` or `query_records` answer. An identifier is never cut, and a cursor
-    /// in a list of changes has over 800 bytes, so an answer whose first record has an identifier
-    /// of more than 1,000 bytes, or of more than 500 in such a list, may have up to [`OVERLONG`]
-    /// bytes more.
+    /// The text of a `search` or `query_records` answer.
+    ///
+    /// Identifiers are never truncated, and a cursor in a list of changes has over 800 bytes. An
+    /// answer may therefore have up to [`MAX_ID_EXCESS`] more bytes if its first record has an
+    /// identifier of more than 1,000 bytes, or of more than 500 in a list of changes.
     pub text: usize,
-    /// A preview of one field, in scalar values.
+    /// The preview of one field, in scalar values.
     pub preview_chars: usize,
-    /// A structured answer.
+    /// The structure of an answer, as JSON.
     pub structured: usize,
-    /// The text of `fetch`.
+    /// The text of a `fetch` answer.
     pub document: usize,
-    /// The text of `schema`.
+    /// The text of a `schema` answer.
     pub schema: usize,
 }
 
-/// What an overlong identifier may add to [`Budgets::text`].
-pub const OVERLONG: usize = 1000;
+/// The bytes that a long identifier may add to [`Budgets::text`].
+pub const MAX_ID_EXCESS: usize = 1000;
 
 impl Budgets {
-    /// The least bytes of a structure: they have room for the longest names that there are, and for
-    /// a usual field.
+    /// The smallest allowed budget of a structure, in bytes. It has room for the longest names and
+    /// for a typical field.
     pub const LEAST_STRUCTURED: usize = 16 * 1024;
-    /// The most bytes of a text or a structure. What has no budget of its own, the links beside a
-    /// text and the names that are never cut, has the rest of [`CEILING`].
-    pub const MOST_BYTES: usize = CEILING / 2;
-    /// The longest preview: as many characters of the longest as are within the 8 KiB that are
-    /// asked for of a record in a list, with what is said of it.
+    /// The largest allowed budget of a text or a structure, in bytes. Links and names, which have
+    /// no budget, use the rest of [`MAX_ANSWER_PART_BYTES`].
+    pub const MOST_BYTES: usize = MAX_ANSWER_PART_BYTES / 2;
+    /// The largest allowed preview, in scalar values. So many of the longest characters fit into
+    /// the 8 KiB that a list requests for each record.
     pub const MOST_PREVIEW_CHARS: usize = 2000;
 }
 
@@ -54,17 +55,15 @@ impl Default for Budgets {
     }
 }
 
-/// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its
-/// structure. An honest one stays far below; the longest is a window of 16,384 characters that JSON
-/// escapes.
-pub const CEILING: usize = 256 * 1024;
+/// The most bytes of any text and of any structure, whatever the resource server sends. The longest
+/// answer from our own server is much shorter: a window of 16,384 escaped characters.
+pub const MAX_ANSWER_PART_BYTES: usize = 256 * 1024;
 
-/// The bytes of the longest character or escape inside of a JSON string.
+/// The length of the longest escape or character in a JSON string, in bytes.
 pub(super) const LONGEST_ESCAPE: usize = 6;
 
-/// How many items fit: the most whose sizes, each with what separates it, are within `room`, in
-/// order.
-pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
+/// Counts how many items fit into `room` bytes. Each size includes a separator.
+pub(super) fn count_fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
     let fits = |size: &usize| match left.checked_sub(*size) {
         Some(rest) => {
@@ -76,8 +75,9 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
     sizes.into_iter().take_while(fits).count()
 }
 
-/// As many items as fit by their sizes, and at least one. None is made that is not needed to know.
-pub(super) fn fitting_items<T>(
+/// Takes the items that fit into `room` bytes, and at least one. Takes one item more than fits from
+/// the iterator at most.
+pub(super) fn take_fitting<T>(
     items: impl Iterator<Item = T>,
     room: usize,
     size: impl Fn(&T) -> usize,
@@ -93,8 +93,8 @@ pub(super) fn fitting_items<T>(
     kept
 }
 
-/// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may
-/// have some less.
+/// Returns the length of a value as JSON, including a comma after it. Line breaks are counted as
+/// escaped, which they are in texts only.
 pub(super) fn json_len(value: &Json) -> usize {
     let own = match value {
         Json::Null | Json::Bool(true) => 4,
@@ -112,57 +112,56 @@ pub(super) fn json_len(value: &Json) -> usize {
     own + 1
 }
 
-/// Whether a value has more than so many bytes as JSON. Whether it could have is quickly said of
-/// most.
-pub(super) fn is_longer(value: &Json, bytes: usize) -> bool {
-    most_len(value) > bytes && json_len(value) > bytes
+/// Returns whether a value is longer than `bytes` as JSON. A cheap upper bound decides most cases.
+pub(super) fn exceeds(value: &Json, bytes: usize) -> bool {
+    max_json_len(value) > bytes && json_len(value) > bytes
 }
 
-/// No fewer bytes than [`json_len`].
-fn most_len(value: &Json) -> usize {
-    /// Of a number, of punctuation, and of an escaped byte.
+/// Returns an upper bound of [`json_len`].
+fn max_json_len(value: &Json) -> usize {
+    /// Upper bounds for a number, and for quotes and punctuation.
     const NUMBER: usize = 32;
     const AROUND: usize = 4;
     match value {
         Json::Null | Json::Bool(_) | Json::Number(_) => NUMBER,
         Json::String(text) => text.len() * LONGEST_ESCAPE + AROUND,
-        Json::Array(items) => AROUND + items.iter().map(most_len).sum::<usize>(),
+        Json::Array(items) => AROUND + items.iter().map(max_json_len).sum::<usize>(),
         Json::Object(members) => {
             let member = |(name, value): (&String, &Json)| {
-                name.len() * LONGEST_ESCAPE + AROUND + most_len(value)
+                name.len() * LONGEST_ESCAPE + AROUND + max_json_len(value)
             };
             AROUND + members.iter().map(member).sum::<usize>()
         }
     }
 }
 
-/// The bytes of the members of an object, each with the comma after it.
+/// Returns the length of the members of an object as JSON, each with a comma after it.
 pub(super) fn members_len(members: &Map<String, Json>) -> usize {
     members.iter().map(|(name, value)| escaped_len(name) + 3 + json_len(value)).sum()
 }
 
-/// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
+/// Returns the length of a text within a JSON string after [`text_lines::escape_line_breaks`].
 pub(super) fn escaped_len(text: &str) -> usize {
     let json = json_string::escaped_len(text);
     if text.is_ascii() {
         return json;
     }
-    let breaks = text.chars().filter(|c| lines::is_break(*c));
+    let breaks = text.chars().filter(|c| text_lines::is_line_break(*c));
     json + breaks.map(|c| escaped_char_len(c) - c.len_utf8()).sum::<usize>()
 }
 
 fn escaped_char_len(c: char) -> usize {
     match u8::try_from(c) {
         Ok(byte) if c.is_ascii() => 1 + usize::from(json_string::escape_len(byte)),
-        _ if lines::is_break(c) => 6,
+        _ if text_lines::is_line_break(c) => 6,
         _ => c.len_utf8(),
     }
 }
 
-/// The beginning of a text, of at most so many scalar values and so many bytes inside of a JSON
-/// string; and how many scalar values that is.
-pub(super) fn beginning(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
-    // What is within both limits however it is written is not looked through.
+/// Returns the longest prefix with at most `chars` scalar values and `escaped_bytes` bytes within a
+/// JSON string, and its number of scalar values.
+pub(super) fn prefix_within(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
+    // A text that fits even if every byte is escaped needs no scan.
     if text.len() <= chars && text.len() <= escaped_bytes / LONGEST_ESCAPE {
         return (text, text.chars().count());
     }
@@ -183,19 +182,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_beginning_is_as_long_as_it_may_be(text in "(?s).{0,60}", chars in 0usize..70, bytes in 0usize..200) {
-            let (shown, count) = beginning(&text, chars, bytes);
+        fn a_prefix_is_as_long_as_allowed(text in "(?s).{0,60}", chars in 0usize..70, bytes in 0usize..200) {
+            let (shown, count) = prefix_within(&text, chars, bytes);
             prop_assert!(text.starts_with(shown));
             prop_assert_eq!(shown.chars().count(), count);
             prop_assert!(count <= chars && escaped_len(shown) <= bytes);
             if let Some(next) = text[shown.len()..].chars().next() {
-                prop_assert!(count == chars || escaped_len(shown) + escaped_len(&next.to_string()) > bytes);
+                let next = escaped_len(&next.to_string());
+                prop_assert!(count == chars || escaped_len(shown) + next > bytes);
             }
         }
 
         #[test]
-        fn lengths_are_those_of_json(text in "(?s).{0,60}") {
-            prop_assert_eq!(escaped_len(&text) + 2, lines::plain(serde_json::Value::from(text).to_string()).len());
+        fn escaped_len_is_the_length_within_json(text in "(?s).{0,60}") {
+            let json = text_lines::escape_line_breaks(Json::from(text.as_str()).to_string());
+            prop_assert_eq!(escaped_len(&text) + 2, json.len());
         }
     }
 
@@ -218,20 +219,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_as_long_as_they_are_written(value in any_json()) {
-            let length = lines::plain(value.to_string()).len() + 1;
+        fn json_len_is_the_length_of_the_json(value in any_json()) {
+            let length = text_lines::escape_line_breaks(value.to_string()).len() + 1;
             prop_assert_eq!(json_len(&value), length);
-            prop_assert!(most_len(&value) >= length);
-            prop_assert!(is_longer(&value, length - 1) && !is_longer(&value, length));
+            prop_assert!(max_json_len(&value) >= length);
+            prop_assert!(exceeds(&value, length - 1) && !exceeds(&value, length));
         }
     }
 
     #[test]
-    fn items_are_made_as_far_as_is_needed_to_know_that_no_more_fit() {
+    fn take_fitting_makes_at_most_one_item_too_many() {
         let of = |sizes: &[usize], room| {
             let mut made = 0;
             let items = sizes.iter().inspect(|_| made += 1).copied();
-            (fitting_items(items, room, |size| *size), made)
+            (take_fitting(items, room, |size| *size), made)
         };
         assert_eq!(of(&[3, 4, 5], 7), (vec![3, 4], 3));
         assert_eq!(of(&[3, 4, 5], 6), (vec![3], 2));
@@ -241,10 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_fit() {
-        assert_eq!(fitting([3, 4, 5], 7), 2);
-        assert_eq!(fitting([3, 4, 5], 6), 1);
-        assert_eq!(fitting([3, 1], 2), 0);
-        assert_eq!(fitting([3, 1], 100), 2);
+    fn count_fitting_stops_at_the_first_item_that_does_not_fit() {
+        assert_eq!(count_fitting([3, 4, 5], 7), 2);
+        assert_eq!(count_fitting([3, 4, 5], 6), 1);
+        assert_eq!(count_fitting([3, 1], 2), 0);
+        assert_eq!(count_fitting([3, 1], 100), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! What one call works on: the caller, the arguments, the budgets and the resource server.
+//! What a tool call works with: caller, arguments, budgets and resource server.
 
 use std::sync::Arc;
 
@@ -6,26 +6,25 @@ use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::ReadRequest;
 use stile_domain::records::sealed_cursor::Binding;
 
 use super::budget::Budgets;
-use stile_domain::records::request::ReadRequest;
-
 use super::error::LadderError;
-use super::port::{RecordServer, who};
+use super::port::{RecordServer, caller_name};
 
-/// Where resources of records begin.
+/// The beginning of the addresses of records.
 pub(super) const RECORD_URI: &str = "pdpp://record/";
-/// Where resources of parts of fields begin.
+/// The beginning of the addresses of parts of fields.
 pub(super) const WINDOW_URI: &str = "pdpp://field-window/";
 
-/// What one call works on.
+/// The caller, the arguments and the budgets of one call, and the server to ask.
 pub struct CallContext {
     server: Arc<dyn RecordServer>,
     caller: Principal,
     arguments: Json,
-    who: Arc<str>,
-    handles: Binding,
+    caller_name: Arc<str>,
+    handle_binding: Binding,
     pub(super) budgets: Budgets,
 }
 
@@ -36,37 +35,36 @@ impl CallContext {
         caller: Principal,
         arguments: Json,
     ) -> Self {
-        let who = who(&caller);
-        let handles = Binding::new([who.as_ref(), "handle"]);
-        Self { server, caller, arguments, who, handles, budgets }
+        let caller_name = caller_name(&caller);
+        let handle_binding = Binding::new([caller_name.as_ref(), "handle"]);
+        Self { server, caller, arguments, caller_name, handle_binding, budgets }
     }
 
-    /// Asks the resource server.
+    /// Sends a request to the resource server and returns its JSON.
     pub(super) async fn ask(&self, ask: ReadRequest) -> Result<String, LadderError> {
         Ok(self.server.ask(&self.caller, ask).await?)
     }
 
-    /// A digest of for whom this is, and of what more is said.
+    /// Returns a digest of the caller and of `parts`, to which a cursor is bound.
     pub(super) fn binding<'p>(&'p self, parts: impl IntoIterator<Item = &'p str>) -> Binding {
-        Binding::new(std::iter::once(self.who.as_ref()).chain(parts))
+        Binding::new(std::iter::once(self.caller_name.as_ref()).chain(parts))
     }
 
-    /// For whom handles are made.
+    /// Returns the digest of the caller to which handles are bound.
     pub(super) fn handle_binding(&self) -> Binding {
-        self.handles
+        self.handle_binding
     }
 
-    /// Seals state.
     pub(super) fn seal(&self, plain: &[u8]) -> Result<String, LadderError> {
         Ok(self.server.seal(plain)?)
     }
 
-    /// Opens sealed state.
+    /// Opens sealed text; `None` if this server did not seal it.
     pub(super) fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.server.unseal(text)
     }
 
-    /// The address of a part of a record.
+    /// Returns the address of a part of a record.
     pub(super) fn uri(&self, id: &RecordId, part: RecordPart) -> Result<String, LadderError> {
         let scheme =
             if matches!(part, RecordPart::Fields { .. }) { RECORD_URI } else { WINDOW_URI };
@@ -80,13 +78,8 @@ impl CallContext {
         Ok(format!("{scheme}{}", self.seal(&handle.encode())?))
     }
 
-    /// The arguments of this call with another cursor, which go on with it.
-    pub(super) fn arguments_with(&self, cursor: &str) -> Json {
-        self.arguments_but("cursor", cursor.into())
-    }
-
-    /// The arguments of this call with another value of one.
-    pub(super) fn arguments_but(&self, name: &str, value: Json) -> Json {
+    /// Returns the arguments of this call with another value for `name`.
+    pub(super) fn arguments_with(&self, name: &str, value: Json) -> Json {
         let mut arguments: Map<String, Json> =
             self.arguments.as_object().cloned().unwrap_or_default();
         arguments.retain(|other, value| other != name && !value.is_null());

@@ -1,4 +1,4 @@
-//! Why a call of a record tool failed, and how the failure reads.
+//! Errors of the record tools, and how an answer shows them.
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::problem::{CursorProblem, Problem};
@@ -7,33 +7,34 @@ use stile_tools::arguments::ArgumentError;
 use stile_tools::tool::{Denial, ToolError};
 use stile_tools::toolset::{ResourceError, ResourceErrorKind};
 
-use super::budget::{CEILING, is_longer};
-use super::lines;
+use super::budget::{MAX_ANSWER_PART_BYTES, exceeds};
+use super::json_members::{members, present_members};
 use super::port::{ErrorResponse, too_large};
+use super::text_lines;
 
-/// The code of a call that the token does not allow.
+/// The code for a call that the token does not allow.
 const INSUFFICIENT_SCOPE: &str = "insufficient_scope";
 
-/// The tools that are called with a record; the others have nothing to be missing but a stream.
+/// The tools that name a record. For the others, `not_found` can only mean the stream.
 const OF_RECORDS: [&str; 2] = ["fetch", "read_record_field"];
 
-/// A refused call: what the resource server said, unchanged, or what is wrong with the call itself.
+/// Why a call failed: the error of the resource server, unchanged, or a mistake in the call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LadderError {
     /// The resource server refused the request.
     Server {
-        /// Its response, unchanged.
+        /// The server's response, unchanged.
         response: ErrorResponse,
-        /// A link to the bytes of a field that holds no text, if the server may have any.
+        /// A link to the bytes of a field that is not text, if the server may have any.
         bytes: Option<ResourceLink>,
     },
-    /// The call is wrong, and nothing was read.
+    /// The call is wrong. Nothing was read.
     InvalidCall {
-        /// A stable name.
+        /// The stable name of the error.
         code: &'static str,
         /// What is wrong and what to send instead.
         message: String,
-        /// Which argument.
+        /// The argument that is wrong, if one is.
         param: Option<&'static str>,
     },
     /// A cursor or a resource address cannot be used.
@@ -42,7 +43,7 @@ pub enum LadderError {
 
 impl From<ErrorResponse> for LadderError {
     fn from(response: ErrorResponse) -> Self {
-        // `fetch` calls it `cursor`, and an address has it inside.
+        // The tool's argument is `cursor`, and a handle contains the cursor.
         match (response.code(), response.param()) {
             ("invalid_cursor", "fields_cursor") => {
                 Self::Cursor(response.reason().unwrap_or(CursorProblem::Malformed))
@@ -52,13 +53,19 @@ impl From<ErrorResponse> for LadderError {
     }
 }
 
+impl From<Problem> for LadderError {
+    fn from(problem: Problem) -> Self {
+        ErrorResponse::from(problem).into()
+    }
+}
+
 impl LadderError {
-    /// Arguments that do not fit the schema.
+    /// Makes the error for arguments that do not match the schema.
     pub(crate) fn arguments(message: impl Into<String>) -> Self {
         Self::InvalidCall { code: "invalid_arguments", message: message.into(), param: None }
     }
 
-    /// One argument that cannot be used.
+    /// Makes the error for one argument.
     pub(crate) fn call(
         code: &'static str,
         param: &'static str,
@@ -67,46 +74,40 @@ impl LadderError {
         Self::InvalidCall { code, message: message.into(), param: Some(param) }
     }
 
-    /// An answer that is none of this interface's.
-    pub(crate) fn not_understood() -> Self {
-        let pairs = [
-            ("type", "adapter_error"),
-            ("code", "provider_error"),
+    /// Makes the error for a response that does not follow the interface at `/v1`.
+    pub(crate) fn invalid_response() -> Self {
+        let error = members([
+            ("type", "adapter_error".into()),
+            ("code", "provider_error".into()),
             (
                 "message",
-                "the resource server's answer is not one that this interface has; nothing can be shown of it",
+                "the resource server's answer is not one that this interface has; nothing can be shown of it"
+                    .into(),
             ),
-        ];
-        let error =
-            pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        ]);
         ErrorResponse { status: 502, error }.into()
     }
 
-    /// The object under `error`.
+    /// Returns the object under `error`.
     pub fn to_json(&self) -> Map<String, Json> {
-        let mut error = Map::new();
-        let mut put = |name: &str, value: Json| drop(error.insert(name.to_owned(), value));
         match self {
-            Self::Server { response, .. } => return response.error.clone(),
-            Self::InvalidCall { code, message, param } => {
-                put("type", "adapter_error".into());
-                put("code", (*code).into());
-                put("message", message.as_str().into());
-                if let Some(param) = param {
-                    put("param", (*param).into());
-                }
-            }
-            Self::Cursor(why) => {
-                put("type", "invalid_request_error".into());
-                put("code", "invalid_cursor".into());
-                put("message", lost(*why).into());
-                put("reason", why.reason().into());
-            }
+            Self::Server { response, .. } => response.error.clone(),
+            Self::InvalidCall { code, message, param } => present_members([
+                ("type", Some("adapter_error".into())),
+                ("code", Some((*code).into())),
+                ("message", Some(message.as_str().into())),
+                ("param", param.map(Json::from)),
+            ]),
+            Self::Cursor(why) => members([
+                ("type", "invalid_request_error".into()),
+                ("code", "invalid_cursor".into()),
+                ("message", cursor_message(*why).into()),
+                ("reason", why.reason().into()),
+            ]),
         }
-        error
     }
 
-    /// The tool that shows what is there instead of what this one was called with, where one does.
+    /// Returns the tool to call next, if one shows what exists.
     pub fn next(&self, tool: &str) -> Option<&'static str> {
         match self {
             Self::Server { response, .. } => match response.code() {
@@ -126,7 +127,7 @@ impl LadderError {
         }
     }
 
-    /// The status that `/v1` gives it, or would.
+    /// Returns the HTTP status that `/v1` gives the error, or would give it.
     pub fn status(&self) -> u16 {
         match self {
             Self::Server { response, .. } => response.status,
@@ -141,7 +142,7 @@ impl ToolError for LadderError {
     }
 
     fn internal(incident: u64) -> Self {
-        ErrorResponse::from(Problem::Internal { incident }).into()
+        Problem::Internal { incident }.into()
     }
 
     fn into_answer(self, tool: &'static str) -> Answer {
@@ -151,14 +152,14 @@ impl ToolError for LadderError {
         }
         let failure = self.failure(&error);
         let structured = json!({ "error": error });
-        if is_longer(&structured, CEILING) {
+        if exceeds(&structured, MAX_ANSWER_PART_BYTES) {
             return Self::from(too_large()).into_answer(tool);
         }
         let links = match self {
             Self::Server { bytes: Some(link), .. } => vec![link],
             _ => Vec::new(),
         };
-        let text = lines::plain(structured.to_string());
+        let text = text_lines::escape_line_breaks(structured.to_string());
         Answer { links, ..Answer::failed(structured, Some(text), failure) }
     }
 
@@ -168,7 +169,7 @@ impl ToolError for LadderError {
         Denial { code: INSUFFICIENT_SCOPE, message, scopes: Vec::new() }
     }
 
-    /// The schema is open, since the resource server's error object is handed on whole.
+    /// The schema is open because the resource server's error object is returned whole.
     fn schemas() -> Vec<Json> {
         vec![json!({
             "type": "object",
@@ -185,7 +186,7 @@ impl ToolError for LadderError {
 
 impl LadderError {
     /// Returns what the journal and the metrics record. The code may be another server's, so the
-    /// metrics have a word of this program.
+    /// metrics use a word of this program.
     pub(crate) fn failure(&self, error: &Map<String, Json>) -> Failure {
         let code = error.get("code").and_then(Json::as_str).unwrap_or("error").to_owned();
         let outcome = if self.status() >= 500 { "failed" } else { "refused" };
@@ -193,7 +194,7 @@ impl LadderError {
         Failure { code: code.into(), incident, outcome, upstream: "none" }
     }
 
-    /// Converts the error for a resource: the error object of the tool that reads the same.
+    /// Converts the error to an error of a resource with the same error object.
     pub(crate) fn into_resource_error(self) -> ResourceError {
         let data = self.to_json();
         let kind = match self.status() {
@@ -207,7 +208,7 @@ impl LadderError {
     }
 }
 
-fn lost(why: CursorProblem) -> &'static str {
+fn cursor_message(why: CursorProblem) -> &'static str {
     match why {
         CursorProblem::Malformed => {
             "this is no cursor or resource address that was given out here; begin again with `search` or `fetch`"
@@ -225,16 +226,16 @@ mod tests {
     use stile_domain::records::problem::Problem;
 
     #[test]
-    fn what_is_missing_is_looked_for_where_it_is_listed() {
+    fn not_found_leads_to_the_tool_that_lists_what_exists() {
         let no_stream = LadderError::from(ErrorResponse::from(Problem::StreamNotFound {
             stream: "x".to_owned(),
             connection: None,
         }));
-        let no_record = LadderError::from(ErrorResponse::from(Problem::NotFound));
+        let no_record = LadderError::from(Problem::NotFound);
         for tool in ["schema", "query_records", "aggregate", "search", "fetch", "read_record_field"]
         {
             assert_eq!(no_stream.next(tool), Some("schema"));
-            // A server that does not say which of the two it is.
+            // A server may leave out which of the two it means.
             assert_eq!(
                 no_record.next(tool),
                 Some(if OF_RECORDS.contains(&tool) { "search" } else { "schema" })
@@ -243,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_fields_is_a_cursor() {
+    fn an_invalid_fields_cursor_is_an_invalid_cursor() {
         for why in [CursorProblem::Malformed, CursorProblem::Mismatch, CursorProblem::Stale] {
             assert_eq!(
-                LadderError::from(ErrorResponse::from(Problem::InvalidFieldsCursor(why))),
+                LadderError::from(Problem::InvalidFieldsCursor(why)),
                 LadderError::Cursor(why)
             );
             let other = ErrorResponse::from(Problem::InvalidCursor(why));

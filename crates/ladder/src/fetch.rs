@@ -1,6 +1,5 @@
-//! `fetch`: one record as a document, as much of it as fits, and the way to the rest.
+//! `fetch`: one record as a document, as much as fits, and the way to the rest.
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -9,33 +8,32 @@ use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
-use stile_domain::records::selector::MAX_CHARS;
-
-use super::budget::{beginning, escaped_len, json_len, members_len};
-use super::call_context::CallContext;
-use super::entry::LadderShape;
-use super::entry::{self, Entry, Shortened};
-use super::error::LadderError;
-use super::identity::{Named, connection_of};
-use super::lines;
-use super::output::{RecordOutput, Shape};
-use super::query_records::record_uri;
-use super::read_record_field::{self, Which};
-use super::shown::{Cut, Field, Kind, MoreFields, Record, without_bytes};
+use stile_domain::records::selector::{MAX_CHARS, TextSelector};
 use stile_tools::answer::ResourceLink;
 use stile_tools::tool::Tool;
 
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use super::budget::{escaped_len, json_len, members_len, prefix_within};
+use super::call_context::CallContext;
+use super::continuation::{self, Continuation, LadderShape, RenderedContinuation};
+use super::error::LadderError;
+use super::json_members::members;
+use super::output::{RecordOutput, Shape};
+use super::query_records::record_uri;
+use super::read_record_field;
+use super::record_reference::{RecordReference, non_empty_connection};
+use super::record_view::{Cut, CutKind, FieldView, MoreFields, RecordView, without_base64};
+use super::text_lines;
+use super::wire;
 
-/// The bytes of names and previews that are asked for at first, and the least that can be asked
-/// for.
+/// The bytes of names and previews in the first request, and in the smallest.
 const FIRST_BYTES: usize = 8 * 1024;
 const LEAST_BYTES: usize = 256;
-/// The fields that are a document's text, the first of them that a record has and that is not
-/// empty.
+/// The names of fields that can be a document's text. The first one that is not empty becomes the
+/// text.
 const TEXT_FIELDS: [&str; 4] = ["text", "content", "body", "summary"];
-/// The fields that are its title.
+/// The names of fields that can be a document's title.
 const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
 const TITLE_CHARS: usize = 120;
 
@@ -54,13 +52,13 @@ pub struct Fetch {
     connection_id: Option<String>,
 }
 
-/// A record as a document, in every form in which it is told.
+/// A record as a document: text, structure and links.
 pub(super) struct Document {
-    /// As JSON text, which is enough by itself.
+    /// The document as JSON text, complete without the structure.
     pub(super) text: String,
     pub(super) structured: Map<String, Json>,
     pub(super) links: Vec<ResourceLink>,
-    /// The address of the rest of its fields.
+    /// The address of the remaining fields.
     pub(super) next_uri: Option<String>,
 }
 
@@ -90,7 +88,7 @@ impl Tool for Fetch {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -98,18 +96,18 @@ impl Tool for Fetch {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
-        let named = Named::by_id(context, &self.id, self.connection_id.as_deref())?;
+        let named = RecordReference::parse(context, &self.id, self.connection_id.as_deref())?;
         let fields = self.fields.as_deref().unwrap_or_default();
-        // An address has a cursor only where it was made for all fields.
+        // A handle has a cursor only if it was made for all fields.
         let own = named.cursor.as_deref().filter(|_| fields.is_empty());
         let document = document(context, &named.id, fields, self.cursor.as_deref().or(own)).await?;
-        named.check(context)?;
+        named.check_caller(context)?;
         let Document { text, structured, links, .. } = document;
         RecordOutput::new(text, Json::Object(structured), links)
     }
 }
 
-/// Reads a record, as many of its fields at once as the budgets allow.
+/// Reads a record, with as many fields at once as the budgets allow.
 pub(super) async fn document(
     context: &CallContext,
     id: &RecordId,
@@ -121,23 +119,23 @@ pub(super) async fn document(
         .filter(|plain| SkipCursor::is_kind_of(plain));
     let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
-    let mut whole: Option<Whole> = None;
+    let mut whole: Option<UnboundedRecord> = None;
     loop {
         let shown = match &whole {
             Some(whole) => whole.part(context, bytes)?,
             None => {
-                let record = record(context, id, fields, theirs, bytes).await?;
+                let record = read_record(context, id, fields, theirs, bytes).await?;
                 if theirs.is_some() && record.more.is_none() {
-                    knows_cursors(context, id, fields).await?;
+                    require_fields_cursors(context, id, fields).await?;
                 }
-                if here.is_some() || is_uncut(&record, bytes) {
-                    whole = Some(Whole::new(context, record, fields, here.as_deref())?);
+                if here.is_some() || ignored_bound(&record, bytes) {
+                    whole = Some(UnboundedRecord::new(context, record, fields, here.as_deref())?);
                     continue;
                 }
                 record
             }
         };
-        let made = make(context, shown, fields, cursor.is_some()).await?;
+        let made = build_document(context, shown, fields, cursor.is_some()).await?;
         let fits = made.text.len() <= context.budgets.document
             && structure_len(&made) <= context.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
@@ -147,63 +145,64 @@ pub(super) async fn document(
     }
 }
 
-/// Whether a server parts this record at all, and so a cursor of its own can have led to the end of
-/// it. One that passes over what it does not know sends the record from its beginning instead, and
-/// says of it what it says now: that this is all.
+/// Checks that the server pages the fields of this record, and so understood the cursor. A server
+/// that ignores the cursor sends the record from its beginning and reports no more fields.
 ///
 /// # Errors
-/// [`CursorProblem::Malformed`].
-async fn knows_cursors(
+/// [`CursorProblem::Malformed`] if the server ignores cursors.
+async fn require_fields_cursors(
     context: &CallContext,
     id: &RecordId,
     fields: &[String],
 ) -> Result<(), LadderError> {
-    let first = record(context, id, fields, None, LEAST_BYTES).await?;
+    let first = read_record(context, id, fields, None, LEAST_BYTES).await?;
     first.more.map(drop).ok_or(LadderError::Cursor(CursorProblem::Malformed))
 }
 
-/// Whether a server sent a record without the bound that it was asked for. Twice as much leaves
-/// room for another way to count; a single field cannot be left out.
-fn is_uncut(record: &Record, bytes: usize) -> bool {
+/// Returns whether the server ignored the requested bound. Twice the bound allows for another way
+/// to count, and a single field cannot be left out.
+fn ignored_bound(record: &RecordView, bytes: usize) -> bool {
     record.more.is_none() && record.fields.len() > 1 && record.len() > 2 * bytes
 }
 
-/// A record with all its fields, of a server that does not bound it: it is shown in parts here.
-struct Whole {
-    record: Record,
-    /// The fields before the first that is shown.
-    told: usize,
+/// A record from a server that does not bound its answers. This module pages the fields.
+struct UnboundedRecord {
+    record: RecordView,
+    /// How many fields the earlier pages showed.
+    skipped: usize,
     binding: Binding,
 }
 
-impl Whole {
-    /// From the place on that a cursor of this ladder leads to, or from the beginning.
+impl UnboundedRecord {
+    /// Begins where a cursor of this ladder points, or at the first field.
     ///
     /// # Errors
-    /// [`CursorProblem::Mismatch`](stile_domain::records::problem::CursorProblem) where the cursor is of
-    /// another record, or this one has other fields now.
+    /// [`CursorProblem::Mismatch`](stile_domain::records::problem::CursorProblem) if the cursor is
+    /// for another record, or if the record has other fields now.
     fn new(
         context: &CallContext,
-        record: Record,
+        record: RecordView,
         fields: &[String],
         here: Option<&[u8]>,
     ) -> Result<Self, LadderError> {
-        let asked = format!("{fields:?}");
+        let requested = format!("{fields:?}");
         let id = record.id.to_string();
         let names = record.fields.iter().map(|field| field.name.as_str());
-        let binding = context.binding(["fields", &id, &asked].into_iter().chain(names));
-        let place = here
+        let binding = context.binding(["fields", &id, &requested].into_iter().chain(names));
+        let position = here
             .map(|plain| SkipCursor::decode(plain, binding))
             .transpose()
             .map_err(LadderError::Cursor)?;
-        let told = place.map_or(0, |place| usize::try_from(place.skip).unwrap_or(usize::MAX));
-        Ok(Self { record, told, binding })
+        let skipped =
+            position.map_or(0, |position| usize::try_from(position.skip).unwrap_or(usize::MAX));
+        Ok(Self { record, skipped, binding })
     }
 
-    /// The fields of one part, and where the next one begins.
-    fn part(&self, context: &CallContext, bytes: usize) -> Result<Record, LadderError> {
-        let Record { id, around, fields, cursor, .. } = &self.record;
-        let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
+    /// Returns the record with the fields of one page, and the cursor of the next page.
+    fn part(&self, context: &CallContext, bytes: usize) -> Result<RecordView, LadderError> {
+        let RecordView { id, metadata, fields, cursor, .. } = &self.record;
+        let (shown, total) =
+            (self.skipped + self.record.fitting(self.skipped, bytes), fields.len());
         let more = if shown < total {
             let next_cursor =
                 context.seal(&SkipCursor { skip: shown as u64 }.encode(self.binding))?;
@@ -211,8 +210,14 @@ impl Whole {
         } else {
             None
         };
-        let fields = fields.get(self.told..shown).unwrap_or_default().to_vec();
-        Ok(Record { id: id.clone(), around: around.clone(), fields, more, cursor: cursor.clone() })
+        let fields = fields.get(self.skipped..shown).unwrap_or_default().to_vec();
+        Ok(RecordView {
+            id: id.clone(),
+            metadata: metadata.clone(),
+            fields,
+            more,
+            cursor: cursor.clone(),
+        })
     }
 }
 
@@ -220,13 +225,13 @@ fn structure_len(made: &Document) -> usize {
     members_len(&made.structured)
 }
 
-async fn record(
+async fn read_record(
     context: &CallContext,
     id: &RecordId,
     fields: &[String],
     cursor: Option<&str>,
     bytes: usize,
-) -> Result<Record, LadderError> {
+) -> Result<RecordView, LadderError> {
     let mut ask = ReadRequest {
         stream: id.stream.clone(),
         key: id.key.clone(),
@@ -240,35 +245,39 @@ async fn record(
         ask = ask.with_name("fields", field);
     }
     let text = context.ask(ask).await?;
-    let told = serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
-    let mut record =
-        Record::of(told, &id.stream, id.connection.as_deref(), context.budgets.preview_chars)?;
+    let json = wire::parse(&text)?;
+    let mut record = RecordView::from_wire(
+        json,
+        &id.stream,
+        id.connection.as_deref(),
+        context.budgets.preview_chars,
+    )?;
     record.id.connection =
-        connection_of(record.id.connection.take()).or_else(|| id.connection.clone());
-    if record.id.is_readable() { Ok(record) } else { Err(LadderError::not_understood()) }
+        non_empty_connection(record.id.connection.take()).or_else(|| id.connection.clone());
+    if record.id.is_readable() { Ok(record) } else { Err(LadderError::invalid_response()) }
 }
 
-/// Makes the document. Its text is the first field that is one; where there is none, all fields as
-/// JSON.
-async fn make(
+/// Builds the document. Its text is the record's text field, or all fields as JSON if the record
+/// has no text field.
+async fn build_document(
     context: &CallContext,
-    mut record: Record,
+    mut record: RecordView,
     fields: &[String],
     goes_on: bool,
 ) -> Result<Document, LadderError> {
-    let is_text = |field: &Field| match &field.cut {
+    let is_text = |field: &FieldView| match &field.cut {
         None => field.value.is_string() && field.written.is_none(),
-        Some(cut) => cut.kind == Kind::Text,
+        Some(cut) => cut.kind == CutKind::Text,
     };
-    let is_empty = |field: &&Field| field.value.as_str().is_some_and(str::is_empty);
-    let texts: Vec<&Field> = TEXT_FIELDS
+    let is_empty = |field: &&FieldView| field.value.as_str().is_some_and(str::is_empty);
+    let texts: Vec<&FieldView> = TEXT_FIELDS
         .iter()
         .filter(|_| !goes_on)
         .filter_map(|name| {
             record.fields.iter().find(|field| field.name == **name && is_text(field))
         })
         .collect();
-    // One that says something goes before an empty one.
+    // A field with content goes before an empty one.
     let main = texts
         .iter()
         .find(|field| !is_empty(field))
@@ -278,16 +287,18 @@ async fn make(
     let main = main.map(|at| record.fields.remove(at));
     let mut entries = Vec::new();
     for field in &record.fields {
-        entries.extend(entry::of_field(context, &record.id, field)?.map(Shortened::entry));
+        entries.extend(
+            continuation::of_field(context, &record.id, field)?.map(Continuation::rendered),
+        );
     }
     let more = record
         .more
         .as_ref()
-        .map(|more| entry::of_more(context, &record.id, more, fields))
+        .map(|more| continuation::of_more(context, &record.id, more, fields))
         .transpose()?;
-    let more = more.map(Shortened::entry);
+    let more = more.map(Continuation::rendered);
     let id = record.id.to_string();
-    let mut frame = Frame {
+    let mut frame = DocumentParts {
         id,
         url: record_uri(context, &record.id)?,
         title: title(&record),
@@ -300,7 +311,7 @@ async fn make(
         "connection_id".to_owned(),
         record.id.connection.clone().unwrap_or_default().into(),
     );
-    frame.metadata.append(&mut record.around);
+    frame.metadata.append(&mut record.metadata);
     let values = record.fields.into_iter().map(|field| (field.name, field.value)).collect();
     match main {
         None => {
@@ -315,18 +326,18 @@ async fn make(
 }
 
 /// A document without its text.
-struct Frame {
+struct DocumentParts {
     id: String,
     url: String,
     title: String,
     metadata: Map<String, Json>,
-    entries: Vec<Entry>,
-    more: Option<Entry>,
+    entries: Vec<RenderedContinuation>,
+    more: Option<RenderedContinuation>,
 }
 
-/// What a text is made of.
+/// The JSON of the document's text.
 #[derive(Serialize)]
-struct Told<'a> {
+struct DocumentJson<'a> {
     id: &'a str,
     title: &'a str,
     text: &'a str,
@@ -336,29 +347,30 @@ struct Told<'a> {
     next: Vec<Json>,
 }
 
-impl Frame {
-    fn told<'a>(&'a self, text: &'a str) -> Told<'a> {
+impl DocumentParts {
+    fn to_json<'a>(&'a self, text: &'a str) -> DocumentJson<'a> {
         let Self { id, url, title, metadata, .. } = self;
-        let next = self.entries.iter().chain(&self.more).map(step).collect();
-        Told { id, title, text, url, metadata, next }
+        let next = self.entries.iter().chain(&self.more).map(continuation_step).collect();
+        DocumentJson { id, title, text, url, metadata, next }
     }
 
-    /// With as much of the text as there is room for.
+    /// Builds the document with as much of the text field as fits.
     async fn with_text(
         mut self,
         context: &CallContext,
         id: &RecordId,
-        main: Field,
+        main: FieldView,
     ) -> Result<Document, LadderError> {
-        let around =
-            serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
-        let all = context.budgets.document.saturating_sub(around);
-        let fits = |main: &Field| {
+        let frame_len = serde_json::to_string(&self.to_json(""))
+            .map_or(0, |json| text_lines::escape_line_breaks(json).len());
+        let all = context.budgets.document.saturating_sub(frame_len);
+        let fits = |main: &FieldView| {
             main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
         };
         let main =
             if fits(&main) { main } else { Self::part(context, id, main, all, fits).await? };
-        if let Some(entry) = entry::of_field(context, id, &main)?.map(Shortened::entry) {
+        if let Some(entry) = continuation::of_field(context, id, &main)?.map(Continuation::rendered)
+        {
             self.metadata.insert("text_truncated".to_owned(), true.into());
             self.entries.insert(0, entry);
         }
@@ -369,81 +381,89 @@ impl Frame {
         Ok(self.document(text))
     }
 
-    /// As much of a text as there is room for beside what says how it goes on.
+    /// Returns as much of the text field as fits beside the call that continues.
     async fn part(
         context: &CallContext,
         id: &RecordId,
-        main: Field,
+        main: FieldView,
         all: usize,
-        fits: impl Fn(&Field) -> bool,
-    ) -> Result<Field, LadderError> {
-        let onward = entry::of_field(context, id, &probe(&main))?
-            .map_or(0, |cut| json_len(&step(&cut.entry())));
+        fits: impl Fn(&FieldView) -> bool,
+    ) -> Result<FieldView, LadderError> {
+        let onward = continuation::of_field(context, id, &as_cut_field(&main))?
+            .map_or(0, |cut| json_len(&continuation_step(&cut.rendered())));
         let room = all.saturating_sub(onward + 64);
-        let main = longer(context, id, main, room).await;
+        let main = read_longer_text(context, id, main, room).await;
         Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
     }
 
-    /// With this text.
+    /// Builds the document with this text.
     fn document(self, text: String) -> Document {
-        // A frame and a text are always JSON.
-        let told = lines::plain(serde_json::to_string(&self.told(&text)).unwrap_or_default());
+        // Serializing strings and JSON values cannot fail.
+        let json = text_lines::escape_line_breaks(
+            serde_json::to_string(&self.to_json(&text)).unwrap_or_default(),
+        );
         let Self { id, url, title, metadata, entries, more } = self;
         let next_uri = more.as_ref().map(|more| more.link.uri.clone());
         let mut links = Vec::new();
-        let mut parts = |entry: Entry| {
+        let mut parts = |entry: RenderedContinuation| {
             links.push(entry.link);
             entry.json
         };
         let entries = entries.into_iter().map(&mut parts).collect();
         let more = more.into_iter().map(&mut parts).collect();
-        let pairs = [
+        let structured = members([
             ("id", id.into()),
             ("title", title.into()),
             ("text", text.into()),
             ("url", url.into()),
             ("metadata", Json::Object(metadata)),
-            ("content_ladder", entry::ladder(entries, more)),
-        ];
-        let structured = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Document { text: told, structured, links, next_uri }
+            ("content_ladder", continuation::content_ladder(entries, more)),
+        ]);
+        Document { text: json, structured, links, next_uri }
     }
 }
 
-/// More of a text of which only the beginning was told, if there is room for it.
-async fn longer(context: &CallContext, id: &RecordId, main: Field, room: usize) -> Field {
+/// Reads more of a truncated text field, if there is room.
+async fn read_longer_text(
+    context: &CallContext,
+    id: &RecordId,
+    main: FieldView,
+    room: usize,
+) -> FieldView {
     let Some(cut) = &main.cut else { return main };
     let limit = u64::try_from(room).unwrap_or(MAX_CHARS).min(MAX_CHARS);
     if limit <= cut.shown_chars {
         return main;
     }
-    let which = Which::At { start: 0, limit };
-    // What was received is shown, whether or not the server can be asked for more of it.
-    let Ok(window) = read_record_field::window(context, id, &main.name, &which).await else {
+    let selector = TextSelector::At { start: 0, limit };
+    // If the server cannot be asked for more, the preview is shown.
+    let Ok(window) = read_record_field::read_window(context, id, &main.name, &selector).await
+    else {
         return main;
     };
     let cut = Cut {
         shown_chars: window.end,
         size_chars: window.size_chars,
         digest: window.digest,
-        kind: Kind::Text,
+        kind: CutKind::Text,
     };
     let all = window.text.len();
-    let shown = without_bytes(Field { value: window.text.into(), cut: Some(cut), ..main });
+    let shown = without_base64(FieldView { value: window.text.into(), cut: Some(cut), ..main });
     let is_whole = window.complete && shown.value.as_str().is_some_and(|text| text.len() == all);
-    Field { cut: shown.cut.filter(|_| !is_whole), ..shown }
+    FieldView { cut: shown.cut.filter(|_| !is_whole), ..shown }
 }
 
-/// A field as if it were cut, to know how much is said of one.
-fn probe(field: &Field) -> Field {
+/// Returns the field as if it were truncated, to measure its continuation.
+fn as_cut_field(field: &FieldView) -> FieldView {
     let shown = u64::MAX / 4;
-    let cut = Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: Kind::Text };
-    Field { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
+    let cut =
+        Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: CutKind::Text };
+    FieldView { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 
-/// What the text says of a cut field: how much of it is shown, and the call that reads on. What
-/// stands in the document already, or is for programs, is left out.
-fn step(entry: &Entry) -> Json {
+/// Renders what the text says about a truncated field: how much is shown, and the call that
+/// continues. Leaves out what the document already says and what only programs need.
+fn continuation_step(entry: &RenderedContinuation) -> Json {
     let Some(members) = entry.json.as_object() else { return Json::Null };
     let has_read = members.contains_key("read");
     let is_spoken = |name: &str| match name {
@@ -455,13 +475,13 @@ fn step(entry: &Entry) -> Json {
     Json::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-fn title(record: &Record) -> String {
+fn title(record: &RecordView) -> String {
     let named = TITLE_FIELDS.iter().find_map(|name| {
         let field = record.fields.iter().find(|field| field.name == *name)?;
         field.value.as_str().filter(|text| !text.is_empty())
     });
-    match (named, record.around.get("emitted_at").and_then(Json::as_str)) {
-        (Some(text), _) => beginning(text, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned(),
+    match (named, record.metadata.get("emitted_at").and_then(Json::as_str)) {
+        (Some(text), _) => prefix_within(text, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned(),
         (None, Some(at)) => format!("{} / {at}", record.id.stream),
         (None, None) => record.id.stream.clone(),
     }

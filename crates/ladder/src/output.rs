@@ -1,8 +1,8 @@
 //! The answers of the record tools.
 //!
-//! An answer has a text and a structure, each enough by itself. The structure is built as JSON
-//! within a budget of bytes; a type that stands beside each tool gives its shape, from which the
-//! output schema is derived. The tests hold every answer to its schema.
+//! An answer has a text and a structure, and each is complete without the other. The structure is
+//! built as JSON within a budget of bytes. A type in each tool's file describes its shape, and the
+//! output schema is derived from that type. The tests check every answer against its schema.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use stile_tools::answer::{Answer, ResourceLink, Structured};
 use stile_tools::tool::Output;
 
-use super::budget::{CEILING, is_longer};
+use super::budget::{MAX_ANSWER_PART_BYTES, exceeds};
 use super::error::LadderError;
 use super::port::too_large;
 
@@ -34,14 +34,17 @@ impl<S> RecordOutput<S> {
     /// Creates an answer.
     ///
     /// # Errors
-    /// If the answer is longer than any honest resource server makes it.
+    /// `answer_too_large` if a part exceeds [`MAX_ANSWER_PART_BYTES`].
     pub(crate) fn new(
         text: String,
         structured: Json,
         links: Vec<ResourceLink>,
     ) -> Result<Self, LadderError> {
         let link_bytes: usize = links.iter().map(ResourceLink::byte_len).sum();
-        if text.len() > CEILING || link_bytes > CEILING || is_longer(&structured, CEILING) {
+        if text.len() > MAX_ANSWER_PART_BYTES
+            || link_bytes > MAX_ANSWER_PART_BYTES
+            || exceeds(&structured, MAX_ANSWER_PART_BYTES)
+        {
             return Err(too_large().into());
         }
         Ok(Self { text, structured, links, shape: PhantomData })
@@ -67,7 +70,7 @@ impl<S: Shape> Output for RecordOutput<S> {
     }
 }
 
-/// A member that is always there and may be `null`. Its schema says both.
+/// A member that is always present and may be `null`.
 pub struct Nullable<T>(PhantomData<fn() -> T>);
 
 impl<T: JsonSchema> JsonSchema for Nullable<T> {

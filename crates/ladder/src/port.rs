@@ -1,9 +1,8 @@
-//! The resource server, as the ladder asks it: in this process or over HTTP, with the same
-//! requests.
+//! The resource server that the ladder asks: in this process or over HTTP, with the same requests.
 //!
 //! The ladder is a client of the interface at `/v1` and of nothing beneath it. A request is an
-//! endpoint with its parameters; what comes back is the JSON that `/v1` answers, or its error
-//! object, unchanged.
+//! operation with its parameters. The response is the JSON of `/v1`, or its error object,
+//! unchanged.
 
 use std::sync::Arc;
 
@@ -14,31 +13,31 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::request::ReadRequest;
 
-/// The longest answer that is taken. The parameters that the ladder sends keep answers far below
-/// it; a server that does not know them may send whole records.
+/// The longest accepted response, in bytes. The ladder's parameters keep responses much shorter,
+/// but a server that does not know them may send whole records.
 pub const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
-/// The response of a resource server that refuses a request.
+/// An error response of a resource server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorResponse {
-    /// The HTTP status.
+    /// The HTTP status, 400 or above.
     pub status: u16,
-    /// The object under `error`: `type`, `code`, `message` and what else it says.
+    /// The object under `error`, with `type`, `code`, `message` and further members.
     pub error: Map<String, Json>,
 }
 
 impl ErrorResponse {
-    /// The member `code`.
+    /// Returns the member `code`; empty if absent.
     pub fn code(&self) -> &str {
         self.member("code")
     }
 
-    /// The member `param`, where there is one.
+    /// Returns the member `param`; empty if absent.
     pub fn param(&self) -> &str {
         self.member("param")
     }
 
-    /// The member `reason` of a cursor that leads nowhere.
+    /// Returns the member `reason`, which says why a cursor was refused.
     pub fn reason(&self) -> Option<CursorProblem> {
         let all = [CursorProblem::Malformed, CursorProblem::Mismatch, CursorProblem::Stale];
         all.into_iter().find(|why| why.reason() == self.member("reason"))
@@ -55,26 +54,26 @@ impl From<Problem> for ErrorResponse {
     }
 }
 
-/// A resource server.
+/// A server that answers requests about records.
 pub trait RecordServer: Send + Sync + 'static {
-    /// Answers a request, as JSON.
+    /// Answers a request with JSON text.
     fn ask<'a>(
         &'a self,
         caller: &'a Principal,
         ask: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>>;
 
-    /// Seals state that a client is to bring back.
+    /// Seals state that a client sends back later.
     ///
     /// # Errors
-    /// Where there is no randomness.
+    /// If the system has no randomness.
     fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse>;
 
-    /// Opens what [`RecordServer::seal`] made; none for everything else.
+    /// Opens text from [`RecordServer::seal`]; `None` for any other text.
     fn unseal(&self, text: &str) -> Option<Vec<u8>>;
 }
 
-/// What is said of an answer that is longer than is taken.
+/// Makes the error for a response longer than [`MAX_ANSWER_BYTES`].
 pub fn too_large() -> ErrorResponse {
     let error = json!({
         "type": "adapter_error", "code": "answer_too_large",
@@ -83,8 +82,8 @@ pub fn too_large() -> ErrorResponse {
     ErrorResponse { status: 502, error: error.as_object().cloned().unwrap_or_default() }
 }
 
-/// For whom a handle or a cursor is made: the grant, or the owner.
-pub(super) fn who(caller: &Principal) -> Arc<str> {
+/// Names the caller that a handle or a cursor is issued to: a grant, or the owner.
+pub(super) fn caller_name(caller: &Principal) -> Arc<str> {
     match caller.records() {
         RecordsClaim::None => "".into(),
         RecordsClaim::Owner => "owner".into(),

@@ -1,6 +1,5 @@
-//! `query_records`: records of one stream in order, each with the beginnings of its fields.
+//! `query_records`: the records of one stream in order, each with previews of its fields.
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -8,25 +7,27 @@ use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
-
-use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
-use super::arguments::{OneOf, Orders, Whole, filter_pairs, filter_schema, not_empty};
-use super::call_context::CallContext;
-use super::entry;
-use super::entry::LadderShape;
-use super::error::LadderError;
-use super::lines;
-use super::output::{RecordOutput, Shape};
-use super::shown::{self, MoreFields, Record};
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_tools::tool::Tool;
 
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use super::arguments::{
+    OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
+};
+use super::call_context::CallContext;
+use super::continuation::{self, LadderShape};
+use super::error::LadderError;
+use super::json_members::{members, present_members};
+use super::output::{RecordOutput, Shape};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, bounded_meta};
+use super::record_view::{self, MoreFields, RecordView};
+use super::text_lines;
+use super::wire;
 
-/// The characters of a field that a text shows, and the bytes that one record's lines have, where
-/// several fit.
+/// The most characters of a field in the text, and the most bytes of a record's lines if several
+/// fields fit.
 const TEXT_CHARS: usize = 160;
 const TEXT_RECORD_BYTES: usize = 700;
-/// The bytes of names and previews that are asked for of one record.
+/// The most bytes of names and previews that a request asks for, for each record.
 const RECORD_BYTES: usize = 8 * 1024;
 
 /// List records of one stream, newest first, or what changed in it. A long field shows its
@@ -38,11 +39,11 @@ pub struct QueryRecords {
     /// As `schema` names it.
     stream: String,
     /// 25 if left out.
-    limit: Option<Whole<1, 100>>,
+    limit: Option<WholeNumber<1, 100>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
     /// `desc` if left out.
-    order: Option<OneOf<Orders>>,
+    order: Option<OneOf<OrderNames>>,
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]
     filter: Option<Json>,
@@ -54,11 +55,11 @@ pub struct QueryRecords {
     connection_id: Option<String>,
 }
 
-/// A list as the resource server tells it.
+/// A list in the response of the resource server.
 #[derive(Deserialize)]
-struct Told<'a> {
+struct WireList<'a> {
     #[serde(borrow)]
-    data: Vec<shown::Told<'a>>,
+    data: Vec<record_view::WireRecord<'a>>,
     next_cursor: Option<String>,
     next_changes_since: Option<String>,
     meta: Option<Json>,
@@ -66,14 +67,14 @@ struct Told<'a> {
 
 impl QueryRecords {
     fn ask(&self, context: &CallContext) -> Result<ReadRequest, LadderError> {
-        not_empty("stream", &self.stream)?;
+        refuse_empty("stream", &self.stream)?;
         let mut ask =
             ReadRequest { stream: self.stream.clone(), ..ReadRequest::new(ReadOperation::Records) }
                 .with_some("cursor", self.cursor.as_deref())
                 .with_some("changes_since", self.changes_since.as_deref())
                 .with_some("connection_id", self.connection_id.as_deref())
                 .with_some("order", self.order.map(OneOf::word));
-        ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
+        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
         for field in self.fields.iter().flatten() {
             ask = ask.with_name("fields", field);
         }
@@ -121,7 +122,7 @@ impl Tool for QueryRecords {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -132,143 +133,141 @@ impl Tool for QueryRecords {
         let ask = self.ask(context)?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let told: Told<'_> =
-            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
+        let response: WireList<'_> = wire::parse(&text)?;
         let preview = context.budgets.preview_chars;
-        let record =
-            |record| Record::of(record, &self.stream, self.connection_id.as_deref(), preview);
-        let records = told.data.into_iter().map(record).collect::<Result<_, _>>()?;
-        let mut items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
-        let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
-        let has_more = told.next_cursor.is_some();
+        let fields = self.fields.as_deref().unwrap_or_default();
+        let connection = self.connection_id.as_deref();
+        let item = |wire| {
+            let record = RecordView::from_wire(wire, &self.stream, connection, preview)?;
+            Ok(QueriedRecord { record, fields })
+        };
+        let items = response.data.into_iter().map(item);
+        let items = items.collect::<Result<Vec<_>, LadderError>>()?;
+        let (count, stream) = (items.len(), Json::from(self.stream.as_str()));
+        let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             format!("query_records: {count} record(s) of {stream}. shown={shown} of {count}.{more}")
         };
-        let mut tail: Vec<String> = Vec::new();
-        tail.extend(
-            told.next_changes_since
-                .as_ref()
-                .map(|since| format!("next_changes_since={}", lines::word(since))),
-        );
+        let tail = response
+            .next_changes_since
+            .iter()
+            .map(|since| format!("next_changes_since={}", text_lines::bare_or_json(since)))
+            .collect();
         let page = Page {
             tool: Self::NAME,
-            items: &mut items,
-            next_cursor: told.next_cursor,
+            items,
+            next_cursor: response.next_cursor,
             ask,
             head: &head,
             tail,
         };
-        let mut shown = page.shown(context).await?;
-        let mut data = Map::new();
-        data.insert("object".to_owned(), "list".into());
-        data.insert("stream".to_owned(), stream);
-        data.insert("has_more".to_owned(), shown.next_cursor.is_some().into());
-        if let Some(cursor) = &shown.next_cursor {
-            data.insert("next_cursor".to_owned(), cursor.as_str().into());
-        }
-        if let Some(since) = told.next_changes_since.filter(|_| shown.is_whole) {
-            data.insert("next_changes_since".to_owned(), since.into());
-        }
-        data.insert("data".to_owned(), Json::Array(std::mem::take(&mut shown.rows)));
-        if let Some(meta) = told.meta {
-            data.insert("meta".to_owned(), bounded_meta(&meta));
-        }
-        let structured =
-            [("data", Json::Object(data)), ("content_ladder", std::mem::take(&mut shown.ladder))];
-        shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        let mut shown = page.render(context).await?;
+        let since = response.next_changes_since.filter(|_| shown.is_whole);
+        let data = present_members([
+            ("object", Some("list".into())),
+            ("stream", Some(stream)),
+            ("has_more", Some(shown.next_cursor().is_some().into())),
+            ("next_cursor", shown.next_cursor()),
+            ("next_changes_since", since.map(Json::from)),
+            ("data", Some(Json::Array(std::mem::take(&mut shown.rows)))),
+            ("meta", response.meta.as_ref().map(bounded_meta)),
+        ]);
+        let content_ladder = std::mem::take(&mut shown.ladder);
+        shown.into_output([("data", Json::Object(data)), ("content_ladder", content_ladder)])
     }
 }
 
-/// The records of a page, of which these fields were asked for.
-struct Records<'a> {
-    records: Vec<Record>,
+/// A record of the page, and the requested fields.
+struct QueriedRecord<'a> {
+    record: RecordView,
     fields: &'a [String],
 }
 
-impl Records<'_> {
-    fn at(&self, at: usize) -> Result<&Record, LadderError> {
-        self.records.get(at).ok_or_else(LadderError::not_understood)
-    }
-}
-
-impl Items for Records<'_> {
-    fn count(&self) -> usize {
-        self.records.len()
+impl PageItem for QueriedRecord<'_> {
+    fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
+        record_text(context, number, &self.record)
     }
 
-    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError> {
-        lines_of(context, at + 1, self.at(at)?)
-    }
-
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError> {
-        let record = self.records.get_mut(at).filter(|record| record.id.is_readable());
-        let record = record.ok_or_else(LadderError::not_understood)?;
-        if is_deleted(&record.around) {
-            let json = row(&record.id, record.around.clone(), None);
-            return Ok(Row { json, entries: Vec::new(), more: None });
+    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError> {
+        let record = &mut self.record;
+        if !record.id.is_readable() {
+            return Err(LadderError::invalid_response());
+        }
+        if is_deleted(&record.metadata) {
+            let json = record_row(&record.id, record.metadata.clone(), None);
+            return Ok(ItemRow { json, entries: Vec::new(), more: None });
         }
         let mut entries = Vec::new();
         for field in &record.fields {
-            entries.extend(entry::of_field(context, &record.id, field)?.map(|cut| cut.json()));
+            entries
+                .extend(continuation::of_field(context, &record.id, field)?.map(|cut| cut.json()));
         }
         let more = record
             .more
             .as_ref()
-            .map(|more| entry::of_more(context, &record.id, more, self.fields))
+            .map(|more| continuation::of_more(context, &record.id, more, self.fields))
             .transpose()?;
         let more = more.map(|more| more.json());
         let values = std::mem::take(&mut record.fields)
             .into_iter()
             .map(|field| (field.name, field.value))
             .collect();
-        Ok(Row { json: row(&record.id, record.around.clone(), Some(values)), entries, more })
-    }
-
-    fn least(&self, context: &CallContext) -> Result<Least, LadderError> {
-        let record = self.at(0)?;
-        let text = format!("1. id={}\nnext: fetch with this id", record.id);
-        Ok(Least {
-            text,
-            json: row(&record.id, record.around.clone(), None),
-            whole: entry::of_record(context, &record.id)?.entry(),
+        Ok(ItemRow {
+            json: record_row(&record.id, record.metadata.clone(), Some(values)),
+            entries,
+            more,
         })
     }
 
-    fn cursor(&self, at: usize) -> Option<&str> {
-        self.records.get(at)?.cursor.as_deref()
+    fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
+        let RecordView { id, metadata, .. } = &self.record;
+        Ok(MinimalItem {
+            text: format!("1. id={id}\nnext: fetch with this id"),
+            json: record_row(id, metadata.clone(), None),
+            whole: continuation::of_record(context, id)?.rendered(),
+        })
+    }
+
+    fn cursor(&self) -> Option<&str> {
+        self.record.cursor.as_deref()
     }
 }
 
-/// Whether a record in a list of changes is one that is gone.
-fn is_deleted(around: &Map<String, Json>) -> bool {
-    around.get("deleted").and_then(Json::as_bool).unwrap_or(false)
+/// Returns whether a record in a list of changes was deleted.
+fn is_deleted(metadata: &Map<String, Json>) -> bool {
+    metadata.get("deleted").and_then(Json::as_bool).unwrap_or(false)
 }
 
-/// A record as a member of a list.
-fn row(id: &RecordId, around: Map<String, Json>, values: Option<Map<String, Json>>) -> Json {
-    let is_deleted = is_deleted(&around);
-    let told = [
+/// Renders a record for the structure.
+fn record_row(
+    id: &RecordId,
+    metadata: Map<String, Json>,
+    values: Option<Map<String, Json>>,
+) -> Json {
+    let values = (!is_deleted(&metadata)).then(|| values.unwrap_or_default().into());
+    let mut row = members([
         ("object", "record".into()),
         ("id", id.to_string().into()),
         ("record_id", id.key.as_str().into()),
         ("stream", id.stream.as_str().into()),
         ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
-    ];
-    let values = if is_deleted {
-        None
-    } else {
-        Some(("data".to_owned(), values.unwrap_or_default().into()))
-    };
-    let told = told.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Json::Object(told.chain(around).chain(values).collect())
+    ]);
+    row.extend(metadata);
+    row.extend(values.map(|values| ("data".to_owned(), values)));
+    Json::Object(row)
 }
 
-/// The lines of a record: as many fields as fit, each cut one with the call that reads on.
-fn lines_of(context: &CallContext, number: usize, record: &Record) -> Result<Lines, LadderError> {
+/// Renders the lines of a record: as many fields as fit, and for each truncated field the call that
+/// continues.
+fn record_text(
+    context: &CallContext,
+    number: usize,
+    record: &RecordView,
+) -> Result<ItemText, LadderError> {
     let mut head = format!("{number}. id={}", record.id);
-    if is_deleted(&record.around) {
-        let at = record.around.get("deleted_at").map(|at| format!(" deleted_at={at}"));
+    if is_deleted(&record.metadata) {
+        let at = record.metadata.get("deleted_at").map(|at| format!(" deleted_at={at}"));
         head += at.as_deref().unwrap_or(" deleted=true");
         return Ok((head, Vec::new()));
     }
@@ -279,7 +278,7 @@ fn lines_of(context: &CallContext, number: usize, record: &Record) -> Result<Lin
         let field = shortened.as_ref().unwrap_or(field);
         let comma = if fields.is_empty() { "" } else { "," };
         let member = format!("{comma}{}:{}", Json::from(field.name.as_str()), field.value);
-        let onward = entry::of_field(context, &record.id, field)?
+        let onward = continuation::of_field(context, &record.id, field)?
             .map(|cut| (format!("\n{}", cut.line()), cut));
         let line = onward.as_ref().map_or(0, |(line, _)| line.len());
         if shown > 0
@@ -297,14 +296,14 @@ fn lines_of(context: &CallContext, number: usize, record: &Record) -> Result<Lin
     let total =
         record.more.as_ref().map_or(record.fields.len() as u64, |MoreFields { total, .. }| *total);
     if (shown as u64) < total {
-        let whole = entry::of_record(context, &record.id)?;
+        let whole = continuation::of_record(context, &record.id)?;
         below += &format!("\n{} ({shown} of {total} fields shown)", whole.line());
         links.push(whole.link());
     }
     Ok((format!("{head} {{{fields}}}{below}"), links))
 }
 
-/// The address of a whole record.
+/// Returns the address of a whole record.
 pub(super) fn record_uri(context: &CallContext, id: &RecordId) -> Result<String, LadderError> {
     context.uri(id, RecordPart::Fields { cursor: None })
 }

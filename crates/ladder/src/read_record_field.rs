@@ -1,7 +1,7 @@
-//! `read_record_field`: some of one field's text, from anywhere in it, at the cost of that part.
+//! `read_record_field`: a part of one field's text, from any offset, at the cost of that part.
 
-mod told;
 mod window;
+mod wire_window;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,25 +11,24 @@ use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
-use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
-use stile_tools::definition::ToolDefinition;
-
-use self::told::{Expected, Told, is_of_bytes};
-use self::window::{Beside, Window};
-use super::arguments::Whole;
-use super::budget::LONGEST_ESCAPE;
-use super::call_context::CallContext;
-use super::entry::{object, told};
-use super::error::LadderError;
-use super::identity::{Named, connection_of};
-use super::output::{Nullable, RecordOutput, Shape};
-use super::port::ErrorResponse;
-use super::{entry, lines};
+use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS, TextSelector};
 use stile_tools::answer::ResourceLink;
+use stile_tools::definition::ToolDefinition;
 use stile_tools::tool::Tool;
 
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use self::window::{AdjacentWindow, CheckedWindow};
+use self::wire_window::{ExpectedWindow, WindowResponse, is_byte_window};
+use super::arguments::WholeNumber;
+use super::budget::LONGEST_ESCAPE;
+use super::call_context::CallContext;
+use super::error::LadderError;
+use super::json_members::{json_object, present_members};
+use super::output::{Nullable, RecordOutput, Shape};
+use super::port::ErrorResponse;
+use super::record_reference::{RecordReference, non_empty_connection};
+use super::{continuation, text_lines};
 
 /// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`,
 /// `stream` and `record_id`. Then one of: nothing (from the beginning), `offset_chars`, `cursor` of
@@ -52,47 +51,39 @@ pub struct ReadRecordField {
     /// contexts.
     cursor: Option<String>,
     /// Characters before the window. Excludes `q`.
-    offset_chars: Option<Whole<0, { i64::MAX as u64 }>>,
+    offset_chars: Option<WholeNumber<0, { i64::MAX as u64 }>>,
     /// 4096 if left out.
-    limit_chars: Option<Whole<1, MAX_CHARS>>,
+    limit_chars: Option<WholeNumber<1, MAX_CHARS>>,
     /// Text to find, upper or lower case.
     q: Option<String>,
     /// 2048 if left out. Only with `q`.
-    before_chars: Option<Whole<0, 8192>>,
+    before_chars: Option<WholeNumber<0, 8192>>,
     /// 2048 if left out. Only with `q`.
-    after_chars: Option<Whole<0, 8192>>,
+    after_chars: Option<WholeNumber<0, 8192>>,
 }
 
-/// Which window of a field.
-pub(super) enum Which<'a> {
-    /// From an offset on.
-    At { start: u64, limit: u64 },
-    /// Where a cursor goes on.
-    After { cursor: &'a str, limit: Option<u64> },
-    /// Around a text.
-    Around { q: &'a str, before: u64, after: u64, limit: Option<u64> },
-}
-
-impl Which<'_> {
-    /// The same with at most so many characters.
-    fn at_most(&self, most: u64) -> Self {
-        let limit = Some(most);
-        match *self {
-            Self::At { start, .. } => Self::At { start, limit: most },
-            Self::After { cursor, .. } => Self::After { cursor, limit },
-            Self::Around { q, before, after, .. } => Self::Around { q, before, after, limit },
+/// Returns the selector with a limit of `most` characters.
+fn with_limit(selector: &TextSelector, most: u64) -> TextSelector {
+    let mut shorter = selector.clone();
+    match &mut shorter {
+        TextSelector::At { limit, .. } => *limit = most,
+        TextSelector::After { limit, .. } | TextSelector::Around { limit, .. } => {
+            *limit = Some(most);
         }
     }
+    shorter
 }
 
 impl ReadRecordField {
-    /// The record, in one of the two ways.
-    fn named(&self, context: &CallContext) -> Result<Named, LadderError> {
+    /// Returns the record that the arguments name, by `id` or by its parts.
+    fn record_reference(&self, context: &CallContext) -> Result<RecordReference, LadderError> {
         let wrong = |param, message: &str| {
             Err(LadderError::call("invalid_field_window_selector", param, message))
         };
         match (&self.id, &self.stream, &self.record_id) {
-            (Some(id), None, None) => Named::by_id(context, id, self.connection_id.as_deref()),
+            (Some(id), None, None) => {
+                RecordReference::parse(context, id, self.connection_id.as_deref())
+            }
             (Some(_), ..) => {
                 wrong("id", "`id` names the record by itself; leave out `stream` and `record_id`")
             }
@@ -111,65 +102,56 @@ impl ReadRecordField {
                 if [connection, stream, key].iter().any(|part| part.is_empty()) {
                     return wrong("id", "no part of a record's name is empty");
                 }
-                Ok(Named { id, made_for: None, cursor: None })
+                Ok(RecordReference { id, issued_to: None, cursor: None })
             }
             _ => wrong("id", "send `id`, or `connection_id` with `stream` and `record_id`"),
         }
     }
 
-    /// The one window that is asked for.
-    fn which(&self) -> Result<Which<'_>, LadderError> {
+    /// Returns the window that the arguments select. The errors name this tool's arguments.
+    fn selector(&self) -> Result<TextSelector, LadderError> {
         let limit = self.limit_chars.map(|limit| limit.0);
-        let explicit = [
-            ("offset_chars", self.offset_chars.is_some()),
-            ("q", self.q.is_some()),
-            ("before_chars", self.before_chars.is_some()),
-            ("after_chars", self.after_chars.is_some()),
-        ];
-        let sent: Vec<String> = explicit
-            .iter()
-            .filter(|(_, sent)| *sent)
-            .map(|(name, _)| format!("`{name}`"))
-            .collect();
-        let wrong = |param, message: String| {
+        let wrong = |param, message: &str| {
             Err(LadderError::call("invalid_field_window_selector", param, message))
         };
         if let Some(cursor) = &self.cursor {
+            let excluded = [
+                ("`offset_chars`", self.offset_chars.is_some()),
+                ("`q`", self.q.is_some()),
+                ("`before_chars`", self.before_chars.is_some()),
+                ("`after_chars`", self.after_chars.is_some()),
+            ];
+            let sent = excluded.into_iter().filter(|(_, is_sent)| *is_sent);
+            let sent = sent.map(|(name, _)| name).collect::<Vec<_>>().join(", ");
             if !sent.is_empty() {
-                return wrong(
-                    "cursor",
-                    format!(
-                        "continuation by `cursor` is exclusive with explicit window selection by {}; send one of them (`limit_chars` goes with either)",
-                        sent.join(", ")
-                    ),
+                let message = format!(
+                    "continuation by `cursor` is exclusive with explicit window selection by \
+                     {sent}; send one of them (`limit_chars` goes with either)"
                 );
+                return wrong("cursor", &message);
             }
-            return Ok(Which::After { cursor, limit });
+            return Ok(TextSelector::After { cursor: cursor.clone(), limit });
         }
         if let Some(q) = &self.q {
             if self.offset_chars.is_some() {
-                return wrong(
-                    "q",
-                    "`q` finds its own place and excludes `offset_chars`; send one of them"
-                        .to_owned(),
-                );
+                let message =
+                    "`q` finds its own place and excludes `offset_chars`; send one of them";
+                return wrong("q", message);
             }
             if q.is_empty() {
-                return wrong(
-                    "q",
-                    "`q` is empty; send the text to find, or leave it out".to_owned(),
-                );
+                return wrong("q", "`q` is empty; send the text to find, or leave it out");
             }
             let before = self.before_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
             let after = self.after_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
-            return Ok(Which::Around { q, before, after, limit });
+            return Ok(TextSelector::Around { q: q.clone(), before, after, limit });
         }
         if self.before_chars.is_some() || self.after_chars.is_some() {
-            let message = "`before_chars` and `after_chars` are the context of `q`; send `q` too, or `offset_chars` and `limit_chars`";
-            return wrong("before_chars", message.to_owned());
+            let message = "`before_chars` and `after_chars` are the context of `q`; send `q` too, \
+                           or `offset_chars` and `limit_chars`";
+            return wrong("before_chars", message);
         }
         let start = self.offset_chars.map_or(0, |offset| offset.0);
-        Ok(Which::At { start, limit: limit.unwrap_or(DEFAULT_CHARS) })
+        Ok(TextSelector::At { start, limit: limit.unwrap_or(DEFAULT_CHARS) })
     }
 }
 
@@ -250,7 +232,7 @@ impl Tool for ReadRecordField {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -258,73 +240,75 @@ impl Tool for ReadRecordField {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
-        let which = self.which()?;
-        let named = self.named(context)?;
-        let read = window(context, &named.id, &self.field_path, &which).await;
+        let selector = self.selector()?;
+        let named = self.record_reference(context)?;
+        let read = read_window(context, &named.id, &self.field_path, &selector).await;
         let window = match read {
             Err(LadderError::Server { response, .. }) if response.code() == "field_not_text" => {
-                named.check(context)?;
-                return binary(context, &named.id, &self.field_path, response).await;
+                named.check_caller(context)?;
+                return refuse_binary(context, &named.id, &self.field_path, response).await;
             }
             other => other?,
         };
-        named.check(context)?;
-        answer(context, window, self.q.as_deref())
+        named.check_caller(context)?;
+        render(context, window, self.q.as_deref())
     }
 }
 
-/// Reads a window, one that is shorter than what was asked for where that would be longer as JSON
-/// than an answer may be. A shorter one goes on where it ends, like any other.
-pub(super) async fn window(
+/// Reads a window, shortened if its JSON would exceed the budget. The next window begins where the
+/// shortened one ends.
+pub(super) async fn read_window(
     context: &CallContext,
     id: &RecordId,
     field: &str,
-    which: &Which<'_>,
-) -> Result<Window, LadderError> {
-    let window = any_window(context, id, field, which).await?;
-    let Some(most) = window.fitting(context, which) else { return Ok(window) };
-    // Around what was found, a shorter window is of another part, which may be longer as JSON.
-    let window = any_window(context, id, field, &which.at_most(most)).await?;
-    let Some(most) = window.fitting(context, which) else { return Ok(window) };
-    // Where names alone are longer than an answer, one character is still shown.
-    let surely =
-        context.budgets.structured.saturating_sub(window.around_len(which)) / LONGEST_ESCAPE;
-    any_window(context, id, field, &which.at_most(most.min(surely as u64).max(1))).await
+    selector: &TextSelector,
+) -> Result<CheckedWindow, LadderError> {
+    let window = read_once(context, id, field, selector).await?;
+    let Some(most) = window.fitting_chars(context, selector) else { return Ok(window) };
+    // A shorter window around a match holds other text, whose JSON may be longer.
+    let window = read_once(context, id, field, &with_limit(selector, most)).await?;
+    let Some(most) = window.fitting_chars(context, selector) else { return Ok(window) };
+    // A window has at least one character, even if the names alone exceed the budget.
+    let surely = context.budgets.structured.saturating_sub(window.max_members_len(selector))
+        / LONGEST_ESCAPE;
+    read_once(context, id, field, &with_limit(selector, most.min(surely as u64).max(1))).await
 }
 
-/// Reads a window through the resource server's own path for windows.
-async fn any_window(
+/// Sends one request for a window, and checks the response.
+async fn read_once(
     context: &CallContext,
     id: &RecordId,
     field: &str,
-    which: &Which<'_>,
-) -> Result<Window, LadderError> {
-    let (ask, expected) = asked(context, id, field, which).await?;
+    selector: &TextSelector,
+) -> Result<CheckedWindow, LadderError> {
+    let (ask, expected) = window_request(context, id, field, selector).await?;
     let text = context.ask(ask).await?;
-    let mut told: Told = match serde_json::from_str(&text) {
-        Ok(told) => told,
-        Err(_) if is_of_bytes(&text) => {
-            let not_text = Problem::FieldNotText { field: field.to_owned() };
-            return Err(ErrorResponse::from(not_text).into());
+    let mut response: WindowResponse = match serde_json::from_str(&text) {
+        Ok(response) => response,
+        Err(_) if is_byte_window(&text) => {
+            let not_text_error = Problem::FieldNotText { field: field.to_owned() };
+            return Err(ErrorResponse::from(not_text_error).into());
         }
-        Err(_) => return Err(LadderError::not_understood()),
+        Err(_) => return Err(LadderError::invalid_response()),
     };
-    told.window.cut_to(match *which {
-        Which::At { limit, .. } => limit,
-        Which::After { limit, .. } | Which::Around { limit, .. } => limit.unwrap_or(MAX_CHARS),
+    response.window.truncate(match *selector {
+        TextSelector::At { limit, .. } => limit,
+        TextSelector::After { limit, .. } | TextSelector::Around { limit, .. } => {
+            limit.unwrap_or(MAX_CHARS)
+        }
     });
-    told.count_anew();
-    told.lead_on();
-    told.check(&expected)?;
-    let step = match which {
-        Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
-        _ => told.window.limit_chars,
+    response.recount_utf16();
+    response.find_next_offset();
+    response.check(&expected)?;
+    let step = match selector {
+        TextSelector::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
+        _ => response.window.limit_chars,
     };
-    told.window(context, id, field, step)
+    response.window(context, id, field, step)
 }
 
-/// A request for some of a field.
-pub(super) fn field_of(id: &RecordId, field: &str) -> ReadRequest {
+/// Makes a request about a field, without a window.
+pub(super) fn field_request(id: &RecordId, field: &str) -> ReadRequest {
     ReadRequest {
         stream: id.stream.clone(),
         key: id.key.clone(),
@@ -334,37 +318,38 @@ pub(super) fn field_of(id: &RecordId, field: &str) -> ReadRequest {
     .with_some("connection_id", id.connection.as_deref())
 }
 
-/// The request for a window, and what its answer must be.
-async fn asked(
+/// Makes the request for a window, and says what its response must be.
+async fn window_request(
     context: &CallContext,
     id: &RecordId,
     field: &str,
-    which: &Which<'_>,
-) -> Result<(ReadRequest, Expected), LadderError> {
-    let base = field_of(id, field);
+    selector: &TextSelector,
+) -> Result<(ReadRequest, ExpectedWindow), LadderError> {
+    let base = field_request(id, field);
     let at = |base: ReadRequest, start: u64, limit: u64| {
         base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
     };
-    Ok(match *which {
-        Which::At { start, limit } => {
-            (at(base, start, limit), Expected { start: Some(start), ..Expected::default() })
-        }
-        Which::Around { q, before, after, limit } => {
+    Ok(match selector {
+        &TextSelector::At { start, limit } => (
+            at(base, start, limit),
+            ExpectedWindow { start: Some(start), ..ExpectedWindow::default() },
+        ),
+        TextSelector::Around { q, before, after, limit } => {
             let ask = base.with("q", q).with("before_chars", before.to_string());
-            let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", limit);
-            (ask, Expected::default())
+            let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", *limit);
+            (ask, ExpectedWindow::default())
         }
-        Which::After { cursor, limit } => {
-            match place(context, id, field, cursor, at(base.clone(), 0, 1)).await? {
+        TextSelector::After { cursor, limit } => {
+            match resolve_cursor(context, id, field, cursor, at(base.clone(), 0, 1)).await? {
                 None => {
-                    let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
-                    (ask, Expected { by_cursor: true, ..Expected::default() })
+                    let ask = base.with("cursor", cursor).with_some("limit_chars", *limit);
+                    (ask, ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() })
                 }
                 Some(OffsetCursor { start, limit: usual, version }) => {
                     let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
                     (
                         at(base, start, limit),
-                        Expected { start: Some(start), version, by_cursor: false },
+                        ExpectedWindow { start: Some(start), version, by_cursor: false },
                     )
                 }
             }
@@ -372,11 +357,15 @@ async fn asked(
     })
 }
 
-/// The place that a cursor leads to which was made here; none where it is another one. It is bound
-/// to the record as answers name it, with the connection that the server tells, so that it goes
-/// with what an answer prints. Where a caller names the record as they did before, a window of one
-/// character tells which one that is.
-async fn place(
+/// Decodes a cursor that this server made; `None` for any other.
+///
+/// A cursor is bound to the record as answers name it, with the connection from the server's
+/// response. If the caller leaves the connection out, a window of one character reveals the
+/// connection.
+///
+/// # Errors
+/// [`LadderError::Cursor`] if the cursor is for another field.
+async fn resolve_cursor(
     context: &CallContext,
     id: &RecordId,
     field: &str,
@@ -386,17 +375,17 @@ async fn place(
     let Some(plain) = context.unseal(cursor) else { return Ok(None) };
     let bound_to = |id: &RecordId| OffsetCursor::decode(&plain, offset_binding(context, id, field));
     let why = match bound_to(id) {
-        Ok(place) => return Ok(place),
+        Ok(position) => return Ok(position),
         Err(why) => why,
     };
-    // What the grant says comes first, as if the field were asked for by name.
+    // The server checks the grant first, as for any other read of the field.
     let text = context.ask(first).await?;
-    let told = serde_json::from_str::<Told>(&text).ok();
-    let told = told.and_then(|told| bound_to(&told.names(id)).ok());
-    told.ok_or(LadderError::Cursor(why))
+    let response = serde_json::from_str::<WindowResponse>(&text).ok();
+    let response = response.and_then(|response| bound_to(&response.record_id(id)).ok());
+    response.ok_or(LadderError::Cursor(why))
 }
 
-/// What a cursor is bound to that is made here, for a server that has none.
+/// Returns the digest to which cursors of this ladder are bound.
 fn offset_binding(context: &CallContext, id: &RecordId, field: &str) -> Binding {
     context.binding([
         "offset",
@@ -407,51 +396,52 @@ fn offset_binding(context: &CallContext, id: &RecordId, field: &str) -> Binding 
     ])
 }
 
-impl Told {
-    /// The record that was asked for, by the connection that the server tells.
-    fn names(&self, asked: &RecordId) -> RecordId {
-        let connection =
-            connection_of(self.connection_id.clone()).or_else(|| asked.connection.clone());
-        RecordId { connection, ..asked.clone() }
+impl WindowResponse {
+    /// Returns the record's identifier, with the connection from the response.
+    fn record_id(&self, requested: &RecordId) -> RecordId {
+        let connection = non_empty_connection(self.connection_id.clone())
+            .or_else(|| requested.connection.clone());
+        RecordId { connection, ..requested.clone() }
     }
 
-    /// The window of an answer that was checked. The field is called what it was asked for by,
-    /// which leads to it again.
+    /// Converts a checked response to a window. `field` is the name that the caller used, since the
+    /// same name reads the field again.
     fn window(
         self,
         context: &CallContext,
-        asked: &RecordId,
+        requested: &RecordId,
         field: &str,
         step: u64,
-    ) -> Result<Window, LadderError> {
-        let (version, size_chars, id) = (self.version(), self.size(), self.names(asked));
+    ) -> Result<CheckedWindow, LadderError> {
+        let (version, size_chars, id) =
+            (self.version(), self.size_chars(), self.record_id(requested));
         let binding = offset_binding(context, &id, field);
-        let Self { field: told, window, .. } = self;
+        let Self { field: wire_field, window, .. } = self;
         let beside = |start: Option<u64>,
                       limit: u64,
                       cursor: Option<Option<String>>|
-         -> Result<Option<Beside>, LadderError> {
+         -> Result<Option<AdjacentWindow>, LadderError> {
             let Some(start) = start else { return Ok(None) };
             let cursor = match cursor.flatten() {
                 Some(cursor) => cursor,
                 None => context.seal(&OffsetCursor { start, limit, version }.encode(binding))?,
             };
-            Ok(Some(Beside { start, limit, cursor }))
+            Ok(Some(AdjacentWindow { start, limit, cursor }))
         };
         let before = window
             .previous_offset_chars
             .map_or(0, |start| window.start_chars.saturating_sub(start));
-        Ok(Window {
+        Ok(CheckedWindow {
             next: beside(window.next_offset_chars, step, window.next_cursor)?,
             previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
             id,
             field: field.to_owned(),
             text: window.text,
-            text_like: told.text_like.unwrap_or(true),
-            mime_type: told.mime_type,
+            text_like: wire_field.text_like.unwrap_or(true),
+            mime_type: wire_field.mime_type,
             version,
             size_chars,
-            digest: told.digest,
+            digest: wire_field.digest,
             start: window.start_chars,
             end: window.end_chars,
             limit: window.limit_chars,
@@ -461,9 +451,9 @@ impl Told {
     }
 }
 
-fn answer(
+fn render(
     context: &CallContext,
-    window: Window,
+    window: CheckedWindow,
     q: Option<&str>,
 ) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
     let id = window.id.to_string();
@@ -472,16 +462,18 @@ fn answer(
     let mut links = Vec::new();
     if let Some(next) = &window.next {
         let cursor = next.cursor.as_str().into();
-        let arguments = object([
+        let arguments = json_object([
             ("id", id.as_str().into()),
             ("field_path", window.field.as_str().into()),
             ("cursor", cursor),
         ]);
-        text += &lines::plain(lines::next("read_record_field", &arguments, "") + "\n");
+        text += &text_lines::escape_line_breaks(
+            text_lines::next_call("read_record_field", &arguments, "") + "\n",
+        );
     }
     if !window.complete {
         let uri = window.own_uri(context)?;
-        resource = Some(object([
+        resource = Some(json_object([
             ("uri", uri.as_str().into()),
             ("next_uri", window.next_uri(context)?.into()),
             ("previous_uri", window.previous_uri(context)?.into()),
@@ -502,25 +494,25 @@ fn answer(
     RecordOutput::new(text, structure(window, id, q, resource), links)
 }
 
-fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>) -> Json {
+fn structure(window: CheckedWindow, id: String, q: Option<&str>, resource: Option<Json>) -> Json {
     let found = window.found.zip(q).map(|((start, end), q)| {
-        object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())])
+        json_object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())])
     });
-    let record = object([
+    let record = json_object([
         ("id", id.into()),
         ("connection_id", window.id.connection.unwrap_or_default().into()),
         ("stream", window.id.stream.into()),
         ("record_id", window.id.key.into()),
     ]);
-    let field = told([
+    let field = present_members([
         ("path", Some(window.field.into())),
         ("text_like", Some(window.text_like.into())),
         ("mime_type", window.mime_type.map(Json::from)),
         ("size_chars", window.size_chars.map(Json::from)),
         ("digest", window.digest.map(Json::from)),
     ]);
-    let cursor = |beside: Option<Beside>| Json::from(beside.map(|beside| beside.cursor));
-    let shown = object([
+    let cursor = |beside: Option<AdjacentWindow>| Json::from(beside.map(|beside| beside.cursor));
+    let shown = json_object([
         ("text", window.text.into()),
         ("start_chars", window.start.into()),
         ("end_chars", window.end.into()),
@@ -530,17 +522,17 @@ fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>
         ("previous_cursor", cursor(window.previous)),
         ("match", found.into()),
     ]);
-    told([
+    Json::Object(present_members([
         ("record", Some(record)),
-        ("field", Some(field)),
+        ("field", Some(field.into())),
         ("window", Some(shown)),
         ("resource", resource),
-    ])
+    ]))
 }
 
-/// The refusal of a field that holds no text, with the address of its first bytes where the server
-/// may have any; and that address.
-pub(super) async fn not_text(
+/// Adds the address of a field's first bytes to a `field_not_text` error, if the server may have
+/// any. Returns the error and the address.
+pub(super) async fn not_text_error(
     context: &CallContext,
     id: &RecordId,
     field: &str,
@@ -549,18 +541,17 @@ pub(super) async fn not_text(
     if !has_bytes(context, id, field).await {
         return Ok((response, None));
     }
-    let uri = entry::bytes_uri(context, id, field)?;
+    let uri = continuation::bytes_uri(context, id, field)?;
     response.error.insert("resource".to_owned(), json!({ "uri": uri }));
     Ok((response, Some(uri)))
 }
 
-/// Whether a server may tell the bytes of a field. One that refuses the question, or passes over
-/// what makes it one of bytes and says again that there is no text, does not; nor does one that
-/// answers with something else.
+/// Returns whether the server may have bytes of a field. A server without them refuses the request,
+/// ignores its parameters and refuses the text again, or sends something else.
 async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
-    let ask = field_of(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
+    let ask = field_request(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
     match context.ask(ask).await {
-        Ok(told) => is_of_bytes(&told),
+        Ok(response) => is_byte_window(&response),
         Err(LadderError::Server { response, .. }) => {
             !matches!(response.status, 400 | 422) && response.code() != "field_not_text"
         }
@@ -568,14 +559,14 @@ async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
     }
 }
 
-/// The refusal of a field that holds no text as an answer, which links to its bytes.
-async fn binary(
+/// Refuses to read a binary field as text, with a link to its bytes.
+async fn refuse_binary(
     context: &CallContext,
     id: &RecordId,
     field: &str,
     response: ErrorResponse,
 ) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
-    let (response, uri) = not_text(context, id, field, response).await?;
+    let (response, uri) = not_text_error(context, id, field, response).await?;
     let link = uri.map(|uri| ResourceLink {
         uri,
         name: "field-bytes".to_owned(),
@@ -585,8 +576,8 @@ async fn binary(
     Err(LadderError::Server { response, bytes: link })
 }
 
-/// The input schema with the alternatives said in it.
-pub(super) fn make_strict(definition: &mut ToolDefinition) {
+/// Adds the alternatives of naming a record to the input schema.
+pub(super) fn require_alternatives(definition: &mut ToolDefinition) {
     if definition.name != ReadRecordField::NAME {
         return;
     }

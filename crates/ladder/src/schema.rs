@@ -1,9 +1,8 @@
-//! `schema`: which streams there are, and what can be done with their fields.
+//! `schema`: the streams, and what a caller can do with their fields.
 
-mod full;
-mod words;
+mod field_flags;
+mod full_declaration;
 
-use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -11,29 +10,30 @@ use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
-
-use self::full::Full;
-use super::budget::{fitting, fitting_items, json_len};
-use super::call_context::CallContext;
-use super::error::LadderError;
-use super::output::{RecordOutput, Shape};
-use super::{lines, told};
 use stile_tools::tool::Tool;
 
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use self::full_declaration::FullDeclaration;
+use super::budget::{count_fitting, json_len, take_fitting};
+use super::call_context::CallContext;
+use super::error::LadderError;
+use super::json_members::present_members;
+use super::output::{RecordOutput, Shape};
+use super::{text_lines, wire};
 
-/// The bytes of a stream's fields that stand beside its name where all streams are asked for.
-const FIELDS_BYTES: usize = 4 * 1024;
-/// The bytes of a primary key that are told.
-const KEY_BYTES: usize = 1024;
-/// How many connections of a stream are named, and in how many bytes; the first one always is.
-const MOST_NAMED: usize = 16;
-const NAMED_BYTES: usize = 512;
-/// What a text has besides its list: its first lines, and the one that goes on.
-const TEXT_AROUND_BYTES: usize = 600;
-/// What a structure has besides its list.
-const AROUND_BYTES: usize = 5 * 1024;
+/// The most bytes of fields beside the name of a stream when all streams are listed.
+const MAX_FIELDS_BYTES: usize = 4 * 1024;
+/// The most bytes of a primary key that is shown.
+const MAX_KEY_BYTES: usize = 1024;
+/// The most connections of a stream that are named, and the most bytes of their names. The first
+/// one is always named.
+const MAX_NAMED: usize = 16;
+const MAX_NAMED_BYTES: usize = 512;
+/// Bytes reserved for the first lines of the text and the line that continues.
+const RESERVED_TEXT_BYTES: usize = 600;
+/// Bytes reserved for the structure's members beside the list.
+const RESERVED_STRUCTURE_BYTES: usize = 5 * 1024;
 
 /// What there is to ask for: streams, their connections and fields. Begin here, or with `search`.
 /// Of a field: t= type, eq filter by value, r= ranges, lex searched, a= aggregates.
@@ -50,7 +50,7 @@ pub struct Schema {
     cursor: Option<String>,
 }
 
-/// How much is told.
+/// How much an answer says about a stream.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
 #[expect(
@@ -62,41 +62,40 @@ pub enum Detail {
     Full,
 }
 
-/// The schema as the resource server tells it, in its compact form.
+/// The compact form of the schema in a response.
 #[derive(Deserialize)]
-struct ToldSchema {
+struct WireSchema {
     bearer: Option<Json>,
-    #[serde(default, deserialize_with = "told::or_default")]
-    connectors: Vec<Connector>,
+    #[serde(default, deserialize_with = "wire::null_as_default")]
+    connectors: Vec<WireConnector>,
 }
 
 #[derive(Deserialize)]
-struct Connector {
-    #[serde(default, deserialize_with = "told::or_default")]
-    granted_connections: Vec<Granted>,
+struct WireConnector {
+    #[serde(default, deserialize_with = "wire::null_as_default")]
+    granted_connections: Vec<GrantedConnection>,
     connector_id: Option<String>,
-    #[serde(default, deserialize_with = "told::or_default")]
+    #[serde(default, deserialize_with = "wire::null_as_default")]
     streams: Vec<Map<String, Json>>,
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct GrantedConnection {
     connection_id: String,
 }
 
-/// The connections of a stream: the first few by name, since there may be thousands, and how many
-/// there are.
+/// The connections of a stream: their number, and the first names. There may be thousands.
 struct Connections {
     named: Vec<String>,
     count: usize,
 }
 
-/// What is listed: a stream, or of the one that was asked for a field or a part of its declaration.
-enum Item<'a> {
+/// An item of the list: a stream or, for a single stream, a field or a part of its declaration.
+enum ListedItem<'a> {
     Stream {
         connections: &'a Connections,
         stream: &'a Map<String, Json>,
-        has_way: bool,
+        has_call: bool,
         detail: Detail,
     },
     Field {
@@ -110,8 +109,8 @@ enum Item<'a> {
     },
 }
 
-/// One stream of one connector.
-type Listed<'a> = (&'a Connections, &'a Map<String, Json>);
+/// A stream, with the connections of its connector.
+type ListedStream<'a> = (&'a Connections, &'a Map<String, Json>);
 
 /// The shape of the structured answers of `schema`.
 #[derive(JsonSchema)]
@@ -149,7 +148,7 @@ impl Tool for Schema {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -165,31 +164,30 @@ impl Tool for Schema {
             _ => None,
         };
         let text = context.ask(ask.with("view", "compact")).await?;
-        let told: ToldSchema =
-            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
+        let response: WireSchema = wire::parse(&text)?;
         let connections: Vec<Connections> =
-            told.connectors.iter().map(Connector::connections).collect();
-        let streams = told.connectors.iter().zip(&connections);
+            response.connectors.iter().map(WireConnector::connections).collect();
+        let streams = response.connectors.iter().zip(&connections);
         let streams = streams
             .flat_map(|(connector, own)| connector.streams.iter().map(move |stream| (own, stream)));
-        let wanted = |(_, stream): &Listed<'_>| {
-            self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted)
+        let wanted = |(_, stream): &ListedStream<'_>| {
+            self.stream.as_deref().is_none_or(|wanted| stream_name(stream) == wanted)
         };
-        let streams: Vec<Listed<'_>> = streams.filter(wanted).collect();
-        self.page(context, &streams, told.bearer, full.as_deref())
+        let streams: Vec<ListedStream<'_>> = streams.filter(wanted).collect();
+        self.page(context, &streams, response.bearer, full.as_deref())
     }
 }
 
-/// All that there is to be told, of which an answer is a page.
+/// All items, of which an answer shows a page.
 struct Listing<'a> {
-    /// The one stream that was asked for.
-    one: Option<&'a Listed<'a>>,
-    full: Option<&'a Full<'a>>,
-    /// The parts of a declaration come last.
-    items: Vec<Item<'a>>,
-    /// How many of them are no parts.
+    /// The single stream that the caller asked for.
+    one: Option<&'a ListedStream<'a>>,
+    full: Option<&'a FullDeclaration<'a>>,
+    /// Parts of a declaration come last.
+    items: Vec<ListedItem<'a>>,
+    /// How many items are not parts.
     own: usize,
-    /// The lines of those, without what stands behind them.
+    /// The lines of these items, without schemas.
     lines: Vec<String>,
 }
 
@@ -197,7 +195,7 @@ impl Schema {
     fn page(
         &self,
         context: &CallContext,
-        streams: &[Listed<'_>],
+        streams: &[ListedStream<'_>],
         bearer: Option<Json>,
         full: Option<&str>,
     ) -> Result<RecordOutput<SchemaShape>, LadderError> {
@@ -205,12 +203,12 @@ impl Schema {
             [one] if self.stream.is_some() => Some(one),
             _ => None,
         };
-        let head = one.map(|(connections, stream)| line(connections, stream));
-        let room = context.budgets.structured.saturating_sub(AROUND_BYTES);
-        let around = TEXT_AROUND_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
-        let text_room = context.budgets.schema.saturating_sub(around);
-        let full = full.map(|told| Full::of(told, one, room, text_room)).transpose()?;
-        let parts = full.as_ref().map(Full::parts).unwrap_or_default();
+        let head = one.map(|(connections, stream)| stream_line(connections, stream));
+        let room = context.budgets.structured.saturating_sub(RESERVED_STRUCTURE_BYTES);
+        let reserved = RESERVED_TEXT_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
+        let text_room = context.budgets.schema.saturating_sub(reserved);
+        let full = full.map(|json| FullDeclaration::of(json, one, room, text_room)).transpose()?;
+        let parts = full.as_ref().map(FullDeclaration::parts).unwrap_or_default();
         let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
         let skipped = listing.skipped(context, self.cursor.as_deref())?;
         let rows = listing.rows(skipped, room);
@@ -226,117 +224,133 @@ impl Schema {
             listing.count(|full| full.text.has_parts),
         )?;
         if let Some(cursor) = of_text {
-            text += &format!("\n{}", lines::again(context, Self::NAME, &cursor, ""));
+            text += &format!("\n{}", text_lines::next_page(context, Self::NAME, &cursor));
         }
         let structured = listing.structure(skipped, rows, bearer, of_rows);
         RecordOutput::new(text, Json::Object(structured), Vec::new())
     }
 
-    /// What is listed: the fields of one stream and the parts of its declaration, or all streams.
+    /// Returns the items: the fields of a single stream and the parts of its declaration, or all
+    /// streams.
     fn items<'a>(
         &self,
-        one: Option<&'a Listed<'a>>,
-        streams: &'a [Listed<'a>],
+        one: Option<&'a ListedStream<'a>>,
+        streams: &'a [ListedStream<'a>],
         parts: &[&'a str],
-    ) -> Vec<Item<'a>> {
+    ) -> Vec<ListedItem<'a>> {
         if let Some((_, stream)) = one {
-            let fields = fields(stream).map(|(name, flags)| Item::Field { name, flags });
-            let parts = parts.iter().zip(1..).map(|(json, number)| Item::Part {
+            let fields = fields(stream).map(|(name, flags)| ListedItem::Field { name, flags });
+            let parts = parts.iter().zip(1..).map(|(json, number)| ListedItem::Part {
                 json,
                 number,
                 of: parts.len(),
             });
             return fields.chain(parts).collect();
         }
-        // Of several connections each is one call away; of all streams that would be too many
-        // lines.
-        let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
+        // A stream with several connections gets a call for each. Among all streams that would be
+        // too many lines.
+        let (has_call, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
         streams
             .iter()
-            .map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail })
+            .map(|(connections, stream)| ListedItem::Stream {
+                connections,
+                stream,
+                has_call,
+                detail,
+            })
             .collect()
     }
 }
 
 impl<'a> Listing<'a> {
-    fn of(one: Option<&'a Listed<'a>>, full: Option<&'a Full<'a>>, items: Vec<Item<'a>>) -> Self {
-        let own = items.iter().filter(|item| !matches!(item, Item::Part { .. })).count();
-        Self { one, full, lines: items.iter().take(own).map(Item::line).collect(), own, items }
+    fn of(
+        one: Option<&'a ListedStream<'a>>,
+        full: Option<&'a FullDeclaration<'a>>,
+        items: Vec<ListedItem<'a>>,
+    ) -> Self {
+        let own = items.iter().filter(|item| !matches!(item, ListedItem::Part { .. })).count();
+        Self {
+            one,
+            full,
+            lines: items.iter().take(own).map(ListedItem::line).collect(),
+            own,
+            items,
+        }
     }
 
-    /// How many items are told in a form of which it is known whether it has parts.
-    fn count(&self, has_parts: impl Fn(&Full<'_>) -> bool) -> usize {
+    /// Returns how many items a form shows. `has_parts` says whether it shows parts.
+    fn count(&self, has_parts: impl Fn(&FullDeclaration<'_>) -> bool) -> usize {
         if self.full.is_some_and(has_parts) { self.items.len() } else { self.own }
     }
 
-    /// What a place in the list depends on: the list, and where it is among the parts of a
-    /// declaration, that.
+    /// Returns the digest to which a cursor is bound: the list, and within the parts also the
+    /// declaration.
     fn binding(&self, context: &CallContext, is_in_parts: bool) -> Binding {
-        let raw = self.full.filter(|_| is_in_parts).map(Full::raw);
+        let raw = self.full.filter(|_| is_in_parts).map(FullDeclaration::raw);
         context.binding(
             std::iter::once("schema").chain(self.lines.iter().map(String::as_str)).chain(raw),
         )
     }
 
-    /// How many items the pages before had.
+    /// Returns how many items the earlier pages showed.
     fn skipped(&self, context: &CallContext, cursor: Option<&str>) -> Result<usize, LadderError> {
         let Some(cursor) = cursor else { return Ok(0) };
         let plain = context.unseal(cursor).ok_or(LadderError::Cursor(CursorProblem::Malformed))?;
-        let place = |is_in_parts| SkipCursor::decode(&plain, self.binding(context, is_in_parts));
-        let place = place(false).or_else(|_| place(true)).map_err(LadderError::Cursor)?;
-        Ok(usize::try_from(place.skip).unwrap_or(usize::MAX))
+        let decode = |is_in_parts| SkipCursor::decode(&plain, self.binding(context, is_in_parts));
+        let cursor = decode(false).or_else(|_| decode(true)).map_err(LadderError::Cursor)?;
+        Ok(usize::try_from(cursor.skip).unwrap_or(usize::MAX))
     }
 
-    /// The cursor that goes on after so many items, where there are more.
+    /// Makes the cursor after the first `shown` items; `None` at the end of the list.
     fn cursor(
         &self,
         context: &CallContext,
-        told: usize,
+        shown: usize,
         count: usize,
     ) -> Result<Option<String>, LadderError> {
-        if told >= count {
+        if shown >= count {
             return Ok(None);
         }
-        let place = SkipCursor { skip: told as u64 };
-        context.seal(&place.encode(self.binding(context, told > self.own))).map(Some)
+        let cursor = SkipCursor { skip: shown as u64 };
+        context.seal(&cursor.encode(self.binding(context, shown > self.own))).map(Some)
     }
 
-    /// The items that are told in a form, from one on.
+    /// Returns the items after the first `skipped` that a form shows.
     fn items(
         &self,
         skipped: usize,
-        has_parts: impl Fn(&Full<'_>) -> bool,
-    ) -> impl Iterator<Item = &Item<'a>> {
+        has_parts: impl Fn(&FullDeclaration<'_>) -> bool,
+    ) -> impl Iterator<Item = &ListedItem<'a>> {
         let count = self.count(has_parts).saturating_sub(skipped);
         self.items.iter().skip(skipped).take(count)
     }
 
-    /// As many rows as the structure has room for, each with what is declared of it, and at least
-    /// one.
+    /// Renders the rows that fit into the structure, and at least one, each with its field's
+    /// schema.
     fn rows(&self, skipped: usize, room: usize) -> Vec<(Json, Option<Json>)> {
         let room = room.saturating_sub(self.full.map_or(0, |full| full.bytes_shown(skipped == 0)));
-        let member = |item: &Item<'_>| {
+        let member = |item: &ListedItem<'_>| {
             let (full, field) = self.full.zip(item.field())?;
             Some(json!({ field: full.member(field)? }))
         };
         let rows =
             self.items(skipped, |full| full.rows.has_parts).map(|item| (item.json(), member(item)));
-        fitting_items(rows, room, |(row, beside)| {
+        take_fitting(rows, room, |(row, beside)| {
             json_len(row) + beside.as_ref().map_or(0, json_len)
         })
     }
 
-    /// The answer as a model reads it, but for the line that goes on, and how many items it has.
+    /// Renders the text without the line that continues, and counts its items.
     fn text(&self, skipped: usize, room: usize, head: Option<String>) -> (String, usize) {
         let full = self.full.and_then(|full| full.line(skipped == 0));
         let room = room.saturating_sub(full.as_ref().map_or(0, |line| line.len() + 1));
-        let line = |item: &Item<'_>| {
+        let line = |item: &ListedItem<'_>| {
             let beside = self.full.zip(item.field()).map(|(full, field)| full.beside(field));
-            item.line() + &lines::plain(beside.unwrap_or_default())
+            item.line() + &text_lines::escape_line_breaks(beside.unwrap_or_default())
         };
-        let has_parts = |full: &Full<'_>| full.text.has_parts;
+        let has_parts = |full: &FullDeclaration<'_>| full.text.has_parts;
         let shown =
-            fitting_items(self.items(skipped, has_parts).map(line), room, |line| line.len() + 1);
+            take_fitting(self.items(skipped, has_parts).map(line), room, |line| line.len() + 1);
         let (count, parts) = (self.count(has_parts), self.count(has_parts) - self.own);
         let what = if self.one.is_some() { "field(s)" } else { "stream(s)" };
         let parts =
@@ -347,7 +361,7 @@ impl<'a> Listing<'a> {
         (text, in_text)
     }
 
-    /// The answer as a program reads it, with these rows of items.
+    /// Builds the structure with these rows.
     fn structure(
         &self,
         skipped: usize,
@@ -359,71 +373,76 @@ impl<'a> Listing<'a> {
             (rows.len(), Vec::new(), Vec::new(), Vec::new());
         for (item, (row, member)) in self.items.iter().skip(skipped).zip(rows) {
             match item {
-                Item::Part { .. } => parts.push(row),
-                Item::Stream { .. } | Item::Field { .. } => own.push(row),
+                ListedItem::Part { .. } => parts.push(row),
+                ListedItem::Stream { .. } | ListedItem::Field { .. } => own.push(row),
             }
             members.extend(member);
         }
         let listed = match self.one {
             None => own.into(),
             Some((connections, stream)) => {
-                let mut described = described(connections, stream, None);
-                put_fields(&mut described, "fields", own.into_iter());
+                let mut described = stream_json(connections, stream, None);
+                insert_fields(&mut described, "fields", own.into_iter());
                 if self.full.is_some_and(|full| full.whole().is_none()) {
-                    put_fields(&mut described, "schemas", members.into_iter());
+                    insert_fields(&mut described, "schemas", members.into_iter());
                 }
                 Json::Array(vec![described])
             }
         };
-        let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
-        let told = [
+        let bearer = bearer.filter(|bearer| json_len(bearer) <= MAX_KEY_BYTES);
+        present_members([
             ("object", Some("schema".into())),
             ("bearer", bearer),
             ("streams", Some(listed)),
             ("shown", Some(shown.into())),
             ("total", Some(self.count(|full| full.rows.has_parts).into())),
             ("next_cursor", cursor.map(Json::from)),
-            ("full", self.full.and_then(Full::whole).cloned()),
+            ("full", self.full.and_then(FullDeclaration::whole).cloned()),
             ("full_but_fields", self.full.and_then(|full| full.but_fields(skipped == 0)).cloned()),
             ("full_parts", Some(parts).filter(|parts| !parts.is_empty()).map(Json::from)),
-            ("full_left_out_bytes", self.full.and_then(Full::left_out).map(Json::from)),
-        ];
-        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+            ("full_left_out_bytes", self.full.and_then(FullDeclaration::left_out).map(Json::from)),
+        ])
     }
 }
 
-impl Item<'_> {
-    /// In the structure.
+impl ListedItem<'_> {
+    /// Renders the item for the structure.
     fn json(&self) -> Json {
         match self {
             Self::Stream { connections, stream, detail, .. } => {
-                described(connections, stream, Some(*detail))
+                stream_json(connections, stream, Some(*detail))
             }
             Self::Field { name, flags } => json!({ *name: flags }),
             Self::Part { number, of, json } => json!({ "part": number, "of": of, "json": json }),
         }
     }
 
-    /// In a text.
+    /// Renders the item for the text.
     fn line(&self) -> String {
         match self {
-            Self::Stream { connections, stream, has_way: true, detail } => {
-                let way = lines::next(Schema::NAME, &scoped(connections, stream, *detail), "");
-                format!("{}\n{way}", line(connections, stream))
+            Self::Stream { connections, stream, has_call: true, detail } => {
+                let way = text_lines::next_call(
+                    Schema::NAME,
+                    &scoped_arguments(connections, stream, *detail),
+                    "",
+                );
+                format!("{}\n{way}", stream_line(connections, stream))
             }
-            Self::Stream { connections, stream, has_way: false, .. } => line(connections, stream),
-            Self::Field { name, flags } => lines::plain(format!(
+            Self::Stream { connections, stream, has_call: false, .. } => {
+                stream_line(connections, stream)
+            }
+            Self::Field { name, flags } => text_lines::escape_line_breaks(format!(
                 "  {}: {}",
                 Json::from(*name),
                 flags.as_str().unwrap_or_default()
             )),
-            Self::Part { number, of, json } => {
-                lines::plain(format!("full, part {number} of {of}: {}", Json::from(*json)))
-            }
+            Self::Part { number, of, json } => text_lines::escape_line_breaks(format!(
+                "full, part {number} of {of}: {}",
+                Json::from(*json)
+            )),
         }
     }
 
-    /// The name of a field.
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field { name, .. } => Some(name),
@@ -432,21 +451,23 @@ impl Item<'_> {
     }
 }
 
-impl Connector {
+impl WireConnector {
     fn connections(&self) -> Connections {
         let granted = || self.granted_connections.iter().map(|granted| &granted.connection_id);
         let all = || {
             granted()
                 .chain(self.connector_id.iter().filter(|_| self.granted_connections.is_empty()))
         };
-        let named =
-            fitting(all().take(MOST_NAMED).map(|id| json_len(&id.as_str().into())), NAMED_BYTES)
-                .max(1);
+        let named = count_fitting(
+            all().take(MAX_NAMED).map(|id| json_len(&id.as_str().into())),
+            MAX_NAMED_BYTES,
+        )
+        .max(1);
         Connections { named: all().take(named).cloned().collect(), count: all().count() }
     }
 }
 
-fn name(stream: &Map<String, Json>) -> &str {
+fn stream_name(stream: &Map<String, Json>) -> &str {
     stream.get("name").and_then(Json::as_str).unwrap_or_default()
 }
 
@@ -454,64 +475,65 @@ fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> 
     stream.get("field_capabilities").and_then(Json::as_object).into_iter().flatten()
 }
 
-/// A stream of the structure; its fields, where they are wanted, only where they are few.
-fn described(
+/// Renders a stream for the structure. If `fields_in` is given and the fields are few, they are
+/// included.
+fn stream_json(
     connections: &Connections,
     stream: &Map<String, Json>,
     fields_in: Option<Detail>,
 ) -> Json {
-    let mut told = Map::new();
-    told.insert("name".to_owned(), name(stream).into());
+    let mut members = Map::new();
+    members.insert("name".to_owned(), stream_name(stream).into());
     let Connections { named, count } = connections;
-    told.insert(
+    members.insert(
         "connections".to_owned(),
         named.iter().map(|id| json!({ "connection_id": id })).collect(),
     );
     if *count > named.len() {
-        told.insert("connection_count".to_owned(), (*count).into());
+        members.insert("connection_count".to_owned(), (*count).into());
     }
-    let cursor_field = stream.get("cursor_field").filter(|value| json_len(value) <= KEY_BYTES);
-    told.extend(cursor_field.map(|value| ("cursor_field".to_owned(), value.clone())));
+    let cursor_field = stream.get("cursor_field").filter(|value| json_len(value) <= MAX_KEY_BYTES);
+    members.extend(cursor_field.map(|value| ("cursor_field".to_owned(), value.clone())));
     if let Some(key) = stream.get("primary_key") {
-        // Of a key that is longer than some streams together it is said how many fields it has.
-        let (name, value) = match json_len(key) <= KEY_BYTES {
+        // A key may be longer than several streams, so a long one is shown by its number of fields.
+        let (name, value) = match json_len(key) <= MAX_KEY_BYTES {
             true => ("primary_key", key.clone()),
             false => ("primary_key_count", key.as_array().map_or(1, Vec::len).into()),
         };
-        told.insert(name.to_owned(), value);
+        members.insert(name.to_owned(), value);
     }
-    told.insert("field_count".to_owned(), fields(stream).count().into());
+    members.insert("field_count".to_owned(), fields(stream).count().into());
     if let Some(detail) = fields_in {
         let capabilities: Map<String, Json> =
             fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
         let capabilities = Json::Object(capabilities);
         let (is_few, is_compact) =
-            (json_len(&capabilities) <= FIELDS_BYTES, detail == Detail::Compact);
+            (json_len(&capabilities) <= MAX_FIELDS_BYTES, detail == Detail::Compact);
         if is_few {
-            told.insert("fields".to_owned(), capabilities);
+            members.insert("fields".to_owned(), capabilities);
         }
         if !(is_few && is_compact) {
-            told.insert(
+            members.insert(
                 "read".to_owned(),
-                json!({ "tool": "schema", "args": scoped(connections, stream, detail) }),
+                json!({ "tool": "schema", "args": scoped_arguments(connections, stream, detail) }),
             );
         }
     }
-    Json::Object(told)
+    Json::Object(members)
 }
 
-/// The arguments that show one stream of one connection with its fields, and with all that is
-/// declared of it.
-fn scoped(connections: &Connections, stream: &Map<String, Json>, detail: Detail) -> Json {
-    let mut args = json!({ "stream": name(stream), "connection_id": connections.named.first() });
+/// Returns the arguments of `schema` for one stream of one connection.
+fn scoped_arguments(connections: &Connections, stream: &Map<String, Json>, detail: Detail) -> Json {
+    let mut args =
+        json!({ "stream": stream_name(stream), "connection_id": connections.named.first() });
     if let (Detail::Full, Some(args)) = (detail, args.as_object_mut()) {
         args.insert("detail".to_owned(), "full".into());
     }
     args
 }
 
-/// Puts what is said of the fields of this page.
-fn put_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = Json>) {
+/// Inserts members of this page's fields under `name`.
+fn insert_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = Json>) {
     let mut all = Map::new();
     fields.for_each(|field| {
         if let Json::Object(members) = field {
@@ -523,10 +545,11 @@ fn put_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = Jso
     }
 }
 
-/// A stream in one line.
-fn line(connections: &Connections, stream: &Map<String, Json>) -> String {
-    let described = described(connections, stream, None);
-    let named: Vec<String> = connections.named.iter().map(|id| lines::word(id)).collect();
+/// Renders a stream as one line.
+fn stream_line(connections: &Connections, stream: &Map<String, Json>) -> String {
+    let described = stream_json(connections, stream, None);
+    let named: Vec<String> =
+        connections.named.iter().map(|id| text_lines::bare_or_json(id)).collect();
     let member = |name: &str| match described.get(name).filter(|value| !value.is_null()) {
         Some(value) => format!(" {name}={value}"),
         None => String::new(),
@@ -534,6 +557,10 @@ fn line(connections: &Connections, stream: &Map<String, Json>) -> String {
     let members =
         ["connection_count", "primary_key", "primary_key_count", "cursor_field", "field_count"]
             .map(member);
-    let name = Json::from(name(stream));
-    lines::plain(format!("stream={name} connection_id={}{}", named.join("|"), members.concat()))
+    let name = Json::from(stream_name(stream));
+    text_lines::escape_line_breaks(format!(
+        "stream={name} connection_id={}{}",
+        named.join("|"),
+        members.concat()
+    ))
 }

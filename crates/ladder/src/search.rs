@@ -1,40 +1,37 @@
-//! `search`: the records in which words occur, with the text around them and the call that reads on
-//! from there.
+//! `search`: the records in which words occur, with excerpts and the calls that continue there.
 
-use super::port::ErrorResponse;
 use std::borrow::Cow;
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::record_id::RecordId;
-
-use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
-use super::arguments::{Whole, filter_pairs, filter_schema};
-use super::budget::beginning;
-use super::call_context::CallContext;
-use super::entry::LadderShape;
-use super::entry::{self, Onward, Shortened};
-use super::error::LadderError;
-use super::identity::connection_of;
-use super::lines;
-use super::output::{RecordOutput, Shape};
-use super::query_records::record_uri;
-use super::shown::before_bytes;
-use super::told::or_default;
+use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_tools::answer::ResourceLink;
 use stile_tools::tool::Tool;
 
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use super::arguments::{WholeNumber, filter_parameters, filter_schema};
+use super::budget::prefix_within;
+use super::call_context::CallContext;
+use super::continuation::{self, Continuation, LadderShape, TextContinuation};
+use super::error::LadderError;
+use super::json_members::{members, present_members};
+use super::output::{RecordOutput, Shape};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, bounded_meta};
+use super::query_records::record_uri;
+use super::record_reference::non_empty_connection;
+use super::record_view::before_base64;
+use super::text_lines;
+use super::wire;
 
-/// The characters of an excerpt and of a title that a text shows.
+/// The most characters of an excerpt and of a title in the text.
 const TEXT_EXCERPT_CHARS: usize = 200;
 const TEXT_TITLE_CHARS: usize = 80;
-/// The characters of a title.
+/// The most characters of a title in the structure.
 const TITLE_CHARS: usize = 120;
-/// The characters of an excerpt before the match that a text shows.
+/// The most characters before the match in the text.
 const TEXT_BEFORE_CHARS: u64 = 40;
 
 /// Find records by words, "phrases" and prefix*; all must occur, in any searched field. Newest
@@ -48,7 +45,7 @@ pub struct Search {
     /// Only in these streams.
     streams: Option<Vec<String>>,
     /// 25 if left out.
-    limit: Option<Whole<1, 100>>,
+    limit: Option<WholeNumber<1, 100>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
     #[schemars(schema_with = "filter_schema")]
@@ -58,9 +55,9 @@ pub struct Search {
     connection_id: Option<String>,
 }
 
-/// A page of hits as the resource server tells it.
+/// A page of hits in a response.
 #[derive(Deserialize)]
-struct Told {
+struct WireHits {
     data: Vec<Hit>,
     next_cursor: Option<String>,
     meta: Option<Json>,
@@ -72,22 +69,22 @@ struct Hit {
     record_key: String,
     connection_id: Option<String>,
     emitted_at: Option<String>,
-    title: Option<Words>,
-    snippet: Option<Words>,
-    #[serde(default, deserialize_with = "or_default")]
+    title: Option<WireText>,
+    snippet: Option<WireText>,
+    #[serde(default, deserialize_with = "wire::null_as_default")]
     evidence_excerpts: Vec<Excerpt>,
     cursor: Option<String>,
 }
 
-/// A text that is told by itself or with the field that it is of.
+/// A text that a server sends as a string, or as an object with its field.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Words {
+enum WireText {
     Field { text: Option<String> },
     Text(String),
 }
 
-impl Words {
+impl WireText {
     fn text(&self) -> Option<&str> {
         match self {
             Self::Field { text } => text.as_deref(),
@@ -106,11 +103,11 @@ struct Excerpt {
     size_chars: Option<u64>,
     digest: Option<String>,
     #[serde(rename = "match")]
-    found: Option<Place>,
+    found: Option<WireMatch>,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct WireMatch {
     start_chars: u64,
 }
 
@@ -128,7 +125,7 @@ impl Search {
         for stream in self.streams.iter().flatten() {
             ask = ask.with_name("streams", stream);
         }
-        ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
+        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
         Ok(ask.with("cursors", "each"))
     }
 }
@@ -180,7 +177,7 @@ impl Tool for Search {
     type Error = LadderError;
 
     fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records().map_err(ErrorResponse::from)?)
+        Ok(gate.records()?)
     }
 
     async fn run(
@@ -191,54 +188,53 @@ impl Tool for Search {
         let ask = self.ask()?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let mut told: Told =
-            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
-        told.data.iter_mut().for_each(Hit::cut_bytes);
-        let mut hits = Hits { hits: told.data, connection: self.connection_id };
-        let count = hits.count();
-        let first = hits.at(0).ok().map(|hit| hit.id(hits.connection.as_deref()).to_string());
-        let has_more = told.next_cursor.is_some();
+        let mut response: WireHits = wire::parse(&text)?;
+        for hit in &mut response.data {
+            hit.remove_base64();
+            hit.connection_id =
+                non_empty_connection(hit.connection_id.take()).or(self.connection_id.clone());
+        }
+        let count = response.data.len();
+        let first = response.data.first().map(|hit| hit.id().to_string());
+        let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             let first =
                 first.as_ref().map(|id| format!(" first_fetch_id={id}")).unwrap_or_default();
             format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
         };
-        let tail = told.meta.as_ref().map(warnings).unwrap_or_default();
+        let tail = response.meta.as_ref().map(warnings).unwrap_or_default();
         let page = Page {
             tool: Self::NAME,
-            items: &mut hits,
-            next_cursor: told.next_cursor,
+            items: response.data,
+            next_cursor: response.next_cursor,
             ask,
             head: &head,
             tail,
         };
-        let mut shown = page.shown(context).await?;
-        let mut data = Map::new();
-        data.insert("object".to_owned(), "list".into());
-        data.insert("has_more".to_owned(), shown.next_cursor.is_some().into());
-        if let Some(cursor) = &shown.next_cursor {
-            data.insert("next_cursor".to_owned(), cursor.as_str().into());
-        }
-        data.insert("result_count".to_owned(), shown.rows.len().into());
-        if let Some(meta) = told.meta {
-            data.insert("meta".to_owned(), bounded_meta(&meta));
-        }
+        let mut shown = page.render(context).await?;
+        let data = present_members([
+            ("object", Some("list".into())),
+            ("has_more", Some(shown.next_cursor().is_some().into())),
+            ("next_cursor", shown.next_cursor()),
+            ("result_count", Some(shown.rows.len().into())),
+            ("meta", response.meta.as_ref().map(bounded_meta)),
+        ]);
         let structured = [
             ("results", Json::Array(std::mem::take(&mut shown.rows))),
             ("data", Json::Object(data)),
             ("content_ladder", std::mem::take(&mut shown.ladder)),
         ];
-        shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        shown.into_output(structured)
     }
 }
 
-/// What the resource server warns of: a search that is not complete, or has no words.
+/// Renders the server's warnings, and a note if the search was not complete.
 fn warnings(meta: &Json) -> Vec<String> {
     let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
     let mut lines: Vec<String> = warnings
         .filter_map(|warning| warning.get("message").and_then(Json::as_str))
-        .map(|message| format!("note: {}", Json::from(beginning(message, 200, 300).0)))
+        .map(|message| format!("note: {}", Json::from(prefix_within(message, 200, 300).0)))
         .take(2)
         .collect();
     let complete =
@@ -250,19 +246,18 @@ fn warnings(meta: &Json) -> Vec<String> {
 }
 
 impl Hit {
-    fn id(&self, connection: Option<&str>) -> RecordId {
+    fn id(&self) -> RecordId {
         RecordId {
-            connection: connection_of(self.connection_id.clone())
-                .or_else(|| connection.map(str::to_owned)),
+            connection: self.connection_id.clone(),
             stream: self.stream.clone(),
             key: self.record_key.clone(),
         }
     }
 
-    /// Leaves out bytes in base64 that stand in excerpts.
-    fn cut_bytes(&mut self) {
+    /// Truncates excerpts before base64 within them.
+    fn remove_base64(&mut self) {
         for excerpt in &mut self.evidence_excerpts {
-            let shown = before_bytes(&excerpt.preview_text).to_owned();
+            let shown = before_base64(&excerpt.preview_text).to_owned();
             if shown.len() < excerpt.preview_text.len() {
                 excerpt.end_chars = excerpt
                     .start_chars
@@ -270,15 +265,15 @@ impl Hit {
                 (excerpt.preview_text, excerpt.truncated) = (shown, Some(true));
             }
         }
-        if let Some(snippet) = self.snippet.as_ref().and_then(Words::text) {
-            self.snippet = Some(Words::Text(before_bytes(snippet).to_owned()));
+        if let Some(snippet) = self.snippet.as_ref().and_then(WireText::text) {
+            self.snippet = Some(WireText::Text(before_base64(snippet).to_owned()));
         }
     }
 
-    /// What a person would call it.
+    /// Returns a title for people.
     fn title(&self) -> String {
-        match self.title.as_ref().and_then(Words::text).filter(|text| !text.is_empty()) {
-            Some(text) => beginning(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned(),
+        match self.title.as_ref().and_then(WireText::text).filter(|text| !text.is_empty()) {
+            Some(text) => prefix_within(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned(),
             None => match &self.emitted_at {
                 Some(at) => format!("{} / {at}", self.stream),
                 None => self.stream.clone(),
@@ -286,128 +281,99 @@ impl Hit {
         }
     }
 
-    /// The hit as a member of the results.
-    fn row(&self, context: &CallContext, id: &RecordId) -> Result<Row, LadderError> {
-        let mut entries = Vec::new();
-        let mut windows = Vec::new();
-        for excerpt in &self.evidence_excerpts {
-            let entry = excerpt.rest(context, id)?.map(|rest| rest.json());
-            windows.push(excerpt.window(entry.as_ref()));
-            entries.extend(entry);
-        }
-        let mut json = self.head(context, id)?;
-        let told = [
-            ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
-            ("snippet", self.snippet().map(|snippet| beginning(snippet, 512, usize::MAX).0.into())),
-            ("match_windows", Some(Json::Array(windows))),
-        ];
-        json.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        Ok(Row { json: Json::Object(json), entries, more: None })
-    }
-
-    /// What is said of every hit.
-    fn head(&self, context: &CallContext, id: &RecordId) -> Result<Map<String, Json>, LadderError> {
-        let told = [
-            ("id", id.to_string()),
-            ("title", self.title()),
-            ("url", record_uri(context, id)?),
-            ("stream", id.stream.clone()),
-            ("connection_id", id.connection.clone().unwrap_or_default()),
-            ("record_id", id.key.clone()),
-        ];
-        Ok(told.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+    /// Returns the members that every hit has.
+    fn common_members(
+        &self,
+        context: &CallContext,
+        id: &RecordId,
+    ) -> Result<Map<String, Json>, LadderError> {
+        Ok(members([
+            ("id", id.to_string().into()),
+            ("title", self.title().into()),
+            ("url", record_uri(context, id)?.into()),
+            ("stream", id.stream.as_str().into()),
+            ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
+            ("record_id", id.key.as_str().into()),
+        ]))
     }
 
     fn snippet(&self) -> Option<&str> {
-        let own = self.snippet.as_ref().and_then(Words::text);
+        let own = self.snippet.as_ref().and_then(WireText::text);
         own.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()))
     }
+}
 
-    /// The lines of a hit: which record, of its first matching field the text and the call that
-    /// reads on, and that call of every other one of which an excerpt is not all.
-    fn lines(
-        &self,
-        context: &CallContext,
-        number: usize,
-        id: &RecordId,
-    ) -> Result<Lines, LadderError> {
+/// Truncates a title for the text, with an ellipsis.
+fn title_text(title: &str) -> Cow<'_, str> {
+    let shown = prefix_within(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
+    if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
+}
+
+impl PageItem for Hit {
+    /// Renders the lines of a hit: the record, the first matching field with the call that
+    /// continues, and one call for each other incomplete excerpt.
+    fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
+        let id = &self.id();
         let mut text = format!("{number}. id={id}");
-        if let Some(title) = self.title.as_ref().and_then(Words::text) {
-            text += &format!(" title={}", Json::from(shortened(title)));
+        if let Some(title) = self.title.as_ref().and_then(WireText::text) {
+            text += &format!(" title={}", Json::from(title_text(title)));
         }
         let Some((first, others)) = self.evidence_excerpts.split_first() else {
             if let Some(snippet) = self.snippet() {
-                let shown = beginning(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
+                let shown = prefix_within(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
                 text += &format!(" snippet={}", Json::from(shown));
             }
-            let whole = entry::of_record(context, id)?;
+            let whole = continuation::of_record(context, id)?;
             return Ok((format!("{text}\n{}", whole.line()), vec![whole.link()]));
         };
-        let (told, link) = first.lines(context, id)?;
-        text += &told;
+        let (lines, link) = first.lines(context, id)?;
+        text += &lines;
         let mut links: Vec<ResourceLink> = link.into_iter().collect();
         for other in others {
-            let Some(rest) = other.rest(context, id)? else { continue };
+            let Some(rest) = other.continuation(context, id)? else { continue };
             if let Some((tool, args)) = rest.read() {
-                text += &format!("\n{}", lines::next(tool, &args, "matches too"));
+                text += &format!("\n{}", text_lines::next_call(tool, &args, "matches too"));
             }
             links.push(rest.link());
         }
         Ok((text, links))
     }
-}
 
-/// A title as a text shows it, with a mark where it goes on.
-fn shortened(title: &str) -> Cow<'_, str> {
-    let shown = beginning(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
-    if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
-}
-
-/// The hits of a page.
-struct Hits {
-    hits: Vec<Hit>,
-    connection: Option<String>,
-}
-
-impl Hits {
-    fn at(&self, at: usize) -> Result<&Hit, LadderError> {
-        self.hits.get(at).ok_or_else(LadderError::not_understood)
+    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError> {
+        let id = &self.id();
+        if !id.is_readable() {
+            return Err(LadderError::invalid_response());
+        }
+        let mut entries = Vec::new();
+        let mut windows = Vec::new();
+        for excerpt in &self.evidence_excerpts {
+            let entry = excerpt.continuation(context, id)?.map(|rest| rest.json());
+            windows.push(excerpt.window(entry.as_ref()));
+            entries.extend(entry);
+        }
+        let mut json = self.common_members(context, id)?;
+        json.extend(present_members([
+            ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
+            (
+                "snippet",
+                self.snippet().map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into()),
+            ),
+            ("match_windows", Some(Json::Array(windows))),
+        ]));
+        Ok(ItemRow { json: Json::Object(json), entries, more: None })
     }
 
-    fn id(&self, hit: &Hit) -> RecordId {
-        hit.id(self.connection.as_deref())
-    }
-}
-
-impl Items for Hits {
-    fn count(&self) -> usize {
-        self.hits.len()
-    }
-
-    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError> {
-        let hit = self.at(at)?;
-        hit.lines(context, at + 1, &self.id(hit))
-    }
-
-    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError> {
-        let hit = self.at(at)?;
-        let id = self.id(hit);
-        if id.is_readable() { hit.row(context, &id) } else { Err(LadderError::not_understood()) }
-    }
-
-    fn least(&self, context: &CallContext) -> Result<Least, LadderError> {
-        let hit = self.at(0)?;
-        let id = self.id(hit);
-        let text = "1. next: fetch with first_fetch_id as its id".to_owned();
-        Ok(Least {
-            text,
-            json: Json::Object(hit.head(context, &id)?),
-            whole: entry::of_record(context, &id)?.entry(),
+    fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
+        let id = &self.id();
+        Ok(MinimalItem {
+            text: "1. next: fetch with first_fetch_id as its id".to_owned(),
+            json: Json::Object(self.common_members(context, id)?),
+            whole: continuation::of_record(context, id)?.rendered(),
         })
     }
 
-    fn cursor(&self, at: usize) -> Option<&str> {
-        self.hits.get(at)?.cursor.as_deref()
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
     }
 }
 
@@ -416,14 +382,14 @@ impl Excerpt {
         !self.truncated.unwrap_or(true)
     }
 
-    /// Where a window begins that has the match and what comes after it.
-    fn place(&self) -> u64 {
+    /// Returns the offset of the match, or of the excerpt if the match is unknown.
+    fn window_start(&self) -> u64 {
         self.found.as_ref().map(|found| found.start_chars).or(self.start_chars).unwrap_or(0)
     }
 
-    /// The window of the field that begins there.
-    fn onward(&self, start: u64) -> Onward<'_> {
-        Onward {
+    /// Returns the continuation with a window that begins at `start`.
+    fn window_from(&self, start: u64) -> TextContinuation<'_> {
+        TextContinuation {
             field: &self.field_path,
             status: "snippet-only",
             shown: self.preview_text.chars().count() as u64,
@@ -433,20 +399,20 @@ impl Excerpt {
         }
     }
 
-    /// What is told of the field that it is a part of.
-    fn rest<'a>(
+    /// Returns the continuation of the excerpt's field; `None` if the excerpt is complete.
+    fn continuation<'a>(
         &'a self,
         context: &CallContext,
         id: &'a RecordId,
-    ) -> Result<Option<Shortened<'a>>, LadderError> {
+    ) -> Result<Option<Continuation<'a>>, LadderError> {
         if self.is_complete() {
             return Ok(None);
         }
-        self.onward(self.place()).of(context, id).map(Some)
+        self.window_from(self.window_start()).continuation(context, id).map(Some)
     }
 
     fn window(&self, entry: Option<&Json>) -> Json {
-        entry::told([
+        Json::Object(present_members([
             ("field_path", Some(self.field_path.as_str().into())),
             ("preview_text", Some(self.preview_text.as_str().into())),
             ("complete", Some(self.is_complete().into())),
@@ -454,17 +420,16 @@ impl Excerpt {
             ("end_chars", self.end_chars.map(Json::from)),
             ("size_chars", self.size_chars.map(Json::from)),
             ("read", entry.and_then(|entry| entry.get("read").cloned())),
-        ])
+        ]))
     }
 
-    /// What a text says of it: the field, how much of it is shown, and the call that leads to what
-    /// is not.
+    /// Renders the excerpt for the text: the field, how much is shown, and the call that continues.
     fn lines(
         &self,
         context: &CallContext,
         id: &RecordId,
     ) -> Result<(String, Option<ResourceLink>), LadderError> {
-        let (shown, start) = self.in_text();
+        let (shown, start) = self.text_part();
         let is_whole = shown.len() == self.preview_text.len() && self.is_complete();
         let mut text = format!(" field={}", Json::from(self.field_path.as_str()));
         let count = shown.chars().count() as u64;
@@ -476,21 +441,26 @@ impl Excerpt {
         if is_whole {
             return Ok((text + " complete", None));
         }
-        let (rest, note) = match self.rest(context, id)? {
+        let (rest, note) = match self.continuation(context, id)? {
             Some(rest) => (rest, String::new()),
-            // The excerpt is the whole field, and only the text has less of it, from somewhere in
-            // its middle.
-            None => (self.onward(0).of(context, id)?, lines::shown_of(count, self.size_chars)),
+            // The excerpt is the whole field and only the text truncates it, perhaps within the
+            // field.
+            None => (
+                self.window_from(0).continuation(context, id)?,
+                text_lines::shown_note(count, self.size_chars),
+            ),
         };
-        let next =
-            rest.read().map(|(tool, args)| lines::next(tool, &args, &note)).unwrap_or_default();
+        let next = rest
+            .read()
+            .map(|(tool, args)| text_lines::next_call(tool, &args, &note))
+            .unwrap_or_default();
         Ok((format!("{text} incomplete\n{next}"), Some(rest.link())))
     }
 
-    /// The part of the excerpt that a text shows, and the characters of the field before it: all of
-    /// it where there is room for it, and otherwise from shortly before the match on.
-    fn in_text(&self) -> (&str, Option<u64>) {
-        let within = |text| beginning(text, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
+    /// Returns the part of the excerpt that the text shows, and its offset in the field. A long
+    /// excerpt is shown from shortly before the match.
+    fn text_part(&self) -> (&str, Option<u64>) {
+        let within = |text| prefix_within(text, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
         let all = within(&self.preview_text);
         if all.len() == self.preview_text.len() {
             return (all, self.start_chars);

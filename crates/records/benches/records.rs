@@ -179,15 +179,7 @@ impl Rig {
         key: &str,
         query: &[(&str, &str)],
     ) -> usize {
-        let pairs =
-            query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let target = RequestTarget {
-            stream: stream.to_owned(),
-            key: key.to_owned(),
-            pairs,
-            path: "/v1".to_owned(),
-            query: String::new(),
-        };
+        let target = RequestTarget::new(stream, key, query);
         let call = operation.declaration().read_call(target).unwrap();
         let mut out = String::new();
         self.services.answer(caller, Instant(1), &call, &mut out).unwrap();

@@ -196,15 +196,7 @@ impl Rig {
     }
 
     fn answer(&self, caller: &Principal, operation: Operation, query: &[(&str, &str)]) -> String {
-        let pairs =
-            query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let target = RequestTarget {
-            stream: "messages".to_owned(),
-            key: String::new(),
-            pairs,
-            path: "/v1".to_owned(),
-            query: String::new(),
-        };
+        let target = RequestTarget::new("messages", "", query);
         let call = operation.declaration().read_call(target).unwrap();
         let mut out = String::new();
         self.services.answer(caller, Instant(1), &call, &mut out).unwrap();

@@ -247,6 +247,7 @@ fn sampled_fields(view: &RecordsView<'_>, loaded: &LoadedRecord) -> Result<Recor
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value as Json;
     use stile_domain::records::problem::CursorProblem;
 
     use super::*;
@@ -266,70 +267,59 @@ mod tests {
         (SourceName::parse("mail").unwrap(), SourceName::parse("messages").unwrap())
     }
 
+    fn declaration(store: &TestStore) -> Json {
+        let (mail, messages) = names();
+        let found = store.service.find_stream(&owner(), Instant(1), &mail, &messages).unwrap();
+        found.declaration.to_json()
+    }
+
+    fn declare(store: &TestStore, json: &Json) -> Result<bool, DeclareError> {
+        let (mail, messages) = names();
+        store.service.declare(&owner(), &mail, &messages, &Declaration::parse(json).unwrap())
+    }
+
     #[test]
     fn an_edited_declaration_reorders_the_records_at_once() {
         let store = filled();
         let (mail, messages) = names();
         assert_eq!(store.keys("messages"), ["b", "a"]);
-        let mut json = store
-            .service
-            .find_stream(&owner(), Instant(1), &mail, &messages)
-            .unwrap()
-            .declaration
-            .to_json();
+        let mut json = declaration(&store);
         json["cursor_field"] = "text".into();
-        let edited = Declaration::parse(&json).unwrap();
-        assert!(!store.service.declare(&owner(), &mail, &messages, &edited).unwrap());
+        assert!(!declare(&store, &json).unwrap());
         assert_eq!(store.keys("messages"), ["a", "b"]);
         json["primary_key"] = serde_json::json!(["day"]);
-        let other = Declaration::parse(&json).unwrap();
-        let refused = store.service.declare(&owner(), &mail, &messages, &other).unwrap_err();
+        let refused = declare(&store, &json).unwrap_err();
         assert!(refused.to_string().starts_with("the key of this stream is `id`"), "{refused}");
         let inferred =
             store.service.infer_declaration(&owner(), Instant(1), &mail, &messages).unwrap();
         assert_eq!(inferred.declaration.cursor_field(), Some("day"));
         assert_eq!(inferred.declaration.primary_key(), ["id"]);
-        store.service.declare(&owner(), &mail, &messages, &inferred.declaration).unwrap();
+        declare(&store, &inferred.declaration.to_json()).unwrap();
         assert_eq!(store.keys("messages"), ["b", "a"]);
     }
 
     #[test]
     fn a_cursor_is_stale_when_the_order_has_changed() {
         let store = filled();
-        let (mail, messages) = names();
         let first = store.read(Operation::ListRecords, "messages", "", &[("limit", "1")]).unwrap();
         let cursor = first["next_cursor"].as_str().unwrap();
         let next = |store: &TestStore| {
             let parameters = [("limit", "1"), ("cursor", cursor)];
             store.read(Operation::ListRecords, "messages", "", &parameters)
         };
-        let mut json = store
-            .service
-            .find_stream(&owner(), Instant(1), &mail, &messages)
-            .unwrap()
-            .declaration
-            .to_json();
+        let mut json = declaration(&store);
         json["query"]["search"]["lexical_fields"] = serde_json::json!([]);
-        store
-            .service
-            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
-            .unwrap();
+        declare(&store, &json).unwrap();
         assert_eq!(
             next(&store).unwrap()["data"][0]["id"],
             "b",
             "a change that leaves the order alone keeps the cursor valid"
         );
         json["cursor_field"] = "text".into();
-        store
-            .service
-            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
-            .unwrap();
+        declare(&store, &json).unwrap();
         assert_eq!(next(&store).unwrap_err(), Problem::InvalidCursor(CursorProblem::Stale));
-        json["cursor_field"] = serde_json::Value::Null;
-        store
-            .service
-            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
-            .unwrap();
+        json["cursor_field"] = Json::Null;
+        declare(&store, &json).unwrap();
         assert_eq!(next(&store).unwrap_err(), Problem::InvalidCursor(CursorProblem::Stale));
     }
 }

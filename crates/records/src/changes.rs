@@ -99,7 +99,7 @@ fn refuse_list_parameters(parameters: &Parameters) -> Result<(), Problem> {
     let message =
         |name: &str| format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
     if let Some((name, _)) = excluded.iter().find(|(_, is_sent)| *is_sent) {
-        return Err(Problem::invalid(name, message(name)));
+        return Problem::refuse(name, message(name));
     }
     if parameters.names("expand").is_some() || !parameters.relation_limits().is_empty() {
         return Err(Problem::InvalidExpand {
@@ -159,7 +159,7 @@ fn requested_session(
         let source = source.ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
         return Ok((unexpired(context, cursor.session)?, Some((source, cursor.key))));
     }
-    let until = view.mark()?;
+    let until = view.sync_point()?;
     // The first session needs nothing of the log.
     let Some(since) = since else { return Ok((ChangeRange::from_beginning(until), None)) };
     Ok((unexpired(context, ChangeRange { since, until })?, None))

@@ -17,9 +17,20 @@ pub(crate) fn requested_connection(parameters: &Parameters) -> Result<Option<&st
         && name != alias
     {
         let message = "`connection_id` and `connector_instance_id` are one parameter and differ; send one of them";
-        return Err(Problem::invalid("connection_id", message));
+        return Problem::refuse("connection_id", message);
     }
     Ok(name.or(alias))
+}
+
+/// Returns the one source of these.
+///
+/// # Errors
+/// [`Problem::AmbiguousConnection`] if there are several.
+pub(crate) fn only_source(sources: &[RecordSource]) -> Result<&RecordSource, Problem> {
+    match sources {
+        [source] => Ok(source),
+        several => Err(Problem::AmbiguousConnection { connections: connection_names(several) }),
+    }
 }
 
 pub(crate) fn connection_names<'s>(

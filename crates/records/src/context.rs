@@ -4,11 +4,12 @@
 
 use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::problem::Problem;
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_store::records::{RecordRow, RecordSource, Records, RecordsView};
 
 use crate::connections::connection_names;
 use crate::declarations::DeclarationCache;
+use crate::parameters::Parameters;
 
 /// One moment of the store, limited to what the caller may see.
 #[derive(Clone, Copy)]
@@ -36,6 +37,16 @@ impl ReadContext<'_> {
         }
         rows.pop().ok_or(Problem::NotFound)
     }
+
+    /// Opens and decodes the cursor that a request sends; `None` if it sends none.
+    pub(crate) fn decode_cursor<T>(
+        &self,
+        parameters: &Parameters,
+        decode: impl FnOnce(&[u8]) -> Result<T, CursorProblem>,
+    ) -> Result<Option<T>, Problem> {
+        let Some(cursor) = parameters.text("cursor") else { return Ok(None) };
+        decode(&self.view.unseal(cursor)?).map(Some).map_err(Problem::InvalidCursor)
+    }
 }
 
 /// The whole store, for an operation of the owner.
@@ -55,9 +66,6 @@ pub struct OwnerContext<'a> {
 
 impl OwnerContext<'_> {
     /// Runs a function on one moment of the store.
-    ///
-    /// # Errors
-    /// What the function or the database reports.
     pub(crate) fn read<T>(
         &self,
         read: impl FnOnce(ReadContext<'_>) -> Result<T, Problem>,

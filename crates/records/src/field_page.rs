@@ -39,11 +39,11 @@ impl PreviewLimits {
         if bytes.is_some() && value_chars.is_none() {
             let message =
                 "`preview_bytes` needs `preview_chars`, which bounds a single value; send both";
-            return Err(Problem::invalid("preview_bytes", message));
+            return Problem::refuse("preview_bytes", message);
         }
         if cursor.is_some() && bytes.is_none() {
             let message = "`fields_cursor` needs `preview_bytes`, which says how much comes at a time; send both";
-            return Err(Problem::invalid("fields_cursor", message));
+            return Problem::refuse("fields_cursor", message);
         }
         let record_bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let names = parameters.names("fields").map(|names| {

@@ -89,7 +89,7 @@ fn condition(
         if agreed.as_ref().is_some_and(|agreed| *agreed != test) {
             let message =
                 format!("connections declare `{}` differently; send `connection_id`", filter.field);
-            return Err(Problem::invalid(&filter.param, message));
+            return Problem::refuse(&filter.param, message);
         }
         agreed = Some(test);
     }

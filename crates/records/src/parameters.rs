@@ -153,14 +153,14 @@ impl Parameters {
                 (ParameterType::Text { max_bytes }, "") => {
                     if value.len() > max_bytes {
                         let message = format!("`{name}` has at most {max_bytes} bytes");
-                        return Err(Problem::invalid(name, message));
+                        return Problem::refuse(name, message);
                     }
                     this.add_text(name, value)?;
                 }
                 (ParameterType::OneOf(words), "") => {
                     if !words.contains(&value.as_str()) {
                         let message = format!("`{name}` must be one of {}", words.join(", "));
-                        return Err(Problem::invalid(name, message));
+                        return Problem::refuse(name, message);
                     }
                     this.add_text(name, value)?;
                 }
@@ -206,7 +206,7 @@ impl Parameters {
 
     fn check_sent_once(&self, name: &'static str) -> Result<(), Problem> {
         if self.text(name).is_some() || self.number(name).is_some() {
-            return Err(Problem::invalid(name, format!("`{name}` was sent twice; send it once")));
+            return Problem::refuse(name, format!("`{name}` was sent twice; send it once"));
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ impl Parameters {
                 let message = format!(
                     "`{name}` takes 1 to {MAX_NAMES} names, separated by commas or repeated"
                 );
-                return Err(Problem::invalid(name, message));
+                return Problem::refuse(name, message);
             }
             if !names.iter().any(|known| known == part) {
                 names.push(part.to_owned());
@@ -288,7 +288,7 @@ impl Parameters {
             return Err(wrong());
         }
         if self.relation_limits.iter().any(|(known, _)| known == relation) {
-            return Err(Problem::invalid(name, format!("`{key}` was sent twice; send it once")));
+            return Problem::refuse(name, format!("`{key}` was sent twice; send it once"));
         }
         self.relation_limits.push((relation.to_owned(), limit));
         Ok(())
@@ -310,7 +310,7 @@ impl Parameters {
             return Err(wrong());
         }
         if self.conditions.iter().any(|own| own.field == field && own.operator == operator) {
-            return Err(Problem::invalid(name, format!("`{key}` was sent twice; send it once")));
+            return Problem::refuse(name, format!("`{key}` was sent twice; send it once"));
         }
         self.conditions.push(FilterParameter {
             field: field.to_owned(),

@@ -49,10 +49,10 @@ pub(crate) fn refuse_owner_parameters(
     ];
     match sent.into_iter().find(|(_, sent)| *sent) {
         None => Ok(()),
-        Some((name, _)) => Err(Problem::invalid(
+        Some((name, _)) => Problem::refuse(
             name,
             format!("`{name}` is for the owner alone; send `fields`, or ask for each stream"),
-        )),
+        ),
     }
 }
 
@@ -71,10 +71,7 @@ pub(crate) fn requested_fields(
         return field_selection::requested(context, sources, names);
     };
     if names.is_some() {
-        return Err(Problem::invalid(
-            "view",
-            "`view` and `fields` exclude each other; send one of them",
-        ));
+        return Problem::refuse("view", "`view` and `fields` exclude each other; send one of them");
     }
     let mut found: Vec<Option<BTreeSet<String>>> = Vec::new();
     for source in sources {
@@ -86,14 +83,14 @@ pub(crate) fn requested_fields(
             let names: Vec<String> = first.iter().cloned().collect();
             field_selection::requested(context, sources, Some(&names))
         }
-        found if found.iter().all(Option::is_none) => Err(Problem::invalid(
+        found if found.iter().all(Option::is_none) => Problem::refuse(
             "view",
             "the stream declares no such view; `/v1/streams/{stream}` lists those that there are",
-        )),
-        _ => Err(Problem::invalid(
+        ),
+        _ => Problem::refuse(
             "view",
             "connections declare this view differently; send `connection_id`",
-        )),
+        ),
     }
 }
 
@@ -112,9 +109,6 @@ impl RecordSelection {
     }
 
     /// Checks the relations that a request selects, for fields that were checked before.
-    ///
-    /// # Errors
-    /// [`Problem::InvalidExpand`].
     pub(crate) fn with_fields(
         context: ReadContext<'_>,
         sources: &[RecordSource],
@@ -127,9 +121,6 @@ impl RecordSelection {
 
     /// Writes a record with its related records, except the closing brace, so that the caller can
     /// add members.
-    ///
-    /// # Errors
-    /// What the database reports.
     pub(crate) fn write_record(
         &self,
         context: ReadContext<'_>,

@@ -16,6 +16,13 @@ pub struct RequestTarget {
 }
 
 impl RequestTarget {
+    /// Creates the target of a request that does not come over HTTP, without an address.
+    pub fn new(stream: &str, key: &str, parameters: &[(&str, &str)]) -> Self {
+        let pairs = parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let (stream, key) = (stream.to_owned(), key.to_owned());
+        Self { stream, key, pairs: pairs.collect(), ..Self::default() }
+    }
+
     pub(crate) fn address(&self) -> String {
         let separator = if self.query.is_empty() { "" } else { "?" };
         format!("{}{separator}{}", self.path, self.query)

@@ -30,16 +30,6 @@ pub(crate) fn owner() -> Principal {
     principal(RecordsClaim::Owner)
 }
 
-fn target(stream: &str, key: &str, parameters: &[(&str, &str)]) -> RequestTarget {
-    RequestTarget {
-        stream: stream.to_owned(),
-        key: key.to_owned(),
-        pairs: parameters.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect(),
-        path: "/".to_owned(),
-        query: String::new(),
-    }
-}
-
 impl TestStore {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -56,7 +46,7 @@ impl TestStore {
         key: &str,
         parameters: &[(&str, &str)],
     ) -> Result<Json, Problem> {
-        let target = target(stream, key, parameters);
+        let target = RequestTarget::new(stream, key, parameters);
         let call = operation.declaration().read_call(target).unwrap();
         let mut out = String::new();
         self.service.answer(&owner(), Instant(1), &call, &mut out)?;
@@ -73,7 +63,11 @@ impl TestStore {
     ) -> Result<Json, Problem> {
         let operation = Operation::IngestRecords.declaration();
         let OperationHandler::Store(handler) = operation.handler else { panic!("{operation:?}") };
-        let call = OperationCall { operation, handler, target: target(stream, "", parameters) };
+        let call = OperationCall {
+            operation,
+            handler,
+            target: RequestTarget::new(stream, "", parameters),
+        };
         self.service.store(caller, Instant(7), &call, body)
     }
 

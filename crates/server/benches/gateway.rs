@@ -30,7 +30,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use stile_testkit::bench::Plan;
-use stile_testkit::client::{Caller as _, Http};
+use stile_testkit::client::{Http, McpClient as _};
 use stile_testkit::issuer::{Alg, Issuer};
 use stile_testkit::process::Rig;
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
@@ -65,11 +65,7 @@ fn main() {
     let mut arguments =
         vec!["--upstream", &url, "--jwks", &keys, "--issuer", &issued_by, "--audience", AUDIENCE];
     arguments.extend([
-        "--rate-per-second",
-        "1000000",
-        "--rate-burst",
-        "1000000",
-        "--sessions-per-subject",
+        "--rate-per-second", "1000000", "--rate-burst", "1000000", "--sessions-per-subject",
         "100000",
     ]);
     let gateway = rig.gateway(&arguments);

@@ -23,7 +23,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::json;
 use stile_testkit::bench::{Plan, compare, timed};
-use stile_testkit::client::{Caller as _, Http};
+use stile_testkit::client::{Http, McpClient as _};
 use stile_testkit::process::Rig;
 
 /// A tool that answers a constant.

@@ -17,15 +17,17 @@ use stile_domain::limits::FileLimits;
 use stile_ladder::budget::Budgets;
 
 pub(crate) use lookup::{
-    ConfigError, Environment, Lookup, Resolved, ResolvedSetting, Source, resolve,
+    ConfigError, Lookup, ResolvedSetting, ResolvedSettings, SettingsList, Source, resolve,
+    settings_list,
 };
-pub(crate) use setting::{
-    CommandGroup, Declaration, DefaultValue, Form, Setting, SettingsList, settings_list,
-};
+pub(crate) use setting::{CommandGroup, Declaration, DefaultValue, Form, Setting};
 pub use values::ToolNames;
-pub(crate) use values::{CredentialMode, LogLevel, YesNo, is_exposed};
+pub(crate) use values::{CredentialMode, Environment, LogLevel, YesNo, is_exposed};
 #[cfg(test)]
 pub(crate) use {setting::declare_settings, values::count};
+
+/// The settings in force, and where each value came from.
+pub(crate) type Resolved = ResolvedSettings<Config>;
 
 settings_list! {
     /// Every setting with the value in force, in the order of help and `stile config`.
@@ -250,7 +252,7 @@ mod tests {
             ("allowed_hosts", "x,y"),
             ("log", "debug"),
         ]);
-        let Resolved { config, settings } = resolved.unwrap();
+        let ResolvedSettings { config, settings } = resolved.unwrap();
         let in_file = settings.iter().filter(|setting| setting.declaration.form != Form::FlagOnly);
         let lines = in_file.filter_map(|setting| {
             let value = setting.toml.as_ref()?;
@@ -290,11 +292,7 @@ mod tests {
             errors += &format!("{}\n", with_flags(&[(name, value)]).unwrap_err());
         }
         for text in [
-            "lisen = '1'",
-            "zzz = 1",
-            "state = '/x'",
-            "listen = ",
-            "log = true",
+            "lisen = '1'", "zzz = 1", "state = '/x'", "listen = ", "log = true",
             "log = 'warn'\nlog = 'info'",
         ] {
             errors += &format!("{}\n", with_file(text).unwrap_err());

@@ -207,7 +207,7 @@ impl Service {
         toolset.ask_resource(uri, caller).inspect_err(|denial| self.count_denial(name, denial))
     }
 
-    /// Reads a resource.
+    /// Reads a resource of any toolset.
     pub async fn read_resource(
         &self,
         uri: &str,

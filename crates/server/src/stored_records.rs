@@ -1,6 +1,7 @@
-//! The resource server of this process, as the content ladder asks it.
+//! The resource server of this process, which the content ladder asks.
 //!
-//! The adapter calls the same operations that `/v1` calls, with the caller's own authority.
+//! The ladder's requests go to the same operations as requests to `/v1`, with the caller's own
+//! authority.
 
 use std::sync::Arc;
 
@@ -16,31 +17,37 @@ use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
 
-use crate::fair_share::{FairShare, Neighbour};
+use crate::fair_share::{FairShare, Neighbour, Shares};
 
 /// The resource server of this process.
 pub struct StoredRecords {
     services: RecordService,
     readers: Arc<FairShare>,
-    /// The time, by which grants are judged.
+    /// Returns the time at which grants must be valid.
     clock: fn() -> Instant,
 }
 
 impl StoredRecords {
-    /// Reads the records of `services`. Each request uses one of `readers`.
-    pub fn new(services: RecordService, readers: Arc<FairShare>, clock: fn() -> Instant) -> Self {
-        Self { services, readers, clock }
+    /// Serves the records of `services`. `clock` returns the time at which grants must be valid.
+    pub fn new(services: RecordService, clock: fn() -> Instant) -> Self {
+        Self { services, readers: Shares::default().database_readers, clock }
+    }
+
+    /// Shares these database readers with other ways to the records.
+    #[must_use]
+    pub fn with_readers(self, readers: Arc<FairShare>) -> Self {
+        Self { readers, ..self }
     }
 }
 
-/// An answer that stops growing where it is longer than any should be.
+/// A response that is cut off at [`MAX_ANSWER_BYTES`].
 #[derive(Default)]
-struct Capped {
+struct CappedResponse {
     text: String,
     is_over: bool,
 }
 
-impl ResponseSink for Capped {
+impl ResponseSink for CappedResponse {
     fn write(&mut self, part: &str) {
         self.is_over = self.is_over || self.text.len() + part.len() > MAX_ANSWER_BYTES;
         if !self.is_over {
@@ -57,25 +64,25 @@ impl RecordServer for StoredRecords {
     fn ask<'a>(
         &'a self,
         caller: &'a Principal,
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
-        let path = ask.path();
-        let ReadRequest { operation, stream, key, parameters: pairs } = ask;
-        let target = RequestTarget { stream, key, pairs, path, query: String::new() };
+        let ReadRequest { operation, stream, key, parameters: pairs } = request;
+        // The address of the request stays empty: the ladder reads no links.
+        let target = RequestTarget { stream, key, pairs, ..RequestTarget::default() };
         let call = OperationCall::from_read_operation(operation, target);
         async move {
             let reader = self.readers.take(&Neighbour::of(&caller), 1).await;
             let reader = reader.map_err(Problem::from)?;
             let read = tokio::task::spawn_blocking(move || {
-                let mut out = Capped::default();
+                let mut out = CappedResponse::default();
                 let answered = services.answer_unjournalled(&caller, now, &call, &mut out);
                 drop(reader);
                 answered.map(|()| out)
             });
             let out = match read.await {
                 Ok(done) => done?,
-                // A panic, which the hook has told of.
+                // The operation panicked, and the panic hook has logged it.
                 Err(_) => {
                     return Err(Problem::Internal { incident: stile_store::new_incident() }.into());
                 }

@@ -1,12 +1,11 @@
-//! What do a window and an edit cost beside the bare steps that they cannot do without?
+//! Compares a window and an edit with the system calls that they need at least.
 //!
-//! Measured: twenty lines in the middle of 50 MB, read for the first time and again; a durable edit
-//! of one line of 1 MB; the first page of a folder of 10,000 files. The corpus is made here:
-//! numbered lines, so nothing about it is random. The floors are the same system calls written by
-//! hand, in the same run.
+//! Measures twenty lines in the middle of 50 MB, read for the first time and again; a durable edit
+//! of one line of 1 MB; and the first page of a folder of 10,000 files. The files have numbered
+//! lines, so nothing is random. The same run measures the bare system calls.
 //!
-//! What the numbers do not say: how a cold disk does. The page cache is warm, and the disk of the
-//! machine may be a virtual one whose sync is cheap.
+//! The numbers do not show how a cold disk performs: the page cache is warm, and the disk may be a
+//! virtual one whose sync is cheap.
 
 #![expect(
     clippy::unwrap_used,
@@ -137,7 +136,7 @@ fn main() {
     );
 }
 
-/// What any durable edit needs, without lock, comparison of what was displaced, or metadata.
+/// Edits a file durably, without a lock, a check of the displaced file, or metadata.
 fn edit_by_hand(folder: &Path, version: u64) {
     let text = fs::read_to_string(folder.join("hand")).unwrap();
     let hash = ContentHash::digest(text.as_bytes());

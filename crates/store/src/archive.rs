@@ -1,11 +1,10 @@
-//! What a service lets its people download, as a folder or as a zip file of it: entries that are
-//! read by their names and never unpacked.
+//! Reads exports, which services offer as a folder or as a zip file, without unpacking them.
 //!
-//! A zip file is judged before anything in it is read. An entry that would lie outside of the
-//! archive, is encrypted, a link, or packed in an unusual way is refused by itself; a file with
-//! more than [`MAX_ENTRIES`] entries, or one that claims to hold more than [`MAX_RATIO`] times its
-//! own size, is refused whole. What an entry says of its size is what is read of it: one byte more
-//! is an error, and so is a wrong checksum. Archives in archives are not opened.
+//! A zip file is checked before any entry is read. An entry is refused if its name points outside
+//! of the archive, or if it is encrypted, a link, or compressed in an unusual way. A whole file is
+//! refused if it has more than [`MAX_ENTRIES`] entries, or if it claims to hold more than
+//! [`MAX_RATIO`] times its own size. Exactly the stated size of an entry is read: one byte more is
+//! an error, and so is a wrong checksum. Archives within archives are not opened.
 //!
 //! *Source*: APPNOTE.TXT 6.3.10, sections 4.3.7 (the header before an entry's data) and 4.4.
 
@@ -25,31 +24,31 @@ use zip::unstable::read::ZipIterable;
 
 use crate::files;
 
-/// The most entries of a zip file.
+/// The maximum number of entries of a zip file.
 pub const MAX_ENTRIES: usize = 1_000_000;
-/// How many times its own size a zip file may hold, once that is more than [`FREE_BYTES`]. Text
-/// shrinks to a tenth.
+/// How many times its own size a zip file may hold, if it holds more than [`FREE_BYTES`]. Text
+/// usually shrinks to a tenth.
 pub const MAX_RATIO: u64 = 1000;
-/// What any zip file may hold.
+/// The number of bytes that any zip file may hold, whatever its size.
 pub const FREE_BYTES: u64 = 100_000_000;
-/// Entries that may be refused one by one. An archive with more is refused.
+/// The maximum number of refused entries. An archive with more is refused.
 const MAX_REFUSED: usize = 1000;
-/// How much of a directory is read at once; an entry takes about a hundred bytes of it.
+/// How many bytes of the directory are read at once. An entry takes about a hundred.
 const DIRECTORY_BUFFER: usize = 1024;
 const BUFFER: usize = 64 * 1024;
-/// Characters of a name that a report repeats.
-const SHOWN_CHARS: usize = 100;
+/// The maximum length of a name in a report, in characters.
+const MAX_NAME_CHARS: usize = 100;
 
-/// A folder or a zip file.
+/// An export: a folder or a zip file.
 #[derive(Debug)]
 pub struct Archive {
-    place: Place,
+    location: Location,
     entries: Vec<ArchiveEntry>,
     refused: Vec<RefusedArchiveEntry>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Location {
     Folder(PathBuf),
     Zip(Arc<File>),
 }
@@ -57,16 +56,16 @@ enum Place {
 /// A file in an archive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ArchiveEntry {
-    /// Its name, `/` between its parts: never absolute, no part `.` or `..`, no backslash, no
-    /// control character.
+    /// The path of the entry, with `/` between its parts. It is never absolute, and has no part `.`
+    /// or `..`, no backslash and no control character.
     pub name: String,
-    /// Its size, unpacked, in bytes.
+    /// The size of the unpacked entry in bytes.
     pub bytes: u64,
-    packed: Option<Packed>,
+    packed: Option<ZipEntry>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Packed {
+struct ZipEntry {
     header: u64,
     bytes: u64,
     crc: u32,
@@ -76,36 +75,36 @@ struct Packed {
 /// An entry that is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedArchiveEntry {
-    /// Its name, at most 100 characters, fit for a line of a terminal.
+    /// The name of the entry: at most 100 characters, none of them a control character.
     pub name: String,
-    /// Why.
+    /// Why the entry is not read.
     pub error: ArchiveEntryError,
 }
 
 /// Why an entry is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveEntryError {
-    /// Its name could point outside of the archive, or is no text.
+    /// The name could point outside of the archive, or is not UTF-8.
     #[error(
         "the name of the entry is not a plain path inside of the archive (absolute, `..`, a backslash, a control character, or not UTF-8); it was not read"
     )]
     Name,
-    /// There is one of that name before it.
+    /// An earlier entry has the same name.
     #[error("the archive has an entry of this name already; only the first is read")]
     Twice,
-    /// It is encrypted.
+    /// The content of the entry is encrypted.
     #[error("the entry is encrypted; unpack the archive and import the folder")]
     Encrypted,
-    /// It is a link.
+    /// The entry is a symbolic link.
     #[error("the entry is a link; it was not followed")]
     Link,
-    /// It is packed in a way that is not read.
+    /// The compression method is not supported.
     #[error("the entry is neither stored nor deflated; unpack the archive and import the folder")]
     Method,
 }
 
 impl ArchiveEntryError {
-    /// The stable code.
+    /// The code of the error, which never changes.
     pub fn code(self) -> &'static str {
         match self {
             Self::Name => "unsafe_name",
@@ -121,8 +120,8 @@ impl Archive {
     /// Opens a folder, a zip file, or any other file as the only entry of its folder.
     ///
     /// # Errors
-    /// What the system says; [`ErrorKind::InvalidData`] for a zip file that is broken or refused
-    /// whole.
+    /// The error of the system; [`ErrorKind::InvalidData`] for a zip file that is damaged or
+    /// refused as a whole.
     pub fn open(path: &Path) -> io::Result<Self> {
         if files::is_folder(path) {
             return Self::folder(path);
@@ -136,31 +135,31 @@ impl Archive {
         let entries =
             vec![ArchiveEntry { name: name.to_owned(), bytes: source.bytes, packed: None }];
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        Ok(Self { place: Place::Folder(folder), entries, refused: Vec::new() })
+        Ok(Self { location: Location::Folder(folder), entries, refused: Vec::new() })
     }
 
-    /// What can be read, in the order of the archive; a folder's by name.
+    /// The entries that can be read, in the order of the zip file, or by name for a folder.
     pub fn entries(&self) -> &[ArchiveEntry] {
         &self.entries
     }
 
-    /// What is not read.
+    /// The entries that are not read.
     pub fn refused(&self) -> &[RefusedArchiveEntry] {
         &self.refused
     }
 
-    /// Begins to read an entry of this archive.
+    /// Opens an entry of this archive.
     ///
     /// # Errors
-    /// What the system says, here and while it is read; [`ErrorKind::InvalidData`] for one that is
-    /// not what it says.
+    /// The error of the system, now or during a read; [`ErrorKind::InvalidData`] if the content
+    /// does not match the stated size and checksum.
     pub fn read(&self, entry: &ArchiveEntry) -> io::Result<ArchiveEntryReader> {
-        let inner = match (&self.place, &entry.packed) {
-            (Place::Zip(file), Some(packed)) => Inner::packed(file, packed)?,
-            (Place::Folder(folder), _) => {
-                Inner::Plain(files::open(&folder.join(&entry.name))?.reader.into_inner())
+        let inner = match (&self.location, &entry.packed) {
+            (Location::Zip(file), Some(packed)) => Content::packed(file, packed)?,
+            (Location::Folder(folder), _) => {
+                Content::Plain(files::open(&folder.join(&entry.name))?.reader.into_inner())
             }
-            (Place::Zip(_), None) => return Err(ErrorKind::NotFound.into()),
+            (Location::Zip(_), None) => return Err(ErrorKind::NotFound.into()),
         };
         let expected = entry.packed.as_ref().map(|packed| packed.crc);
         let checked =
@@ -183,14 +182,14 @@ impl Archive {
                 )?,
             }
         }
-        Ok(Self { place: Place::Folder(path.to_owned()), entries, refused })
+        Ok(Self { location: Location::Folder(path.to_owned()), entries, refused })
     }
 
     fn zip(file: File, length: u64) -> io::Result<Self> {
         let file = Arc::new(file);
         let directory = BufReader::with_capacity(
             DIRECTORY_BUFFER,
-            At { file: Arc::clone(&file), at: 0, length },
+            SharedReader { file: Arc::clone(&file), at: 0, length },
         );
         let mut directory =
             ZipIterable::try_new(directory, Config::default()).map_err(|_| broken())?;
@@ -200,7 +199,8 @@ impl Archive {
             ));
         }
         let (mut entries, mut refused) = (Vec::new(), Vec::new());
-        // Of each name a hash under a key that nobody can know: a million names are not held twice.
+        // Hashes instead of names save memory. Their key is random, so nobody can make them
+        // collide.
         let (hasher, mut names) = (RandomState::new(), HashSet::new());
         let mut total: u64 = 0;
         for found in directory.files().map_err(|_| broken())? {
@@ -209,13 +209,13 @@ impl Archive {
             if name.ends_with(b"/") || is_hidden(name) {
                 continue;
             }
-            match judged(&found) {
+            match check(&found) {
                 Ok(entry) if names.insert(hasher.hash_one(&entry.name)) => {
                     total = total.saturating_add(entry.bytes);
                     entries.push(entry);
                 }
                 Ok(_) => refuse(&mut refused, name, ArchiveEntryError::Twice)?,
-                Err(why) => refuse(&mut refused, name, why)?,
+                Err(error) => refuse(&mut refused, name, error)?,
             }
         }
         if total > FREE_BYTES && total / MAX_RATIO > length {
@@ -223,11 +223,11 @@ impl Archive {
                 "the archive claims to hold more than 1,000 times its own size; it was not read",
             ));
         }
-        Ok(Self { place: Place::Zip(file), entries, refused })
+        Ok(Self { location: Location::Zip(file), entries, refused })
     }
 }
 
-/// Whether a file begins like a zip file. Goes back to its beginning.
+/// Returns whether a file begins like a zip file, and rewinds the file.
 fn is_zip(file: &mut (impl Read + Seek)) -> io::Result<bool> {
     let mut first = Vec::with_capacity(4);
     file.by_ref().take(4).read_to_end(&mut first)?;
@@ -239,26 +239,26 @@ fn broken() -> Error {
     bad("it is not a whole zip file; download it again")
 }
 
-fn bad(why: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidData, why)
+fn bad(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidData, message)
 }
 
 fn refuse(
     refused: &mut Vec<RefusedArchiveEntry>,
     name: &[u8],
-    why: ArchiveEntryError,
+    error: ArchiveEntryError,
 ) -> io::Result<()> {
     if refused.len() >= MAX_REFUSED {
         return Err(bad("more than 1,000 entries of the archive cannot be read"));
     }
     let fit = |character: char| if character.is_control() { '?' } else { character };
-    let name = String::from_utf8_lossy(name).chars().take(SHOWN_CHARS).map(fit).collect();
-    refused.push(RefusedArchiveEntry { name, error: why });
+    let name = String::from_utf8_lossy(name).chars().take(MAX_NAME_CHARS).map(fit).collect();
+    refused.push(RefusedArchiveEntry { name, error });
     Ok(())
 }
 
-/// What systems put into archives beside what is theirs: a part that begins with a dot, or macOS's
-/// own folder.
+/// Returns whether an entry is metadata of a system: a part of its name begins with a dot, or it is
+/// in the folder of macOS.
 fn is_hidden(name: &[u8]) -> bool {
     let mut parts = name.split(|&byte| byte == b'/');
     name.starts_with(b"__MACOSX/")
@@ -271,7 +271,7 @@ fn is_plain(name: &str) -> bool {
     !is_drive && !name.contains(|c: char| c == '\\' || c.is_control()) && name.split('/').all(fits)
 }
 
-fn judged(found: &ZipFileEntry<'_>) -> Result<ArchiveEntry, ArchiveEntryError> {
+fn check(found: &ZipFileEntry<'_>) -> Result<ArchiveEntry, ArchiveEntryError> {
     const KIND: u32 = 0o170_000;
     const LINK: u32 = 0o120_000;
     let name = std::str::from_utf8(found.name_raw())
@@ -289,7 +289,7 @@ fn judged(found: &ZipFileEntry<'_>) -> Result<ArchiveEntry, ArchiveEntryError> {
         CompressionMethod::Stored => false,
         _ => return Err(ArchiveEntryError::Method),
     };
-    let packed = Packed {
+    let packed = ZipEntry {
         header: found.header_start(),
         bytes: found.compressed_size(),
         crc: found.crc32(),
@@ -298,7 +298,7 @@ fn judged(found: &ZipFileEntry<'_>) -> Result<ArchiveEntry, ArchiveEntryError> {
     Ok(ArchiveEntry { name: name.to_owned(), bytes: found.size(), packed: Some(packed) })
 }
 
-/// The bytes of an entry, as many as it says.
+/// Reads the bytes of an entry, exactly as many as the archive states.
 pub struct ArchiveEntryReader(BufReader<Checked>);
 
 impl Read for ArchiveEntryReader {
@@ -317,33 +317,33 @@ impl io::BufRead for ArchiveEntryReader {
     }
 }
 
-/// Holds an entry to what it says of its size and checksum.
+/// Checks the size and the checksum of an entry while it is read.
 struct Checked {
-    inner: Inner,
+    inner: Content,
     left: u64,
     crc: Crc,
-    /// None for a file of a folder, which may also have grown meanwhile.
+    /// The checksum. `None` for a file of a folder, which may have grown meanwhile.
     expected: Option<u32>,
     is_over: bool,
 }
 
-enum Inner {
+enum Content {
     Plain(File),
-    Stored(io::Take<At>),
-    Deflated(DeflateDecoder<io::Take<At>>),
+    Stored(io::Take<SharedReader>),
+    Deflated(DeflateDecoder<io::Take<SharedReader>>),
 }
 
-impl Inner {
-    fn packed(file: &Arc<File>, packed: &Packed) -> io::Result<Self> {
+impl Content {
+    fn packed(file: &Arc<File>, packed: &ZipEntry) -> io::Result<Self> {
         let mut header = [0; 30];
         file.read_exact_at(&mut header, packed.header).map_err(|_| broken())?;
         let [b'P', b'K', 3, 4, .., names, more_names, extra, more_extra] = header else {
             return Err(broken());
         };
-        let behind = u64::from(u16::from_le_bytes([names, more_names]))
+        let skipped = u64::from(u16::from_le_bytes([names, more_names]))
             + u64::from(u16::from_le_bytes([extra, more_extra]));
-        let at = packed.header.checked_add(30 + behind).ok_or_else(broken)?;
-        let data = At { file: Arc::clone(file), at, length: u64::MAX }.take(packed.bytes);
+        let at = packed.header.checked_add(30 + skipped).ok_or_else(broken)?;
+        let data = SharedReader { file: Arc::clone(file), at, length: u64::MAX }.take(packed.bytes);
         Ok(if packed.is_deflated {
             Self::Deflated(DeflateDecoder::new(data))
         } else {
@@ -361,7 +361,7 @@ impl Inner {
 }
 
 impl Checked {
-    /// Where everything was read: it must be the end, and the checksum must be right.
+    /// Checks the end: no more bytes follow, and the checksum is right.
     fn finish(&mut self) -> io::Result<()> {
         self.is_over = true;
         let Some(expected) = self.expected else { return Ok(()) };
@@ -383,8 +383,8 @@ impl Read for Checked {
         if self.left == 0 {
             return self.finish().map(|()| 0);
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let part = buffer.get_mut(..most).unwrap_or_default();
+        let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let part = buffer.get_mut(..count).unwrap_or_default();
         let count = self.inner.read(part)?;
         if count == 0 {
             return Err(bad("a file of the export is shorter than it says; download it again"));
@@ -397,14 +397,14 @@ impl Read for Checked {
     }
 }
 
-/// A file that several readers have, each at its own place.
-struct At {
+/// A reader of a shared file, with its own offset.
+struct SharedReader {
     file: Arc<File>,
     at: u64,
     length: u64,
 }
 
-impl Read for At {
+impl Read for SharedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read_at(buffer, self.at)?;
         self.at += count as u64;
@@ -412,7 +412,7 @@ impl Read for At {
     }
 }
 
-impl Seek for At {
+impl Seek for SharedReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),

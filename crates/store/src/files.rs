@@ -1,7 +1,7 @@
-//! Files of the owner's, named on the command line: what an import reads and an export writes.
+//! Files that the owner names on the command line: what an import reads and an export writes.
 //!
-//! They have nothing to do with a space, its permits or its locks: whoever may start the program
-//! may read them anyway. What an export makes is for its owner alone.
+//! These files have nothing to do with a space, its permits or its locks: whoever starts the
+//! program can read them anyway. Only the owner can read the files of an export.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
@@ -12,25 +12,25 @@ use stile_domain::records::instant::Instant;
 use crate::records::TextSource;
 use crate::state::{create_private, make_folder, sync_folder};
 
-/// How much of a source is read at once.
+/// How many bytes of a source are read at once.
 const BUFFER: usize = 256 * 1024;
-/// How deep folders may stand in each other before a walk gives up.
+/// The maximum depth of nested folders.
 const MAX_DEPTH: usize = 100;
 
 /// A file that is read from its beginning, with its length.
 pub struct SourceFile {
-    /// Its bytes.
+    /// A reader at the beginning of the file.
     pub reader: BufReader<File>,
-    /// How many there were when it was opened.
+    /// The size in bytes when the file was opened.
     pub bytes: u64,
-    /// When it was last changed, where the system knows.
+    /// When the file was last changed. `None` if the system does not know.
     pub modified: Option<Instant>,
 }
 
-/// Opens a file to read it.
+/// Opens a regular file for reading.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::InvalidInput`] for what is no regular file, since an
+/// The error of the system; [`io::ErrorKind::InvalidInput`] for other kinds of files, since an
 /// import reads a file twice.
 pub fn open(path: &Path) -> io::Result<SourceFile> {
     let metadata = path.metadata()?;
@@ -55,35 +55,32 @@ fn instant(time: std::time::SystemTime) -> Option<Instant> {
     }
 }
 
-/// Whether there is a folder at a path.
+/// Returns whether a path leads to a folder.
 pub fn is_folder(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// What the files and folders of a folder are called, as far as that is UTF-8.
-///
-/// # Errors
-/// What the system says.
+/// Returns the names in a folder, without those that are not UTF-8.
 pub fn entry_names(folder: &Path) -> io::Result<Vec<String>> {
     let names =
         folder.read_dir()?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
     names.filter_map(io::Result::transpose).collect()
 }
 
-/// A note in a folder.
+/// A file below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoteFile {
-    /// Where it is.
+    /// The path of the file on the machine.
     pub path: PathBuf,
-    /// Its path in the folder, `/` between its parts; none where that is not UTF-8.
+    /// The path within the folder, with `/` between its parts. `None` if it is not UTF-8.
     pub name: Option<String>,
 }
 
-/// Every file below a folder that ends in `.md` or `.markdown`, ordered by its parts. Links are not
-/// followed, and what begins with a dot is passed over.
+/// Finds the files below a folder that end in `.md` or `.markdown`, ordered by the parts of their
+/// paths. Does not follow links, and skips names that begin with a dot.
 ///
 /// # Errors
-/// What the system says of a folder that cannot be read.
+/// The error of the system for a folder that cannot be read.
 pub fn find_notes(folder: &Path) -> io::Result<Vec<NoteFile>> {
     let is_note = |path: &Path| {
         let extension =
@@ -93,8 +90,7 @@ pub fn find_notes(folder: &Path) -> io::Result<Vec<NoteFile>> {
     below(folder, &is_note)
 }
 
-/// Every file below a folder that is wanted, ordered by its parts. Links are not followed, and what
-/// begins with a dot is passed over.
+/// Finds the files below a folder for which `wanted` returns `true`, like [`find_notes`].
 pub(crate) fn below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<Vec<NoteFile>> {
     let mut found = Vec::new();
     walk(folder, wanted, &mut Vec::new(), &mut found)?;
@@ -137,12 +133,12 @@ fn walk(
     Ok(())
 }
 
-/// The text of a file from some byte on, read where it is and as often as it is asked for.
+/// The text of a file from an offset on, which can be read repeatedly.
 #[derive(Clone, Debug)]
 pub struct TextFile {
-    /// Which file.
+    /// The path of the file on the machine.
     pub path: PathBuf,
-    /// How many bytes of it come before the text.
+    /// The offset of the text in bytes.
     pub from: u64,
 }
 
@@ -154,17 +150,17 @@ impl TextSource for TextFile {
     }
 }
 
-/// A folder that an export fills.
+/// The folder that an export writes its files to.
 #[derive(Debug)]
 pub struct ExportFolder {
     path: PathBuf,
 }
 
 impl ExportFolder {
-    /// Makes the folder, or takes one that is empty.
+    /// Creates the folder, or takes an empty one.
     ///
     /// # Errors
-    /// [`io::ErrorKind::DirectoryNotEmpty`]; what the system says.
+    /// [`io::ErrorKind::DirectoryNotEmpty`] for a folder with files; the error of the system.
     pub fn create(path: &Path) -> io::Result<Self> {
         make_folder(path)?;
         if path.read_dir()?.next().is_some() {
@@ -173,11 +169,8 @@ impl ExportFolder {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Makes a file in it, and the folder that its name has before a `/`. None where there is one
-    /// of that name.
-    ///
-    /// # Errors
-    /// What the system says.
+    /// Creates a file, and the folders that its name contains. Returns `None` if a file has that
+    /// name.
     pub fn create_file(&self, name: &str) -> io::Result<Option<ExportFile>> {
         let to = self.path.join(name);
         if to.try_exists()? {
@@ -194,7 +187,7 @@ impl ExportFolder {
     }
 }
 
-/// A file of an export. It has its name once it is whole.
+/// A file of an export. The file gets its name when it is complete.
 #[derive(Debug)]
 pub struct ExportFile {
     file: BufWriter<File>,
@@ -203,10 +196,7 @@ pub struct ExportFile {
 }
 
 impl ExportFile {
-    /// Makes it durable and gives it its name.
-    ///
-    /// # Errors
-    /// What the system says.
+    /// Syncs the file and gives it its name.
     pub fn finish(self) -> io::Result<()> {
         let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
@@ -230,19 +220,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_walked_in_order_and_links_are_not_followed() {
+    fn notes_are_found_in_order_without_following_links() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for inner in ["b/deep", ".hidden", "x.md"] {
             std::fs::create_dir_all(at(inner)).unwrap();
         }
         for name in [
-            "z.md",
-            "a.MD",
-            "b/one.markdown",
-            "b/deep/two.md",
-            "b/no.txt",
-            ".hidden/x.md",
+            "z.md", "a.MD", "b/one.markdown", "b/deep/two.md", "b/no.txt", ".hidden/x.md",
             "x.md/in.md",
         ] {
             std::fs::write(at(name), name).unwrap();
@@ -258,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_from_its_place_as_often_as_asked() {
+    fn a_text_file_is_read_repeatedly_from_its_offset() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.md");
         std::fs::write(&path, "headtext").unwrap();
@@ -268,11 +253,11 @@ mod tests {
             source.open().unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "text");
         }
-        assert!(open(folder.path()).is_err(), "a folder is no file");
+        assert!(open(folder.path()).is_err(), "a folder is not a file");
     }
 
     #[test]
-    fn an_export_goes_to_an_empty_folder_and_its_files_appear_whole() {
+    fn an_export_needs_an_empty_folder_and_its_files_appear_complete() {
         let outer = tempfile::tempdir().unwrap();
         let folder = ExportFolder::create(&outer.path().join("new/export")).unwrap();
         let mut file = folder.create_file("texts/a.txt").unwrap().unwrap();
@@ -281,7 +266,7 @@ mod tests {
         assert!(!path.exists());
         file.finish().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"hello");
-        assert!(folder.create_file("texts/a.txt").unwrap().is_none(), "it is there");
+        assert!(folder.create_file("texts/a.txt").unwrap().is_none(), "the file exists");
         let error = ExportFolder::create(&outer.path().join("new/export")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
     }

@@ -1,12 +1,12 @@
-//! The journal: one line for each call, appended before the answer.
+//! The journal: one line for each call, written before the answer leaves.
 //!
-//! One file a process, merged when read, so that no two processes ever write to one file. A line is
-//! written with one system call before its call is answered, so it survives a kill; a background
-//! thread syncs at most a second later. Space for coming lines is reserved ahead, so that a
-//! mutation is refused before it happens where it could not be journalled.
+//! Each process writes its own file, and a reader merges all files. A line is written with one
+//! system call before its call is answered, so it survives a kill. A background thread syncs at
+//! most a second later. Space for further lines is reserved ahead, so that a change that could not
+//! be journalled is refused before it happens.
 //!
-//! After any failure the file is left as it is and the next line begins a new one: a torn line can
-//! then only be the last of its file, and readers leave it out.
+//! After a failure the file stays as it is, and the next line begins a new file. A torn line can
+//! therefore only be the last of its file, and readers ignore it.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -15,71 +15,66 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
 use stile_domain::journal::JournalLine;
+use stile_domain::records::instant::Instant;
 use uuid::Uuid;
 
+use crate::now;
 use crate::state::{StateDir, create_private, make_folder, sync_folder};
 
 const FOLDER: &str = "journal";
 const EXTENSION: &str = "jsonl";
 
-/// The longest line, newline included.
+/// The length of the longest line in bytes, with its newline.
 ///
 /// A path has at most 4,096 bytes and no control character, so JSON at most doubles it (quotes).
 /// Subject, token and client come from one token of at most 8 KiB, whose claims are JSON already
-/// and at most 6 KiB. The rest is two hashes and a few words. That is less than 15 KiB.
+/// and at most 6 KiB. The rest is two hashes and a few words. The sum is less than 15 KiB.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// How much room is reserved at a time. [`Journal::check_writable`] wants this much, so that the calls that
-/// are under way at once have room for their lines too, which are some 400 bytes but for the
-/// longest paths.
+/// How many bytes are reserved at a time. [`Journal::check_writable`] requires this much, so that
+/// concurrent calls have room for their lines too. Most lines have about 400 bytes.
 const STEP: u64 = 64 * 1024;
 
-/// A line is synced at most this much later, with time to spare for the sync itself within the
-/// second.
+/// How long after a line its sync begins. The sync itself ends within the same second.
 const SYNC_AFTER: Duration = Duration::from_millis(500);
 
-/// Where lines go.
+/// The journal of this process, to which it appends lines.
 pub struct Journal {
     shared: Arc<Shared>,
     syncer: Option<JoinHandle<()>>,
 }
 
-/// What the syncing thread has too.
+/// The part of the journal that the syncing thread shares.
 struct Shared {
     folder: PathBuf,
-    /// How a file is made; another one in tests.
+    /// Creates a file. Tests use a function of their own.
     create: fn(&Path) -> io::Result<File>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
-    /// None before the first line and after a failure.
+    /// The file to write to. `None` before the first line and after a failure.
     current: Option<Current>,
-    /// The files that hold lines which no sync has covered.
+    /// The files with lines that are not synced.
     unsynced: Vec<Arc<File>>,
     closing: bool,
-    /// When the last line was written, in microseconds.
-    last: i64,
+    /// When the last line was written.
+    last: Instant,
 }
 
-/// The file that lines go to.
+/// The file that lines are written to.
 struct Current {
     file: Arc<File>,
-    /// Its length.
+    /// The length of the file in bytes.
     written: u64,
-    /// How far room is reserved; `None` where the file system cannot reserve.
+    /// The length up to which space is reserved. `None` if the file system cannot reserve.
     reserved: Option<u64>,
 }
 
 impl Journal {
-    /// Opens the journal of a state folder. The file is made with the first line.
-    ///
-    /// # Errors
-    /// What the file system says.
+    /// Opens the journal of a state folder. The first line creates the file.
     pub fn open(state: &StateDir) -> io::Result<Self> {
         Self::open_with(state, create_private)
     }
@@ -88,8 +83,9 @@ impl Journal {
         let folder = state.path().join(FOLDER);
         make_folder(&folder)?;
         sync_folder(state.path())?;
+        let state = State { current: None, unsynced: Vec::new(), closing: false, last: Instant(0) };
         let shared =
-            Arc::new(Shared { folder, create, state: Mutex::default(), changed: Condvar::new() });
+            Arc::new(Shared { folder, create, state: Mutex::new(state), changed: Condvar::new() });
         let syncing = Arc::clone(&shared);
         let syncer = std::thread::Builder::new()
             .name("journal".to_owned())
@@ -97,24 +93,21 @@ impl Journal {
         Ok(Self { shared, syncer: Some(syncer) })
     }
 
-    /// Whether the next lines can be written: there is a file, it has its name, and there is room.
-    ///
-    /// After a failure this tries again with a new file.
-    ///
-    /// # Errors
-    /// What the file system says.
+    /// Checks that the next lines can be written: the file exists, it was not deleted, and it has
+    /// room. After a failure this function tries again with a new file.
     pub fn check_writable(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         self.shared.prepare(&mut state)?.reserve(STEP).inspect_err(|_| state.current = None)
     }
 
-    /// Writes a line, with the time of now.
+    /// Writes a line with the present time.
     ///
     /// # Errors
-    /// What the file system says. The line may then be in the file in part, and is not read back.
+    /// The error of the file system. A part of the line may then be in the file; readers ignore it.
     pub fn append(&self, mut line: JournalLine) -> io::Result<()> {
         let mut state = self.shared.lock();
-        state.last = not_before(Utc::now().timestamp_micros(), state.last);
+        // The clock may step back; the lines of a file do not.
+        state.last = now().max(state.last);
         line.at = timestamp(state.last);
         let mut bytes = serde_json::to_vec(&line)?;
         bytes.push(b'\n');
@@ -131,7 +124,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Syncs what was written, now. Only a process that is about to end need call it.
+    /// Syncs all lines now. Only a process that is about to end needs to call this function.
     pub fn sync(&self) {
         self.shared.sync();
     }
@@ -153,7 +146,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file to write to; a new one where there is none, or where someone deleted it.
+    /// Returns the file to write to, after creating it if there is none or if someone deleted it.
     fn prepare<'a>(&self, state: &'a mut State) -> io::Result<&'a mut Current> {
         if state.current.as_ref().is_some_and(|current| !has_a_name(&current.file)) {
             state.current = None;
@@ -165,14 +158,14 @@ impl Shared {
         Ok(state.current.insert(current))
     }
 
-    /// Makes a new file, with room.
+    /// Creates a file and reserves space in it.
     fn begin(&self) -> io::Result<Current> {
-        // Someone may have deleted the folder, but a state folder that is gone is not made again.
+        // Someone may have deleted the folder. A deleted state folder is not made again.
         match std::fs::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let started = Utc::now().format("%Y%m%dT%H%M%S%.6fZ");
+        let started = timestamp(now()).replace(['-', ':'], "");
         let name =
             format!("{started}-{}-{}.{EXTENSION}", std::process::id(), Uuid::new_v4().simple());
         let path = self.folder.join(name);
@@ -189,15 +182,14 @@ impl Shared {
         let unsynced = std::mem::take(&mut self.lock().unsynced);
         for file in unsynced {
             if let Err(error) = file.sync_data() {
-                // The system may have dropped what it could not write, so this file is not to be
-                // trusted.
+                // The system may have dropped what it could not write, so the file is given up.
                 tracing::error!(kind = ?error.kind(), errno = error.raw_os_error(), "the journal was not synced");
                 self.lock().current.take_if(|current| Arc::ptr_eq(&current.file, &file));
             }
         }
     }
 
-    /// Syncs after lines were written, until the journal is closed. Sleeps where nothing is
+    /// Syncs after lines were written, until the journal is closed. Sleeps while no line is
     /// written.
     fn keep_synced(&self) {
         let mut state = self.lock();
@@ -222,18 +214,17 @@ impl Shared {
 }
 
 impl Current {
-    /// Makes sure that there is room for so many bytes more.
+    /// Reserves space for `bytes` more bytes.
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         let Some(reserved) = self.reserved else { return Ok(()) };
         if reserved >= self.written + bytes {
             return Ok(());
         }
-        self.reserved = reserve_room(&self.file, self.written, bytes + STEP)?
+        self.reserved = reserve_space(&self.file, self.written, bytes + STEP)?
             .then_some(self.written + bytes + STEP);
         Ok(())
     }
 
-    /// Writes a line with one system call.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let written = loop {
             match (&*self.file).write(line) {
@@ -253,15 +244,15 @@ impl Current {
 }
 
 impl Drop for Current {
-    /// Gives back the room that was reserved, and takes back what a failed line left.
+    /// Releases the reserved space, and removes what a failed line left.
     fn drop(&mut self) {
         let _ = self.file.set_len(self.written);
     }
 }
 
-/// Reserves room behind the end of a file without moving the end. Whether the file system can.
+/// Reserves space beyond the end of a file. Returns whether the file system can.
 #[cfg(target_os = "linux")]
-fn reserve_room(file: &File, offset: u64, bytes: u64) -> io::Result<bool> {
+fn reserve_space(file: &File, offset: u64, bytes: u64) -> io::Result<bool> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::Errno;
     match rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes)) {
@@ -274,47 +265,39 @@ fn reserve_room(file: &File, offset: u64, bytes: u64) -> io::Result<bool> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn reserve_room(_: &File, _: u64, _: u64) -> io::Result<bool> {
+fn reserve_space(_: &File, _: u64, _: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether the file was not deleted: a line in a file without a name would be lost.
+/// Returns whether the file still has a name. A line in a deleted file would be lost.
 #[cfg(unix)]
 fn has_a_name(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| std::os::unix::fs::MetadataExt::nlink(&metadata) > 0)
 }
 
-/// Windows deletes no file that is open.
+/// Windows does not delete open files.
 #[cfg(not(unix))]
 fn has_a_name(_: &File) -> bool {
     true
 }
 
-/// The clock may step back; the lines of a file do not.
-fn not_before(now: i64, last: i64) -> i64 {
-    now.max(last)
+/// Formats a time as RFC 3339 in UTC with exactly six decimals, so that times sort as text.
+fn timestamp(Instant(micros): Instant) -> String {
+    let fraction = micros.rem_euclid(1_000_000);
+    let seconds = Instant(micros - fraction).to_rfc3339();
+    format!("{}.{fraction:06}Z", seconds.trim_end_matches('Z'))
 }
 
-/// RFC 3339, UTC, with exactly six decimals, so that times sort as text.
-fn timestamp(micros: i64) -> String {
-    DateTime::from_timestamp_micros(micros)
-        .unwrap_or_default()
-        .to_rfc3339_opts(SecondsFormat::Micros, true)
-}
-
-/// The journal of all processes.
+/// The lines of all processes.
 #[derive(Debug, Default)]
 pub struct JournalContents {
-    /// All lines, in the order of their times; lines of one file stay in their order.
+    /// All lines, ordered by time. Lines of one file keep their order.
     pub lines: Vec<JournalLine>,
-    /// How many lines could not be read, besides last lines that a kill or a full disk cut short.
+    /// How many lines could not be parsed. Last lines that a kill or a full disk cut do not count.
     pub damaged: usize,
 }
 
-/// Reads what all processes wrote, into memory.
-///
-/// # Errors
-/// What the file system says. A journal that was never written to is empty.
+/// Reads the lines of all processes into memory. A journal that was never written to is empty.
 pub fn read_all(state: &StateDir) -> io::Result<JournalContents> {
     let entries = match std::fs::read_dir(state.path().join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -391,7 +374,7 @@ mod tests {
             ..line("file.create")
         };
         journal.append(written.clone()).unwrap();
-        // A kill now would change nothing: the bytes are the system's.
+        // A kill would change nothing now: the system has the bytes.
         let read = read_all(&state).unwrap().lines;
         assert_eq!(read, [JournalLine { at: read[0].at.clone(), ..written }]);
         assert_eq!(read[0].at.len(), "2026-01-02T03:04:05.123456Z".len());
@@ -436,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_a_kill_cut_short_is_left_out() {
+    fn a_line_that_a_kill_cut_is_ignored() {
         let (_folder, state) = state();
         let journal = Journal::open(&state).unwrap();
         journal.append(line("whole")).unwrap();
@@ -453,19 +436,19 @@ mod tests {
         assert_eq!((merged.lines.len(), merged.damaged), (1, 2));
     }
 
-    /// In the child: journals line after line and says so, until it is killed.
+    /// Appends line after line in a child process, and reports each, until the process is killed.
     fn journal_until_killed(folder: &Path) {
         let journal = Journal::open(&StateDir::open(folder).unwrap()).unwrap();
         for n in 0.. {
             journal.check_writable().unwrap();
             journal.append(line(&format!("n{n}"))).unwrap();
-            // In one call, so that the kill does not cut it.
+            // One call, so that a kill does not cut the report.
             io::stderr().write_all(format!("acknowledged n{n}\n").as_bytes()).unwrap();
         }
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a child process is told so by a variable")]
+    #[expect(clippy::disallowed_methods, reason = "a variable tells the test that it is the child")]
     fn acknowledged_lines_survive_a_kill() {
         const CHILD: &str = "STILE_TEST_JOURNAL";
         if let Some(folder) = std::env::var_os(CHILD) {
@@ -481,11 +464,11 @@ mod tests {
                 .stderr(std::process::Stdio::piped())
                 .spawn()
                 .unwrap();
-            let said = BufReader::new(child.stderr.take().unwrap());
+            let output = BufReader::new(child.stderr.take().unwrap());
             let mut last = None;
-            for said in said.lines() {
-                let said = said.unwrap();
-                let Some(number) = said.strip_prefix("acknowledged n") else { continue };
+            for reported in output.lines() {
+                let reported = reported.unwrap();
+                let Some(number) = reported.strip_prefix("acknowledged n") else { continue };
                 let number: u64 = number.parse().unwrap();
                 last = Some(number);
                 if number == round * 7 {
@@ -504,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_deleted_is_not_written_to() {
+    fn a_deleted_file_is_replaced() {
         let (_folder, state) = state();
         let journal = Journal::open(&state).unwrap();
         journal.append(line("lost")).unwrap();
@@ -514,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_state_folder_nothing_is_ready_until_it_is_back() {
+    fn without_a_state_folder_the_journal_is_not_writable() {
         let (_folder, state) = state();
         let journal = Journal::open(&state).unwrap();
         journal.append(line("before")).unwrap();
@@ -555,19 +538,19 @@ mod tests {
         assert_eq!(tools(&state), ["one", "two"]);
     }
 
-    /// A file system of one megabyte, in a namespace of its own; nothing to see where that is not
-    /// allowed.
+    /// Runs in a file system of one megabyte, in its own namespace. Checks nothing on a machine
+    /// that does not allow namespaces.
     #[cfg(target_os = "linux")]
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a child process is told so by a variable")]
-    fn ready_fails_before_the_disk_is_full() {
+    #[expect(clippy::disallowed_methods, reason = "a variable tells the test that it is the child")]
+    fn the_writability_check_fails_before_the_disk_is_full() {
         const CHILD: &str = "STILE_TEST_JOURNAL_SMALL_DISK";
         if let Some(folder) = std::env::var_os(CHILD) {
             let state = StateDir::open(&Path::new(&folder).join("state")).unwrap();
             let journal = Journal::open(&state).unwrap();
             let mut written = 0;
             while journal.check_writable().is_ok() {
-                // The longest lines there are, and several under way at once.
+                // Several calls at once, with the longest lines.
                 for _ in 0..3 {
                     let subject = Some("x".repeat(MAX_LINE_BYTES - 200));
                     journal
@@ -587,12 +570,12 @@ mod tests {
         let status = std::process::Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
             .arg(std::env::current_exe().unwrap())
-            .arg("journal::tests::ready_fails_before_the_disk_is_full")
+            .arg("journal::tests::the_writability_check_fails_before_the_disk_is_full")
             .arg(folder.path())
             .env(CHILD, folder.path())
             .stdout(std::process::Stdio::null())
             .status();
-        // 101 is a failed test; anything else but 0 a machine that allows no namespaces.
+        // 101 is a failed test. Other codes than 0 come from machines without namespaces.
         assert_ne!(status.ok().and_then(|status| status.code()), Some(101));
     }
 
@@ -622,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_synced_within_a_second_and_idle_threads_sleep() {
+    fn a_line_is_synced_within_a_second() {
         let (_folder, state) = state();
         let journal = Journal::open(&state).unwrap();
         journal.append(line("a")).unwrap();
@@ -632,12 +615,12 @@ mod tests {
         journal.append(line("b")).unwrap();
         let before = std::time::Instant::now();
         drop(journal);
-        assert!(before.elapsed() < SYNC_AFTER, "closing does not wait out the second");
+        assert!(before.elapsed() < SYNC_AFTER, "closing syncs at once");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_closed_file_gives_its_room_back() {
+    fn closing_releases_the_reserved_space() {
         use std::os::unix::fs::MetadataExt as _;
         let (_folder, state) = state();
         let journal = Journal::open(&state).unwrap();
@@ -651,17 +634,51 @@ mod tests {
     }
 
     #[test]
-    fn time_does_not_step_back() {
-        assert_eq!(not_before(5, 7), 7);
-        assert_eq!(not_before(8, 7), 8);
-        assert_eq!(timestamp(0), "1970-01-01T00:00:00.000000Z");
-        assert_eq!(timestamp(1_767_323_045_123_456), "2026-01-02T03:04:05.123456Z");
+    fn lines_are_dated_no_earlier_than_the_line_before() {
+        let (_folder, state) = state();
+        let journal = Journal::open(&state).unwrap();
+        journal.shared.lock().last = Instant::LAST;
+        journal.append(line("later")).unwrap();
+        assert_eq!(read_all(&state).unwrap().lines[0].at, "9999-12-31T23:59:59.999999Z");
+    }
+
+    #[test]
+    fn a_line_is_written_byte_for_byte_as_documented() {
+        let (_folder, state) = state();
+        let journal = Journal::open(&state).unwrap();
+        journal.shared.lock().last = Instant(253_402_300_700_120_000);
+        journal.append(line("text.read")).unwrap();
+        let file = files(&state).remove(0);
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            "{\"at\":\"9999-12-31T23:58:20.120000Z\",\"tool\":\"text.read\",\"outcome\":\"ok\"}\n"
+        );
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let (started, rest) = name.split_once('-').unwrap();
+        let shape = |c: char| if c.is_ascii_digit() { '0' } else { c };
+        assert_eq!(started.chars().map(shape).collect::<String>(), "00000000T000000.000000Z");
+        assert!(rest.starts_with(&format!("{}-", std::process::id())), "{name}");
+    }
+
+    #[test]
+    fn timestamps_have_six_decimals() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (1_767_323_045_123_456, "2026-01-02T03:04:05.123456Z"),
+            (1_767_323_045_120_000, "2026-01-02T03:04:05.120000Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+        ] {
+            assert_eq!(timestamp(Instant(micros)), text);
+        }
     }
 
     proptest! {
         #[test]
-        fn times_sort_as_text(a in 0..253_402_300_799_999_999i64, b in 0..253_402_300_799_999_999i64) {
-            prop_assert_eq!(a.cmp(&b), timestamp(a).cmp(&timestamp(b)));
+        fn times_sort_as_text(
+            a in 0..=Instant::LAST.0,
+            b in 0..=Instant::LAST.0,
+        ) {
+            prop_assert_eq!(a.cmp(&b), timestamp(Instant(a)).cmp(&timestamp(Instant(b))));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What persists: the file space beneath one directory handle, keys and tokens, the journal.
+//! What persists: the files of the space, the database of records, keys, tokens and the journal.
 //!
-//! The only crate that opens a file or a database. It decides nothing that the domain can decide:
-//! it takes permits and plans, and makes them true on a disk that others write to as well.
+//! No other crate opens a file or a database. The store decides nothing that the domain can decide:
+//! it takes permits and plans, and carries them out on a disk that other programs write to as well.
 
 pub mod archive;
 pub mod files;
@@ -12,10 +12,19 @@ pub mod space;
 pub mod state;
 
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use stile_domain::error::Refusal;
+use stile_domain::records::instant::Instant;
 
-/// Logs an unexpected error and returns a refusal that names the log line. Neither holds a path.
+/// Reads the clock.
+fn now() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// Logs an unexpected error and returns a refusal with the number of the log line. Neither contains
+/// a path.
 pub fn incident(doing: &'static str, error: &io::Error) -> Refusal {
     Refusal::Internal { incident: log_incident(doing, error) }
 }
@@ -27,7 +36,7 @@ pub fn log_incident(doing: &'static str, error: &io::Error) -> u64 {
     incident
 }
 
-/// A number for a line of the log that an agent can pass on to its user.
+/// Makes the number of a log line, which an agent can report to its user.
 pub fn new_incident() -> u64 {
     // Twelve decimal digits: short enough to be read out, and they fit a JSON number exactly.
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();

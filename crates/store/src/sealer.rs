@@ -1,41 +1,40 @@
-//! Seals for a program that keeps nothing: the key is made of a secret that it is given anew at
-//! each start.
+//! Seals for a program without a database: the key is derived from a secret.
 //!
-//! What was sealed opens for whoever has the same secret and purpose, in this process or in a later
-//! one, and for nobody else. Nothing is written anywhere.
+//! Another process with the same secret and purpose opens the same seals, and nobody else does. The
+//! key is not stored.
 
 use crate::records::seal::{SealKey, Seals};
 
-/// Seals and opens with the one key that a secret gives.
+/// Seals and opens with a key that is derived from a secret.
 pub struct Sealer(Seals);
 
-/// There is no randomness, or no key can be made.
+/// The error if the system gives no random bytes, or no key can be derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the system gives no random bytes")]
 pub struct SealerError;
 
 impl Sealer {
-    /// With the key that `secret` gives for this purpose and in this place. The secret must be one
-    /// that cannot be guessed, such as a token: a password would need to be stretched first.
+    /// Derives a key from `secret`, for one purpose in one place. The secret must be hard to guess,
+    /// as a token is. A password would have to be stretched first.
     ///
     /// # Errors
-    /// [`SealerError`].
+    /// [`SealerError`] if no key can be derived.
     pub fn from_secret(secret: &str, place: &str, purpose: &str) -> Result<Self, SealerError> {
         let key = SealKey::derive(secret.as_bytes(), place.as_bytes(), purpose.as_bytes())
             .map_err(|_| SealerError)?;
         Seals::new([key]).map(Self).map_err(|_| SealerError)
     }
 
-    /// Seals bytes into a text for a client, another one each time.
+    /// Seals bytes for a client. The same bytes give another text each time.
     ///
     /// # Errors
-    /// [`SealerError`].
+    /// [`SealerError`] if the system gives no random bytes.
     pub fn seal(&self, plain: &[u8]) -> Result<String, SealerError> {
         self.0.seal(plain).map_err(|_| SealerError)
     }
 
-    /// Opens what [`Sealer::seal`] made with the same secret, place and purpose. None for
-    /// everything else.
+    /// Opens what [`Sealer::seal`] made with the same secret, place and purpose. Returns `None` for
+    /// every other text.
     pub fn open(&self, text: &str) -> Option<Vec<u8>> {
         self.0.open(text)
     }
@@ -52,10 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn security_no_changed_bit_opens() {
+    fn a_seal_with_one_flipped_bit_does_not_open() {
         let sealer = sealer("secret", "https://a.example", "handles");
-        let text = sealer.seal(b"a place").unwrap();
-        assert_ne!(sealer.seal(b"a place").unwrap(), text, "equal places look different");
+        let text = sealer.seal(b"handle").unwrap();
+        assert_ne!(
+            sealer.seal(b"handle").unwrap(),
+            text,
+            "sealing the same bytes again gives another text"
+        );
         let bytes = URL_SAFE_NO_PAD.decode(&text).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
@@ -65,13 +68,10 @@ mod tests {
     }
 
     #[test]
-    fn security_only_the_same_secret_place_and_purpose_open() {
-        let text = sealer("secret", "https://a.example", "handles").seal(b"a place").unwrap();
+    fn only_the_same_secret_place_and_purpose_open_a_seal() {
+        let text = sealer("secret", "https://a.example", "handles").seal(b"handle").unwrap();
         let open = |secret, place, purpose| sealer(secret, place, purpose).open(&text);
-        assert_eq!(
-            open("secret", "https://a.example", "handles").as_deref(),
-            Some(&b"a place"[..])
-        );
+        assert_eq!(open("secret", "https://a.example", "handles").as_deref(), Some(&b"handle"[..]));
         for (secret, place, purpose) in [
             ("secret2", "https://a.example", "handles"),
             ("", "https://a.example", "handles"),
@@ -82,9 +82,9 @@ mod tests {
         }
     }
 
-    /// The key as another implementation of RFC 5869 makes it: Python's `hmac`, by hand.
+    /// The expected key was computed with Python's `hmac`, by the steps of RFC 5869.
     #[test]
-    fn a_later_version_of_this_program_opens_it_too() {
+    fn the_derived_key_is_the_one_of_rfc_5869() {
         let key = SealKey::derive(b"secret", b"https://a.example", b"handles").unwrap();
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(

@@ -1,29 +1,30 @@
-//! Figures that mean something on a noisy machine: two ways of doing one thing, in turns, in the
-//! same run.
+//! Benchmarks that compare two ways of doing one thing, in turns, in the same run.
+//!
+//! The ratio of the two times is meaningful on a noisy machine too.
 
 use std::time::{Duration, Instant};
 
-/// How a benchmark is run.
+/// Whether a benchmark measures, or only runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Whether it is only to show that it runs.
+    /// Whether two rounds are enough, to show that the benchmark runs.
     pub smoke: bool,
 }
 
 impl Plan {
-    /// `--smoke` on the command line makes it short; other arguments are Cargo's.
+    /// Reads `--smoke` from the command line. Other arguments are Cargo's.
     pub fn from_arguments() -> Self {
         Self { smoke: std::env::args().any(|argument| argument == "--smoke") }
     }
 
-    /// So many rounds, or two.
+    /// Returns `full`, or two rounds for a smoke run.
     pub fn rounds(self, full: usize) -> usize {
         if self.smoke { 2 } else { full }
     }
 }
 
-/// Times two things in turns and prints the median, the tenth and the ninetieth percentile of each,
-/// and the ratio of the medians. Each closure does the thing once and answers how long it took.
+/// Runs two closures in turns and prints the median, the tenth and the ninetieth percentile of
+/// each, and the ratio of the medians. Each closure returns the time that one run took.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub fn compare(
     what: &str,
@@ -44,14 +45,14 @@ pub fn compare(
     );
 }
 
-/// Runs a closure once and says how long it took.
+/// Runs a closure once and returns the time it took.
 pub fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     let began = Instant::now();
     std::hint::black_box(work());
     began.elapsed()
 }
 
-/// Runs a closure once and says how much CPU time all threads of the process used meanwhile.
+/// Runs a closure once and returns the CPU time that all threads of the process used meanwhile.
 pub fn cpu<T>(work: impl FnOnce() -> T) -> Duration {
     let now = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let began = now();
@@ -61,8 +62,8 @@ pub fn cpu<T>(work: impl FnOnce() -> T) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
-/// Runs a closure once and says how much more memory the process had meanwhile, in KiB, than
-/// before. Zero where the system does not say.
+/// Runs a closure once and returns by how many KiB the memory of the process grew meanwhile; zero
+/// if the system does not report memory.
 pub fn peak<T>(work: impl FnOnce() -> T) -> u64 {
     let field = |name: &str| -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Random choices that can be repeated, and how much of a rig to run.
+//! Repeatable random choices, and the scale of a rig.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Chance(u64);
 
 impl Chance {
-    /// The choices that belong to a seed.
+    /// Makes the source of a seed.
     pub fn of(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Another source that goes its own way.
+    /// Returns a source that is independent of this one.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next())
@@ -26,18 +26,18 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which must not be 0.
+    /// Returns a number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 
-    /// Whether something happens that does so in `percent` of cases.
+    /// Returns true in `percent` of 100 cases.
     pub fn happens(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 }
 
-/// The seed in `STILE_RIG_SEED`, or one of this moment.
+/// Returns the seed in `STILE_RIG_SEED`, or a seed from the clock.
 pub fn seed() -> u64 {
     let given = std::env::var("STILE_RIG_SEED").ok().and_then(|seed| seed.parse().ok());
     given.unwrap_or_else(|| {
@@ -46,11 +46,11 @@ pub fn seed() -> u64 {
     })
 }
 
-/// How much of a rig to run: `usual` in every test run, `full` where `STILE_RIG_SCALE` is `full`,
-/// and so many times the usual, but no more than the full amount, where it is a number.
+/// Returns how many rounds of a rig to run: `usual`, or `full` if `STILE_RIG_SCALE` is `full`, or
+/// that many times `usual`, at most `full`, if the variable is a number.
 ///
 /// # Panics
-/// Where the variable is something else.
+/// The variable is neither a whole number nor `full`.
 #[expect(clippy::panic, reason = "a misspelt scale would prove less than was asked for")]
 pub fn scaled(usual: usize, full: usize) -> usize {
     match std::env::var("STILE_RIG_SCALE").as_deref() {
@@ -63,10 +63,10 @@ pub fn scaled(usual: usize, full: usize) -> usize {
     }
 }
 
-/// For how long a rig goes on that has done its usual amount: `STILE_RIG_SECONDS`, or no longer.
+/// Returns how long a rig runs at least: `STILE_RIG_SECONDS`, or `None` for its usual rounds.
 ///
 /// # Panics
-/// Where the variable is no whole number.
+/// The variable is not a whole number.
 #[expect(clippy::panic, reason = "a misspelt time would prove less than was asked for")]
 pub fn seconds() -> Option<Duration> {
     let given = std::env::var("STILE_RIG_SECONDS").ok().filter(|given| !given.is_empty())?;

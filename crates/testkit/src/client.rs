@@ -1,6 +1,7 @@
-//! Scripted clients of few words: one over HTTP, one over standard input and output. They speak the
-//! protocol from its text and not through the SDK that the server uses, since two halves of one
-//! library agreeing proves little.
+//! Scripted MCP clients over HTTP and over standard input and output.
+//!
+//! The clients follow the text of the protocol without the SDK that the server uses. Two halves of
+//! one library that agree would prove little.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -13,18 +14,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A client that can call tools.
-pub trait Caller: Send {
-    /// Calls a method; answers the JSON-RPC response, or an error where the server did not answer.
+/// An MCP client that sends requests and calls tools.
+pub trait McpClient: Send {
+    /// Calls a method and returns the JSON-RPC response.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection, if the server did not answer.
     fn request(&mut self, method: &str, params: Value) -> io::Result<Value>;
 
-    /// Calls a tool and answers `structuredContent`.
+    /// Calls a tool and returns `structuredContent`.
     ///
     /// # Errors
-    /// Where the server did not answer, or answered with a JSON-RPC error.
+    /// The server did not answer, or answered a JSON-RPC error.
     fn tool(&mut self, name: &str, arguments: Value) -> io::Result<Value> {
         let mut response =
             self.request("tools/call", json!({ "name": name, "arguments": arguments }))?;
@@ -49,7 +50,7 @@ fn message(id: u64, method: &str, mut params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-/// A client over HTTP in the revision without sessions, on one connection that is kept.
+/// A client over HTTP without sessions, on one kept connection.
 #[derive(Debug)]
 pub struct Http {
     address: SocketAddr,
@@ -58,29 +59,29 @@ pub struct Http {
     next: u64,
 }
 
-/// An HTTP answer.
+/// An HTTP response, read to its end.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The status code.
+    /// The HTTP status code.
     pub status: u16,
     /// Header names in lower case, and their values.
     pub headers: Vec<(String, String)>,
-    /// The whole body.
+    /// The body, without chunk sizes.
     pub body: Vec<u8>,
 }
 
 impl Reply {
-    /// The first value of a header.
+    /// Returns the first value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON, or null.
+    /// Returns the body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// Everything as text, for the leak check.
+    /// Returns headers and body as text, for the leak check.
     pub fn bytes(&self) -> Vec<u8> {
         let headers: String =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
@@ -89,15 +90,15 @@ impl Reply {
 }
 
 impl Http {
-    /// A client that sends `token` to the server at `address`.
+    /// Makes a client that sends `token` to the server at `address`.
     pub fn new(address: SocketAddr, token: &str) -> Self {
         Self { address, token: token.to_owned(), connection: None, next: 0 }
     }
 
-    /// Posts a method call and answers the whole reply.
+    /// Posts a method call and returns the reply.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub fn post(&mut self, method: &str, params: Value) -> io::Result<Reply> {
         self.next += 1;
         let name = params
@@ -107,9 +108,9 @@ impl Http {
             .map(str::to_owned);
         let body = message(self.next, method, params).to_string();
         let mut head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {REVISION}\r\nMcp-Method: {method}\r\n\
-             Content-Length: {}\r\n",
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             MCP-Protocol-Version: {REVISION}\r\nMcp-Method: {method}\r\nContent-Length: {}\r\n",
             self.address,
             self.token,
             body.len()
@@ -120,10 +121,10 @@ impl Http {
         self.send(format!("{head}\r\n{body}").as_bytes())
     }
 
-    /// Sends raw bytes and reads one reply; the connection is opened anew where it was closed.
+    /// Sends raw bytes and reads one reply. Opens a connection if none is open.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<Reply> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -135,7 +136,7 @@ impl Http {
             }
         };
         connection.get_mut().write_all(bytes)?;
-        // Nothing follows the head of such a reply, whatever length it tells.
+        // The reply to HEAD has no body, whatever its length says.
         let is_head = bytes.starts_with(b"HEAD ");
         let reply =
             if is_head { read_head(&mut connection)? } else { read_reply(&mut connection)? };
@@ -146,7 +147,7 @@ impl Http {
     }
 }
 
-impl Caller for Http {
+impl McpClient for Http {
     fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
         let reply = self.post(method, params)?;
         serde_json::from_slice(&reply.body).map_err(|_| {
@@ -158,7 +159,7 @@ impl Caller for Http {
 /// Reads one HTTP/1.1 reply.
 ///
 /// # Errors
-/// What the connection says, or `InvalidData`.
+/// The error of the connection, or `InvalidData`.
 pub fn read_reply(connection: &mut impl io::BufRead) -> io::Result<Reply> {
     let mut reply = read_head(connection)?;
     if reply.header("transfer-encoding").is_some_and(|encoding| encoding.contains("chunked")) {
@@ -220,10 +221,10 @@ pub struct Stdio {
 }
 
 impl Stdio {
-    /// Talks to a child with both ends piped.
+    /// Makes a client of a child process.
     ///
     /// # Panics
-    /// Where an end is not piped.
+    /// Standard input or output of the child is not piped.
     #[expect(
         clippy::expect_used,
         reason = "a rig that is put together wrongly should say so at once"
@@ -234,10 +235,10 @@ impl Stdio {
         Self { child, input: Some(input), output: BufReader::new(output), next: 0 }
     }
 
-    /// Sends one line as it is.
+    /// Sends one line unchanged.
     ///
     /// # Errors
-    /// What the pipe says.
+    /// The error of the pipe.
     pub fn send(&mut self, line: &[u8]) -> io::Result<()> {
         let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         input.write_all(line)?;
@@ -245,10 +246,10 @@ impl Stdio {
         input.flush()
     }
 
-    /// Reads one line.
+    /// Reads one line as JSON.
     ///
     /// # Errors
-    /// What the pipe says, or `UnexpectedEof`.
+    /// The error of the pipe, or `UnexpectedEof`.
     pub fn receive(&mut self) -> io::Result<Value> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
@@ -257,22 +258,22 @@ impl Stdio {
         Ok(serde_json::from_str(&line)?)
     }
 
-    /// Closes the server's input and waits for its end.
+    /// Closes the server's input and waits for the process.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn finish(mut self) -> io::Result<std::process::ExitStatus> {
         self.input = None;
         self.child.wait()
     }
 
-    /// The process.
+    /// Returns the server's process.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 }
 
-impl Caller for Stdio {
+impl McpClient for Stdio {
     fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
         self.next += 1;
         let id = self.next;
@@ -294,21 +295,21 @@ impl Drop for Stdio {
     }
 }
 
-/// A client over the standard input and output of a server, that several threads share: each call
-/// waits for the answer that bears its number. Clones are clients of the same server.
+/// A client over standard input and output that several threads share. Each call waits for the
+/// answer with its id. Clones are clients of the same server.
 #[derive(Clone, Debug)]
 pub struct Lane(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     input: Mutex<Option<ChildStdin>>,
-    /// Who waits for which answer; `None` once no more answers can come.
+    /// The calls that wait, by id; `None` once no more answers can come.
     waiting: Mutex<Option<HashMap<u64, Sender<Value>>>>,
     next: AtomicU64,
 }
 
 impl Lane {
-    /// Talks through both ends of a child, and reads what it answers on a thread of its own.
+    /// Makes a client of a child's pipes, and starts a thread that reads its answers.
     pub fn new(input: ChildStdin, output: ChildStdout) -> Self {
         let waiting = Mutex::new(Some(HashMap::new()));
         let lane = Self(Arc::new(Shared {
@@ -327,19 +328,19 @@ impl Lane {
                     let _ = answer.send(response);
                 }
             }
-            // Whoever still waits is told by the end of its channel.
+            // The calls that still wait see the end of their channels.
             shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         });
         lane
     }
 
-    /// Closes the server's input, which asks it to end.
+    /// Closes the server's input, which asks the server to stop.
     pub fn close(&self) {
         self.0.input.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-impl Caller for Lane {
+impl McpClient for Lane {
     fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, answered) = channel();

@@ -1,13 +1,13 @@
-//! Documents that the code writes and a test holds to it.
+//! Pages that are generated from the code, and checked by tests.
 
 use std::fs;
 use std::path::Path;
 
-/// Fails unless the document at `path`, relative to the repository, is exactly `text`; with
-/// `UPDATE_DOCS` set in the environment it is written instead.
+/// Fails unless the document at `path`, relative to the repository, equals `text`. Writes the
+/// document instead if `UPDATE_DOCS` is set.
 ///
 /// # Panics
-/// Where the document differs, or cannot be written.
+/// The document differs, or cannot be written.
 pub fn assert_document(path: &str, text: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let file = root.join(path);

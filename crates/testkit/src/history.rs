@@ -1,96 +1,96 @@
-//! The history checker: from what clients were told and what is left in the end, it says whether a
-//! write was lost.
+//! Finds lost writes, from the answers that clients got and the last content of a file.
 //!
-//! Every version is unique and every change names the version that it was based on. So the versions
-//! of a file that nobody else writes form one line: back from the last, parent by parent, to the
-//! first. [`check_line`] holds a file to that. A file that an editor saves as well, without asking,
-//! has gaps in its line, but each version still has a fate: [`lost`] names those that have none.
+//! Every version is unique, and every change names its parent: the version that it was based on. So
+//! the versions of a file that only clients write form one line, from the last version, parent by
+//! parent, to the first. [`check_line`] checks that. An editor that saves the same file without a
+//! parent leaves gaps in the line. Each version still has an outcome, and [`lost`] returns the
+//! versions without one.
 //!
-//! Versions are anything that can be compared, such as hashes. Instants are numbers from one
-//! counter that all clients share, drawn before a request is sent and after its answer has come.
+//! Versions are any values that can be compared, such as hashes. Instants are numbers from one
+//! counter that all clients share, drawn before a request is sent and after its answer arrived.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// What can stand for a version.
+/// A value that identifies a version, such as a hash.
 pub trait Version: Copy + Eq + Hash + Debug {}
 impl<T: Copy + Eq + Hash + Debug> Version for T {}
 
-/// What a client was told about its change.
+/// The answer that a client got to its change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was made.
+    /// The server made the change.
     Acknowledged,
-    /// Nothing was written.
+    /// The server wrote nothing.
     Refused,
-    /// Nobody knows: no answer came, or the answer was to read again.
+    /// No answer came, or the answer was to read again.
     Unknown,
 }
 
 /// A request to change a version into another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<V> {
-    /// What it was based on.
+    /// The version that the change was based on.
     pub parent: V,
-    /// What it makes.
+    /// The version that the change makes.
     pub version: V,
-    /// What came back.
+    /// What the server answered to the client.
     pub outcome: Outcome,
 }
 
-/// What a client did.
+/// One read or one requested change of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed<V> {
-    /// It was shown a version.
-    Saw(V),
-    /// It asked for a change.
-    Asked(Change<V>),
+pub enum Activity<V> {
+    /// The client read a version.
+    Read(V),
+    /// The client requested a change.
+    Requested(Change<V>),
 }
 
-/// Something that a client did, and when.
+/// An activity of a client, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<V> {
-    /// Before the request was sent.
+    /// The instant before the request was sent.
     pub began: u64,
-    /// After the answer had come; [`u64::MAX`] where none came.
+    /// After the answer arrived; [`u64::MAX`] if none arrived.
     pub ended: u64,
-    /// What it was.
-    pub deed: Deed<V>,
+    /// What the client did or saw.
+    pub activity: Activity<V>,
 }
 
-/// What is wrong with a history.
+/// A contradiction in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<V> {
-    /// The rig's own: two requests would make the same version.
+    /// Two requests would make the same version, a fault of the rig.
     Repeated(V),
     /// Two acknowledged changes were based on one version.
     ParentUsedTwice {
-        /// The version.
+        /// The version that was used twice.
         parent: V,
-        /// What they made of it.
+        /// The versions that the changes made.
         versions: [V; 2],
     },
     /// The file held something that nobody sent, such as a torn version.
     Unsent(V),
-    /// An acknowledged version is not on the line to what the file holds.
+    /// An acknowledged version is not on the line to the content of the file.
     Lost(V),
-    /// The rig's own: versions are based on each other in a circle.
+    /// Versions are based on each other in a circle, a fault of the rig.
     Circle(V),
     /// A refused version is on the line.
     RefusedButThere(V),
-    /// A client was shown a version that is not on it.
+    /// A client read a version that is not on the line.
     SeenOffTheLine(V),
-    /// A client was shown something older than another had been shown or told before it asked.
+    /// A client read a version older than one that was known before the read began.
     WentBack {
-        /// What was known by then.
+        /// The version known before.
         known: V,
-        /// What came after it.
+        /// The older version, read later.
         then: V,
     },
 }
 
-/// The line from the first version to the last, both included, or everything that is wrong.
+/// Returns the line from the first version to the last, both included, or all faults.
 ///
 /// # Errors
 /// Each [`Fault`].
@@ -103,7 +103,7 @@ pub fn check_line<V: Version>(
     let mut made: HashMap<V, Change<V>> = HashMap::new();
     let mut children: HashMap<V, V> = HashMap::new();
     for event in events {
-        let Deed::Asked(change) = event.deed else { continue };
+        let Activity::Requested(change) = event.activity else { continue };
         if change.version == first || made.insert(change.version, change).is_some() {
             faults.push(Fault::Repeated(change.version));
         }
@@ -137,13 +137,13 @@ pub fn check_line<V: Version>(
     let places: HashMap<V, usize> =
         line.iter().enumerate().map(|(place, version)| (*version, place)).collect();
     for event in events {
-        match event.deed {
-            Deed::Asked(Change { version, outcome: Outcome::Acknowledged, .. })
+        match event.activity {
+            Activity::Requested(Change { version, outcome: Outcome::Acknowledged, .. })
                 if !places.contains_key(&version) =>
             {
                 faults.push(Fault::Lost(version));
             }
-            Deed::Saw(version) if !places.contains_key(&version) => {
+            Activity::Read(version) if !places.contains_key(&version) => {
                 faults.push(Fault::SeenOffTheLine(version))
             }
             _ => {}
@@ -155,12 +155,12 @@ pub fn check_line<V: Version>(
 
 /// Whether every client was shown at least what had been shown, or acknowledged, before it asked.
 fn in_order<V: Version>(events: &[Event<V>], places: &HashMap<V, usize>) -> Vec<Fault<V>> {
-    let told = |event: &Event<V>| match event.deed {
-        Deed::Saw(version)
-        | Deed::Asked(Change { version, outcome: Outcome::Acknowledged, .. }) => {
+    let told = |event: &Event<V>| match event.activity {
+        Activity::Read(version)
+        | Activity::Requested(Change { version, outcome: Outcome::Acknowledged, .. }) => {
             Some((version, *places.get(&version)?))
         }
-        Deed::Asked(_) => None,
+        Activity::Requested(_) => None,
     };
     let mut by_beginning: Vec<&Event<V>> = events.iter().collect();
     let mut by_end = by_beginning.clone();
@@ -189,7 +189,7 @@ fn in_order<V: Version>(events: &[Event<V>], places: &HashMap<V, usize>) -> Vec<
 /// A save by a program that asks nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Save<V> {
-    /// What it saved.
+    /// The version that the editor saved.
     pub version: V,
     /// What it destroyed itself by saving, as far as it can tell.
     pub overwrote: Option<V>,
@@ -257,12 +257,12 @@ mod tests {
 
     fn asked(instants: [u64; 2], parent: u32, version: u32, outcome: Outcome) -> Event<u32> {
         let [began, ended] = instants;
-        Event { began, ended, deed: Deed::Asked(Change { parent, version, outcome }) }
+        Event { began, ended, activity: Activity::Requested(Change { parent, version, outcome }) }
     }
 
     fn saw(instants: [u64; 2], version: u32) -> Event<u32> {
         let [began, ended] = instants;
-        Event { began, ended, deed: Deed::Saw(version) }
+        Event { began, ended, activity: Activity::Read(version) }
     }
 
     fn faults(last: u32, events: &[Event<u32>]) -> Vec<Fault<u32>> {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_acknowledged_changes_is_whole() {
+    fn a_sequence_of_acknowledged_changes_is_accepted() {
         let events = [
             asked([1, 4], 0, 1, Acknowledged),
             asked([2, 3], 0, 9, Refused),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_was_shown_and_withdrawn_is_found() {
+    fn a_version_that_was_shown_and_then_lost_is_found() {
         assert_eq!(
             faults(0, &[asked([1, 2], 0, 1, Unknown), saw([3, 4], 1)]),
             [Fault::SeenOffTheLine(1)]
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_repetitions_are_the_fault_of_the_rig() {
+    fn circles_and_repetitions_are_faults_of_the_rig() {
         let events = [asked([1, 2], 2, 1, Unknown), asked([3, 4], 1, 2, Unknown)];
         assert_eq!(faults(2, &events), [Fault::Circle(2)]);
         let twice = [asked([1, 2], 0, 1, Unknown), asked([3, 4], 0, 1, Refused)];
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn every_save_with_a_fate_is_kept() {
+    fn every_save_with_an_outcome_is_kept() {
         let changes =
             [change(0, 1, Acknowledged), change(10, 2, Acknowledged), change(10, 3, Refused)];
         let saves = [save(10, Some(1)), save(11, Some(2)), save(12, Some(11)), save(13, None)];
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_save_without_a_fate_is_lost() {
+    fn a_save_without_an_outcome_is_lost() {
         let saves = [save(10, None), save(11, None)];
         assert_eq!(lost(&[], &saves, 11, &[]), [Fault::Lost(10)]);
         assert_eq!(lost(&[change(10, 1, Refused)], &saves, 11, &[]), [Fault::Lost(10)]);

@@ -1,5 +1,5 @@
 //! A hosted deployment of processes: an identity provider, servers with notes, gateways before
-//! them, and clients of either lifecycle.
+//! those servers, and clients of every lifecycle.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::client::{Caller, Http, Reply};
+use crate::client::{Http, McpClient, Reply};
 use crate::issuer::Issuer;
 use crate::process::{Rig, Server};
 
-/// What all servers of a deployment are called by the tokens for them.
+/// The audience of the tokens for all servers of a deployment.
 pub const AUDIENCE: &str = "https://notes.example/mcp";
 
-/// The four tools, sorted as they are listed, and the subcommands of `stile note` that tell the
-/// same.
+/// The four note tools in the order of the list, with the subcommands of `stile note` that give
+/// the same answers.
 pub const NOTE_TOOLS: [(&str, &str); 4] = [
     ("get_document_tree", "tree"),
     ("get_metadata_facets", "facets"),
@@ -23,37 +23,37 @@ pub const NOTE_TOOLS: [(&str, &str); 4] = [
     ("get_section_source", "sections"),
 ];
 
-/// An identity provider, and a folder for what stands behind it.
+/// An identity provider, and a folder for the files of its servers.
 #[derive(Debug)]
 pub struct Hosted {
-    /// The provider.
+    /// The identity provider of all servers.
     pub issuer: Issuer,
     binary: PathBuf,
     folder: tempfile::TempDir,
 }
 
 impl Hosted {
-    /// A provider and an empty folder, for this program.
+    /// Starts a provider for the program at `binary`, with an empty folder.
     ///
     /// # Panics
-    /// Where they cannot be made.
+    /// No folder can be made.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
         Self { issuer: Issuer::start(), binary: binary.into(), folder }
     }
 
-    /// Where the files of the deployment are.
+    /// Returns the folder with the files of the deployment.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The place of one server, by its name.
+    /// Returns the folder of the server with this name.
     pub fn rig(&self, name: &str) -> Rig {
         Rig::below(&self.folder().join(name), &self.binary)
     }
 
-    /// The flags that make a server believe the provider.
+    /// Returns the flags that make a server trust the provider.
     pub fn trust(&self) -> Vec<String> {
         ["--jwks", &self.issuer.jwks_url(), "--issuer", &self.issuer.url(), "--audience", AUDIENCE]
             .map(str::to_owned)
@@ -66,17 +66,17 @@ impl Hosted {
         rig.serve(&[trust.iter().map(String::as_str).collect(), more.to_vec()].concat())
     }
 
-    /// Starts a gateway before the server at `upstream`.
+    /// Starts a gateway that reads notes from the server at `upstream`.
     pub fn gateway(&self, upstream: &str, more: &[&str]) -> Server {
         let trust = self.trust();
         let flags = [&["--upstream", upstream], more].concat();
         self.rig("gateway").gateway(&[trust.iter().map(String::as_str).collect(), flags].concat())
     }
 
-    /// Writes a file that holds one line.
+    /// Writes a file with one line, and returns its path.
     ///
     /// # Panics
-    /// Where it cannot be written.
+    /// The file cannot be written.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn file(&self, name: &str, line: &str) -> String {
         let path = self.folder().join(name);
@@ -85,40 +85,40 @@ impl Hosted {
     }
 }
 
-/// How a client speaks: in a session that it opens in a revision, or without sessions.
+/// Whether a client opens a session, and in which revision of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// In a session of this revision.
+    /// A session of this revision.
     Session(&'static str),
-    /// Each request by itself.
+    /// Requests without a session.
     Sessionless,
 }
 
-/// All lifecycles that are spoken.
+/// All lifecycles that the server supports.
 pub const LIFECYCLES: [Lifecycle; 3] =
     [Lifecycle::Session("2025-06-18"), Lifecycle::Session("2025-11-25"), Lifecycle::Sessionless];
 
 const SESSIONLESS: &str = "2026-07-28";
 
-/// A client of one lifecycle, on one connection that is kept.
+/// A client of one lifecycle, on one kept connection.
 #[derive(Debug)]
 pub struct Peer {
     address: SocketAddr,
     http: Http,
     lifecycle: Lifecycle,
-    /// The token of the next request. It may be changed between two.
+    /// The token of the next request. A test may change the token between two requests.
     pub token: String,
-    /// The session that the next request names.
+    /// The session id of the next request.
     pub session: Option<String>,
-    /// Headers that go along with every request beside those of the protocol.
+    /// Headers of every request, in addition to those of the protocol.
     pub headers: Vec<(String, String)>,
-    /// What the server said of itself when the session was opened.
+    /// The answer to `initialize`; null without a session.
     pub greeting: Value,
     next: u64,
 }
 
 impl Peer {
-    /// A client that has said nothing yet.
+    /// Makes a client that has sent no request.
     pub fn new(address: SocketAddr, token: &str, lifecycle: Lifecycle) -> Self {
         Self {
             address,
@@ -132,10 +132,10 @@ impl Peer {
         }
     }
 
-    /// A client that is ready to call: where its lifecycle has sessions, it has opened one.
+    /// Makes a client that is ready to call, in an open session if the lifecycle has sessions.
     ///
     /// # Panics
-    /// Where the server does not open one.
+    /// The server opens no session.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn open(server: &Server, token: &str, lifecycle: Lifecycle) -> Self {
         let mut peer = Self::new(server.address, token, lifecycle);
@@ -150,23 +150,27 @@ impl Peer {
         peer
     }
 
-    /// Asks for a session.
+    /// Asks the server for a session.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub fn initialize(&mut self) -> io::Result<Reply> {
         let revision =
             if let Lifecycle::Session(revision) = self.lifecycle { revision } else { SESSIONLESS };
         self.post(
             "initialize",
-            json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": { "name": "testkit", "version": "1" } }),
+            json!({
+                "protocolVersion": revision,
+                "capabilities": {},
+                "clientInfo": { "name": "testkit", "version": "1" },
+            }),
         )
     }
 
-    /// Posts a method call and answers the whole reply.
+    /// Posts a method call and returns the reply.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub fn post(&mut self, method: &str, mut params: Value) -> io::Result<Reply> {
         self.next += 1;
         let name = params
@@ -190,7 +194,7 @@ impl Peer {
     /// Sends a request without a body, such as `GET` or `DELETE`, to `/mcp`.
     ///
     /// # Errors
-    /// What the connection says.
+    /// The error of the connection.
     pub fn bodiless(&mut self, method: &str) -> io::Result<Reply> {
         let head = self.head(method);
         self.http.send(format!("{head}Accept: text/event-stream\r\n\r\n").as_bytes())
@@ -218,7 +222,7 @@ impl Peer {
         self.http.send(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())
     }
 
-    /// The head that all requests have, without the empty line after it.
+    /// Returns the head that all requests share, without the empty line at its end.
     fn head(&self, method: &str) -> String {
         let mut head = format!("{method} /mcp HTTP/1.1\r\nHost: {}\r\n", self.address);
         if !self.token.is_empty() {
@@ -233,10 +237,10 @@ impl Peer {
         head
     }
 
-    /// Calls a tool and answers the result, or the error of the protocol.
+    /// Calls a tool and returns the result, or the response if it is a protocol error.
     ///
     /// # Panics
-    /// Where the server does not answer.
+    /// The server does not answer.
     #[expect(clippy::expect_used, reason = "a helper of a test fails the test")]
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let params = json!({ "name": tool, "arguments": arguments });
@@ -244,11 +248,11 @@ impl Peer {
         response.get_mut("result").map(Value::take).unwrap_or(response)
     }
 
-    /// Calls a tool with a path and answers the one text block, having checked that the rest of the
-    /// result says the same.
+    /// Calls a tool with a path and returns the text block. Checks that the structured result is
+    /// the same.
     ///
     /// # Panics
-    /// Where it does not.
+    /// The text and the structured result differ.
     #[expect(clippy::expect_used, reason = "a helper of a test fails the test")]
     pub fn told(&mut self, tool: &str, path: &str) -> String {
         let result = self.call(tool, &json!({ "path": path }));
@@ -265,7 +269,7 @@ impl Peer {
     }
 }
 
-impl Caller for Peer {
+impl McpClient for Peer {
     fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
         let reply = self.post(method, params)?;
         let message = message_of(&reply);
@@ -276,7 +280,7 @@ impl Caller for Peer {
     }
 }
 
-/// The message of a reply: its body, or the last event of a stream.
+/// Returns the message of a reply: its body, or the last event of a stream.
 pub fn message_of(reply: &Reply) -> Value {
     let text = String::from_utf8_lossy(&reply.body);
     let is_stream =
@@ -287,7 +291,7 @@ pub fn message_of(reply: &Reply) -> Value {
     serde_json::from_str(message).unwrap_or_default()
 }
 
-/// The text of a refusal of a hosted tool.
+/// Returns the text of a gateway's refusal.
 pub fn refusal(error: &str) -> String {
     json!({ "error": error, "code": "UPSTREAM_ERROR" }).to_string()
 }

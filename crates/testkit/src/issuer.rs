@@ -1,8 +1,7 @@
-//! An identity provider that does as it is told: real keys behind a real JWKS endpoint, and tokens
-//! signed with them, well or badly.
+//! An identity provider under control of a test: a JWKS endpoint with real keys, and tokens signed
+//! with these keys, correctly or not.
 //!
-//! The endpoint is an [`Upstream`], so every fault of a note store is one that the provider can
-//! have as well.
+//! The endpoint is an [`Upstream`], so the provider can have every fault of a note store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,14 +19,14 @@ use serde_json::{Map, Value, json};
 
 use crate::upstream::{Behaviour, Received, Reply, Upstream};
 
-/// RSA keys take long to make, so these are made already. They guard nothing.
+/// RSA keys for tests, stored because making RSA keys takes long.
 const RSA_KEYS: [&str; 3] = [
     include_str!("../keys/rsa-1.pem"),
     include_str!("../keys/rsa-2.pem"),
     include_str!("../keys/rsa-3.pem"),
 ];
 
-/// What a token is signed with.
+/// The algorithm that signs a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alg {
     /// ECDSA over P-256 with SHA-256.
@@ -158,7 +157,7 @@ impl Issuer {
     /// Starts one with a key of each kind, on a free port of 127.0.0.1.
     ///
     /// # Panics
-    /// Where no port can be opened or no key be made.
+    /// No port can be opened, or no key can be made.
     pub fn start() -> Self {
         let mut keys = Keys::default();
         keys.add();
@@ -177,12 +176,12 @@ impl Issuer {
         self.server.url()
     }
 
-    /// Where its keys are.
+    /// Returns the address of the keys.
     pub fn jwks_url(&self) -> String {
         format!("{}/.well-known/jwks.json", self.url())
     }
 
-    /// What it serves there while it is well.
+    /// Returns the key set that a provider without a fault serves.
     pub fn jwks(&self) -> Value {
         jwks(&self.keys())
     }
@@ -218,7 +217,7 @@ impl Issuer {
     /// Publishes a key no longer; it can still be signed with.
     ///
     /// # Panics
-    /// Where there is no such key.
+    /// No such key exists.
     pub fn withdraw(&self, kid: &str) {
         let mut keys = self.keys();
         match keys.all.iter_mut().find(|key| key.id == kid) {
@@ -239,7 +238,7 @@ impl Issuer {
         self.behave(Behaviour::notes(move |received| serve(received, &keys, &url, after)));
     }
 
-    /// Closes its port.
+    /// Closes the port of the provider.
     pub fn go_dead(&self) {
         self.behave(Behaviour::Refuse);
     }
@@ -304,13 +303,13 @@ fn serve(received: &Received, keys: &Mutex<Keys>, url: &str, after: Duration) ->
     reply.after(after)
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// What stands where the signature should.
+/// The last part of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signature {
     /// A signature.
@@ -342,18 +341,18 @@ impl Mint<'_> {
         self
     }
 
-    /// Without a claim.
+    /// Leaves out one claim of the token.
     pub fn without(mut self, name: &str) -> Self {
         self.claims.remove(name);
         self
     }
 
-    /// With a role.
+    /// Sets the role of the user.
     pub fn role(self, role: &str) -> Self {
         self.claim("role", role)
     }
 
-    /// For one vault.
+    /// Sets the only vault of the token.
     pub fn vault(self, vault: &str) -> Self {
         self.claim("vault", vault)
     }
@@ -395,7 +394,7 @@ impl Mint<'_> {
     /// The token.
     ///
     /// # Panics
-    /// Where a key was named that there is not.
+    /// The named key does not exist.
     pub fn token(self, alg: Alg) -> String {
         let keys = self.issuer.keys();
         let key = self.key.as_deref().map_or_else(|| keys.newest(alg), |id| keys.named(id));
@@ -482,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_verify_with_what_the_endpoint_serves() {
+    fn tokens_verify_with_the_served_keys() {
         let issuer = Issuer::start();
         for alg in [Alg::Es256, Alg::Rs256] {
             let good =
@@ -518,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_what_it_is_told_to() {
+    fn a_token_header_has_the_given_members() {
         let issuer = Issuer::start();
         let token = issuer
             .mint("alice", "store")

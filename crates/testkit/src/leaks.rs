@@ -20,7 +20,7 @@ impl Canaries {
     /// Plants one; texts of fewer than six bytes would be found everywhere.
     ///
     /// # Panics
-    /// Where the text is too short to mean anything.
+    /// The text is too short to be found only where it leaks.
     #[must_use]
     pub fn plant(mut self, name: &str, text: &str) -> Self {
         assert!(text.len() >= 6, "the canary `{name}` is too short");
@@ -31,7 +31,7 @@ impl Canaries {
     /// Plants one that is no text, such as a key.
     ///
     /// # Panics
-    /// Where it is too short to mean anything.
+    /// A text is too short to be found only where it leaks.
     #[must_use]
     pub fn plant_bytes(mut self, name: &str, bytes: &[u8]) -> Self {
         assert!(bytes.len() >= 6, "the canary `{name}` is too short");
@@ -39,7 +39,7 @@ impl Canaries {
         self
     }
 
-    /// What of them is in `bytes`, by name and form.
+    /// Returns the canaries in `bytes`, by name and encoding.
     pub fn find(&self, bytes: &[u8]) -> Vec<String> {
         let mut found = Vec::new();
         for (name, forms) in &self.0 {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_canary_is_found_in_every_form() {
+    fn a_canary_is_found_in_every_encoding() {
         let canaries = Canaries::new().plant("body", "canary \"7f3a\"");
         let text = "canary \"7f3a\"";
         for haystack in [

@@ -1,5 +1,5 @@
-//! Fixtures, scripted clients, servers that misbehave and the leak check for the tests of the other
-//! crates.
+//! Helpers for the tests of the other crates: fixtures, scripted clients, misbehaving servers and
+//! the leak check.
 
 pub mod bench;
 pub mod chance;

@@ -1,4 +1,4 @@
-//! What the program logs while a test runs.
+//! Captures the log of a thread while a test runs.
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -9,40 +9,40 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-/// Every line, of every level, that Stile's own crates log in the thread that made this, until it
-/// is dropped. A thread has one at a time.
+/// Captures all lines that Stile's crates log in this thread, until it is dropped. A thread has at
+/// most one `Log`.
 ///
-/// Lines have no colours and, as the gateway's, no targets: `2026-01-01T00:00:00Z  WARN words
-/// field=value`.
+/// Lines have no colours and no targets: `2026-01-01T00:00:00Z  WARN words field=value`.
 pub struct Log {
     lines: Lines,
     _until_dropped: DefaultGuard,
 }
 
-/// While a process has one subscriber only, a place that logs for the first time asks the
-/// subscriber of the thread that came there whether it is of interest to anybody, and remembers the
-/// answer for all threads. Other tests have threads without one. With a second one it asks both;
-/// this one, which is there before any other and stays, wants nothing.
+/// A second subscriber, which wants no line.
+///
+/// With a single subscriber, `tracing` remembers for all threads whether the first thread that logs
+/// at a place was interested. Threads of other tests have no subscriber. With two subscribers,
+/// `tracing` asks both each time.
 static SECOND: LazyLock<Dispatch> =
     LazyLock::new(|| Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF)));
 
 impl Log {
-    /// Begins to listen.
+    /// Begins to capture the lines of this thread.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "it does something to the thread")]
+    #[expect(clippy::new_without_default, reason = "`new` changes the thread")]
     pub fn new() -> Self {
         LazyLock::force(&SECOND);
         let lines = Lines::default();
         let sink = lines.clone();
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_target(false);
         let layer = layer.with_writer(move || sink.clone());
-        // As the program has it: what other crates say is not for its log.
+        // The program's log leaves out other crates too.
         let ours = Targets::new().with_target("stile", LevelFilter::TRACE);
         let guard = set_default(tracing_subscriber::registry().with(layer.with_filter(ours)));
         Self { lines, _until_dropped: guard }
     }
 
-    /// What was logged so far; bytes that are not UTF-8 as U+FFFD.
+    /// Returns the lines so far, with U+FFFD for bytes that are not UTF-8.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.lines.lock()).into_owned()

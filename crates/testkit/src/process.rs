@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use crate::client::{Http, Lane, Stdio};
 
-/// Where a server keeps its files, and which program it is.
+/// The folders of a server, and the path of its program.
 #[derive(Clone, Debug)]
 pub struct Rig {
-    /// The program.
+    /// The path of the program.
     pub binary: PathBuf,
-    /// The space.
+    /// The folder that is the space.
     pub root: PathBuf,
-    /// The state folder.
+    /// The folder with keys and journal.
     pub state: PathBuf,
 }
 
-/// Longer than a line that will come may take, on a slow machine.
+/// How long to wait for a line, longer than a slow machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `stile serve` or `stile gateway`.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address that the server listens on.
     pub address: SocketAddr,
     log: Log,
 }
@@ -41,7 +41,7 @@ pub struct Piped {
     log: Log,
 }
 
-/// What a process says on standard error, read as it comes, so that the process never waits for us.
+/// The standard error of a process, read continuously so that the process never blocks.
 #[derive(Debug)]
 struct Log {
     said: Arc<Said>,
@@ -51,12 +51,12 @@ struct Log {
 #[derive(Debug, Default)]
 struct Said {
     text: Mutex<Vec<u8>>,
-    /// There is a line more.
+    /// Another line was read.
     more: Condvar,
 }
 
 impl Log {
-    /// Collects what is left of `errors`, after what was read of it already.
+    /// Collects the rest of `errors`, after the bytes `read` before.
     fn collect(mut errors: BufReader<ChildStderr>, read: Vec<u8>) -> Self {
         let said = Arc::new(Said { text: Mutex::new(read), more: Condvar::new() });
         let sink = Arc::clone(&said);
@@ -74,7 +74,7 @@ impl Log {
         self.said.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What follows these words in the first line that holds them, as soon as there is one.
+    /// Waits for a line with these words, and returns the rest of the line.
     fn after(&self, words: &str) -> Option<String> {
         let find = |text: &[u8]| {
             let text = String::from_utf8_lossy(text);
@@ -87,7 +87,7 @@ impl Log {
         find(&text)
     }
 
-    /// All of it, once the process has ended.
+    /// Returns all lines, once the process has ended.
     fn take(&mut self) -> Vec<u8> {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
@@ -97,10 +97,10 @@ impl Log {
 }
 
 impl Rig {
-    /// A rig below a folder: `space` and `state` in it.
+    /// Makes a rig with the folders `space` and `state` below `folder`.
     ///
     /// # Panics
-    /// Where the folders cannot be made.
+    /// The folders cannot be made.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn below(folder: &Path, binary: impl Into<PathBuf>) -> Self {
         let rig =
@@ -109,12 +109,12 @@ impl Rig {
         rig
     }
 
-    /// The home that the program is told of; nothing is there.
+    /// Returns the home folder of the program, which does not exist.
     pub fn home(&self) -> PathBuf {
         self.state.with_file_name("home")
     }
 
-    /// A command of the program that reads no settings of the person who runs the tests.
+    /// Returns a command of the program that ignores the settings of whoever runs the tests.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         for (name, _) in std::env::vars_os() {
@@ -129,7 +129,7 @@ impl Rig {
     /// Starts `stile serve` on a free port and waits until it accepts connections.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// The process does not start.
     pub fn serve(&self, more: &[&str]) -> Server {
         let mut command = self.command(&["serve"]);
         command
@@ -140,18 +140,17 @@ impl Rig {
         Server::start(command)
     }
 
-    /// Starts `stile gateway` on a free port and waits until it accepts connections. It makes no
-    /// key: either a token was minted before, which makes one, or `more` names the keys of an
-    /// identity provider.
+    /// Starts `stile gateway` on a free port and waits until it accepts connections. The gateway
+    /// makes no key: mint a token before, which makes a key, or name the keys of an identity
+    /// provider in `more`.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// The process does not start.
     pub fn gateway(&self, more: &[&str]) -> Server {
         Server::start(self.gateway_command(more))
     }
 
-    /// The command that [`gateway`](Self::gateway) runs, for whoever wants to change its
-    /// surroundings.
+    /// Returns the command that [`gateway`](Self::gateway) runs, to change its environment.
     pub fn gateway_command(&self, more: &[&str]) -> Command {
         let mut command = self.command(&["gateway", "--listen", "127.0.0.1:0", "--state"]);
         command.arg(&self.state).args(more);
@@ -161,7 +160,7 @@ impl Rig {
     /// Mints a token with the command line.
     ///
     /// # Panics
-    /// Where that fails.
+    /// The command line fails.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn token(&self, scopes: &[&str], more: &[&str]) -> String {
         let mut command = self.command(&["token", "--state"]);
@@ -174,10 +173,10 @@ impl Rig {
         String::from_utf8(output.stdout).expect("a token is text").trim().to_owned()
     }
 
-    /// Starts `stile stdio`; its errors go nowhere.
+    /// Starts `stile stdio`, and discards its standard error.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// The process does not start.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn stdio(&self, more: &[&str]) -> Stdio {
         let mut command = self.command(&["stdio"]);
@@ -189,7 +188,7 @@ impl Rig {
     /// Starts `stile stdio` for several threads, and collects its log.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// The process does not start.
     pub fn piped(&self, more: &[&str]) -> Piped {
         let mut command = self.command(&["stdio"]);
         command.arg(&self.root).arg("--state").arg(&self.state).args(more);
@@ -198,11 +197,10 @@ impl Rig {
 }
 
 impl Server {
-    /// Starts a command that says on standard error where it listens, as the servers of the program
-    /// do, and waits until it has said so.
+    /// Starts a command that prints its address on standard error, and waits for the address.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// The process does not start.
     #[expect(
         clippy::expect_used,
         clippy::panic,
@@ -232,53 +230,52 @@ impl Server {
         Self { child, address, log: Log::collect(errors, log) }
     }
 
-    /// What it has said on standard error so far; [`stop`](Self::stop) and [`kill`](Self::kill)
-    /// answer all of it.
+    /// Returns the standard error so far. [`stop`](Self::stop) and [`kill`](Self::kill) return all
+    /// of it.
     pub fn log_so_far(&self) -> Vec<u8> {
         self.log.so_far()
     }
 
-    /// What follows these words on the line of standard error that holds them, as soon as it has
-    /// come.
+    /// Waits for a line of standard error with these words, and returns the rest of the line.
     ///
     /// # Panics
-    /// Where no such line comes.
+    /// No such line comes.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn said_after(&self, words: &str) -> String {
         self.log.after(words).expect("the server says it")
     }
 
-    /// Where its metrics are, where it was started with `--metrics-listen 127.0.0.1:0`.
+    /// Returns the address of the metrics, if started with `--metrics-listen 127.0.0.1:0`.
     ///
     /// # Panics
-    /// Where it has none.
+    /// The server has no metrics.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn metrics_address(&self) -> SocketAddr {
         let url = self.said_after("metrics on http://");
         url.trim_end_matches("/metrics").parse().expect("an address follows")
     }
 
-    /// A client with a token.
+    /// Returns a client that sends `token`.
     pub fn client(&self, token: &str) -> Http {
         Http::new(self.address, token)
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it as a power cut would, from the program's point of view.
+    /// Kills the process, which sees the same as in a power cut.
     pub fn kill(mut self) -> Vec<u8> {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.log.take()
     }
 
-    /// Asks it to end and waits; answers how it ended and all that it logged.
+    /// Asks the process to stop and waits. Returns its exit status and its log.
     ///
     /// # Panics
-    /// Where it cannot be asked.
+    /// The process cannot be signalled.
     #[expect(clippy::expect_used, reason = "a rig that cannot be torn down should say so at once")]
     pub fn stop(mut self) -> (ExitStatus, Vec<u8>) {
         let id = rustix::process::Pid::from_child(&self.child);
@@ -296,11 +293,10 @@ impl Drop for Server {
 }
 
 impl Piped {
-    /// Starts a command that speaks the protocol over its standard input and output, and collects
-    /// its log.
+    /// Starts a command that speaks MCP over standard input and output, and collects its log.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// The process does not start.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn start(mut command: Command) -> Self {
         let child =
@@ -312,22 +308,22 @@ impl Piped {
         Self { child, lane: Lane::new(input, output), log: Log::collect(errors, Vec::new()) }
     }
 
-    /// A client.
+    /// Returns a client of this process.
     pub fn client(&self) -> Lane {
         self.lane.clone()
     }
 
-    /// Ends it as a power cut would, from the program's point of view.
+    /// Kills the process, which sees the same as in a power cut.
     pub fn kill(mut self) -> Vec<u8> {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.log.take()
     }
 
-    /// Closes its input and waits; answers how it ended and all that it logged.
+    /// Closes the input of the process and waits. Returns its exit status and its log.
     ///
     /// # Panics
-    /// Where it cannot be waited for.
+    /// The process cannot be waited for.
     #[expect(clippy::expect_used, reason = "a rig that cannot be torn down should say so at once")]
     pub fn stop(mut self) -> (ExitStatus, Vec<u8>) {
         self.lane.close();

@@ -1,88 +1,91 @@
-//! Scripted clients of the content ladder, of three classes: each sees of an answer only what its
-//! class of program shows to a model, goes from a question to a quotation with nothing else, and
-//! counts what that cost.
+//! Scripted clients of the record tools, of three classes.
 //!
-//! They know no identifier, field, offset or size beforehand, and no tool but `search`: every
-//! further step is one that an answer named.
+//! A reader sees only the part of an answer that its class of program shows to a model. With that
+//! alone, a reader goes from a question to a quotation, and counts calls and bytes. A reader knows
+//! one tool, `search`, and no identifier, field, offset or size beforehand. An answer names every
+//! further step.
 
 use serde_json::{Value, json};
 
-use crate::client::Caller;
+use crate::client::McpClient;
 
-/// What a client shows of an answer.
+/// Which part of an answer a client shows to its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The text blocks of `content`.
     Text,
-    /// `structuredContent`.
+    /// The object in `structuredContent`.
     Structured,
-    /// The links to resources, and what is read from them.
+    /// The links to resources, and the resources themselves.
     Resources,
 }
 
-/// All classes.
+/// The three classes of clients.
 pub const CLASSES: [Class; 3] = [Class::Text, Class::Structured, Class::Resources];
 
-/// What a quotation is asked for with.
+/// A search query, and the phrase before the sentence to quote.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The argument `q` of the search.
     pub query: String,
-    /// Words of the sentence before the one to quote, as they stand there.
+    /// Words of the sentence before the sentence to quote, verbatim.
     pub phrase: String,
 }
 
-/// What a client spent.
+/// The calls and bytes that a reader used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Tool calls and resource reads.
     pub calls: usize,
-    /// Bytes that the client showed: of text as it is, of the rest as JSON.
+    /// Bytes that the client showed to its model. Structures and links count as JSON.
     pub bytes: usize,
 }
 
 /// A client of one class, over any connection.
 pub struct Reader<'a> {
     class: Class,
-    caller: &'a mut dyn Caller,
-    /// What it spent so far.
+    client: &'a mut dyn McpClient,
+    /// The calls and bytes used so far.
     pub spent: Spent,
 }
 
-/// A step that an answer named.
+/// A call or a read that an answer named.
 enum Step {
     Call { tool: String, arguments: Value },
     Read { uri: String },
 }
 
-/// A part of a field, and the step to the part after it.
+/// A part of a field, and the step to the next part.
 struct Piece {
     text: String,
     next: Option<Step>,
 }
 
-/// What went wrong, with what the client was shown.
-type Lost = String;
+/// Why a reader found no next step, with the text that the client showed.
+type DeadEnd = String;
 
 impl<'a> Reader<'a> {
-    /// A client that has spent nothing yet.
-    pub fn new(class: Class, caller: &'a mut dyn Caller) -> Self {
-        Self { class, caller, spent: Spent::default() }
+    /// Makes a reader that has made no call.
+    pub fn new(class: Class, client: &'a mut dyn McpClient) -> Self {
+        Self { class, client, spent: Spent::default() }
     }
 
-    /// The sentence after the one that holds the question's phrase. Hits are tried in their order,
-    /// and each is read on only as long as it may be the right one.
+    /// Returns the sentence after the question's phrase. Tries the hits in order, and reads a hit
+    /// only while it may be the right one.
     ///
     /// # Errors
-    /// What was shown where no step led on.
-    pub fn quote(&mut self, question: &Question) -> Result<String, Lost> {
-        for place in self.search(question)? {
-            let (mut text, mut next) = (String::new(), Some(place));
+    /// The text of the answer that named no next step.
+    pub fn quote(&mut self, question: &Question) -> Result<String, DeadEnd> {
+        for hit in self.search(question)? {
+            let (mut text, mut next) = (String::new(), Some(hit));
             while let Some(step) = next {
                 let piece = self.read(step)?;
                 text += &piece.text;
                 next = piece.next;
-                if let Some(sentence) = sentence_after(&text, &question.phrase, next.is_none()) {
+                if let Some(sentence) = {
+                    let end = if next.is_none() { TextEnd::Final } else { TextEnd::Open };
+                    sentence_after(&text, &question.phrase, end)
+                } {
                     return Ok(sentence);
                 }
                 if !text.contains(&question.phrase) {
@@ -93,26 +96,26 @@ impl<'a> Reader<'a> {
         Err(format!("{:?}: no hit leads to `{}`", self.class, question.phrase))
     }
 
-    /// Where the hits of a search lead, the likeliest first.
-    fn search(&mut self, question: &Question) -> Result<Vec<Step>, Lost> {
+    /// Returns the steps to the hits of a search, those whose preview has the phrase first.
+    fn search(&mut self, question: &Question) -> Result<Vec<Step>, DeadEnd> {
         let result = self.call("search", json!({ "q": question.query }))?;
-        let mut places = match self.class {
-            Class::Text => places_in_text(&self.text_of(&result)?),
-            Class::Structured => places_in_structure(&self.structure_of(&result)?),
+        let mut steps = match self.class {
+            Class::Text => steps_in_text(&self.text_of(&result)?),
+            Class::Structured => steps_in_structure(&self.structure_of(&result)?),
             Class::Resources => self
                 .links_of(&result)
                 .into_iter()
                 .map(|uri| (String::new(), Step::Read { uri }))
                 .collect(),
         };
-        if places.is_empty() {
+        if steps.is_empty() {
             return Err(format!("{:?}: the search leads nowhere: {result}", self.class));
         }
-        places.sort_by_key(|(shown, _)| !shown.contains(&question.phrase));
-        Ok(places.into_iter().map(|(_, step)| step).collect())
+        steps.sort_by_key(|(shown, _)| !shown.contains(&question.phrase));
+        Ok(steps.into_iter().map(|(_, step)| step).collect())
     }
 
-    fn read(&mut self, step: Step) -> Result<Piece, Lost> {
+    fn read(&mut self, step: Step) -> Result<Piece, DeadEnd> {
         match step {
             Step::Read { uri } => self.resource(&uri),
             Step::Call { tool, arguments } => {
@@ -126,18 +129,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Lost> {
+    fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, DeadEnd> {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
-    fn request(&mut self, method: &str, params: Value) -> Result<Value, Lost> {
+    fn request(&mut self, method: &str, params: Value) -> Result<Value, DeadEnd> {
         self.spent.calls += 1;
         let mut response =
-            self.caller.request(method, params).map_err(|error| error.to_string())?;
+            self.client.request(method, params).map_err(|error| error.to_string())?;
         response.get_mut("result").map(Value::take).ok_or_else(|| response.to_string())
     }
 
-    fn text_of(&mut self, result: &Value) -> Result<String, Lost> {
+    fn text_of(&mut self, result: &Value) -> Result<String, DeadEnd> {
         let blocks = list(result, "content").iter().filter(|block| text(block, "type") == "text");
         let shown: Vec<&str> = blocks.map(|block| text(block, "text")).collect();
         let shown = shown.join("\n");
@@ -145,7 +148,7 @@ impl<'a> Reader<'a> {
         if shown.starts_with("{\"error\"") { Err(shown) } else { Ok(shown) }
     }
 
-    fn structure_of(&mut self, result: &Value) -> Result<Value, Lost> {
+    fn structure_of(&mut self, result: &Value) -> Result<Value, DeadEnd> {
         let shown = result.get("structuredContent").cloned().unwrap_or_default();
         self.spent.bytes += shown.to_string().len();
         if shown.get("error").is_some() || shown.is_null() {
@@ -166,7 +169,7 @@ impl<'a> Reader<'a> {
         uris
     }
 
-    fn resource(&mut self, uri: &str) -> Result<Piece, Lost> {
+    fn resource(&mut self, uri: &str) -> Result<Piece, DeadEnd> {
         let result = self.request("resources/read", json!({ "uri": uri }))?;
         let contents = result.pointer("/contents/0").cloned().unwrap_or_default();
         self.spent.bytes += contents.to_string().len();
@@ -187,20 +190,19 @@ fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The calls that lines of a text name, each with the line before it. `next: TOOL {ARGUMENTS}`, and
-/// perhaps a remark.
-fn places_in_text(shown: &str) -> Vec<(String, Step)> {
+/// Returns the calls in lines such as `next: TOOL {ARGUMENTS} REMARK`, each with the line before.
+fn steps_in_text(shown: &str) -> Vec<(String, Step)> {
     let mut before = "";
-    let mut places = Vec::new();
+    let mut steps = Vec::new();
     for line in shown.lines() {
         if let Some(step) = step_of_line(line)
             && !matches!(&step, Step::Call { tool, .. } if tool == "search")
         {
-            places.push((before.to_owned(), step));
+            steps.push((before.to_owned(), step));
         }
         before = line;
     }
-    places
+    steps
 }
 
 fn step_of_line(line: &str) -> Option<Step> {
@@ -209,10 +211,10 @@ fn step_of_line(line: &str) -> Option<Step> {
     Some(Step::Call { tool: tool.to_owned(), arguments })
 }
 
-/// A part of a field as text: a header line, where there is more the call that reads it, and the
-/// part as it is.
-fn piece_of_text(shown: &str) -> Result<Piece, Lost> {
-    let bad = || format!("no window of a field: {shown}");
+/// Parses a window in text form: a header line, a line with the next call if there is a next
+/// window, and the window's text.
+fn piece_of_text(shown: &str) -> Result<Piece, DeadEnd> {
+    let bad = || format!("not a window of a field: {shown}");
     let (header, rest) = shown.split_once('\n').ok_or_else(bad)?;
     let header: Value = serde_json::from_str(header).map_err(|_| bad())?;
     if header.get("next_cursor").is_none_or(Value::is_null) {
@@ -222,7 +224,7 @@ fn piece_of_text(shown: &str) -> Result<Piece, Lost> {
     Ok(Piece { text: rest.to_owned(), next: Some(step_of_line(line).ok_or_else(bad)?) })
 }
 
-fn places_in_structure(shown: &Value) -> Vec<(String, Step)> {
+fn steps_in_structure(shown: &Value) -> Vec<(String, Step)> {
     let windows = list(shown, "results").iter().flat_map(|result| list(result, "match_windows"));
     windows
         .filter_map(|window| {
@@ -238,32 +240,43 @@ fn step_of(read: &Value) -> Option<Step> {
     })
 }
 
-/// How much a client asks for that needs a little more than it has, where it makes the call itself.
-const LITTLE_MORE: u64 = 2048;
+/// The size of the next window, in characters, if a reader builds the call itself.
+const NEXT_WINDOW_CHARS: u64 = 2048;
 
-/// A part of a field as a structure. It has no call that goes on, but the record, the field and a
-/// cursor.
-fn piece_of_structure(shown: &Value) -> Result<Piece, Lost> {
+/// Parses a window in structured form, which has a cursor and no ready call.
+fn piece_of_structure(shown: &Value) -> Result<Piece, DeadEnd> {
     let at = |pointer: &str| shown.pointer(pointer).and_then(Value::as_str);
     let text =
-        at("/window/text").ok_or_else(|| format!("no window of a field: {shown}"))?.to_owned();
+        at("/window/text").ok_or_else(|| format!("not a window of a field: {shown}"))?.to_owned();
     let next = at("/window/next_cursor").map(|cursor| Step::Call {
         tool: "read_record_field".to_owned(),
         arguments: json!({
-            "id": at("/record/id"), "field_path": at("/field/path"), "cursor": cursor, "limit_chars": LITTLE_MORE,
+            "id": at("/record/id"),
+            "field_path": at("/field/path"),
+            "cursor": cursor,
+            "limit_chars": NEXT_WINDOW_CHARS,
         }),
     });
     Ok(Piece { text, next })
 }
 
-/// The sentence after the one that holds `phrase`, if all of it is there. A sentence ends with a
-/// full stop before white space, or where the text ends for good.
-pub fn sentence_after(text: &str, phrase: &str, is_all: bool) -> Option<String> {
+/// Whether a text ends where it stops, or a next window follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextEnd {
+    /// The text is complete.
+    Final,
+    /// A next window may continue the text.
+    Open,
+}
+
+/// Returns the sentence after the sentence with `phrase`; `None` if its end is not in `text`. A
+/// sentence ends with a full stop and a space, or with a final text.
+pub fn sentence_after(text: &str, phrase: &str, end: TextEnd) -> Option<String> {
     let (_, rest) = text.split_once(phrase)?;
     let (_, rest) = rest.split_once(". ")?;
     match rest.split_once(". ") {
         Some((sentence, _)) => Some(format!("{sentence}.")),
-        None => is_all.then(|| rest.to_owned()),
+        None => (end == TextEnd::Final).then(|| rest.to_owned()),
     }
 }
 
@@ -272,12 +285,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_is_quoted_once_its_end_is_known() {
+    fn a_reader_quotes_a_sentence_once_its_end_is_known() {
         let text = "One. Two is here. Three";
-        assert_eq!(sentence_after(text, "ne", false).as_deref(), Some("Two is here."));
-        assert_eq!(sentence_after(text, "is", false), None, "it may go on");
-        assert_eq!(sentence_after(text, "is", true).as_deref(), Some("Three"));
-        assert_eq!(sentence_after(text, "Three", true), None);
+        assert_eq!(sentence_after(text, "ne", TextEnd::Open).as_deref(), Some("Two is here."));
+        assert_eq!(sentence_after(text, "is", TextEnd::Open), None, "the sentence may continue");
+        assert_eq!(sentence_after(text, "is", TextEnd::Final).as_deref(), Some("Three"));
+        assert_eq!(sentence_after(text, "Three", TextEnd::Final), None);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! As much of JSON Schema as Stile's own schemas use, for checking that every answer fits the
-//! schema that was advertised for it. A keyword that is not known here is a failure, so nothing is
-//! passed over.
+//! Checks answers against their advertised schemas.
+//!
+//! The check knows the keywords of JSON Schema that Stile uses. An unknown keyword is a failure, so
+//! that nothing is skipped.
 
 use serde_json::Value;
 
-/// Says where `value` does not fit `schema`.
+/// Checks that `value` fits `schema`.
 ///
 /// # Errors
 /// The place and the reason of the first misfit.
@@ -75,7 +76,7 @@ fn at(place: &str, schema: &Value, value: &Value) -> Result<(), String> {
                 .as_str()
                 .is_none_or(|text| text.chars().count() as u64 <= rule.as_u64().unwrap_or(0)),
             "minimum" => value.as_i64().is_none_or(|number| number >= rule.as_i64().unwrap_or(0)),
-            // The one pattern in use is that of a hash.
+            // The only pattern in use is that of a hash.
             "pattern" => value.as_str().is_none_or(|text| {
                 text.len() == 64
                     && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

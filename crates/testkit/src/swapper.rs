@@ -1,4 +1,4 @@
-//! Another program that exchanges two names, again and again, as fast as it can.
+//! A thread that exchanges two file names again and again, as another program might.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,10 +17,10 @@ pub struct Swapper {
 }
 
 impl Swapper {
-    /// Starts to swap `one` and `other`, which both exist in `folder`.
+    /// Starts to swap `one` and `other`, which must exist in `folder`.
     ///
     /// # Panics
-    /// Where the folder cannot be opened.
+    /// The folder cannot be opened.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn start(folder: &Path, one: &'static str, other: &'static str) -> Self {
         let folder = File::open(folder).expect("the folder can be opened");
@@ -36,7 +36,7 @@ impl Swapper {
         Self { stop, swaps, thread: Some(thread) }
     }
 
-    /// How often it has swapped so far.
+    /// Returns the number of swaps so far.
     pub fn swaps(&self) -> u64 {
         self.swaps.load(Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
 //! A note store that misbehaves on purpose: an HTTP server on loopback that records all it
 //! receives.
 //!
-//! Requests are read and answers written as raw bytes, so that no library mends what a test wants
-//! broken or hides what a client sent. The server has a thread and a runtime of its own: it serves
-//! a test that drives the program as a process as well as one that is asynchronous itself, and it
-//! goes on however busy the test is. What can go wrong is listed in [`faults`].
+//! The server reads requests and writes replies as raw bytes, so that no library repairs a broken
+//! reply or hides a part of a request. The server has its own thread and runtime, so that it serves
+//! blocking and asynchronous tests alike, however busy the test is. [`faults`] lists what can go
+//! wrong.
 
 mod bomb;
 pub mod faults;
@@ -33,7 +33,7 @@ use tls::{Certificate, Protocol};
 pub struct Received {
     /// Which connection it came on; the first that was accepted is 1.
     pub connection: usize,
-    /// The method.
+    /// The HTTP method of the request.
     pub method: String,
     /// The target exactly as on the wire, such as `/api/v1/notes/a%2Fb.md`.
     pub target: String,
@@ -44,7 +44,7 @@ pub struct Received {
     pub headers: Vec<(String, String)>,
     /// The request line and the headers, byte for byte; empty over HTTP/2.
     pub head: Vec<u8>,
-    /// The body.
+    /// The body, without chunk sizes.
     pub body: Vec<u8>,
 }
 
@@ -89,16 +89,16 @@ impl Received {
     }
 }
 
-/// A well-formed answer.
+/// A well-formed reply to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The status code.
+    /// The HTTP status code.
     pub status: u16,
     /// The words after it.
     pub reason: String,
-    /// Headers beside `Content-Length`.
+    /// All headers except `Content-Length`.
     pub headers: Vec<(String, String)>,
-    /// The whole body.
+    /// The body, sent in one piece.
     pub body: Vec<u8>,
     /// How long the server thinks before it sends the first byte.
     pub after: Duration,
@@ -156,7 +156,7 @@ impl Reply {
     }
 }
 
-/// One thing that is done to a connection instead of answering.
+/// One action on a connection, instead of a reply.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Sends bytes.
@@ -170,22 +170,22 @@ pub enum Step {
     Pause(Duration),
     /// Sends nothing more and waits until the client leaves.
     Hang,
-    /// Ends the connection in good order.
+    /// Closes the connection properly.
     Close,
     /// Ends the connection with a reset, which may overtake bytes that were sent.
     Reset,
 }
 
-/// Computes an answer from the request.
-pub type Answer = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
-/// Computes from the request what is done to the connection.
+/// Computes a reply from the request.
+pub type ReplyFn = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
+/// Computes the steps on the connection from the request.
 pub type Script = Arc<dyn Fn(&Received) -> Vec<Step> + Send + Sync>;
 
-/// What the server does. The constructors are in [`faults`].
+/// How the server treats connections and requests. [`faults`] has the constructors.
 #[derive(Clone)]
 pub enum Behaviour {
-    /// Answers well, and keeps the connection.
-    Notes(Answer),
+    /// Sends well-formed replies, and keeps the connection.
+    Notes(ReplyFn),
     /// Reads each request and then goes through steps. Where they do not end the connection, it is
     /// kept. Over HTTP/2 there are no raw bytes to send, and the stream is reset.
     Wire(Script),
@@ -200,22 +200,22 @@ pub enum Behaviour {
 }
 
 impl Behaviour {
-    /// Well-behaved answers that are computed from the request.
+    /// Sends well-formed replies that are computed from the request.
     pub fn notes(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
         Self::Notes(Arc::new(answer))
     }
 
-    /// The same answer to everything.
+    /// Sends the same reply to every request.
     pub fn always(reply: Reply) -> Self {
         Self::notes(move |_| reply.clone())
     }
 
-    /// Steps that are computed from the request.
+    /// Goes through steps that are computed from the request.
     pub fn wire(script: impl Fn(&Received) -> Vec<Step> + Send + Sync + 'static) -> Self {
         Self::Wire(Arc::new(script))
     }
 
-    /// The same steps whatever is asked.
+    /// Goes through the same steps for every request.
     pub fn steps(steps: Vec<Step>) -> Self {
         Self::wire(move |_| steps.clone())
     }
@@ -242,11 +242,11 @@ pub struct Upstream {
     /// `None` only while it is dropped; the server ends when this does.
     orders: Option<UnboundedSender<SyncSender<()>>>,
     thread: Option<JoinHandle<()>>,
-    /// The certificate of the authority, in PEM, where it speaks TLS.
+    /// The certificate of the authority in PEM; `None` without TLS.
     authority: Option<String>,
 }
 
-/// What the server and its handle both know.
+/// The state that the server shares with its handle.
 #[derive(Debug)]
 struct Shared {
     behaviour: Mutex<Behaviour>,
@@ -274,17 +274,16 @@ impl Upstream {
     /// Starts on a free port of 127.0.0.1. The port is open, or refuses, when this returns.
     ///
     /// # Panics
-    /// Where no port can be opened.
+    /// No port can be opened.
     pub fn start(behaviour: Behaviour) -> Self {
         Self::open(None, behaviour)
     }
 
-    /// Starts under TLS, with an authority of its own that nobody trusts but who is given
-    /// [`authority`](Self::authority). Everything goes over TLS that can: over HTTP/1.1 all there
-    /// is, over HTTP/2 the well-behaved answers.
+    /// Starts with TLS, under an authority that only clients with [`authority`](Self::authority)
+    /// trust. HTTP/1.1 over TLS can have all faults, HTTP/2 only well-formed replies.
     ///
     /// # Panics
-    /// Where no port can be opened or no certificate be made.
+    /// No port can be opened, or no certificate can be made.
     pub fn start_tls(protocol: Protocol, certificate: Certificate, behaviour: Behaviour) -> Self {
         Self::open(Some(tls::Identity::of(protocol, certificate)), behaviour)
     }
@@ -317,14 +316,14 @@ impl Upstream {
         upstream
     }
 
-    /// Where it is, such as `http://127.0.0.1:40123`, without a slash at the end. A good
-    /// certificate is for `localhost` as well.
+    /// Returns the address, such as `http://127.0.0.1:40123`, without a slash at the end. A good
+    /// certificate names `localhost` as well.
     pub fn url(&self) -> String {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// The certificate of its authority in PEM; empty where it does not speak TLS.
+    /// Returns the certificate of the authority in PEM; empty without TLS.
     pub fn authority(&self) -> &str {
         self.authority.as_deref().unwrap_or_default()
     }
@@ -366,7 +365,7 @@ impl Upstream {
     /// Changes what it does with every request that is complete after this returns.
     ///
     /// # Panics
-    /// Where the server has ended, which it does only with a panic of its own.
+    /// The server has ended, which only a panic of the server causes.
     #[expect(clippy::expect_used, reason = "a rig that has broken should say so at once")]
     pub fn set(&self, behaviour: Behaviour) {
         *held(&self.shared.behaviour) = behaviour;
@@ -442,7 +441,9 @@ async fn run(
                         connections.shutdown().await;
                         Port::Closed(hold(address))
                     }
-                    (Port::Closed(socket), false) => Port::Open(socket.listen(1024).expect("the port opens again")),
+                    (Port::Closed(socket), false) => {
+                        Port::Open(socket.listen(1024).expect("the port opens again"))
+                    }
                     (port, _) => port,
                 };
                 let _ = done.send(());
@@ -450,7 +451,8 @@ async fn run(
             stream = port.accept() => {
                 let Some(stream) = stream else { continue };
                 let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
-                connections.spawn(connection(stream, acceptor.clone(), number, Arc::clone(&shared)));
+                let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
+                connections.spawn(connection(stream, acceptor, number, shared));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -534,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_read_and_pipelined_requests_kept_apart() {
+    fn bodies_are_read_and_pipelined_requests_stay_separate() {
         let upstream = Upstream::start(Behaviour::notes(echo));
         let mut stream = Stream::connect(upstream.address()).unwrap();
         let two = "POST /one HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
@@ -552,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn reuse_of_a_connection_can_be_seen() {
+    fn the_server_records_reuse_of_a_connection() {
         let upstream = Upstream::start(Behaviour::notes(echo));
         let (mut one, mut other) =
             (Http::new(upstream.address(), ""), Http::new(upstream.address(), ""));
@@ -569,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn behaviour_changes_between_two_requests_and_a_closed_port_refuses() {
+    fn a_fault_may_change_between_two_requests_and_a_closed_port_refuses() {
         let upstream = Upstream::start(Behaviour::Refuse);
         assert_eq!(
             Stream::connect(upstream.address()).unwrap_err().kind(),
@@ -590,7 +592,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_starts_and_stops_inside_a_runtime() {
+    async fn the_note_server_starts_and_stops_inside_a_runtime() {
         let upstream = Upstream::start(Behaviour::Silence);
         let address = upstream.address();
         drop(upstream);

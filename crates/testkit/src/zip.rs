@@ -12,24 +12,24 @@ use flate2::write::DeflateEncoder;
 /// An entry as it is written, true or not.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name, in any encoding.
+    /// The name of the entry, in any encoding.
     pub name: Vec<u8>,
-    /// Its data as they stand in the file.
+    /// The data of the entry as stored in the archive.
     pub data: Vec<u8>,
-    /// 0 is stored, 8 deflated.
+    /// The compression: 0 is stored, 8 is deflated.
     pub method: u16,
-    /// Bit 0: encrypted.
+    /// The general flags. Bit 0 marks an encrypted entry.
     pub flags: u16,
-    /// Of the unpacked data.
+    /// The CRC-32 of the unpacked data.
     pub crc: u32,
-    /// Of the unpacked data, as the directory says.
+    /// The size of the unpacked data in bytes, as the directory says.
     pub size: u32,
     /// The upper half is the mode of a Unix file.
     pub attributes: u32,
 }
 
 impl Member {
-    /// As it is.
+    /// Makes an entry without compression.
     pub fn stored(name: &str, data: &[u8]) -> Self {
         let mut crc = flate2::Crc::new();
         crc.update(data);
@@ -45,7 +45,7 @@ impl Member {
         }
     }
 
-    /// Deflated.
+    /// Makes an entry compressed with Deflate.
     pub fn deflated(name: &str, data: &[u8]) -> Self {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(data).unwrap();
@@ -53,7 +53,7 @@ impl Member {
     }
 }
 
-/// A zip file on its way.
+/// A zip archive to which a test adds entries.
 #[derive(Debug, Default)]
 pub struct Zip {
     bytes: Vec<u8>,
@@ -62,7 +62,7 @@ pub struct Zip {
 }
 
 impl Zip {
-    /// Adds an entry.
+    /// Adds an entry at the end.
     #[must_use]
     pub fn with(mut self, member: &Member) -> Self {
         let at = u32::try_from(self.bytes.len()).unwrap();
@@ -85,7 +85,7 @@ impl Zip {
         self.count += 1;
     }
 
-    /// The whole file.
+    /// Returns the bytes of the archive.
     pub fn finish(mut self) -> Vec<u8> {
         let (start, size) = (self.bytes.len(), self.directory.len());
         self.bytes.append(&mut self.directory);
@@ -101,7 +101,8 @@ impl Zip {
     }
 }
 
-/// What both headers of an entry have in common: from the flags to the length of the extra field.
+/// Returns the part that both headers of an entry share: from the flags to the length of the extra
+/// field.
 fn common(member: &Member) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(member.flags.to_le_bytes());

@@ -54,9 +54,6 @@ impl CallLog {
     }
 
     /// Writes the line of an answered call.
-    ///
-    /// # Errors
-    /// The number of the incident in the log.
     pub(crate) fn record_answer(
         &self,
         tool: &str,
@@ -71,9 +68,6 @@ impl CallLog {
     }
 
     /// Writes a line.
-    ///
-    /// # Errors
-    /// The number of the incident in the log.
     pub(crate) fn write(&self, line: JournalLine) -> Result<(), u64> {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.append(line).map_err(|error| stile_store::log_incident("journal", &error))

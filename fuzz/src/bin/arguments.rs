@@ -5,8 +5,8 @@
 
 #![no_main]
 
-use std::sync::{Arc, LazyLock};
 use std::pin::pin;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -27,15 +27,19 @@ use stile_tools::toolset::underscored;
 /// It stands in no message of ours, and no encoding changes it.
 const CANARY: &str = "Canary7340173401";
 
-static NOBODY: LazyLock<Principal> =
-    LazyLock::new(|| Principal::assert_verified("nobody", None, None, Scopes::none(), RecordsClaim::None));
+static NOBODY: LazyLock<Principal> = LazyLock::new(|| {
+    Principal::assert_verified("nobody", None, None, Scopes::none(), RecordsClaim::None)
+});
 
 /// A space whose folder is gone: nothing that a call does here could succeed, and nothing is left
 /// behind.
 static SPACE: LazyLock<Space> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options =
-        SpaceOptions { limits: FileLimits::default(), lock_wait: Duration::from_secs(5), events: Arc::new(|_| {}) };
+    let options = SpaceOptions {
+        limits: FileLimits::default(),
+        lock_wait: Duration::from_secs(5),
+        events: Arc::new(|_| {}),
+    };
     Space::open_ambient(folder.path(), options).expect("an open folder").0
 });
 
@@ -65,7 +69,8 @@ fn find(name: &str) -> Option<&'static ToolEntry<Space>> {
 }
 
 fn a_caller_without_scopes_is_refused(tool: &'static ToolEntry<Space>, arguments: &Value) {
-    let (_, input, output) = SCHEMAS.iter().find(|(name, ..)| *name == tool.name).expect("the tool is listed");
+    let (_, input, output) =
+        SCHEMAS.iter().find(|(name, ..)| *name == tool.name).expect("the tool is listed");
     // No one may wait for anything here: whoever waits has touched something.
     let log = CallLog::disabled();
     let call = pin!(tool.call(arguments.clone(), &NOBODY, &SPACE, &log));
@@ -89,7 +94,10 @@ fn a_caller_without_scopes_is_refused(tool: &'static ToolEntry<Space>, arguments
         }
         (Ok(()), "invalid_path" | "invalid_argument") => {
             assert!(!said.contains(CANARY), "{said}");
-            assert!(!said.contains("do not fit the tool's input schema"), "it does not say what to correct");
+            assert!(
+                !said.contains("do not fit the tool's input schema"),
+                "it does not say what to correct"
+            );
         }
         (asked, code) => panic!("asked {asked:?}, then {code}"),
     }
@@ -98,11 +106,18 @@ fn a_caller_without_scopes_is_refused(tool: &'static ToolEntry<Space>, arguments
 /// What is accepted fits the schema, but for `null` where an argument may be left out, and for
 /// lengths, which are checked after leave is given.
 fn fits_what_was_advertised(schema: &Value, arguments: &Value) {
-    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let required =
+        schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut given = arguments.as_object().expect("arguments are an object").clone();
-    given.retain(|name, value| !value.is_null() || required.iter().any(|required| required == name));
+    given
+        .retain(|name, value| !value.is_null() || required.iter().any(|required| required == name));
     let mut schema = schema.clone();
-    for property in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+    for property in schema
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(Map::values_mut)
+    {
         if let Some(property) = property.as_object_mut() {
             property.retain(|keyword, _| !matches!(keyword.as_str(), "minLength" | "maxLength"));
         }
@@ -119,8 +134,8 @@ fn marked(value: &Value, spared: &[&str]) -> Value {
             .iter()
             .map(|(name, value)| match name.as_str() {
                 name if spared.contains(&name) => (name.to_owned(), value.clone()),
-                "path" | "hash" | "lines" | "q" | "cursor" | "old" | "new" | "line" | "anchor" | "content"
-                | "encoding" => (name.clone(), marked(value, spared)),
+                "path" | "hash" | "lines" | "q" | "cursor" | "old" | "new" | "line" | "anchor"
+                | "content" | "encoding" => (name.clone(), marked(value, spared)),
                 _ => (format!("{name}{CANARY}"), marked(value, spared)),
             })
             .collect(),

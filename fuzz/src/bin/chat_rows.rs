@@ -7,10 +7,10 @@
 use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::instant::Instant;
 use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::instant::Instant;
 use stile_domain::records::row;
-use stile_domain::records::value::{RecordFields, FieldValue};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_import::exported_files::ExportedFiles;
 use stile_import::importer::ImportTarget;
 use stile_import::importers::chatgpt::conversation::Conversation;
@@ -19,7 +19,10 @@ use stile_import::importers::slack::workspace::{Channel, Workspace};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(read) = row::parse(input) else { return };
-    let target = ImportTarget { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
+    let target = ImportTarget {
+        connection: SourceName::parse("c").expect("a name"),
+        stream: SourceName::parse("s").expect("a name"),
+    };
     let exported = ExportedFiles::default();
     if let Ok(mut conversation) = Conversation::parse(read.fields.clone()) {
         let next = || conversation.next_message(&exported, &target).expect("no file is read");
@@ -30,7 +33,9 @@ fuzz_target!(|input: &[u8]| {
         for row in &rows {
             assert!(text(&row.fields, "id").is_some());
             // A parent that names too many files is a bad row.
-            assert!(text(&row.fields, "parent_id").is_none_or(|parent| is_cut || ids.contains(parent)));
+            assert!(
+                text(&row.fields, "parent_id").is_none_or(|parent| is_cut || ids.contains(parent))
+            );
             can_be_stored(&row.fields, "created_at");
         }
     }

@@ -11,8 +11,8 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use stile_domain::edit::{self, EditError};
 use stile_domain::limits::MAX_LISTED_MATCHES;
-use stile_domain::lines::{self, LineRange, LineScanner};
 use stile_domain::line_search::{LineMatch, LineQuery, fold_case};
+use stile_domain::lines::{self, LineRange, LineScanner};
 use stile_domain::window::{self, WindowEnd, WindowInput};
 
 const BOM: &str = "\u{feff}";
@@ -186,12 +186,18 @@ fn a_range_is_a_slice_of_a_list(range: LineRange, total: usize) {
 fn counting_agrees(text: &str) {
     let list = line_list(text);
     assert_eq!(lines::count_lines(text), list.len() as u64);
-    assert!(lines::line_spans(text, 0).map(|span| (span.content(text), span.terminator(text))).eq(list));
+    assert!(
+        lines::line_spans(text, 0).map(|span| (span.content(text), span.terminator(text))).eq(list)
+    );
 }
 
 /// What a caller's bare line breaks become where `lines` end.
 fn adapted(content: &str, ending: &str) -> String {
-    if ending == "\r\n" { content.replace("\r\n", "\n").replace('\n', "\r\n") } else { content.to_owned() }
+    if ending == "\r\n" {
+        content.replace("\r\n", "\n").replace('\n', "\r\n")
+    } else {
+        content.to_owned()
+    }
 }
 
 /// The terminator in use at `lines[from..to]`: their own first one, else that of the line before.
@@ -213,7 +219,8 @@ fn replacing_changes_one_place(case: &Case) {
         return assert_eq!(outcome, Err(EditError::Range { total_lines: lines.len() as u64 }));
     };
     let wanted = |at: usize| {
-        let mut wanted: Vec<&str> = without_terminator(said_of(at, bom, &case.old)).split('\n').collect();
+        let mut wanted: Vec<&str> =
+            without_terminator(said_of(at, bom, &case.old)).split('\n').collect();
         let last = wanted.len() - 1;
         wanted[..last].iter_mut().for_each(|line| *line = line.strip_suffix('\r').unwrap_or(line));
         wanted
@@ -223,11 +230,16 @@ fn replacing_changes_one_place(case: &Case) {
     let everywhere: Vec<usize> = (0..lines.len())
         .filter(|at| {
             let wanted = if *at == 0 { &first } else { &others };
-            lines.get(*at..at + height).is_some_and(|lines| lines.iter().map(|line| &line.0).eq(wanted))
+            lines
+                .get(*at..at + height)
+                .is_some_and(|lines| lines.iter().map(|line| &line.0).eq(wanted))
         })
         .collect();
-    let places: Vec<usize> =
-        everywhere.iter().copied().filter(|at| within.contains(&(at + 1)) && within.contains(&(at + height))).collect();
+    let places: Vec<usize> = everywhere
+        .iter()
+        .copied()
+        .filter(|at| within.contains(&(at + 1)) && within.contains(&(at + height)))
+        .collect();
     match (places.as_slice(), outcome) {
         ([], Err(EditError::NoMatch { elsewhere, lines: shown, .. })) => {
             assert_eq!(elsewhere, numbered(&everywhere, MAX_LISTED_MATCHES));
@@ -245,11 +257,15 @@ fn replacing_changes_one_place(case: &Case) {
             } else {
                 adapted(without_terminator(new), &ending_at(&lines, *at, end)) + kept
             };
-            assert_eq!(result, [bom, &joined(&lines[..*at]), &middle, &joined(&lines[end..])].concat());
+            assert_eq!(
+                result,
+                [bom, &joined(&lines[..*at]), &middle, &joined(&lines[end..])].concat()
+            );
 
             // As many lines fewer and more as the caller said; but an empty line needs a terminator
             // to be one.
-            let mut added = if new.is_empty() { 0 } else { without_terminator(new).split('\n').count() };
+            let mut added =
+                if new.is_empty() { 0 } else { without_terminator(new).split('\n').count() };
             if kept.is_empty() && !new.is_empty() && (middle.is_empty() || middle.ends_with('\n')) {
                 added -= 1;
             }
@@ -302,7 +318,12 @@ fn appending_only_adds(text: &str, content: &str) {
     let (bom, mut lines) = split_bom(text);
     // Where there is nothing but a mark, the first line is already begun.
     lines.retain(|line| *line != ("", ""));
-    let ending = lines.iter().rev().map(|line| line.1).find(|terminator| !terminator.is_empty()).unwrap_or("\n");
+    let ending = lines
+        .iter()
+        .rev()
+        .map(|line| line.1)
+        .find(|terminator| !terminator.is_empty())
+        .unwrap_or("\n");
     let open = lines.last().is_some_and(|line| line.1.is_empty());
     let breaks = content.starts_with('\n') || content.starts_with("\r\n");
     let supplied = if open && !breaks { ending } else { "" };
@@ -326,7 +347,8 @@ fn windows_are_the_text(case: &Case) {
         let rest = &text[at..];
         // As a store reads: all that is left, or more than the budget.
         let read = rest.len().min(case.budget + 1 + sizes.next().copied().unwrap_or(0));
-        let input = if read == rest.len() { WindowInput::ToEndOfFile } else { WindowInput::Partial };
+        let input =
+            if read == rest.len() { WindowInput::ToEndOfFile } else { WindowInput::Partial };
         let cut = window::find_end(&rest.as_bytes()[..read], line, end, case.budget, input);
         assert_eq!(cut, slow_cut(rest, line, end, case.budget));
         assert!(cut.bytes > 0 && cut.bytes <= case.budget && rest.is_char_boundary(cut.bytes));
@@ -344,7 +366,8 @@ fn slow_cut(rest: &str, line: u64, end: u64, budget: usize) -> WindowEnd {
         }
         if cut.bytes + text.len() > budget {
             if cut.bytes == 0 {
-                let whole = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= budget).last();
+                let whole =
+                    text.char_indices().map(|(at, _)| at).take_while(|at| *at <= budget).last();
                 cut = WindowEnd { bytes: whole.unwrap_or(0), line, inside: true };
             }
             break;
@@ -374,7 +397,8 @@ fn pieces_index_as_one(text: &str, sizes: &[usize]) {
     assert_eq!(pieces.finish(), whole);
     assert_eq!(whole.size_bytes(), bytes.len() as u64);
 
-    let starts: HashSet<(u64, u64)> = (0..).zip(lines::line_spans(text, 0).map(|span| span.start as u64)).collect();
+    let starts: HashSet<(u64, u64)> =
+        (0..).zip(lines::line_spans(text, 0).map(|span| span.start as u64)).collect();
     let mut start = 0;
     for (line, span) in lines::line_spans(text, 0).enumerate() {
         let (marked, byte) = whole.nearest(line as u64);

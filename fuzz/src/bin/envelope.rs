@@ -9,7 +9,9 @@ use libfuzzer_sys::fuzz_target;
 use rmcp::model::{ClientJsonRpcMessage, NumberOrString};
 use serde_json::Value;
 use stile_fuzz::Shape;
-use stile_server::mcp::envelope::{Envelope, INVALID_PARAMS, INVALID_REQUEST, Malformed, PARSE_ERROR};
+use stile_server::mcp::envelope::{
+    Envelope, INVALID_PARAMS, INVALID_REQUEST, Malformed, PARSE_ERROR,
+};
 use stile_server::strict_json::{self as json, BadJson, MAX_DEPTH};
 
 fuzz_target!(|input: &[u8]| {
@@ -48,12 +50,20 @@ fn a_message_is_what_the_contract_calls_one(value: &Value, envelope: Result<Enve
         (Ok(()), Ok(envelope)) => {
             assert_eq!(envelope.id(), value.get("id"));
             assert_eq!(envelope.method().map(Value::from).as_ref(), value.get("method"));
-            assert_eq!(envelope.is_request(), value.get("method").is_some() && value.get("id").is_some());
+            assert_eq!(
+                envelope.is_request(),
+                value.get("method").is_some() && value.get("id").is_some()
+            );
             let version = value.pointer("/params/_meta/io.modelcontextprotocol~1protocolVersion");
-            let named = version.is_some_and(Value::is_string) && envelope.method() != Some("initialize");
+            let named =
+                version.is_some_and(Value::is_string) && envelope.method() != Some("initialize");
             assert_eq!(envelope.is_sessionless(), named);
             the_sdk_takes_it_for_the_same(&envelope);
-            assert_eq!(envelope.into_value().to_string(), value.to_string(), "it is passed on as it came");
+            assert_eq!(
+                envelope.into_value().to_string(),
+                value.to_string(),
+                "it is passed on as it came"
+            );
         }
         (Err((code, id)), Err(malformed)) => {
             assert_eq!((malformed.code, malformed.id.as_ref()), (code, id), "{malformed:?}");
@@ -68,17 +78,22 @@ fn slow_message(value: &Value) -> Result<(), (i32, Option<&Value>)> {
     let member = |name: &str| value.as_object().and_then(|message| message.get(name));
     let id = member("id").filter(|id| id.is_string() || id.is_i64());
     let params = member("params");
-    let is_call =
-        member("method").is_some_and(Value::is_string) && member("result").is_none() && member("error").is_none();
-    let is_result =
-        member("result").is_some_and(Value::is_object) && member("error").is_none() && member("id").is_some();
+    let is_call = member("method").is_some_and(Value::is_string)
+        && member("result").is_none()
+        && member("error").is_none();
+    let is_result = member("result").is_some_and(Value::is_object)
+        && member("error").is_none()
+        && member("id").is_some();
     let is_error = member("result").is_none()
-        && member("error").is_some_and(|error| error["code"].is_i64() && error["message"].is_string());
+        && member("error")
+            .is_some_and(|error| error["code"].is_i64() && error["message"].is_string());
     let is_answer = member("method").is_none() && (is_result || is_error);
     if member("jsonrpc") != Some(&"2.0".into()) || member("id") != id || !(is_call || is_answer) {
         return Err((INVALID_REQUEST, id));
     }
-    let fit = params.is_none_or(|params| params.is_object() && params.get("cursor").is_none_or(Value::is_string));
+    let fit = params.is_none_or(|params| {
+        params.is_object() && params.get("cursor").is_none_or(Value::is_string)
+    });
     if fit { Ok(()) } else { Err((INVALID_PARAMS, id)) }
 }
 
@@ -97,7 +112,10 @@ fn the_sdk_takes_it_for_the_same(envelope: &Envelope) {
             assert_eq!((envelope.method(), envelope.id()), (None, id(&response.id).as_ref()));
         }
         Ok(ClientJsonRpcMessage::Error(error)) => {
-            assert_eq!((envelope.method(), envelope.id()), (None, error.id.as_ref().and_then(id).as_ref()));
+            assert_eq!(
+                (envelope.method(), envelope.id()),
+                (None, error.id.as_ref().and_then(id).as_ref())
+            );
         }
         // It is then refused, which is no fault.
         Err(_) => {}
@@ -107,6 +125,9 @@ fn the_sdk_takes_it_for_the_same(envelope: &Envelope) {
 fn an_answer_says_what_is_wrong(malformed: &Malformed) {
     let answer = malformed.to_json();
     assert_eq!(answer.get("id"), malformed.id.as_ref());
-    assert_eq!((&answer["jsonrpc"], &answer["error"]["code"]), (&"2.0".into(), &malformed.code.into()));
+    assert_eq!(
+        (&answer["jsonrpc"], &answer["error"]["code"]),
+        (&"2.0".into(), &malformed.code.into())
+    );
     assert!(!malformed.message.is_empty() && malformed.message.len() < 100, "{malformed:?}");
 }

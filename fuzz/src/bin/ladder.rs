@@ -17,13 +17,13 @@ use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::record_id::RecordId;
-use stile_domain::scope::Scopes;
-use stile_testkit::schema;
-use stile_ladder::Ladder;
-use stile_tools::toolset::{Caller, Toolset as _};
-use stile_ladder::budget::CEILING;
 use stile_domain::records::request::ReadRequest;
+use stile_domain::scope::Scopes;
+use stile_ladder::Ladder;
+use stile_ladder::budget::MAX_ANSWER_PART_BYTES;
 use stile_ladder::port::{ErrorResponse, RecordServer};
+use stile_testkit::schema;
+use stile_tools::toolset::{Caller, Toolset as _};
 
 /// A server that always says the same.
 struct Parrot(String);
@@ -65,13 +65,18 @@ fuzz_target!(|input: &[u8]| {
     let at = usize::from(first.as_bytes()[0]) % calls.len();
     let (tool, arguments) = &calls[at];
     let ladder = Ladder::new(Parrot(answer.to_owned()));
-    let principal = Principal::assert_verified("fuzz", Some("t"), None, Scopes::none(), RecordsClaim::Owner);
+    let principal =
+        Principal::assert_verified("fuzz", Some("t"), None, Scopes::none(), RecordsClaim::Owner);
     let (tool, caller) = (ladder.find(tool).expect("the tool exists"), Caller::local(principal));
     let answer = ready(ladder.call(tool, arguments.clone(), &caller)).expect("the tool exists");
     let structured = answer.to_tree();
     assert_ne!(structured["error"]["code"], "api_error", "it panicked");
-    assert!(answer.text.len() <= CEILING && structured.to_string().len() <= 2 * CEILING);
-    let definition = ladder.definitions().into_iter().find(|listed| listed.name == tool).expect("it is listed");
+    assert!(
+        answer.text.len() <= MAX_ANSWER_PART_BYTES
+            && structured.to_string().len() <= 2 * MAX_ANSWER_PART_BYTES
+    );
+    let definition =
+        ladder.definitions().into_iter().find(|listed| listed.name == tool).expect("it is listed");
     schema::check(&Value::Object(definition.output), &structured).expect("it fits its schema");
 });
 

@@ -29,13 +29,18 @@ fuzz_target!(|input: &[u8]| {
 fn a_link_leads_where_its_uri_led(text: &str) {
     let request = match parse_uri(text) {
         Ok(request) => request,
-        Err(error) => return assert_eq!(error == BadListUri::Scheme, !text.starts_with(SCHEME), "{text:?}"),
+        Err(error) => {
+            return assert_eq!(error == BadListUri::Scheme, !text.starts_with(SCHEME), "{text:?}");
+        }
     };
     let link = match &request.after {
         None => uri(&request.path),
         Some(after) => next_page_uri(&request.path, after),
     };
-    assert!(link.bytes().all(|byte| byte.is_ascii_graphic()) && link.starts_with("list:///"), "{link}");
+    assert!(
+        link.bytes().all(|byte| byte.is_ascii_graphic()) && link.starts_with("list:///"),
+        "{link}"
+    );
     assert_eq!(parse_uri(&link), Ok(request));
 }
 

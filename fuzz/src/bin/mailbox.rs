@@ -8,10 +8,10 @@ use std::io::BufReader;
 
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::blob;
-use stile_domain::records::instant::Instant;
 use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::instant::Instant;
 use stile_domain::records::row;
-use stile_domain::records::value::{RecordFields, FieldValue};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_import::importer::ImportTarget;
 use stile_import::importers::mbox::mail;
 use stile_import::importers::mbox::mailbox::{Mailbox, RawMessage};
@@ -38,7 +38,10 @@ fn messages(input: &[u8], size: usize) -> Vec<RawMessage> {
 }
 
 fn a_message_is_what_it_says(raw: &[u8]) {
-    let target = ImportTarget { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
+    let target = ImportTarget {
+        connection: SourceName::parse("c").expect("a name"),
+        stream: SourceName::parse("s").expect("a name"),
+    };
     let Ok(mail) = mail::read(raw, &target) else { return };
     let text = |name: &str| {
         mail.fields.iter().find_map(|(own, value)| match value {
@@ -50,12 +53,19 @@ fn a_message_is_what_it_says(raw: &[u8]) {
     assert!(text("date").is_none_or(|date| Instant::parse(date).is_some()));
     assert!(text("thread").is_some());
     let exposed: Vec<_> = references(&mail.fields);
-    assert_eq!(exposed, mail.attachments.iter().map(|attachment| attachment.id).collect::<Vec<_>>());
-    let again = row::parse(row::to_json(&mail.fields).as_bytes()).expect("what was read can be stored");
+    assert_eq!(
+        exposed,
+        mail.attachments.iter().map(|attachment| attachment.id).collect::<Vec<_>>()
+    );
+    let again =
+        row::parse(row::to_json(&mail.fields).as_bytes()).expect("what was read can be stored");
     assert_eq!(again.fields, mail.fields);
 }
 
 fn references(fields: &RecordFields) -> Vec<blob::BlobId> {
     let attachments = fields.iter().filter(|(name, _)| name == "attachments");
-    attachments.flat_map(|(_, value)| blob::blob_references(&value.to_json())).map(|reference| reference.id).collect()
+    attachments
+        .flat_map(|(_, value)| blob::blob_references(&value.to_json()))
+        .map(|reference| reference.id)
+        .collect()
 }

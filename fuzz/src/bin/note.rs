@@ -31,7 +31,10 @@ fn answers_agree(text: &str) {
     let [outline, tree, facets, sections] = answers(&path, Note::parse(text));
     // The same note after a journey to another server.
     let arrived = PortableNote::parse(to_json(&path, text).as_bytes()).expect("a note");
-    assert_eq!(answers(&path, arrived.as_note()), [&outline, &tree, &facets, &sections].map(Value::clone));
+    assert_eq!(
+        answers(&path, arrived.as_note()),
+        [&outline, &tree, &facets, &sections].map(Value::clone)
+    );
     for answer in [&outline, &tree, &facets, &sections] {
         let json = answer.to_string();
         assert!(json.len() <= MAX_ANSWER_BYTES);
@@ -52,9 +55,15 @@ fn answers_agree(text: &str) {
         let id = heading["id"].as_str().expect("an id");
         assert!(id.ends_with(&format!("-{:04}", place + 1)) && id.is_ascii(), "{id}");
         assert!(heading["text"].as_str().expect("a text").chars().count() <= MAX_TEXT_CHARS);
-        assert_eq!((&section["heading_id"], &section["level"]), (&heading["id"], &heading["level"]));
+        assert_eq!(
+            (&section["heading_id"], &section["level"]),
+            (&heading["id"], &heading["level"])
+        );
         assert_eq!(section["heading_text"], heading["text"]);
-        assert_eq!((&section["body_returned"], &section["snippet_returned"]), (&false.into(), &false.into()));
+        assert_eq!(
+            (&section["body_returned"], &section["snippet_returned"]),
+            (&false.into(), &false.into())
+        );
         let (depth, node) = &flat[place];
         assert_eq!(node, id);
         assert_eq!(section["heading_path"].as_array().map(Vec::len), Some(*depth));

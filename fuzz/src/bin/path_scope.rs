@@ -42,7 +42,11 @@ fn a_path_is_canonical_or_refused(text: &str) {
 
 /// The contract's table, line by line.
 fn slow_path(text: &str) -> Option<Vec<&str>> {
-    if text.is_empty() || text.len() > 4096 || text.contains('\\') || text.chars().any(char::is_control) {
+    if text.is_empty()
+        || text.len() > 4096
+        || text.contains('\\')
+        || text.chars().any(char::is_control)
+    {
         return None;
     }
     let is_drive = |part: &str| matches!(part.as_bytes(), [b'a'..=b'z' | b'A'..=b'Z', b':', ..]);
@@ -58,14 +62,18 @@ fn slow_path(text: &str) -> Option<Vec<&str>> {
         }
     }
     // Also where `..` brought it into first place, and with the slash in front that was not given.
-    let refused = kept.first().is_some_and(|part| is_drive(part)) || 1 + kept.join("/").len() > 4096;
+    let refused =
+        kept.first().is_some_and(|part| is_drive(part)) || 1 + kept.join("/").len() > 4096;
     (!refused).then_some(kept)
 }
 
 fn is_canonical(path: &SpacePath) {
     let text = path.as_str();
     let inner = text.strip_prefix('/').expect("a path begins with `/`");
-    assert!(path.is_root() || inner.split('/').all(|part| !matches!(part, "" | "." | "..")), "{text:?}");
+    assert!(
+        path.is_root() || inner.split('/').all(|part| !matches!(part, "" | "." | "..")),
+        "{text:?}"
+    );
     assert!(!text.contains('\\') && !text.chars().any(char::is_control));
     assert_eq!(SpacePath::parse(text).as_ref(), Ok(path));
     assert_eq!(SpacePath::parse(inner).ok().as_ref(), (!path.is_root()).then_some(path));
@@ -86,7 +94,10 @@ fn is_canonical(path: &SpacePath) {
 fn a_scope_reads_as_it_is_written(text: &str) {
     if let Ok(scope) = Scope::parse(text) {
         let written = scope.to_string();
-        assert!(written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._~-%:*".contains(&byte)), "{written}");
+        assert!(
+            written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._~-%:*".contains(&byte)),
+            "{written}"
+        );
         assert_eq!(Scope::parse(&written), Ok(scope));
     }
     let Ok(scope) = Scope::parse_raw(text) else { return };
@@ -97,7 +108,11 @@ fn a_scope_reads_as_it_is_written(text: &str) {
         assert_eq!(again.to_string(), written);
         for probe in SlowScope::of(&scope).probes() {
             for verb in VERBS {
-                assert_eq!(again.covers(verb, &probe), scope.covers(verb, &probe), "{written} {probe}");
+                assert_eq!(
+                    again.covers(verb, &probe),
+                    scope.covers(verb, &probe),
+                    "{written} {probe}"
+                );
             }
         }
     }
@@ -116,22 +131,37 @@ fn a_claim_grants_what_its_items_say(claim: &str, path: &str) {
 
     // What follows is quadratic, and three tell as much as a thousand.
     let items = items.get(..3).unwrap_or(&items);
-    let mut probes: Vec<SpacePath> = items.iter().flat_map(|scope| SlowScope::of(scope).probes()).collect();
+    let mut probes: Vec<SpacePath> =
+        items.iter().flat_map(|scope| SlowScope::of(scope).probes()).collect();
     probes.extend(SpacePath::parse(path));
     let all: Scopes = items.iter().cloned().collect();
     let slow: Vec<SlowScope> = items.iter().map(SlowScope::of).collect();
     for verb in VERBS {
         for probe in &probes {
-            assert_eq!(all.cover(verb, probe), slow.iter().any(|scope| scope.covers(verb, probe)), "{all} {probe}");
-            assert!(!all.cover(Verb::Write, probe) || all.cover(Verb::Read, probe), "{all} {probe}");
+            assert_eq!(
+                all.cover(verb, probe),
+                slow.iter().any(|scope| scope.covers(verb, probe)),
+                "{all} {probe}"
+            );
+            assert!(
+                !all.cover(Verb::Write, probe) || all.cover(Verb::Read, probe),
+                "{all} {probe}"
+            );
         }
         assert_eq!(all.any(verb), items.iter().any(|scope| scope.verb().includes(verb)));
         for gone in 0..items.len() {
-            let fewer: Scopes =
-                items.iter().enumerate().filter(|(index, _)| *index != gone).map(|(_, scope)| scope.clone()).collect();
+            let fewer: Scopes = items
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| *index != gone)
+                .map(|(_, scope)| scope.clone())
+                .collect();
             assert!(all.any(verb) || !fewer.any(verb));
             for probe in &probes {
-                assert!(all.cover(verb, probe) || !fewer.cover(verb, probe), "{fewer} against {all} on {probe}");
+                assert!(
+                    all.cover(verb, probe) || !fewer.cover(verb, probe),
+                    "{fewer} against {all} on {probe}"
+                );
             }
         }
     }
@@ -153,7 +183,9 @@ impl SlowScope {
         let parts = path.split('/').filter(|part| !part.is_empty());
         Self {
             writes: verb == "write",
-            parts: parts.map(|part| percent::decode(part).expect("a scope is well encoded")).collect(),
+            parts: parts
+                .map(|part| percent::decode(part).expect("a scope is well encoded"))
+                .collect(),
             children_only,
         }
     }
@@ -176,6 +208,10 @@ impl SlowScope {
     fn probes(&self) -> Vec<SpacePath> {
         let path = self.path();
         let texts = ["", "/..", "/a", "/a/b", "a", "a/b", "/*"].map(|end| format!("{path}{end}"));
-        texts.iter().chain([&"/".to_owned(), &path.to_uppercase()]).flat_map(|text| SpacePath::parse(text)).collect()
+        texts
+            .iter()
+            .chain([&"/".to_owned(), &path.to_uppercase()])
+            .flat_map(|text| SpacePath::parse(text))
+            .collect()
     }
 }

@@ -6,8 +6,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::sealed_cursor::{Binding, FieldNames, FieldsCursor, ListCursor, WindowUnit, WindowCursor};
 use stile_domain::records::grant::Grant;
+use stile_domain::records::sealed_cursor::{
+    Binding, FieldNames, FieldsCursor, ListCursor, WindowCursor, WindowUnit,
+};
 use stile_records::operations::OPERATIONS;
 use stile_records::parameters::{AboveMax, ParameterType, Parameters};
 
@@ -36,13 +38,16 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
         };
         for (key, value) in pairs {
             let base = key.split('[').next().unwrap_or_default();
-            let parameter = operation.parameters.iter().find(|one| one.name == base).expect("it was declared");
+            let parameter =
+                operation.parameters.iter().find(|one| one.name == base).expect("it was declared");
             match parameter.kind {
                 ParameterType::Text { max_bytes } => {
                     assert!(value.len() <= max_bytes && key == base);
                     assert_eq!(parsed.text(base), Some(value.as_str()));
                 }
-                ParameterType::OneOf(words) => assert!(words.contains(&value.as_str()) && key == base),
+                ParameterType::OneOf(words) => {
+                    assert!(words.contains(&value.as_str()) && key == base)
+                }
                 ParameterType::Integer { min, max, above_max, .. } => {
                     let given: u64 = value.parse().expect("it was taken for a number");
                     assert!(given >= min && (above_max == AboveMax::Clamped || given <= max));
@@ -51,19 +56,29 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
                 ParameterType::Names => {
                     let names = parsed.names(base).expect("they were sent");
                     // With brackets it is one name, whatever is in it.
-                    let sent: Vec<&str> = if key == base { value.split(',').collect() } else { vec![value] };
+                    let sent: Vec<&str> =
+                        if key == base { value.split(',').collect() } else { vec![value] };
                     assert!(sent.iter().all(|name| names.iter().any(|known| known == name)));
                 }
                 ParameterType::RelationLimits => {
-                    let given = parsed.relation_limits().iter().find(|(name, _)| format!("{base}[{name}]") == *key);
+                    let given = parsed
+                        .relation_limits()
+                        .iter()
+                        .find(|(name, _)| format!("{base}[{name}]") == *key);
                     assert_eq!(
                         given.map(|(_, limit)| limit.to_string()).as_deref(),
                         Some(value.trim_start_matches('0'))
                     );
                 }
                 ParameterType::Conditions => {
-                    let given = parsed.conditions().iter().find(|given| given.param == *key).expect("it was sent");
-                    let operator = given.operator.map_or_else(String::new, |operator| format!("[{}]", operator.name()));
+                    let given = parsed
+                        .conditions()
+                        .iter()
+                        .find(|given| given.param == *key)
+                        .expect("it was sent");
+                    let operator = given
+                        .operator
+                        .map_or_else(String::new, |operator| format!("[{}]", operator.name()));
                     assert_eq!(format!("{base}[{}]{operator}", given.field), *key);
                     assert_eq!(given.value, *value);
                 }
@@ -79,7 +94,9 @@ fn a_grant_says_what_it_allows(grant: &Grant) {
     for share in &grant.streams {
         assert!(!share.connections.is_empty() && !share.fields.is_empty());
         assert!(share.keys.as_ref().is_none_or(|keys| !keys.is_empty()));
-        assert!(share.time.as_ref().is_none_or(|time| time.since.is_some() || time.until.is_some()));
+        assert!(
+            share.time.as_ref().is_none_or(|time| time.since.is_some() || time.until.is_some())
+        );
         assert_eq!(grant.streams.iter().find(|other| other.stream == share.stream), Some(share));
     }
 }

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::infer::{Inference, KeyChoice};
-use stile_domain::records::row::{self, RowFault, MAX_DEPTH};
+use stile_domain::records::row::{self, MAX_DEPTH, RowFault};
 use stile_domain::records::value::FieldValue;
 use stile_fuzz::Shape;
 use stile_import::importers::csv::CsvDecoder;
@@ -20,9 +20,13 @@ use stile_records::rows::{DecodedRow, RowDecoder};
 
 fuzz_target!(|input: &[u8]| {
     a_row_is_what_the_library_reads(input);
-    let rows = the_buffer_does_not_matter(|size| all(JsonArray::new(BufReader::with_capacity(size, input))));
+    let rows = the_buffer_does_not_matter(|size| {
+        all(JsonArray::new(BufReader::with_capacity(size, input)))
+    });
     an_array_has_its_elements(input, &rows);
-    let rows = the_buffer_does_not_matter(|size| all(CsvDecoder::new(BufReader::with_capacity(size, input), None)));
+    let rows = the_buffer_does_not_matter(|size| {
+        all(CsvDecoder::new(BufReader::with_capacity(size, input), None))
+    });
     what_is_inferred_can_be_declared(&rows);
     if let Ok(json) = serde_json::from_slice::<Json>(input)
         && let Ok(declaration) = Declaration::parse(&json)
@@ -48,12 +52,20 @@ fn a_row_is_what_the_library_reads(input: &[u8]) {
                     for ((name, json), (own, value)) in members.iter().zip(&read.fields) {
                         assert_eq!(name, own);
                         match value {
-                            FieldValue::Text(text) => assert_eq!(json.as_str(), Some(text.as_str())),
+                            FieldValue::Text(text) => {
+                                assert_eq!(json.as_str(), Some(text.as_str()))
+                            }
                             FieldValue::Number(digits) => {
-                                assert_eq!(serde_json::from_str::<Json>(digits).ok().as_ref(), Some(json))
+                                assert_eq!(
+                                    serde_json::from_str::<Json>(digits).ok().as_ref(),
+                                    Some(json)
+                                )
                             }
                             other => {
-                                assert_eq!(serde_json::from_str::<Json>(&other.to_json()).ok().as_ref(), Some(json))
+                                assert_eq!(
+                                    serde_json::from_str::<Json>(&other.to_json()).ok().as_ref(),
+                                    Some(json)
+                                )
                             }
                         }
                     }
@@ -63,10 +75,16 @@ fn a_row_is_what_the_library_reads(input: &[u8]) {
         Err(bad) => match (bad.fault, std::str::from_utf8(input)) {
             (RowFault::InvalidUtf8, text) => assert!(text.is_err()),
             (RowFault::InvalidJson(why), Ok(text)) => {
-                assert!(serde_json::from_str::<Json>(text).is_err(), "{why} at {}: {text:?}", bad.at);
+                assert!(
+                    serde_json::from_str::<Json>(text).is_err(),
+                    "{why} at {}: {text:?}",
+                    bad.at
+                );
             }
             // Names with different halves of surrogate pairs become one.
-            (RowFault::DuplicateKey { .. }, Ok(text)) => assert!(shape.repeats || text.contains("\\u")),
+            (RowFault::DuplicateKey { .. }, Ok(text)) => {
+                assert!(shape.repeats || text.contains("\\u"))
+            }
             (RowFault::TooDeep, _) => assert!(shape.depth > MAX_DEPTH),
             _ => {}
         },
@@ -102,7 +120,9 @@ fn an_array_has_its_elements(input: &[u8], rows: &[DecodedRow]) {
 
 fn what_is_inferred_can_be_declared(rows: &[DecodedRow]) {
     let mut inference = Inference::new();
-    rows.iter().filter_map(|decoded| decoded.row.as_ref().ok()).for_each(|row| inference.observe(&row.fields));
+    rows.iter()
+        .filter_map(|decoded| decoded.row.as_ref().ok())
+        .for_each(|row| inference.observe(&row.fields));
     let inferred = inference.finish(KeyChoice::Infer).expect("what is inferred fits together");
     let declaration = inferred.declaration;
     a_declaration_fits_together(&declaration.to_json(), &declaration);

@@ -6,10 +6,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::find::{NeedleFinder, Needle};
-use stile_domain::records::pieces::{self, CharRange};
-use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, find, matches, last_token_boundary, tokens};
 use stile_domain::line_search::fold_case;
+use stile_domain::records::find::{Needle, NeedleFinder};
+use stile_domain::records::pieces::{self, CharRange};
+use stile_domain::records::tokenizer::{
+    MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, ParsedQuery, PieceTokenizer,
+    SearchTerm, SearchToken, find, last_token_boundary, matches, tokens,
+};
 
 fuzz_target!(|input: &[u8]| {
     let input = String::from_utf8_lossy(input);
@@ -89,7 +92,9 @@ fn a_text_is_found_whatever_the_pieces(wanted: &str, text: &str) {
     let characters: Vec<char> = text.chars().collect();
     for size in [1, 2, 5, 1000] {
         let mut finder = NeedleFinder::new(&needle);
-        let found = characters.chunks(size).find_map(|chunk| finder.feed(&chunk.iter().collect::<String>()));
+        let found = characters
+            .chunks(size)
+            .find_map(|chunk| finder.feed(&chunk.iter().collect::<String>()));
         assert_eq!(found, expected, "in pieces of {size}");
     }
 }

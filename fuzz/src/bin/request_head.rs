@@ -8,7 +8,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_server::http::request_head::{MAX_HEAD_BYTES, StreamPosition, HeadScanner, HeadVerdict};
+use stile_server::http::request_head::{HeadScanner, HeadVerdict, MAX_HEAD_BYTES, StreamPosition};
 
 /// Sent bytes are cut at about this many: more than a few heads of any size.
 const SENT_BYTES: usize = 4 * MAX_HEAD_BYTES;
@@ -53,7 +53,10 @@ fn pieces(mut bytes: &[u8], sizes: Vec<usize>) -> impl Iterator<Item = &[u8]> {
 
 /// Walks over whole heads and bodies. Which heads pass is known exactly for plain ones; of the
 /// others it is known what they must not be.
-fn the_twin_finds_the_same_requests(mut sent: &[u8], (found, place): (Vec<HeadVerdict>, StreamPosition)) {
+fn the_twin_finds_the_same_requests(
+    mut sent: &[u8],
+    (found, place): (Vec<HeadVerdict>, StreamPosition),
+) {
     for (at, verdict) in found.iter().enumerate() {
         let head = next_head(sent).expect("there is a head to each verdict");
         sent = &after_blanks(sent)[head.len()..];
@@ -89,8 +92,11 @@ fn after_blanks(sent: &[u8]) -> &[u8] {
 /// The next head with its empty line, or as much of it as is too much.
 fn next_head(sent: &[u8]) -> Option<&[u8]> {
     let sent = after_blanks(sent);
-    let end = (0..=sent.len())
-        .find(|end| *end > MAX_HEAD_BYTES || sent[..*end].ends_with(b"\n\r\n") || sent[..*end].ends_with(b"\n\n"));
+    let end = (0..=sent.len()).find(|end| {
+        *end > MAX_HEAD_BYTES
+            || sent[..*end].ends_with(b"\n\r\n")
+            || sent[..*end].ends_with(b"\n\n")
+    });
     end.map(|end| &sent[..end])
 }
 
@@ -109,7 +115,9 @@ fn one_reading(head: &[u8]) -> Option<u64> {
     assert!(split.iter().all(|line| !line.contains(&b'\r')), "{said:?} has a bare carriage return");
 
     let request: Vec<&[u8]> = split[0].split(|byte| *byte == b' ').collect();
-    let [method, target, version] = request.as_slice() else { panic!("{said:?} does not have a request line") };
+    let [method, target, version] = request.as_slice() else {
+        panic!("{said:?} does not have a request line")
+    };
     assert!(!method.is_empty() && target.starts_with(b"/"), "{said:?}");
     assert!(matches!(*version, b"HTTP/1.1" | b"HTTP/1.0"), "{said:?}");
 
@@ -118,9 +126,13 @@ fn one_reading(head: &[u8]) -> Option<u64> {
     let mut codings = 0;
     assert!(split.len() - 1 <= MAX_FIELDS, "{said:?}");
     for line in &split[1..] {
-        let colon = line.iter().position(|byte| *byte == b':').unwrap_or_else(|| panic!("{said:?}"));
+        let colon =
+            line.iter().position(|byte| *byte == b':').unwrap_or_else(|| panic!("{said:?}"));
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        assert!(!name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'_'), "{said:?}");
+        assert!(
+            !name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'_'),
+            "{said:?}"
+        );
         match name.to_ascii_lowercase().as_slice() {
             b"host" => hosts += 1,
             b"content-length" => lengths.push(value),
@@ -142,16 +154,19 @@ fn one_reading(head: &[u8]) -> Option<u64> {
 
 /// Whether no reader could object to anything: these must not be refused.
 fn is_plain(head: &[u8]) -> bool {
-    let Some(lines) = std::str::from_utf8(head).ok().and_then(|head| head.strip_suffix("\r\n\r\n")) else {
+    let Some(lines) = std::str::from_utf8(head).ok().and_then(|head| head.strip_suffix("\r\n\r\n"))
+    else {
         return false;
     };
     let mut lines = lines.split("\r\n");
-    let is_word =
-        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
     let request: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
     let [method, target, "HTTP/1.1" | "HTTP/1.0"] = request.as_slice() else { return false };
-    let fields: Option<Vec<(String, &str)>> =
-        lines.map(|line| line.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value))).collect();
+    let fields: Option<Vec<(String, &str)>> = lines
+        .map(|line| line.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value)))
+        .collect();
     let Some(fields) = fields else { return false };
     let count = |name: &str| fields.iter().filter(|field| field.0 == name).count();
     head.len() <= MAX_HEAD_BYTES
@@ -162,6 +177,7 @@ fn is_plain(head: &[u8]) -> bool {
         && count("host") == 1
         && count("content-length") + count("transfer-encoding") <= 1
         && fields.iter().all(|(name, value)| {
-            name != "content-length" || (value.len() <= 18 && value.bytes().all(|byte| byte.is_ascii_digit()))
+            name != "content-length"
+                || (value.len() <= 18 && value.bytes().all(|byte| byte.is_ascii_digit()))
         })
 }

@@ -19,7 +19,10 @@ use serde_json::{Map, Value};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes};
 use stile_fuzz::Shape;
-use stile_server::auth::{LocalVerifier, MintedToken, MintRequest, TokenRejected, VerifiedCaller, TokenVerifier as _, mint};
+use stile_server::auth::{
+    LocalVerifier, MintRequest, MintedToken, TokenRejected, TokenVerifier as _, VerifiedCaller,
+    mint,
+};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 
 const NOW: i64 = 1_800_000_000;
@@ -81,7 +84,8 @@ fuzz_target!(|input: &[u8]| {
 impl Rig {
     fn expand(&self, typed: &str) -> String {
         let mut parts = self.good.token.split('.');
-        let [header, payload, signature] = [(); 3].map(|()| parts.next().expect("a token has three parts"));
+        let [header, payload, signature] =
+            [(); 3].map(|()| parts.next().expect("a token has three parts"));
         let claims = URL_SAFE_NO_PAD.decode(payload).expect("it is base64url");
         let claims = String::from_utf8(claims).expect("it is JSON");
         let words = [
@@ -150,7 +154,8 @@ fn what_we_sign_is_judged_by_what_it_says(text: &str) {
 
 /// What a token says that is to be accepted if its signature is right.
 fn slow_claims(token: &str) -> Option<Map<String, Value>> {
-    let parts: Vec<Vec<u8>> = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok()).collect::<Option<_>>()?;
+    let parts: Vec<Vec<u8>> =
+        token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok()).collect::<Option<_>>()?;
     let [header, claims, _] = parts.as_slice() else { return None };
     let (header, claims) = (object(header)?, object(claims)?);
     let is_ours = token.len() <= MAX_TOKEN_BYTES

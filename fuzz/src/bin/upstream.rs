@@ -18,28 +18,41 @@ fuzz_target!(|input: &[u8]| {
         // come twice and for the list of a struct's fields, which JSON's reader takes for one.
         let refused = whole.filter(Value::is_object).is_none_or(|whole| {
             let front = &whole["frontmatter"];
-            !whole["body"].is_string() || front.is_number() || front.is_boolean() || front.is_array() || twice(input)
+            !whole["body"].is_string()
+                || front.is_number()
+                || front.is_boolean()
+                || front.is_array()
+                || twice(input)
         });
         assert!(refused, "{}", String::from_utf8_lossy(input));
         return;
     };
     let path = NotePath::parse("inbox/one.md").expect("a path");
     let note = note.as_note();
-    let outline = serde_json::to_value(note_outline(&path, note).expect("a small note")).expect("JSON");
-    let facets = serde_json::to_value(metadata_facets(&path, note).expect("a small note")).expect("JSON");
-    let tree = serde_json::to_value(document_tree(&path, note).expect("a small note")).expect("JSON");
-    let sections = serde_json::to_value(section_source(&path, note).expect("a small note")).expect("JSON");
+    let outline =
+        serde_json::to_value(note_outline(&path, note).expect("a small note")).expect("JSON");
+    let facets =
+        serde_json::to_value(metadata_facets(&path, note).expect("a small note")).expect("JSON");
+    let tree =
+        serde_json::to_value(document_tree(&path, note).expect("a small note")).expect("JSON");
+    let sections =
+        serde_json::to_value(section_source(&path, note).expect("a small note")).expect("JSON");
     for answer in [&outline, &facets, &tree, &sections] {
         assert!(answer.to_string().len() <= MAX_ANSWER_BYTES);
         // Never what the store calls it.
         assert_eq!(answer["path"], "inbox/one.md");
     }
     assert!(outline["title"].as_str().is_none_or(|title| title.chars().count() <= MAX_TEXT_CHARS));
-    assert!(facets["facets"]["project"].as_str().is_none_or(|text| text.chars().count() <= MAX_FACET_CHARS));
+    assert!(
+        facets["facets"]["project"]
+            .as_str()
+            .is_none_or(|text| text.chars().count() <= MAX_FACET_CHARS)
+    );
 });
 
 /// Whether `body` or `frontmatter` may be there twice, in any spelling.
 fn twice(input: &[u8]) -> bool {
     let text = String::from_utf8_lossy(input);
-    text.contains("\\u") || ["body", "frontmatter"].iter().any(|name| text.matches(name).count() > 1)
+    text.contains("\\u")
+        || ["body", "frontmatter"].iter().any(|name| text.matches(name).count() > 1)
 }

@@ -70,9 +70,9 @@ pub struct NoteOutline {
     pub(super) truncated: bool,
 }
 
-/// One heading of an outline, without its text body.
+/// One heading of an outline, without the text below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, description = "A heading.")]
 pub struct OutlineHeading {
     #[schemars(with = "u64")]
     pub(super) level: u8,

@@ -339,22 +339,10 @@ mod tests {
         let many = format!("a: 1\nc: [{}]", "1,".repeat(6_000));
         let long = format!("a: 1\nc: {}", "x".repeat(MAX_FRONT_MATTER_BYTES));
         for front in [
-            "",
-            "a",
-            "- a: 1",
-            "a: [1",
-            "a: 1\na: 2",
-            "a: 1\nc: {d: 1, d: 2}",
-            "a: 1\nc: [{d: 1, d: 2}]",
-            "a: &x 1\nb: *x",
-            "a: 1\nc: &x 1",
-            "c: {d: 1}\na: 1\n<<: {b: 2}",
-            "a: 1\n---\nb: 2",
-            "a: 1\n\tb: 2",
-            "a: 1\nb: @",
-            &deep,
-            &many,
-            &long,
+            "", "a", "- a: 1", "a: [1", "a: 1\na: 2", "a: 1\nc: {d: 1, d: 2}",
+            "a: 1\nc: [{d: 1, d: 2}]", "a: &x 1\nb: *x", "a: 1\nc: &x 1",
+            "c: {d: 1}\na: 1\n<<: {b: 2}", "a: 1\n---\nb: 2", "a: 1\n\tb: 2", "a: 1\nb: @", &deep,
+            &many, &long,
         ] {
             assert_eq!(texts(front), ["-", "-"], "{}", &front[..front.len().min(40)]);
         }

@@ -27,7 +27,7 @@ pub struct SourceName(String);
 pub struct BadSourceName;
 
 impl SourceName {
-    /// Parses a name.
+    /// Parses the name of a connection or a stream.
     pub fn parse(text: &str) -> Result<Self, BadSourceName> {
         let first = text.bytes().next().ok_or(BadSourceName)?;
         let fits = text.len() <= MAX_NAME_BYTES

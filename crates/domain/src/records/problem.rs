@@ -324,6 +324,11 @@ impl Problem {
         Self::InvalidRequest { param: Some(param.to_owned()), message: message.into() }
     }
 
+    /// Refuses a request because of one parameter. The result is always an error.
+    pub fn refuse<T>(param: &str, message: impl Into<String>) -> Result<T, Self> {
+        Err(Self::invalid(param, message))
+    }
+
     /// Returns the stable code and the HTTP status, as the interface's table of errors lists them.
     pub fn code(&self) -> (&'static str, u16) {
         match self {

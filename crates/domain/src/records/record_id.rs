@@ -44,7 +44,7 @@ pub enum BadRecordId {
 }
 
 impl RecordId {
-    /// Parses an identifier.
+    /// Parses an identifier that an agent sent.
     pub fn parse(text: &str) -> Result<Self, BadRecordId> {
         let (connection, rest) = match text.split_once('/') {
             Some((connection, rest)) => (Some(decode(connection, false)?), rest),

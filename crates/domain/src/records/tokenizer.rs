@@ -75,7 +75,9 @@ impl<'t> Iterator for TokenIterator<'t> {
             self.advance(skipped, skipped);
             // The common case: a word of ASCII between ASCII characters.
             let bytes = self.rest.as_bytes();
-            let run = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            // A longer run is cut, so nothing beyond one more byte decides.
+            let longest = bytes.iter().take(MAX_TOKEN_SCALARS + 1);
+            let run = longest.take_while(|byte| byte.is_ascii_alphanumeric()).count();
             if run > 0 && (run > MAX_TOKEN_SCALARS || bytes.get(run).is_none_or(u8::is_ascii)) {
                 return Some(self.ascii(run.min(MAX_TOKEN_SCALARS)));
             }

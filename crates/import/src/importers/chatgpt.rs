@@ -3,7 +3,7 @@
 //! The export is `conversations.json`, or a folder or zip file that has it, or several files such
 //! as `conversations-001.json`. [`conversation`] reads one element of such a file.
 //!
-//! *LineSource*: OpenAI documents no format; this one is as its exports of 2023 to 2026 are.
+//! *Source*: OpenAI documents no format; this one is as its exports of 2023 to 2026 are.
 
 use std::collections::VecDeque;
 use std::io;

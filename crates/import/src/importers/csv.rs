@@ -405,20 +405,8 @@ mod tests {
         let columns =
             |count: usize| (0..count).map(|at| format!("c{at}")).collect::<Vec<_>>().join(",");
         for text in [
-            "",
-            "\n\r\n",
-            "a",
-            "a\n1",
-            "a,b\n1,2",
-            "a;b\n1,5;2",
-            "a\tb\n1,5\t2",
-            "\"a;b;c\",d\nx,y",
-            "a,,b\n",
-            "a,b,a\n",
-            "a,\"b",
-            "a\0,b",
-            "a,b\r1,2\r3,4",
-            "a,b\n\"",
+            "", "\n\r\n", "a", "a\n1", "a,b\n1,2", "a;b\n1,5;2", "a\tb\n1,5\t2",
+            "\"a;b;c\",d\nx,y", "a,,b\n", "a,b,a\n", "a,\"b", "a\0,b", "a,b\r1,2\r3,4", "a,b\n\"",
             "\"a\nb\",c\n1,2",
         ] {
             lines += &format!("{text:?}\n{}", render_rows(&decoded(text, 2)));

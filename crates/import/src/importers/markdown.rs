@@ -238,10 +238,7 @@ mod tests {
     #[test]
     fn front_matter_that_is_not_yaml_is_text() {
         for file in [
-            "---\na: [\n---\nx",
-            "---\na: 1\na: 2\n---\n",
-            "---\nno end",
-            "--- \na: 1\n---\n",
+            "---\na: [\n---\nx", "---\na: 1\na: 2\n---\n", "---\nno end", "--- \na: 1\n---\n",
             "---\n- a\n---\n",
         ] {
             assert_eq!(NoteHead::parse(file), NoteHead::default(), "{file}");

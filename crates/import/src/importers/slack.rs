@@ -4,7 +4,7 @@
 //! folder with a file for each day. [`message`] reads one element of such a file. A message that
 //! was changed or deleted later is imported once, in its last state.
 //!
-//! *LineSource*: Slack's help page "How to read Slack data exports".
+//! *Source*: Slack's help page "How to read Slack data exports".
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, BufRead as _};

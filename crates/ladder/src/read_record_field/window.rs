@@ -1,20 +1,19 @@
-//! A window as it is handed on: how long it is as JSON, where it is, and the ways to those beside
-//! it.
+//! A window in a tool's answer: its length as JSON, its position, and its neighbours.
 
 use serde_json::Value as Json;
 use stile_domain::records::handle::{ContentVersion, FieldRange, Handle, RecordPart};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::selector::TextSelector;
 
-use super::super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
+use super::super::budget::{LONGEST_ESCAPE, escaped_len, prefix_within};
 use super::super::call_context::CallContext;
-use super::super::entry::object;
 use super::super::error::LadderError;
-use super::super::lines;
-use super::Which;
+use super::super::json_members::json_object;
+use super::super::text_lines;
 
-/// A window, with the ways to those beside it.
-pub(crate) struct Window {
+/// A window whose response was checked.
+pub(crate) struct CheckedWindow {
     pub(crate) id: RecordId,
     pub(crate) field: String,
     pub(crate) text: String,
@@ -28,36 +27,40 @@ pub(crate) struct Window {
     pub(crate) limit: u64,
     pub(crate) complete: bool,
     pub(crate) found: Option<(u64, u64)>,
-    pub(super) next: Option<Beside>,
-    pub(super) previous: Option<Beside>,
+    pub(super) next: Option<AdjacentWindow>,
+    pub(super) previous: Option<AdjacentWindow>,
 }
 
-/// A window beside this one.
-pub(super) struct Beside {
+/// The window before or after another one.
+pub(super) struct AdjacentWindow {
     pub(super) start: u64,
     pub(super) limit: u64,
     pub(super) cursor: String,
 }
 
-impl Window {
-    /// The characters of it that fit into an answer, if not all do.
-    pub(super) fn fitting(&self, context: &CallContext, which: &Which<'_>) -> Option<u64> {
-        let room = context.budgets.structured.saturating_sub(self.around_len(which));
+impl CheckedWindow {
+    /// Returns how many scalar values of the text fit into an answer; `None` if all do.
+    pub(super) fn fitting_chars(
+        &self,
+        context: &CallContext,
+        selector: &TextSelector,
+    ) -> Option<u64> {
+        let room = context.budgets.structured.saturating_sub(self.max_members_len(selector));
         if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
             return None;
         }
-        let (shown, count) = beginning(&self.text, usize::MAX, room);
+        let (shown, count) = prefix_within(&self.text, usize::MAX, room);
         (shown.len() < self.text.len()).then_some((count as u64).max(1))
     }
 
-    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses,
-    /// what was looked for.
-    pub(super) fn around_len(&self, which: &Which<'_>) -> usize {
-        /// Names of members, numbers, digest and media type.
+    /// Returns an upper bound for the structure without the text, in bytes: names, cursors, three
+    /// addresses and the search text.
+    pub(super) fn max_members_len(&self, selector: &TextSelector) -> usize {
+        /// Member names, numbers, digest and media type.
         const FIXED: usize = 1024;
-        /// What is sealed into an address besides names, and what stands before it.
+        /// The sealed parts of an address that are not names, and its beginning.
         const SEALED: usize = 256;
-        let q = if let Which::Around { q, .. } = which { escaped_len(q) } else { 0 };
+        let q = if let TextSelector::Around { q, .. } = selector { escaped_len(q) } else { 0 };
         let RecordId { connection, stream, key } = &self.id;
         let names = connection.as_ref().map_or(0, String::len)
             + stream.len()
@@ -72,7 +75,7 @@ impl Window {
         FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
     }
 
-    /// The address of a part of the field as it is now.
+    /// Returns the address of a part of the field in its current version.
     fn uri(&self, context: &CallContext, start: u64, limit: u64) -> Result<String, LadderError> {
         let digest = self.version.digest;
         context.uri(
@@ -81,17 +84,17 @@ impl Window {
         )
     }
 
-    /// The address of this very window.
+    /// Returns the address of this window.
     pub(crate) fn own_uri(&self, context: &CallContext) -> Result<String, LadderError> {
         self.uri(context, self.start, self.end.saturating_sub(self.start).max(1))
     }
 
-    /// The address of the window after this one.
+    /// Returns the address of the next window.
     pub(crate) fn next_uri(&self, context: &CallContext) -> Result<Option<String>, LadderError> {
         self.next.as_ref().map(|next| self.uri(context, next.start, next.limit)).transpose()
     }
 
-    /// The address of the window before this one.
+    /// Returns the address of the previous window.
     pub(crate) fn previous_uri(
         &self,
         context: &CallContext,
@@ -102,23 +105,23 @@ impl Window {
             .transpose()
     }
 
-    /// Whether the handle that led here is of this caller and of the field as it is now.
+    /// Checks that a handle was issued to this caller and for the field's current version.
     ///
     /// # Errors
-    /// [`CursorProblem`].
+    /// [`CursorProblem::Mismatch`] and [`CursorProblem::Stale`].
     pub(crate) fn check(&self, context: &CallContext, handle: &Handle) -> Result<(), LadderError> {
         handle
             .check(context.handle_binding(), self.version.digest)
             .map_err(|why: CursorProblem| LadderError::Cursor(why))
     }
 
-    /// What is said of the window in one line of JSON; also in which line its text begins, which no
-    /// line of the text can say.
+    /// Renders the first line of the text: position and cursors as JSON, and the number of the line
+    /// where the field's text begins. The field's text cannot forge this line.
     pub(super) fn header(&self, id: &str) -> String {
-        let cursor = |beside: &Option<Beside>| {
+        let cursor = |beside: &Option<AdjacentWindow>| {
             Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()))
         };
-        let header = object([
+        let header = json_object([
             ("id", id.into()),
             ("field_path", self.field.as_str().into()),
             ("start_chars", self.start.into()),
@@ -129,6 +132,6 @@ impl Window {
             ("previous_cursor", cursor(&self.previous)),
             ("text_from_line", if self.next.is_some() { 3 } else { 2 }.into()),
         ]);
-        lines::plain(header.to_string())
+        text_lines::escape_line_breaks(header.to_string())
     }
 }

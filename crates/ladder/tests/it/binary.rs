@@ -1,5 +1,4 @@
-//! Bytes never stand in texts; they are a type, a size, a digest where there is one, and a
-//! resource.
+//! Bytes never appear in texts. An answer shows their type, size, digest if known, and a resource.
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::FieldValue;
@@ -11,12 +10,12 @@ use super::records::blobs::BLOBS;
 use super::records::model::{Stored, World};
 use super::records::owner;
 use super::walker::{CLASSES, Walker};
-use super::worlds::{self, Held, Shelf, text};
+use super::worlds::{self, Content, VisibleRecords, text};
 use super::{Client, of_field};
 
 const ID: &str = "a-mail/notes:k";
 
-/// An object that has bytes in lines.
+/// Makes an object with base64 wrapped at `width`.
 fn wrapped(bytes: usize, width: usize, end: &str) -> FieldValue {
     let base64 = worlds::base64_of(bytes);
     let lines: Vec<&str> =
@@ -51,26 +50,27 @@ fn world() -> (World, Stored) {
 }
 
 #[test]
-fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
+fn binary_fields_are_read_completely_through_resources() {
     let (world, stored) = world();
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
     for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
+        let walker = Walker { client: &client, visible: &visible, class };
         walker.record(ID);
         walker.list("query_records", &json!({ "stream": "notes" }));
         walker.list("search", &json!({ "q": "see" }));
     }
-    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    let walker = Walker { client: &client, visible: &visible, class: CLASSES[0] };
     for (tool, args) in
         [("fetch", json!({ "id": ID })), ("query_records", json!({ "stream": "notes" }))]
     {
-        let told = client.good(tool, &args).structured;
-        let entries = told["content_ladder"]["entries"].as_array().unwrap().clone();
+        let answered = client.good(tool, &args).structured;
+        let entries = answered["content_ladder"]["entries"].as_array().unwrap().clone();
         for name in ["photo", "small", "url safe", "blob", "empty", "lost"] {
             let entry = entries.iter().find(|entry| entry["field_path"] == name).unwrap();
             assert_eq!(entry["preview_status"], "binary-only", "{name}");
             assert_eq!(entry["read"], Json::Null, "no tool reads bytes");
-            let Held::Bytes(bytes) = shelf.field(ID, name) else { panic!("{name}") };
+            let Content::Bytes(bytes) = visible.field(ID, name) else { panic!("{name}") };
             let uri = entry["resource"]["uri"].as_str().unwrap();
             match bytes {
                 Some(bytes) => {
@@ -80,7 +80,7 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
                         entry["mime_type"],
                         if is_blob { "image/png" } else { "application/octet-stream" }
                     );
-                    // Of base64 the size is known to a grade of three bytes.
+                    // The size of base64 is known up to its padding.
                     let size = entry["size_bytes"].as_u64().unwrap();
                     assert!(
                         (bytes.len() as u64..bytes.len() as u64 + 3).contains(&size),
@@ -90,7 +90,7 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
                 None => assert_eq!(client.unread(uri)["code"], "blob_not_found"),
             }
         }
-        // Cut fields stand before bytes.
+        // Truncated fields come before binary ones.
         let first_bytes =
             entries.iter().position(|entry| entry["preview_status"] == "binary-only").unwrap();
         assert!(
@@ -100,21 +100,22 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
 }
 
 #[test]
-fn a_window_of_bytes_is_refused_with_the_address_that_has_them() {
+fn a_text_window_of_a_binary_field_is_refused_with_the_address_of_its_bytes() {
     let (world, stored) = world();
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
-    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
-    // What says more than a reference is read as the text that it is.
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    let walker = Walker { client: &client, visible: &visible, class: CLASSES[0] };
+    // A blob reference with further members is read as JSON text.
     let told = client.good("read_record_field", &of_field(ID, "told")).structured;
-    assert_eq!(told["window"]["text"].as_str(), shelf.field(ID, "told").text());
+    assert_eq!(told["window"]["text"].as_str(), visible.field(ID, "told").text());
     for name in ["photo", "small", "url safe", "blob", "empty"] {
         let answer = client.call("read_record_field", &of_field(ID, name));
         let error = &answer.structured["error"];
         assert_eq!(error["code"], "field_not_text", "{name}");
         let uri = error["resource"]["uri"].as_str().unwrap();
         assert!(answer.text.contains(uri) && answer.links.iter().any(|link| link.uri == uri));
-        assert_eq!(Held::Bytes(Some(walker.bytes(uri))), *shelf.field(ID, name));
-        // One piece at a time, and back again.
+        assert_eq!(Content::Bytes(Some(walker.bytes(uri))), *visible.field(ID, name));
+        // Reads part by part, and back again.
         let first = client.read(uri).unwrap();
         let ResourceBody::Base64(base64) = &first.body else { panic!() };
         assert!(base64.len() <= 65_536_usize.div_ceil(3) * 4);

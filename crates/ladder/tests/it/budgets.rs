@@ -1,5 +1,5 @@
-//! Budgets hold where everything is as long as it can be. They are asserted for every answer, in
-//! [`super::checks`].
+//! Every answer keeps to its budget, with values as long as possible. [`super::checks`] asserts it
+//! for every answer.
 
 use futures::future::BoxFuture;
 use serde_json::{Value as Json, json};
@@ -17,10 +17,10 @@ use stile_tools::toolset::Toolset as _;
 use super::records::model::{NOW, Stored, World};
 use super::records::owner;
 use super::walker::{CLASSES, Walker};
-use super::worlds::{self, Shelf, text};
+use super::worlds::{self, VisibleRecords, text};
 use super::{Client, of_field, with};
 
-/// The longest name there is, told apart by a number.
+/// Makes a name of the greatest length, unique by number.
 fn long_name(at: usize) -> String {
     format!("{at:04}{}", "\u{1}\"".repeat(254))
 }
@@ -31,7 +31,7 @@ fn world(records: Vec<(String, RecordFields)>) -> (World, Stored) {
     (world, stored)
 }
 
-/// Asks for everything that can be asked about a stream and its records.
+/// Calls every tool for a stream and its records.
 fn ask(client: &Client, ids: impl Iterator<Item = String>, q: &str) {
     for limit in [1, 25, 100] {
         client.good("query_records", &json!({ "stream": "notes", "limit": limit }));
@@ -46,23 +46,23 @@ fn ask(client: &Client, ids: impl Iterator<Item = String>, q: &str) {
 }
 
 #[test]
-fn a_hundred_thousand_fields_in_one_record() {
+fn a_record_of_a_hundred_thousand_fields_keeps_to_the_budgets() {
     let fields =
         (0..100_000).map(|at| (format!("f{at}"), FieldValue::Number("1e1".into()))).collect();
     let (_, stored) = world(vec![("k".repeat(512), fields)]);
     let client = Client::new(&stored.services, owner());
     let id = format!("a-mail/notes:{}", "k".repeat(512));
     ask(&client, [id.clone()].into_iter(), "f");
-    // From the middle on.
+    // Reads from the middle of the field.
     let mut args = json!({ "id": id });
     for _ in 0..5 {
-        let told = client.good("fetch", &args).structured;
-        args = told["content_ladder"]["more_fields"][0]["read"]["args"].clone();
+        let answered = client.good("fetch", &args).structured;
+        args = answered["content_ladder"]["more_fields"][0]["read"]["args"].clone();
     }
 }
 
 #[test]
-fn one_field_of_eight_megabytes() {
+fn a_field_of_eight_megabytes_keeps_to_the_budgets() {
     for unit in ["\u{1}", "word "] {
         let long = unit.repeat(8 * 1024 * 1024 / unit.len());
         let chars = long.chars().count();
@@ -80,7 +80,7 @@ fn one_field_of_eight_megabytes() {
 }
 
 #[test]
-fn the_longest_names_and_keys_of_what_is_escaped() {
+fn the_longest_escaped_names_and_keys_keep_to_the_budgets() {
     let keys = ["\u{1}".repeat(512), "\"".repeat(512), "中".repeat(170)];
     let records = keys.iter().map(|key| {
         let fields =
@@ -88,11 +88,12 @@ fn the_longest_names_and_keys_of_what_is_escaped() {
         (key.clone(), fields)
     });
     let (world, stored) = world(records.collect());
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
-    ask(&client, shelf.ids().map(str::to_owned), "x");
-    let longest = shelf.ids().next().unwrap().to_owned();
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    ask(&client, visible.ids().map(str::to_owned), "x");
+    let longest = visible.ids().next().unwrap().to_owned();
     for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
+        let walker = Walker { client: &client, visible: &visible, class };
         walker.record(&longest);
         assert_eq!(walker.list("query_records", &json!({ "stream": "notes" })).len(), keys.len());
     }
@@ -104,7 +105,7 @@ fn the_longest_names_and_keys_of_what_is_escaped() {
 }
 
 #[test]
-fn many_small_fields_each_of_which_is_read_elsewhere() {
+fn many_truncated_fields_keep_to_the_budgets() {
     let value = |at: usize| match at % 4 {
         0 => FieldValue::Number("1E400".into()),
         1 => text(worlds::base64_of(192)),
@@ -113,43 +114,46 @@ fn many_small_fields_each_of_which_is_read_elsewhere() {
     };
     let fields = (0..400).map(|at| (format!("{at}"), value(at))).collect();
     let (world, stored) = world(vec![("\u{1}".repeat(512), fields)]);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
-    let id = shelf.ids().next().unwrap();
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    let id = visible.ids().next().unwrap();
     ask(&client, [id.to_owned()].into_iter(), "x");
     for class in CLASSES {
-        Walker { client: &client, shelf: &shelf, class }.record(id);
+        Walker { client: &client, visible: &visible, class }.record(id);
     }
 }
 
 #[test]
-fn arrays_as_deep_as_they_are_taken() {
+fn the_deepest_arrays_keep_to_the_budgets() {
     let fields = [1, 31, 32, 33, 64, 100, 126].map(|deep| {
         (format!("{deep}"), FieldValue::Json(format!("{}{}", "[".repeat(deep), "]".repeat(deep))))
     });
     let (world, stored) = world(vec![("k".to_owned(), fields.to_vec())]);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
     ask(&client, ["a-mail/notes:k".to_owned()].into_iter(), "x");
     for class in CLASSES {
-        Walker { client: &client, shelf: &shelf, class }.record("a-mail/notes:k");
+        Walker { client: &client, visible: &visible, class }.record("a-mail/notes:k");
     }
 }
 
 #[test]
-fn a_hundred_hits_with_three_excerpts_each_of_control_characters() {
+fn hits_with_excerpts_of_control_characters_keep_to_the_budgets() {
     let long = || text(format!("{} needle {}", "\u{1}".repeat(200), "\u{2}".repeat(2000)));
     let records = (0..110).map(|at| {
         let fields = ["title", "body", "third", "fourth"].map(|name| (name.to_owned(), long()));
         (format!("{at:03}{}", "\u{1}".repeat(300)), fields.to_vec())
     });
     let (world, stored) = world(records.collect());
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
-    ask(&client, shelf.ids().map(str::to_owned), "needle");
-    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    ask(&client, visible.ids().map(str::to_owned), "needle");
+    let walker = Walker { client: &client, visible: &visible, class: CLASSES[0] };
     assert_eq!(walker.list("search", &json!({ "q": "needle", "limit": 5 })).len(), 110);
 }
 
 #[test]
-fn a_hundred_groups_of_long_texts() {
+fn groups_with_long_keys_keep_to_the_budgets() {
     for unit in ["\u{1}", "中", "QUJD+/09", "\u{2028}"] {
         let records = (0..100).map(|at| {
             let long: String =
@@ -160,15 +164,19 @@ fn a_hundred_groups_of_long_texts() {
         let client = Client::new(&stored.services, owner());
         let args =
             json!({ "stream": "notes", "metric": "count", "group_by": "long", "limit": 100 });
-        let told = client.good("aggregate", &args);
-        assert_eq!(told.structured["groups"].as_array().unwrap().len(), 100);
-        assert!(told.text.len() <= 1800, "{}", told.text.len());
-        assert!(told.text.contains(" more group(s) are in the structured answer"), "{}", told.text);
+        let answered = client.good("aggregate", &args);
+        assert_eq!(answered.structured["groups"].as_array().unwrap().len(), 100);
+        assert!(answered.text.len() <= 1800, "{}", answered.text.len());
+        assert!(
+            answered.text.contains(" more group(s) are in the structured answer"),
+            "{}",
+            answered.text
+        );
     }
 }
 
 #[test]
-fn streams_and_keys_without_end() {
+fn many_streams_with_long_keys_keep_to_the_budgets() {
     let mut sources: Vec<_> = (0..500)
         .map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(61)), Vec::new()))
         .collect();
@@ -185,14 +193,15 @@ fn streams_and_keys_without_end() {
     ] {
         let mut next = Some(args);
         while let Some(args) = next {
-            let told = client.good("schema", &args).structured;
-            next =
-                told["next_cursor"].as_str().map(|cursor| with(&args, json!({ "cursor": cursor })));
+            let answered = client.good("schema", &args).structured;
+            next = answered["next_cursor"]
+                .as_str()
+                .map(|cursor| with(&args, json!({ "cursor": cursor })));
         }
     }
 }
 
-/// A resource server that no test reaches.
+/// A resource server that fails the test if it is asked.
 struct Unreachable;
 
 impl RecordServer for Unreachable {
@@ -214,7 +223,7 @@ impl RecordServer for Unreachable {
 }
 
 #[test]
-fn all_tools_are_listed_in_less_than_sixteen_kibibytes() {
+fn the_list_of_tools_is_shorter_than_16_kib() {
     for style in [SchemaStyle::Portable, SchemaStyle::Strict] {
         let ladder = Ladder::new(Unreachable).with_schema_style(style);
         let tools: Vec<Json> = ladder
@@ -237,9 +246,9 @@ fn all_tools_are_listed_in_less_than_sixteen_kibibytes() {
     }
 }
 
-/// Whatever little an operator allows, what a caller is told is about what they sent.
+/// However small the budget, an error is about the arguments.
 #[test]
-fn a_window_has_a_character_however_small_the_structure_is() {
+fn a_window_has_a_character_under_the_smallest_budget() {
     let (_, stored) =
         world(vec![("k".to_owned(), vec![("text".to_owned(), text("x".repeat(1551)))])]);
     let budgets = Budgets { structured: 1024, ..Budgets::default() };
@@ -253,9 +262,9 @@ fn a_window_has_a_character_however_small_the_structure_is() {
     }
 }
 
-/// What an operator can set is within what an answer may have, whatever records hold.
+/// All budgets that an operator may set keep answers below the absolute limit.
 #[test]
-fn the_most_and_the_least_that_can_be_set_make_no_answer_too_large() {
+fn no_allowed_budget_makes_an_answer_too_large() {
     let most = Budgets {
         text: Budgets::MOST_BYTES,
         preview_chars: Budgets::MOST_PREVIEW_CHARS,
@@ -281,7 +290,7 @@ fn the_most_and_the_least_that_can_be_set_make_no_answer_too_large() {
         (key, fields)
     });
     let (world, stored) = world(records.collect());
-    let shelf = Shelf::of(&world, None);
+    let visible = VisibleRecords::of(&world, None);
     for budgets in [most, least] {
         let client =
             Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
@@ -294,7 +303,7 @@ fn the_most_and_the_least_that_can_be_set_make_no_answer_too_large() {
             ("search", json!({ "q": "needle", "limit": 100 })),
             ("schema", json!({ "stream": "notes", "detail": "full" })),
         ];
-        for id in shelf.ids().take(4) {
+        for id in visible.ids().take(4) {
             calls.push(("fetch", json!({ "id": id })));
             calls.push((
                 "read_record_field",
@@ -308,7 +317,7 @@ fn the_most_and_the_least_that_can_be_set_make_no_answer_too_large() {
             assert!(size <= budgets.structured, "{tool} {args}: {size} of {}", budgets.structured);
         }
     }
-    // The least structure has room for a usual field of a list.
+    // The smallest structure has room for a typical field of a list.
     let usual = Budgets { preview_chars: 512, ..least };
     let client =
         Client::within(usual, Port::new(stored.services.clone(), || Instant(NOW)), owner());

@@ -1,4 +1,4 @@
-//! What holds of every answer.
+//! Checks that every answer passes.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use super::Called;
 use serde_json::Value as Json;
 use stile_domain::records::record_id::RecordId;
 use stile_ladder::RECORD_TOOLS;
-use stile_ladder::budget::OVERLONG;
+use stile_ladder::budget::MAX_ID_EXCESS;
 use stile_tools::tool::ToolEntry;
 use stile_tools::toolset::{ResourceBody, ResourceContent};
 
@@ -15,10 +15,10 @@ use super::lines::{self, Next};
 
 const STRUCTURED: usize = 64 * 1024;
 const PREVIEW_CHARS: usize = 512;
-/// The bytes from which on an identifier may make a text longer.
+/// From this length on, in bytes, an identifier may make a text longer.
 const OVERLONG_ID: usize = 1000;
 
-/// The advertised schemas of answers, by tool.
+/// The advertised output schemas by tool.
 static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> = LazyLock::new(|| {
     RECORD_TOOLS
         .iter()
@@ -73,7 +73,7 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &Called) {
     }
 }
 
-/// Checks what was read as a resource.
+/// Checks the content of a resource.
 pub(super) fn content(content: &ResourceContent) {
     match &content.body {
         ResourceBody::Text(text)
@@ -90,7 +90,7 @@ pub(super) fn content(content: &ResourceContent) {
     assert!(Json::Object(content.meta.clone()).to_string().len() <= STRUCTURED);
 }
 
-/// The text of `fetch` is one document.
+/// Checks the text of `fetch`: one document.
 fn document(text: &str) {
     let document: Json = serde_json::from_str(text).unwrap();
     name(&document["id"]);
@@ -103,7 +103,7 @@ fn document(text: &str) {
     no_bytes_in(&document, false);
 }
 
-/// The most bytes that a text may have; none where its window has them.
+/// Returns the most bytes of a text; `None` for a window, whose length its limit bounds.
 fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
     match tool {
         "search" | "query_records" => {
@@ -112,7 +112,7 @@ fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
                 .find_map(|line| line.split(' ').find_map(|word| word.split_once("id=")));
             let least = if arguments["changes_since"].is_string() { 500 } else { OVERLONG_ID };
             let overlong = shown.is_some_and(|(_, id)| id.len() > least);
-            Some(1800 + if overlong { OVERLONG } else { 0 })
+            Some(1800 + if overlong { MAX_ID_EXCESS } else { 0 })
         }
         "fetch" => Some(16_384),
         "schema" | "aggregate" => Some(8192),
@@ -120,7 +120,7 @@ fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
     }
 }
 
-/// An identifier that names a record and is written in the one way.
+/// Checks that an identifier names a record and has its canonical spelling.
 fn name(id: &Json) {
     let id = id.as_str().unwrap_or_else(|| panic!("no identifier: {id}"));
     assert_eq!(RecordId::parse(id).unwrap().to_string(), id);
@@ -147,7 +147,7 @@ fn names_of(tool: &str, structured: &Json) {
     }
 }
 
-/// No preview is longer than it may be.
+/// Checks the length of previews.
 fn previews(tool: &str, structured: &Json) {
     let short = |value: &Json| {
         let chars = value
@@ -179,7 +179,7 @@ fn previews(tool: &str, structured: &Json) {
     }
 }
 
-/// A line without its identifiers and cursors, which nothing cuts.
+/// Removes identifiers and cursors, which are never truncated, from a line.
 fn without_names(line: &str) -> String {
     let kept = line
         .split(' ')
@@ -187,23 +187,14 @@ fn without_names(line: &str) -> String {
     kept.collect::<Vec<_>>().join(" ")
 }
 
-/// Members that name something or are sealed, where they are not those of a record.
+/// Members that are names or sealed, unless they are fields of a record.
 const NAMES: [&str; 12] = [
-    "id",
-    "url",
-    "uri",
-    "record_id",
-    "cursor",
-    "next_cursor",
-    "next_changes_since",
-    "field_path",
-    "path",
-    "resource",
-    "read",
-    "more_fields",
+    "id", "url", "uri", "record_id", "cursor", "next_cursor", "next_changes_since", "field_path",
+    "path", "resource", "read", "more_fields",
 ];
 
-/// That no bytes stand in a structure. `of_record` says whether its members are fields of a record.
+/// Checks that a structure has no base64. `of_record` says whether its members are fields of a
+/// record.
 fn no_bytes_in(value: &Json, of_record: bool) {
     match value {
         Json::String(text) => no_bytes(text),
@@ -220,7 +211,7 @@ fn no_bytes_in(value: &Json, of_record: bool) {
     }
 }
 
-/// That no long run of base64 is in a text, in lines neither, whose ends JSON escapes.
+/// Checks that a text has no long run of base64, with escaped line ends or without.
 fn no_bytes(text: &str) {
     let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     let kinds = |run: &str| run.bytes().collect::<std::collections::BTreeSet<u8>>().len();

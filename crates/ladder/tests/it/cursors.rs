@@ -1,5 +1,4 @@
-//! Handles and cursors go on where they were made, for whom they were made, in what they were made
-//! of, and nowhere else.
+//! A handle or cursor works where it was made, for its caller and version, and nowhere else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -49,16 +48,16 @@ fn world() -> World {
     World { sources }
 }
 
-/// How something sealed is used.
+/// How a handle or cursor is used.
 #[derive(Clone, Debug, PartialEq)]
 enum Use {
-    /// As an argument of a tool.
+    /// As an argument: tool, other arguments, name of the argument.
     Argument(&'static str, Json, &'static str),
-    /// As an address that begins so.
+    /// As an address with this beginning.
     Address(&'static str),
 }
 
-/// Something sealed, what it is of, and how the same is asked for without it.
+/// A handle or cursor: what it is for, its text, and how it is used.
 #[derive(Clone, Debug)]
 struct Sealed {
     what: &'static str,
@@ -67,7 +66,7 @@ struct Sealed {
 }
 
 impl Sealed {
-    /// Uses this text in its place.
+    /// Uses `text` in place of the handle or cursor.
     fn send(&self, client: &Client, text: &str) -> Result<(), Json> {
         match &self.used {
             Use::Address(scheme) => client.raw_read(&format!("{scheme}{text}")).map(drop),
@@ -80,7 +79,7 @@ impl Sealed {
         }
     }
 
-    /// The explicit read of the same under a grant.
+    /// Reads the same explicitly, without the handle.
     fn explicit(&self, stored: &Stored, client: &Client, caller: &Principal) -> Result<(), Json> {
         match self.what {
             "record" | "fields" | "fields cursor" | "id" => {
@@ -115,7 +114,7 @@ impl Sealed {
     }
 }
 
-/// One of each kind, as this client was given them.
+/// Collects one handle or cursor of each kind.
 fn all(client: &Client) -> Vec<Sealed> {
     let fetched = client.good("fetch", &json!({ "id": ID })).structured;
     let text = |json: &Json| json.as_str().unwrap_or_else(|| panic!("{json}")).to_owned();
@@ -164,7 +163,7 @@ fn all(client: &Client) -> Vec<Sealed> {
         ("schema cursor", "schema", json!({}), ""),
     ] {
         let answer = client.good(tool, &args);
-        // Of the schema the text is shown in pages first.
+        // The text of `schema` is paged before the structure is.
         let cursor = match (tool, lines::of(&answer.text).last().and_then(Next::parse)) {
             ("schema", Some(Next::Call { args, .. })) => args["cursor"].clone(),
             _ => answer.structured.pointer(place).unwrap().clone(),
@@ -178,8 +177,8 @@ fn stored(grants: &[Grant]) -> Stored {
     Stored::new(&mut Chance::of(1), &world(), grants)
 }
 
-fn lost(reason: &str, told: &Result<(), Json>, place: &str) {
-    let Err(error) = told else { panic!("{place}: answered") };
+fn assert_refused(reason: &str, answered: &Result<(), Json>, place: &str) {
+    let Err(error) = answered else { panic!("{place}: answered") };
     assert_eq!(
         (error["code"].as_str(), error["reason"].as_str()),
         (Some("invalid_cursor"), Some(reason)),
@@ -188,7 +187,7 @@ fn lost(reason: &str, told: &Result<(), Json>, place: &str) {
 }
 
 #[test]
-fn security_no_bit_of_a_handle_or_a_cursor_can_be_changed() {
+fn a_changed_bit_invalidates_a_handle_or_cursor() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let all = all(&client);
@@ -199,14 +198,14 @@ fn security_no_bit_of_a_handle_or_a_cursor_can_be_changed() {
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            let told = sealed.send(&client, &URL_SAFE_NO_PAD.encode(changed));
-            lost("malformed", &told, &format!("bit {bit} of a {}", sealed.what));
+            let answered = sealed.send(&client, &URL_SAFE_NO_PAD.encode(changed));
+            assert_refused("malformed", &answered, &format!("bit {bit} of a {}", sealed.what));
         }
     }
 }
 
 #[test]
-fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
+fn a_handle_or_cursor_is_valid_only_for_what_it_was_made_for() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let all = all(&client);
@@ -218,10 +217,14 @@ fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
             let same = one.what == other.what
                 || is_record(one) && is_record(other)
                 || is_window(one) && is_window(other);
-            let told = other.send(&client, &one.text);
+            let answered = other.send(&client, &one.text);
             match same {
-                true => assert_eq!(told, Ok(()), "a {} as a {}", one.what, other.what),
-                false => lost("mismatch", &told, &format!("a {} as a {}", one.what, other.what)),
+                true => assert_eq!(answered, Ok(()), "a {} as a {}", one.what, other.what),
+                false => assert_refused(
+                    "mismatch",
+                    &answered,
+                    &format!("a {} as a {}", one.what, other.what),
+                ),
             }
         }
     }
@@ -243,12 +246,12 @@ fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
         ("search cursor", "search", json!({ "q": "needle" })),
         ("schema cursor", "schema", json!({ "stream": "notes" })),
     ] {
-        let told = client.raw(tool, &with(&args, json!({ "cursor": of(what) }))).map(drop);
-        lost("mismatch", &told, &format!("a {what} in {tool} {args}"));
+        let answered = client.raw(tool, &with(&args, json!({ "cursor": of(what) }))).map(drop);
+        assert_refused("mismatch", &answered, &format!("a {what} in {tool} {args}"));
     }
 }
 
-/// Writes a record anew.
+/// Stores another version of a record.
 fn write(stored: &Stored, key: &str, fields: &RecordFields) {
     let written =
         stored.services.records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
@@ -268,7 +271,7 @@ fn write(stored: &Stored, key: &str, fields: &RecordFields) {
 }
 
 #[test]
-fn what_a_changed_field_was_is_not_gone_on_with() {
+fn a_cursor_of_a_changed_field_is_stale() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let mut addresses = Vec::new();
@@ -309,37 +312,41 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     for from in ["a window", "a list", "a document", "a search"] {
         assert!(addresses.iter().any(|(own, _)| *own == from), "{from}");
     }
-    // Among them one of a field that was read whole and is cut in the text alone.
+    // One of these is for a field that only the text truncates.
     assert!(addresses.iter().any(|(from, _)| *from == "a link of short"));
     let cursors = ["next_cursor", "previous_cursor"]
         .map(|name| window["window"][name].as_str().unwrap().to_owned());
     let all = all(&client);
-    let good = |told: Result<(), Json>| assert_eq!(told, Ok(()));
+    let good = |answered: Result<(), Json>| assert_eq!(answered, Ok(()));
     addresses.iter().for_each(|(_, uri)| good(client.raw_read(uri).map(drop)));
-    // Another record, and another field, change nothing.
+    // Other records and fields do not matter.
     write(&stored, "k2", &fields("changed"));
     addresses.iter().for_each(|(_, uri)| good(client.raw_read(uri).map(drop)));
     write(&stored, "k1", &fields("changed"));
     for (from, uri) in &addresses {
-        lost("stale", &client.raw_read(uri).map(drop), from);
+        assert_refused("stale", &client.raw_read(uri).map(drop), from);
     }
     for cursor in &cursors {
         let args = with(&of_field(ID, "text"), json!({ "cursor": cursor }));
-        lost("stale", &client.raw("read_record_field", &args).map(drop), "a cursor");
+        assert_refused("stale", &client.raw("read_record_field", &args).map(drop), "a cursor");
     }
     let of = |what: &str| all.iter().find(|sealed| sealed.what == what).unwrap();
-    lost("stale", &of("more bytes").send(&client, &of("more bytes").text), "bytes");
-    // The names of the fields are what they were.
+    assert_refused("stale", &of("more bytes").send(&client, &of("more bytes").text), "bytes");
+    // The record still has the same field names.
     good(of("fields cursor").send(&client, &of("fields cursor").text));
     let mut renamed = fields("changed");
     renamed.insert(0, ("before all others".to_owned(), FieldValue::Null));
     write(&stored, "k1", &renamed);
-    lost("stale", &of("fields cursor").send(&client, &of("fields cursor").text), "fields");
-    lost("stale", &of("fields").send(&client, &of("fields").text), "fields");
+    assert_refused(
+        "stale",
+        &of("fields cursor").send(&client, &of("fields cursor").text),
+        "fields",
+    );
+    assert_refused("stale", &of("fields").send(&client, &of("fields").text), "fields");
     good(of("record").send(&client, &of("record").text));
 }
 
-/// Grants of the world that differ in what they show.
+/// Makes grants that show different parts of the world.
 fn grants() -> Vec<Grant> {
     let world = world();
     let names: Vec<String> = fields("x").into_iter().map(|(name, _)| name).collect();
@@ -360,7 +367,7 @@ fn grants() -> Vec<Grant> {
 }
 
 #[test]
-fn security_another_grants_handle_is_no_more_than_asking_for_the_same() {
+fn another_grants_handle_reads_no_more_than_an_explicit_request() {
     let grants = grants();
     let stored = stored(&grants);
     let of = |id: &str| client(id, "t1");
@@ -381,15 +388,15 @@ fn security_another_grants_handle_is_no_more_than_asking_for_the_same() {
             let client = Client::new(&stored.services, taker.clone());
             for one in &sealed {
                 let place = format!("a {} of {giver:?} for {taker:?}", one.what);
-                let told = one.send(&client, &one.text);
+                let answered = one.send(&client, &one.text);
                 match one.explicit(&stored, &client, &taker) {
-                    Err(error) => assert_eq!(told, Err(error), "{place}"),
+                    Err(error) => assert_eq!(answered, Err(error), "{place}"),
                     Ok(()) if giver.records() == taker.records() => {
-                        assert_eq!(told, Ok(()), "{place}")
+                        assert_eq!(answered, Ok(()), "{place}")
                     }
                     Ok(()) => {
                         mismatches += 1;
-                        lost("mismatch", &told, &place);
+                        assert_refused("mismatch", &answered, &place);
                     }
                 }
             }
@@ -399,7 +406,7 @@ fn security_another_grants_handle_is_no_more_than_asking_for_the_same() {
 }
 
 #[test]
-fn a_handle_outlives_the_program_and_no_grant() {
+fn a_handle_outlives_the_program_but_not_its_grant() {
     let mut grants = grants();
     grants[0].expires = Some("2026-01-31T00:00:00.000001Z");
     let stored = stored(&grants);
@@ -419,12 +426,12 @@ fn a_handle_outlives_the_program_and_no_grant() {
     }
     let later = Client::at(&services, all_of, || Instant(NOW + 1));
     for one_of in &sealed {
-        let told = one_of.send(&later, &one_of.text);
-        assert_eq!(told.unwrap_err()["code"], "grant_expired", "{}", one_of.what);
+        let answered = one_of.send(&later, &one_of.text);
+        assert_eq!(answered.unwrap_err()["code"], "grant_expired", "{}", one_of.what);
     }
     services.records.revoke(&owner().gate().owner().unwrap(), "grt_copy", Instant(NOW)).unwrap();
     for copy in &copies {
-        let told = copy.send(&other, &copy.text);
-        assert_eq!(told.unwrap_err()["code"], "grant_revoked", "{}", copy.what);
+        let answered = copy.send(&other, &copy.text);
+        assert_eq!(answered.unwrap_err()["code"], "grant_revoked", "{}", copy.what);
     }
 }

@@ -1,5 +1,4 @@
-//! No dead ends: each kind of client reads everything that there is, with nothing but what its kind
-//! is shown.
+//! No dead ends: each kind of client reads everything, and uses nothing but what it is shown.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +16,9 @@ use super::records::model::{Grant, Stored, World, pick, some};
 use super::records::oracle::{Answer, Oracle, Who};
 use super::records::{OperationRequest, client, owner, words};
 use super::walker::{CLASSES, Class, Walker, Way};
-use super::worlds::{self, Shelf, hostile, text};
+use super::worlds::{self, VisibleRecords, hostile, text};
 
-/// The records that a search finds, as the oracle has them.
+/// Returns the records that a search must find, by a slow oracle.
 fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
     let who = grant.map_or(Who::Owner, Who::Client);
     let ask = OperationRequest {
@@ -43,7 +42,7 @@ fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
     ids.collect()
 }
 
-/// Walks a world as one caller, in each of the three ways.
+/// Reads a world as one caller, in each of the three ways.
 fn walk(
     chance: &mut Chance,
     services: &RecordService,
@@ -52,27 +51,27 @@ fn walk(
     q: &str,
 ) {
     let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
-    let (client, shelf) = (Client::new(services, caller), Shelf::of(world, grant));
+    let (client, visible) = (Client::new(services, caller), VisibleRecords::of(world, grant));
     let streams: BTreeSet<&str> =
         super::seen(world, grant).map(|source| source.stream.as_str()).collect();
     for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
+        let walker = Walker { client: &client, visible: &visible, class };
         for stream in &streams {
             let mut args = json!({ "stream": stream, "limit": some(chance, &[1, 3, 25, 100]) });
             if chance.happens(30) {
                 args["order"] = "asc".into();
             }
             let ids: BTreeSet<String> = walker.list("query_records", &args).into_iter().collect();
-            assert_eq!(ids, shelf.of_stream(stream), "{class:?}");
+            assert_eq!(ids, visible.of_stream(stream), "{class:?}");
             let args = json!({ "stream": stream, "changes_since": "beginning", "limit": some(chance, &[1, 25, 100]) });
             let ids: BTreeSet<String> = walker.list("query_records", &args).into_iter().collect();
-            assert_eq!(ids, shelf.of_stream(stream), "{class:?}, as changes");
+            assert_eq!(ids, visible.of_stream(stream), "{class:?}, as changes");
         }
         let args = json!({ "q": q, "limit": some(chance, &[1, 3, 25, 100]) });
         let ids: BTreeSet<String> = walker.list("search", &args).into_iter().collect();
         assert_eq!(ids, found(world, grant, q), "{class:?} {q}");
         walker.windows_of("search", &args);
-        let ids: Vec<&str> = shelf.ids().collect();
+        let ids: Vec<&str> = visible.ids().collect();
         for _ in 0..ids.len().min(3) {
             walker.record(some(chance, &ids));
         }
@@ -80,13 +79,19 @@ fn walk(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: u32::try_from(scaled(4, 2000)).unwrap(), max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: u32::try_from(scaled(4, 2000)).unwrap(),
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn every_kind_of_client_reads_all_that_it_may_see(seed in any::<u64>()) {
+    fn every_kind_of_client_reads_everything_it_may_see(seed in any::<u64>()) {
         let mut chance = Chance::of(seed);
         let world = World::random(&mut chance);
-        let grants: Vec<Grant> = (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
+        let mut grant = |at| Grant::random(&mut chance, &format!("grt_{at}"));
+        let grants = [grant(0), grant(1)];
         let stored = Stored::new(&mut chance, &world, &grants);
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {
             let source = some(&mut chance, &world.sources);
@@ -97,13 +102,16 @@ proptest! {
     }
 
     #[test]
-    fn every_kind_of_client_reads_what_is_made_to_stop_it(seed in any::<u64>()) {
+    fn every_kind_of_client_reads_hostile_worlds_completely(seed in any::<u64>()) {
         let mut chance = Chance::of(seed);
         let most = some(&mut chance, &[20_000, 20_000, 20_000, 200_000]);
         let world = hostile(&mut chance, most);
-        let names: BTreeSet<String> = world.sources.iter().flat_map(|source| source.records.values())
-            .flat_map(|record| record.fields.iter().map(|(name, _)| name.clone())).collect();
-        let some_names: Vec<&str> = names.iter().map(String::as_str).filter(|_| chance.happens(60)).collect();
+        let records = world.sources.iter().flat_map(|source| source.records.values());
+        let names: BTreeSet<&str> = records
+            .flat_map(|record| record.fields.iter().map(|(name, _)| name.as_str()))
+            .collect();
+        let some_names: Vec<&str> =
+            names.into_iter().filter(|_| chance.happens(60)).collect();
         let sources: Vec<_> = world.sources.iter().skip(1).collect();
         let mut grants = Vec::new();
         if !some_names.is_empty() {
@@ -117,7 +125,7 @@ proptest! {
     }
 }
 
-/// A world of one record.
+/// Makes a world with one record.
 fn one(key: &str, fields: RecordFields) -> (World, Stored) {
     let world =
         World { sources: vec![worlds::stream("a-mail", "notes", vec![(key.to_owned(), fields)])] };
@@ -126,34 +134,36 @@ fn one(key: &str, fields: RecordFields) -> (World, Stored) {
 }
 
 #[test]
-fn a_record_of_three_thousand_fields_is_read_to_the_last() {
+fn a_record_of_three_thousand_fields_is_read_completely() {
     let fields = (0..3000).map(|at| (format!("field {at}"), text(format!("value {at}")))).collect();
     let (world, stored) = one("many", fields);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
     for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
+        let walker = Walker { client: &client, visible: &visible, class };
         walker.record("a-mail/notes:many");
         walker.list("query_records", &json!({ "stream": "notes" }));
     }
 }
 
 #[test]
-fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
+fn all_requested_fields_are_read_and_no_others() {
     let fields = (0..400)
         .map(|at| (format!("field {at}"), text(format!("value {at}").repeat(100))))
         .collect();
     let (world, stored) = one("many", fields);
-    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
     let id = "a-mail/notes:many";
     for count in [50, 300] {
         let only: Vec<String> = (0..count).map(|at| format!("field {at}")).collect();
         let set: BTreeSet<String> = only.iter().cloned().collect();
         let args = json!({ "id": id, "fields": only });
-        let walker = |class| Walker { client: &client, shelf: &shelf, class };
+        let walker = |class| Walker { client: &client, visible: &visible, class };
         for (class, way) in
-            [(Class::Text, Way::Said(args.clone())), (Class::Structured, Way::Told(args))]
+            [(Class::Text, Way::Text(args.clone())), (Class::Structured, Way::Structure(args))]
         {
-            // What is too many names to say again is found in the whole record.
+            // If the names are too long to repeat, the call reads the whole record.
             walker(class).record_has(id, way, &set, count == 50);
         }
         let args = json!({ "stream": "notes", "fields": only });
@@ -166,22 +176,23 @@ fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
             .cloned()
             .collect();
         let left = set.difference(&shown).cloned().collect();
-        walker(Class::Structured).record_has(id, Way::Told(more.clone()), &left, count == 50);
+        walker(Class::Structured).record_has(id, Way::Structure(more.clone()), &left, count == 50);
     }
 }
 
 #[test]
-fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
+fn a_long_text_is_read_from_its_middle_to_both_ends() {
     for unit in ["word 中 ", "\u{1}", "👩‍👧", "\"", "\n"] {
         let long: String = unit.chars().cycle().take(200_000).collect();
         let (world, stored) =
             one("long", vec![("text".to_owned(), text(long)), ("t".to_owned(), FieldValue::Null)]);
-        let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+        let (client, visible) =
+            (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
         for class in CLASSES {
-            let walker = Walker { client: &client, shelf: &shelf, class };
+            let walker = Walker { client: &client, visible: &visible, class };
             walker.record("a-mail/notes:long");
         }
-        // And with the longest windows.
+        // Reads again with the longest windows.
         let (mut read, mut args) = (
             String::new(),
             json!({ "id": "a-mail/notes:long", "field_path": "text", "limit_chars": 16_384 }),
@@ -192,12 +203,12 @@ fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
             let Some(cursor) = window["next_cursor"].as_str() else { break };
             args = json!({ "id": "a-mail/notes:long", "field_path": "text", "cursor": cursor, "limit_chars": 16_384 });
         }
-        assert!(shelf.field("a-mail/notes:long", "text").text() == Some(&read));
+        assert!(visible.field("a-mail/notes:long", "text").text() == Some(&read));
     }
 }
 
 #[test]
-fn a_search_reads_on_from_what_it_found() {
+fn a_search_hit_leads_to_the_text_around_the_match() {
     for before in [0, 30, 80, 81, 5000] {
         let value = format!("{}needle {}", "中 ".repeat(before / 2), "after ".repeat(1000));
         let fields = vec![
@@ -205,7 +216,8 @@ fn a_search_reads_on_from_what_it_found() {
             ("title".to_owned(), text(value.clone())),
         ];
         let (world, stored) = one("k", fields);
-        let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+        let (client, visible) =
+            (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
         let args = json!({ "q": "NEEDLE" });
         let answer = client.good("search", &args);
         let windows = answer.structured["results"][0]["match_windows"].as_array().unwrap().clone();
@@ -222,16 +234,16 @@ fn a_search_reads_on_from_what_it_found() {
             );
         }
         for class in CLASSES {
-            Walker { client: &client, shelf: &shelf, class }.windows_of("search", &args);
+            Walker { client: &client, visible: &visible, class }.windows_of("search", &args);
         }
         answer.links.iter().for_each(|link| {
-            Walker { client: &client, shelf: &shelf, class: CLASSES[2] }.follow(link)
+            Walker { client: &client, visible: &visible, class: CLASSES[2] }.follow(link)
         });
     }
 }
 
 #[test]
-fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
+fn a_hit_in_a_short_text_says_how_much_is_missing() {
     for (before, after) in [
         (0, 10),
         (41, 60),
@@ -252,10 +264,11 @@ fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
         ];
         for kept in [&fields[..], &fields[1..2], &fields[1..]] {
             let (world, stored) = one("k", kept.to_vec());
-            let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+            let (client, visible) =
+                (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
             let args = json!({ "q": "needle" });
             for class in CLASSES {
-                Walker { client: &client, shelf: &shelf, class }.windows_of("search", &args);
+                Walker { client: &client, visible: &visible, class }.windows_of("search", &args);
             }
             let said = client.good("search", &args).text;
             assert_eq!(said.contains("\"field_path\":\"notes\""), kept.len() > 1, "{said}");
@@ -273,15 +286,14 @@ fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
                 let (start, end): (usize, usize) = (start.parse().unwrap(), end.parse().unwrap());
                 let shown: String = value.chars().skip(start).take(end - start).collect();
                 assert!(said.contains(&Json::from(shown).to_string()), "{said}");
-                // The next step of what is all in the structure and not in the text begins where
-                // nothing is left out.
+                // If only the text lacks something, the next call begins at offset 0.
                 assert_eq!(said.contains("\"offset_chars\":0} ("), size <= 320, "{said}");
             }
         }
     }
 }
 
-/// The names of what `schema` lists, to the end, as text and as structure tell it.
+/// Lists all names that `schema` shows, from the texts and from the structures.
 fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
     let (mut said, mut asked) = (Vec::new(), Some(args.clone()));
     while let Some(args) = asked {
@@ -305,15 +317,15 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
             }
         }
     }
-    let (mut told, mut asked) = (Vec::new(), Some(args.clone()));
+    let (mut answered, mut asked) = (Vec::new(), Some(args.clone()));
     while let Some(args) = asked {
         let structured = client.good("schema", &args).structured;
         for stream in structured["streams"].as_array().unwrap() {
             match args.get("stream") {
-                Some(_) => told.extend(stream["fields"].as_object().unwrap().keys().cloned()),
+                Some(_) => answered.extend(stream["fields"].as_object().unwrap().keys().cloned()),
                 None => {
                     let connection = stream["connections"][0]["connection_id"].as_str().unwrap();
-                    told.push(format!("{connection}/{}", stream["name"].as_str().unwrap()));
+                    answered.push(format!("{connection}/{}", stream["name"].as_str().unwrap()));
                 }
             }
         }
@@ -321,11 +333,11 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
             .as_str()
             .map(|cursor| super::with(&args, json!({ "cursor": cursor })));
     }
-    [said, told]
+    [said, answered]
 }
 
 #[test]
-fn a_schema_is_listed_to_the_end() {
+fn a_schema_is_listed_completely() {
     let fields: Vec<String> = (0..5000)
         .map(|at| format!("field {at:04}"))
         .chain(["\u{1}".repeat(512), "中".repeat(170)])

@@ -1,4 +1,5 @@
-//! Whole declarations: however long one is, a text and a structure each lead to its end.
+//! Full declarations: the text and the structure each lead to the end of a declaration of any
+//! length.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +12,7 @@ use super::foreign::{Foreign, client};
 use super::records::owner;
 use super::{Client, lines, with};
 
-/// The pages of a whole declaration, as one kind of answer leads to them.
+/// Reads all pages of a declaration, by the text or by the structure.
 fn pages(client: &Client, in_text: bool) -> Vec<Called> {
     let mut asked = Some(json!({ "stream": "notes", "detail": "full" }));
     let page = || {
@@ -20,13 +21,13 @@ fn pages(client: &Client, in_text: bool) -> Vec<Called> {
         let cursor = answer.structured["next_cursor"]
             .as_str()
             .map(|cursor| with(&args, json!({ "cursor": cursor })));
-        asked = if in_text { lines::onward(&answer.text, &args) } else { cursor };
+        asked = if in_text { lines::next_arguments(&answer.text, &args) } else { cursor };
         Some(answer)
     };
     std::iter::from_fn(page).collect()
 }
 
-/// The fields' schemas of a whole declaration, as one kind of answer tells them.
+/// Collects the schemas of all fields, from the text or from the structure.
 fn schemas(client: &Client, in_text: bool) -> Map<String, Json> {
     let mut all = Map::new();
     for answer in pages(client, in_text) {
@@ -44,7 +45,7 @@ fn schemas(client: &Client, in_text: bool) -> Map<String, Json> {
 }
 
 #[test]
-fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
+fn a_long_declaration_is_shown_field_by_field() {
     let schema = |at: usize| json!({ "type": "string", "description": format!("What field {at} means. {}", "x ".repeat(300)) });
     let name = |at: usize| format!("field_{at}");
     let all: Map<String, Json> = (0..80).map(|at| (name(at), schema(at))).collect();
@@ -85,8 +86,7 @@ fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
     }
 }
 
-/// The parts of a whole declaration's JSON, as one kind of answer tells them; none where it has all
-/// of it in another way.
+/// Collects the parts of the declaration's JSON; empty if it is shown in another form.
 fn parts(client: &Client, in_text: bool) -> String {
     let (mut all, mut count) = (String::new(), 0);
     for answer in pages(client, in_text) {
@@ -108,12 +108,12 @@ fn parts(client: &Client, in_text: bool) -> String {
     all
 }
 
-/// An answer of a server about one stream.
+/// Makes a response with one stream.
 fn of_stream(stream: &str) -> String {
     format!("{{\"connectors\":[{{\"connector_id\":\"chat\",\"streams\":[{stream}]}}]}}")
 }
 
-/// A client of a server that tells these two of a stream.
+/// Makes a client of a server with these two forms of a stream.
 fn declaring(compact: &Json, full: &str) -> Client {
     let (compact, full) = (of_stream(&compact.to_string()), of_stream(full));
     client(move |ask| {
@@ -122,12 +122,12 @@ fn declaring(compact: &Json, full: &str) -> Client {
     })
 }
 
-/// A schema of about so many bytes.
+/// Makes a schema of about `bytes` bytes.
 fn long(unit: &str, bytes: usize) -> Json {
     json!({ "type": "string", "description": unit.repeat(bytes / unit.len()) })
 }
 
-/// How an answer shows a declaration.
+/// The form in which an answer shows a declaration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shown {
     Whole,
@@ -136,7 +136,7 @@ enum Shown {
 }
 
 #[test]
-fn a_declaration_is_read_to_the_end_however_long_it_is() {
+fn a_declaration_of_any_length_is_read_completely() {
     use Shown::{Lines, Parts, Whole};
     let views = |count: usize| {
         (0..count).map(|at| json!({ "id": format!("view {at}") })).collect::<Vec<_>>()
@@ -149,7 +149,7 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
     };
     let declared = |views: Vec<Json>, fields: Json| json!({ "name": "notes", "views": views, "field_capabilities": fields });
     let one = json!({ "body": "t=string" });
-    // Too long for a text at once, and short enough for its lines.
+    // Too long to be shown whole in a text, but short enough field by field.
     let few: Map<String, Json> =
         (0..20).map(|at| (format!("g{at}"), json!({ "schema": long("x", 200) }))).collect();
     let beside = |name: &str, own: Json| {
@@ -262,9 +262,9 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
         for (is_text, is_whole, how) in
             [(true, first.text.contains(&full), in_text), (false, shown == full, in_structure)]
         {
-            let told = parts(&client, is_text);
+            let answered = parts(&client, is_text);
             assert_eq!(is_whole, how == Whole, "{what}: {}", first.text);
-            assert_eq!(told, if how == Parts { full.as_str() } else { "" }, "{what}");
+            assert_eq!(answered, if how == Parts { full.as_str() } else { "" }, "{what}");
             if how == Lines {
                 let own = declared["field_capabilities"].as_object().unwrap().iter();
                 let own: Map<String, Json> =
@@ -286,21 +286,21 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
 }
 
 #[test]
-fn what_is_no_field_stands_by_itself_where_the_lines_say_the_rest() {
+fn what_is_not_a_field_is_shown_separately() {
     let fields: Map<String, Json> = (0..12).map(|at| (format!("f{at}"), long("x", 400))).collect();
     let compact: Map<String, Json> =
         fields.keys().map(|name| (name.clone(), json!("eq"))).collect();
     let full = json!({ "name": "notes", "primary_key": ["f1"], "schema": { "properties": fields, "required": ["f1"] } });
     let client =
         declaring(&json!({ "name": "notes", "field_capabilities": compact }), &full.to_string());
-    let told = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).text;
+    let answered = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).text;
     let rest = json!({ "name": "notes", "primary_key": ["f1"], "schema": { "required": ["f1"] } });
-    assert!(told.contains(&format!("full, but for its fields: {rest}")), "{told}");
+    assert!(answered.contains(&format!("full, but for its fields: {rest}")), "{answered}");
     assert_eq!(parts(&client, true), "");
 }
 
 #[test]
-fn a_declaration_that_no_program_holds_is_told_as_it_was_sent() {
+fn a_declaration_that_cannot_be_parsed_is_shown_as_sent() {
     let compact = json!({ "name": "notes", "field_capabilities": { "body": "eq" } });
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for odd in ["1e400", "0.12345678901234567890", &deep] {
@@ -309,8 +309,8 @@ fn a_declaration_that_no_program_holds_is_told_as_it_was_sent() {
         );
         let client = declaring(&compact, &full);
         for in_text in [true, false] {
-            let told = parts(&client, in_text);
-            assert_eq!(told, full, "{odd}");
+            let answered = parts(&client, in_text);
+            assert_eq!(answered, full, "{odd}");
         }
     }
     let client = declaring(&compact, "{");
@@ -321,7 +321,7 @@ fn a_declaration_that_no_program_holds_is_told_as_it_was_sent() {
 }
 
 #[test]
-fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_not() {
+fn changes_outside_the_fields_invalidate_cursors_of_parts_only() {
     let all: Map<String, Json> =
         (0..40).map(|at| (format!("f{at}"), json!({ "schema": long("x", 300) }))).collect();
     let compact: Map<String, Json> = all.keys().map(|name| (name.clone(), json!("eq"))).collect();
@@ -344,13 +344,13 @@ fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_
             break;
         }
         fields += lines::of(&answer.text).filter(|line| line.starts_with("  \"f")).count();
-        next = lines::onward(&answer.text, &asked);
+        next = lines::next_arguments(&answer.text, &asked);
     }
     assert_eq!((fields, refused.unwrap()["reason"].as_str()), (40, Some("mismatch")));
 }
 
 #[test]
-fn a_declaration_keeps_to_the_least_structure_and_a_long_key_to_the_text() {
+fn a_declaration_keeps_to_the_smallest_budgets() {
     let name = "k".repeat(500);
     let mut all: Map<String, Json> =
         (0..900).map(|at| (format!("field {at}"), json!("eq"))).collect();
@@ -377,7 +377,7 @@ fn a_declaration_keeps_to_the_least_structure_and_a_long_key_to_the_text() {
 }
 
 #[test]
-fn the_declaration_is_that_of_the_connection_which_was_asked_for() {
+fn the_declaration_is_that_of_the_requested_connection() {
     let of = |id: &str, own: &str| json!({ "connector_id": id, "streams": [{ "name": "notes", "semantics": own.repeat(40_000) }] });
     let client = client(move |ask| {
         let compact = json!({ "connector_id": "b", "streams": [{ "name": "notes", "field_capabilities": {} }] });
@@ -388,12 +388,12 @@ fn the_declaration_is_that_of_the_connection_which_was_asked_for() {
         };
         json!({ "connectors": all }).to_string()
     });
-    let told: Json = serde_json::from_str(&parts(&client, true)).unwrap();
-    assert_eq!(told, json!({ "name": "notes", "semantics": "y".repeat(40_000) }));
+    let answered: Json = serde_json::from_str(&parts(&client, true)).unwrap();
+    assert_eq!(answered, json!({ "name": "notes", "semantics": "y".repeat(40_000) }));
 }
 
 #[test]
-fn what_a_server_says_beside_a_declaration_does_not_stop_its_parts() {
+fn members_beside_a_declaration_do_not_stop_its_parts() {
     let asked = AtomicUsize::new(0);
     let full =
         json!({ "name": "notes", "semantics": "x".repeat(20_000), "field_capabilities": {} })

@@ -1,5 +1,5 @@
-//! Servers of another make: they cut nothing themselves, spell things their own way and write
-//! `null` for nothing.
+//! Other implementations of the resource server. They truncate nothing, spell things differently
+//! and send `null` for absent members.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -13,7 +13,7 @@ use super::Client;
 use super::lines::{self, Next};
 use super::records::owner;
 
-/// A server that is what it answers.
+/// A server that answers with a function.
 pub(super) struct Foreign<F>(pub(super) F);
 
 impl<F: Fn(&ReadRequest) -> String + Send + Sync + 'static> RecordServer for Foreign<F> {
@@ -38,13 +38,13 @@ impl<F: Fn(&ReadRequest) -> String + Send + Sync + 'static> RecordServer for For
     }
 }
 
-/// A client of a server that answers so.
+/// Makes a client of a server that answers with `answer`.
 pub(super) fn client(answer: impl Fn(&ReadRequest) -> String + Send + Sync + 'static) -> Client {
     Client::over(Foreign(answer), owner())
 }
 
 #[test]
-fn null_is_a_member_that_is_missing() {
+fn null_counts_as_an_absent_member() {
     let client = client(|ask| {
         match ask.operation.path() {
         "/v1/schema" => json!({ "bearer": null, "connectors": [
@@ -79,16 +79,16 @@ fn null_is_a_member_that_is_missing() {
     assert_eq!(record["text"], json!({ "a": "x", "b": 1 }).to_string());
 }
 
-/// The values of a record that is sent as this data.
+/// Returns the values that `fetch` shows of a record with this `data`.
 fn values(data: &str) -> Json {
-    let told = format!("{{\"id\":\"k\",\"data\":{data}}}");
-    let client = client(move |_| told.clone());
+    let answered = format!("{{\"id\":\"k\",\"data\":{data}}}");
+    let client = client(move |_| answered.clone());
     let text = client.good("fetch", &json!({ "id": "chat/notes:k" })).structured["text"].clone();
     serde_json::from_str(text.as_str().unwrap()).unwrap()
 }
 
 #[test]
-fn an_object_is_one_whatever_letters_and_zeros_it_has() {
+fn letters_and_trailing_zeros_do_not_turn_an_object_into_text() {
     for price in ["12.50", "12.55", "1E2", "-0.0"] {
         let total =
             values(&format!("{{\"total\":{{\"price\":{price},\"currency\":\"EUR\"}}}}"))["total"]
@@ -102,7 +102,7 @@ fn an_object_is_one_whatever_letters_and_zeros_it_has() {
     assert_eq!(values(&format!("{{\"total\":{total}}}"))["total"], total, "by its JSON text");
 }
 
-/// A window of a text, as a server sends it that has no digests.
+/// Answers a request for a window without digests.
 fn window(text: &str, ask: &ReadRequest) -> String {
     let number = |name: &str, usual: usize| {
         ask.parameters
@@ -121,10 +121,10 @@ fn window(text: &str, ask: &ReadRequest) -> String {
 }
 
 #[test]
-fn what_is_cut_here_and_spelled_otherwise_in_windows_is_read_from_its_beginning() {
+fn json_that_windows_spell_differently_is_read_from_its_beginning() {
     let item = |at: usize| format!("{{\"a\":{at},\"b\":\"x\"}}");
     for count in [15, 200, 2000] {
-        // One that is shown as an object, and one whose digits no number holds.
+        // One is shown as an object; the other has a number that cannot be represented.
         for last in ["1", "1e400"] {
             let compact =
                 format!("[{},{last}]", (0..count).map(item).collect::<Vec<_>>().join(","));
@@ -178,13 +178,13 @@ fn what_is_cut_here_and_spelled_otherwise_in_windows_is_read_from_its_beginning(
 }
 
 #[test]
-fn a_stream_of_a_thousand_connections_is_told_in_a_line() {
+fn a_stream_with_a_thousand_connections_is_one_line() {
     let connections: Vec<Json> =
         (0..1000).map(|at| json!({ "connection_id": format!("account-{at:04}") })).collect();
     let streams: Vec<Json> =
         (0..40).map(|at| json!({ "name": format!("notes-{at}"), "primary_key": ["id"] })).collect();
-    let told = json!({ "connectors": [{ "connector_id": "mail", "granted_connections": connections, "streams": streams }] });
-    let client = client(move |_| told.to_string());
+    let answered = json!({ "connectors": [{ "connector_id": "mail", "granted_connections": connections, "streams": streams }] });
+    let client = client(move |_| answered.to_string());
     for args in [json!({}), json!({ "stream": "notes-7" })] {
         let answer = client.good("schema", &args);
         let line = lines::of(&answer.text).find(|line| line.starts_with("stream=")).unwrap();
@@ -198,24 +198,24 @@ fn a_stream_of_a_thousand_connections_is_told_in_a_line() {
         let named = stream["connections"].as_array().unwrap().len();
         assert!((2..1000).contains(&named) && line.len() < 1000, "{named}");
     }
-    // All of them are there, and no page is spent on connections.
+    // All streams are listed, and no page is spent on connections.
     let answer = client.good("schema", &json!({}));
     assert!(answer.structured["next_cursor"].is_null() && answer.text.len() <= 8192);
 }
 
 #[test]
-fn security_connections_are_not_repeated_for_each_stream() {
+fn many_connections_are_not_repeated_for_each_stream() {
     let connections = vec![json!({ "connection_id": "account" }); 20_000];
     let streams = vec![json!({ "name": "notes" }); 20_000];
-    let told =
+    let answered =
         json!({ "connectors": [{ "granted_connections": connections, "streams": streams }] })
             .to_string();
-    let client = client(move |_| told.clone());
+    let client = client(move |_| answered.clone());
     assert_eq!(client.good("schema", &json!({})).structured["total"], 20_000);
 }
 
 #[test]
-fn security_streams_are_not_gone_through_for_each_field() {
+fn streams_are_not_searched_again_for_each_field() {
     let fields: Map<String, Json> = (0..6_000).map(|at| (format!("f{at}"), json!("eq"))).collect();
     let listed = json!({ "name": "notes", "field_capabilities": fields });
     let client = client(move |ask| {
@@ -225,12 +225,13 @@ fn security_streams_are_not_gone_through_for_each_field() {
             std::iter::repeat_n(json!({ "name": "other" }), others).chain([listed.clone()]);
         json!({ "connectors": [{ "connector_id": "mail", "streams": streams.collect::<Vec<Json>>() }] }).to_string()
     });
-    let told = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).structured;
-    assert_eq!(told["streams"][0]["field_count"], 6_000);
+    let answered =
+        client.good("schema", &json!({ "stream": "notes", "detail": "full" })).structured;
+    assert_eq!(answered["streams"][0]["field_count"], 6_000);
 }
 
 #[test]
-fn of_several_connections_each_leads_to_its_own_whole_declaration() {
+fn each_connection_leads_to_its_own_declaration() {
     let client = client(|ask| {
         let wanted = ask
             .parameters
@@ -248,7 +249,7 @@ fn of_several_connections_each_leads_to_its_own_whole_declaration() {
         json!({ "connectors": all.map(of).collect::<Vec<Json>>() }).to_string()
     });
     let both = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
-    assert!(!both.text.contains("x x x"), "neither is told as that of both");
+    assert!(!both.text.contains("x x x"), "neither is answered as that of both");
     let steps: Vec<Json> = lines::of(&both.text)
         .filter_map(Next::parse)
         .filter_map(|next| next.args(&Json::Null))
@@ -258,7 +259,7 @@ fn of_several_connections_each_leads_to_its_own_whole_declaration() {
     assert_eq!(steps, reads);
     for (args, id) in steps.iter().zip(["mail", "chat"]) {
         assert_eq!(*args, json!({ "stream": "notes", "connection_id": id, "detail": "full" }));
-        let told = client.good("schema", args).structured.to_string();
-        assert!(told.contains(&format!("{id} x x x")), "{id}");
+        let answered = client.good("schema", args).structured.to_string();
+        assert!(answered.contains(&format!("{id} x x x")), "{id}");
     }
 }

@@ -1,11 +1,11 @@
-//! What lists and documents make of the answers of servers of another make.
+//! Lists and documents from other implementations of the resource server.
 
 use serde_json::{Value as Json, json};
 
 use super::foreign::client;
 
 #[test]
-fn hits_are_told_whatever_a_server_leaves_out_or_says_in_another_way() {
+fn hits_are_shown_despite_absent_and_differently_spelled_members() {
     let client = client(|_| {
         json!({ "data": [
             { "stream": "notes", "record_key": "1", "evidence_excerpts": null, "title": { "field": null, "text": null },
@@ -16,17 +16,23 @@ fn hits_are_told_whatever_a_server_leaves_out_or_says_in_another_way() {
         .to_string()
     });
     let hits = client.good("search", &json!({ "q": "plain" }));
-    let told = |at: usize, name: &str| hits.structured["results"][at][name].clone();
-    assert_eq!((told(0, "title"), told(0, "snippet")), (json!("notes"), json!("a plain snippet")));
-    assert_eq!((told(1, "title"), told(1, "snippet")), (json!("a plain title"), Json::Null));
-    assert_eq!(told(2, "title"), json!("notes"));
+    let answered = |at: usize, name: &str| hits.structured["results"][at][name].clone();
+    assert_eq!(
+        (answered(0, "title"), answered(0, "snippet")),
+        (json!("notes"), json!("a plain snippet"))
+    );
+    assert_eq!(
+        (answered(1, "title"), answered(1, "snippet")),
+        (json!("a plain title"), Json::Null)
+    );
+    assert_eq!(answered(2, "title"), json!("notes"));
     for said in ["snippet=\"a plain snippet\"", "title=\"a plain title\"", "id=notes:3"] {
         assert!(hits.text.contains(said), "{}", hits.text);
     }
 }
 
 #[test]
-fn a_record_is_gone_where_a_server_says_so_and_not_where_it_says_that_it_is_not() {
+fn only_a_true_deleted_member_marks_a_record_as_deleted() {
     let client = client(|_| {
         json!({ "data": [
             { "id": "1", "deleted": false, "data": { "body": "here" } },
@@ -57,7 +63,7 @@ fn a_record_is_gone_where_a_server_says_so_and_not_where_it_says_that_it_is_not(
 }
 
 #[test]
-fn a_record_that_is_too_long_for_a_structure_keeps_what_is_said_of_it() {
+fn a_record_too_long_for_a_structure_keeps_its_metadata() {
     let fields: serde_json::Map<String, Json> =
         (0..400).map(|at| (format!("f{at}"), json!("x".repeat(400)))).collect();
     for is_deleted in [false, true] {
@@ -79,24 +85,24 @@ fn a_record_that_is_too_long_for_a_structure_keeps_what_is_said_of_it() {
 }
 
 #[test]
-fn a_document_is_the_first_text_that_says_something() {
+fn a_documents_text_is_the_first_text_field_that_is_not_empty() {
     for (fields, text) in [
         (r#"{"text":"","body":"hello"}"#, "hello"),
         (r#"{"body":"hello","content":""}"#, "hello"),
         (r#"{"text":"","content":"","n":1}"#, ""),
         (r#"{"text":"first","body":"hello"}"#, "first"),
-        // A number is none, also where it is shown by its digits.
+        // A number is not a text, even if it is shown as its digits.
         (r#"{"text":1e400,"body":"hello"}"#, "hello"),
     ] {
         let record = format!(r#"{{"id":"1","data":{fields}}}"#);
         let client = client(move |_| record.clone());
-        let told = client.good("fetch", &json!({ "id": "notes:1" })).structured;
-        assert_eq!(told["text"], text, "{fields}");
+        let answered = client.good("fetch", &json!({ "id": "notes:1" })).structured;
+        assert_eq!(answered["text"], text, "{fields}");
     }
 }
 
 #[test]
-fn as_many_groups_are_told_as_there_is_room_for() {
+fn as_many_groups_are_shown_as_fit() {
     let of = |count: usize, key: usize| {
         let groups: Vec<Json> = (0..count)
             .map(|at| json!({ "key": format!("{at:03}{}", "k".repeat(key)), "count": 2 }))

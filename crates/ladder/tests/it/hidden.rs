@@ -1,7 +1,7 @@
-//! Two databases that differ only in what a grant hides give one client of the ladder the same
+//! Two databases that differ only in what a grant hides give a client of the ladder the same
 //! answers.
 //!
-//! Whatever is sealed is replaced by its length, and gone on with in both.
+//! Sealed texts are compared by length, and used in both.
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::record_id::RecordId;
@@ -15,7 +15,7 @@ use super::records::pair::Pair;
 use super::records::{OperationRequest, client, draw, read_operations};
 use super::{Client, with};
 
-/// A request of `/v1` as the call of a tool that asks the same.
+/// Converts a request of `/v1` to the equivalent tool call.
 fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
     let mut args = Map::new();
     for (name, value) in &ask.pairs {
@@ -71,8 +71,8 @@ fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
     Some((tool, Json::Object(args)))
 }
 
-/// What a client sees, with what is sealed replaced by its length; and what is sealed, with what
-/// stands before it.
+/// Returns what a client sees, with each sealed text replaced by its length, and the sealed texts
+/// with what precedes them.
 fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)>) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let (mut plain, mut sealed, mut rest) = (String::new(), Vec::new(), seen);
@@ -95,15 +95,15 @@ fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)
     (plain + rest, sealed)
 }
 
-fn shown(told: Result<ResourceContent, stile_tools::toolset::ResourceError>) -> String {
-    match told {
+fn shown(answered: Result<ResourceContent, stile_tools::toolset::ResourceError>) -> String {
+    match answered {
         Ok(content) => format!("{:?}", content),
         Err(error) => Json::Object(error.data).to_string(),
     }
 }
 
 #[test]
-fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
+fn what_a_grant_hides_cannot_be_observed_on_the_ladder() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -122,18 +122,18 @@ fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
                 else {
                     break;
                 };
-                let told = [0, 1].map(|at| {
+                let answered = [0, 1].map(|at| {
                     let answer = clients[at].call(tool, &args);
                     answered += usize::from(answer.failure.is_none());
                     observable(&pair, at, &format!("{answer:?}"))
                 });
-                assert_eq!(told[0].0, told[1].0, "{tool} {args}");
-                let count = told[0].1.len();
-                assert_eq!(count, told[1].1.len());
+                assert_eq!(answered[0].0, answered[1].0, "{tool} {args}");
+                let count = answered[0].1.len();
+                assert_eq!(count, answered[1].1.len());
                 for _ in 0..count.min(4) {
                     let which = chance.below(count);
                     let next = [0, 1].map(|at| {
-                        let (is_address, text) = &told[at].1[which];
+                        let (is_address, text) = &answered[at].1[which];
                         let seen = match is_address {
                             true => shown(clients[at].read(text)),
                             false => {

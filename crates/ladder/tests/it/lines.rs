@@ -1,32 +1,31 @@
-//! What a client can take from the text of an answer and nothing else.
+//! What a client can learn from the text of an answer alone.
 
 use serde_json::Value as Json;
 
 use super::with;
 
-/// What splits a text into lines for one client or another (Unicode Standard Annex 14, class BK and
-/// its like).
+/// Characters at which some clients split lines (Unicode Standard Annex 14, class BK and similar).
 const BREAKS: [char; 9] =
     ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}'];
 
-/// The lines of a text, for the client that sees the most of them.
+/// Splits a text as the client does that sees the most lines.
 pub(super) fn of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| BREAKS.contains(&c) || c == '\u{2029}')
 }
 
-/// A line that names a next call.
+/// A line that names a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Next {
-    /// This one.
+    /// The call is written out.
     Call { tool: String, args: Json, note: Option<String> },
-    /// The same as before, but for these arguments.
-    Again { tool: String, args: Json },
-    /// `fetch`, with the identifier that the record's own line has.
+    /// The same call with another value of these arguments.
+    SameCall { tool: String, args: Json },
+    /// `fetch` with the identifier in the record's own line.
     ThisId,
 }
 
 impl Next {
-    /// What a line says, if it names a call in one of the forms that there are.
+    /// Parses a line; `None` if it names no call.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let rest = line.strip_prefix("next: ")?;
         if rest == "fetch with this id" {
@@ -48,34 +47,35 @@ impl Next {
         };
         match (again, args.is_object()) {
             (_, false) => None,
-            (true, _) => Some(Self::Again { tool, args }),
+            (true, _) => Some(Self::SameCall { tool, args }),
             (false, _) => Some(Self::Call { tool, args, note }),
         }
     }
 
-    /// The arguments of the call, after one with these; none where the record's own line has them.
+    /// Returns the arguments of the call, given those of the call before; `None` if the record's
+    /// own line has them.
     pub(super) fn args(self, asked: &Json) -> Option<Json> {
         match self {
             Self::Call { args, .. } => Some(args),
-            Self::Again { args, .. } => Some(with(asked, args)),
+            Self::SameCall { args, .. } => Some(with(asked, args)),
             Self::ThisId => None,
         }
     }
 }
 
-/// The arguments of the call that the last such line of a text names, after one with these.
-pub(super) fn onward(text: &str, asked: &Json) -> Option<Json> {
+/// Returns the arguments of the last call that a text names, given those of the call before.
+pub(super) fn next_arguments(text: &str, asked: &Json) -> Option<Json> {
     of(text).filter_map(Next::parse).last()?.args(asked)
 }
 
-/// The JSON that a text begins with, and what comes after it.
+/// Splits a text after the JSON at its beginning.
 pub(super) fn json_at_start(text: &str) -> Option<(Json, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Json>();
     let value = values.next()?.ok()?;
     Some((value, &text[values.byte_offset()..]))
 }
 
-/// The text of `read_record_field`, taken apart.
+/// The text of `read_record_field`, parsed.
 #[derive(Clone, Debug)]
 pub(super) struct WindowText<'a> {
     pub(super) header: Json,
@@ -83,7 +83,7 @@ pub(super) struct WindowText<'a> {
     pub(super) text: &'a str,
 }
 
-/// Takes it apart by what its first line says.
+/// Parses the text by its first line.
 pub(super) fn window(text: &str) -> WindowText<'_> {
     let (header, rest) = text.split_once('\n').unwrap();
     let header: Json = serde_json::from_str(header).unwrap();
@@ -101,7 +101,7 @@ pub(super) fn window(text: &str) -> WindowText<'_> {
 }
 
 #[test]
-fn lines_are_taken_apart() {
+fn next_lines_and_windows_are_parsed() {
     let call = |line: &str| Next::parse(line);
     assert_eq!(call("next: fetch with this id"), Some(Next::ThisId));
     let args = serde_json::json!({ "id": "a (b)" });
@@ -112,14 +112,10 @@ fn lines_are_taken_apart() {
     );
     assert_eq!(
         call("next: search with the same arguments and {\"id\":\"a (b)\"}"),
-        Some(Next::Again { tool: "search".to_owned(), args })
+        Some(Next::SameCall { tool: "search".to_owned(), args })
     );
     for bad in [
-        "next: fetch",
-        "next: fetch {",
-        "next: fetch {} x",
-        "next: delete {}",
-        "next:fetch {}",
+        "next: fetch", "next: fetch {", "next: fetch {} x", "next: delete {}", "next:fetch {}",
         "next: fetch 7",
     ] {
         assert_eq!(call(bad), None, "{bad}");

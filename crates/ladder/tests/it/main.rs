@@ -1,9 +1,9 @@
-//! The laws of the content ladder, held in one process against real databases.
+//! The rules of the content ladder, tested in one process with real databases.
 //!
-//! Every answer of every test goes through [`checks`]: its advertised schema, its budgets in bytes,
-//! no bytes in base64, identifiers that name a record, lines that are literal calls. `dead_ends`
-//! walks random and hostile worlds as three kinds of clients ([`walker`]), each with nothing but
-//! what its kind is shown; the others hold one law each.
+//! Every answer in every test passes [`checks`]: its advertised schema, its budgets in bytes, no
+//! base64, identifiers that name a record, and lines that are literal calls. `dead_ends` walks
+//! random and hostile worlds as three kinds of clients ([`walker`]), each using only what it is
+//! shown. Each other module tests one rule.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,7 +50,7 @@ use stile_tools::toolset::{Caller, Toolset as _};
 
 use records::model::{Grant, NOW, Source, World};
 
-/// One caller of one ladder, each of whose answers is checked.
+/// A caller of a ladder. Every answer is checked.
 pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
     ladder: Ladder,
@@ -62,7 +62,7 @@ impl Client {
         Self::at(services, caller, || Instant(NOW))
     }
 
-    /// At another time.
+    /// Makes a client at another time.
     pub(crate) fn at(services: &RecordService, caller: Principal, clock: fn() -> Instant) -> Self {
         Self::over(Port::new(services.clone(), clock), caller)
     }
@@ -71,7 +71,7 @@ impl Client {
         Self::within(Budgets::default(), server, caller)
     }
 
-    /// With other budgets than the usual, which the checks of answers are of.
+    /// Makes a client with other budgets. The checks assume the default ones.
     pub(crate) fn within(budgets: Budgets, server: impl RecordServer, caller: Principal) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let ladder = Ladder::new(server).with_budgets(budgets);
@@ -92,14 +92,14 @@ impl Client {
         self.runtime.block_on(call).unwrap().into()
     }
 
-    /// Calls a tool that is to answer.
+    /// Calls a tool that must succeed.
     pub(crate) fn good(&self, tool: &str, arguments: &Json) -> Called {
         let answer = self.call(tool, arguments);
         assert_eq!(answer.failure, None, "{tool} {arguments}");
         answer
     }
 
-    /// Calls a tool that is to refuse, and gives its error object without the hint at another tool.
+    /// Calls a tool that must fail. Returns the error object without `next`.
     pub(crate) fn refused(&self, tool: &str, arguments: &Json) -> Json {
         let answer = self.call(tool, arguments);
         assert!(answer.failure.is_some(), "{tool} {arguments}: {}", answer.text);
@@ -108,7 +108,7 @@ impl Client {
         error
     }
 
-    /// Calls a tool without checks, and returns the error object of a failure.
+    /// Calls a tool without checks. Returns the error object of a failure.
     pub(crate) fn raw(&self, tool: &str, arguments: &Json) -> Result<Called, Json> {
         let answer = self.call_unchecked(tool, arguments);
         match &answer.failure {
@@ -121,13 +121,13 @@ impl Client {
         }
     }
 
-    /// Reads a resource in the same way.
+    /// Reads a resource without checks.
     pub(crate) fn raw_read(&self, uri: &str) -> Result<ResourceContent, Json> {
         let read = self.runtime.block_on(self.ladder.read_resource(uri, &self.caller));
         read.map_err(|error| Json::Object(error.data))
     }
 
-    /// Reads a resource.
+    /// Reads a resource and checks its content.
     pub(crate) fn read(&self, uri: &str) -> Result<ResourceContent, ResourceError> {
         let read = self.runtime.block_on(self.ladder.read_resource(uri, &self.caller));
         if let Ok(content) = &read {
@@ -136,7 +136,7 @@ impl Client {
         read
     }
 
-    /// Reads a resource that is to be refused.
+    /// Reads a resource that must be refused.
     pub(crate) fn unread(&self, uri: &str) -> Json {
         match self.read(uri) {
             Ok(content) => panic!("{uri}: {content:?}"),
@@ -145,7 +145,7 @@ impl Client {
     }
 }
 
-/// The sources of a world that a grant, or the owner, sees something of.
+/// Returns the sources of which a grant shows something; all for the owner.
 pub(crate) fn seen<'a>(
     world: &'a World,
     grant: Option<&'a Grant>,
@@ -156,7 +156,7 @@ pub(crate) fn seen<'a>(
         .filter(move |source| grant.is_none_or(|grant| grant.share(source).is_some()))
 }
 
-/// Arguments with some of them set to others.
+/// Returns the arguments with some replaced.
 pub(crate) fn with(arguments: &Json, others: Json) -> Json {
     let mut arguments = arguments.clone();
     let Json::Object(others) = others else { panic!("{others}") };
@@ -164,12 +164,12 @@ pub(crate) fn with(arguments: &Json, others: Json) -> Json {
     arguments
 }
 
-/// The arguments of a read of one field.
+/// Makes the arguments for reading a field.
 pub(crate) fn of_field(id: &str, field: &str) -> Json {
     json!({ "id": id, "field_path": field })
 }
 
-/// An answer with its structure as a tree.
+/// An answer with its structure parsed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Called {
     pub(crate) text: String,

@@ -1,4 +1,4 @@
-//! What is wrong with a call by itself is refused before anything is read.
+//! A call that is wrong in itself is refused before anything is read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use super::records::owner;
 use super::worlds::{self, text};
 use super::{Client, with};
 
-/// A resource server that counts what it is asked.
+/// A resource server that counts its requests.
 struct Counting {
     port: Port,
     asked: Arc<AtomicUsize>,
@@ -42,7 +42,7 @@ impl RecordServer for Counting {
     }
 }
 
-/// A client, and how often its server was asked.
+/// Makes a client, and the count of its server's requests.
 fn counted() -> (Stored, Client, Arc<AtomicUsize>) {
     let record = ("k".to_owned(), vec![("text".to_owned(), text("word ".repeat(1000)))]);
     let world = World { sources: vec![worlds::stream("a-mail", "notes", vec![record])] };
@@ -53,7 +53,7 @@ fn counted() -> (Stored, Client, Arc<AtomicUsize>) {
     (stored, client, asked)
 }
 
-/// Calls that are wrong, each with what its message must say.
+/// Lists wrong calls with what each message must contain.
 fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
     let window =
         |others: Json| with(&json!({ "id": "a-mail/notes:k", "field_path": "text" }), others);
@@ -112,15 +112,8 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
     wrong.push((field, empty, &["empty"]));
     wrong.push((field, json!({ "id": "a-mail/notes:k" }), &["`field_path`", "missing"]));
     for id in [
-        "",
-        "k",
-        "a-mail/notes",
-        "a-mail/notes:",
-        "/notes:k",
-        "a-mail/notes:a b",
-        "a-mail/notes:%zz",
-        "a-mail/notes:é",
-        "a/b/c:d",
+        "", "k", "a-mail/notes", "a-mail/notes:", "/notes:k", "a-mail/notes:a b",
+        "a-mail/notes:%zz", "a-mail/notes:é", "a/b/c:d",
     ] {
         for (tool, args) in
             [(field, json!({ "id": id, "field_path": "text" })), ("fetch", json!({ "id": id }))]
@@ -187,7 +180,7 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         json!([]),
         json!({ "": 1 }),
         json!({ "a": ["x"] }),
-        // Rounded on its way here, and the number that it is rounded to.
+        // A number that is rounded on its way here, and the number it is rounded to.
         serde_json::from_str(r#"{"a":100000000000000000001}"#).unwrap(),
         json!({ "a": { "lt": 1e20 } }),
     ] {
@@ -204,7 +197,7 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
 }
 
 #[test]
-fn what_is_wrong_with_a_call_is_refused_before_anything_is_read() {
+fn a_wrong_call_is_refused_before_anything_is_read() {
     let (_stored, client, asked) = counted();
     for (tool, args, says) in wrong() {
         let error = client.refused(tool, &args);
@@ -215,13 +208,8 @@ fn what_is_wrong_with_a_call_is_refused_before_anything_is_read() {
         });
     }
     for uri in [
-        "pdpp://record/",
-        "pdpp://record/x",
-        "pdpp://field-window/",
-        "pdpp://field-window/../x",
-        "pdpp://other/x",
-        "",
-        "file:///x",
+        "pdpp://record/", "pdpp://record/x", "pdpp://field-window/", "pdpp://field-window/../x",
+        "pdpp://other/x", "", "file:///x",
     ] {
         assert_eq!(client.unread(uri)["code"], "invalid_cursor", "{uri}");
     }
@@ -236,24 +224,25 @@ fn what_is_wrong_with_a_call_is_refused_before_anything_is_read() {
 #[test]
 fn refusals_of_the_ladder_say_what_to_send_instead() {
     let (_stored, client, _) = counted();
-    let mut told = std::collections::BTreeMap::new();
+    let mut answered = std::collections::BTreeMap::new();
     for (tool, args, _) in wrong() {
         let error = client.refused(tool, &args);
-        told.entry(format!(
-            "{} {} {}",
-            error["code"].as_str().unwrap(),
-            error["type"].as_str().unwrap(),
-            error["message"].as_str().unwrap()
-        ))
-        .or_insert_with(|| format!("{tool} {args}"));
+        answered
+            .entry(format!(
+                "{} {} {}",
+                error["code"].as_str().unwrap(),
+                error["type"].as_str().unwrap(),
+                error["message"].as_str().unwrap()
+            ))
+            .or_insert_with(|| format!("{tool} {args}"));
     }
-    let told: Vec<String> =
-        told.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
-    insta::assert_snapshot!(told.join("\n"));
+    let answered: Vec<String> =
+        answered.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
+    insta::assert_snapshot!(answered.join("\n"));
 }
 
 #[test]
-fn a_stream_that_there_is_not_leads_to_those_that_there_are() {
+fn an_unknown_stream_leads_to_the_existing_streams() {
     let (_stored, client, _) = counted();
     let next = |tool: &str, args: Json| {
         client.call(tool, &args).structured["error"]["next"]["tool"].clone()
@@ -271,13 +260,15 @@ fn a_stream_that_there_is_not_leads_to_those_that_there_are() {
 }
 
 #[test]
-fn a_bad_cursor_of_a_record_is_told_by_the_argument_that_it_is() {
+fn a_wrong_fields_cursor_is_reported_as_the_argument_cursor() {
     let (_stored, client, _) = counted();
     let error = client.refused("fetch", &json!({ "id": "a-mail/notes:k", "cursor": "x" }));
     assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("malformed")));
-    let told = error.to_string();
+    let answered = error.to_string();
     assert!(
-        told.contains("cursor") && !told.contains("fields_cursor") && !told.contains("more_fields"),
-        "{told}"
+        answered.contains("cursor")
+            && !answered.contains("fields_cursor")
+            && !answered.contains("more_fields"),
+        "{answered}"
     );
 }

@@ -1,5 +1,4 @@
-//! What `/v1` answers, what the tool answers and what the resource answers for the same window are
-//! one.
+//! `/v1`, the tool and the resource answer the same for the same window.
 
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
@@ -42,11 +41,11 @@ fn world() -> World {
     }
 }
 
-/// Who asks when for which field of which record with what more; an address of the same; the code
-/// that is told.
+/// Caller, time, record, field and further arguments; an address of the same window; the error
+/// code.
 type Case = (Principal, i64, &'static str, &'static str, Json, Option<String>, &'static str);
 
-/// The arguments of a tool as parameters.
+/// Converts the arguments of a tool to parameters.
 fn ask(id: &str, field: &str, args: &Json) -> OperationRequest {
     let id = stile_domain::records::record_id::RecordId::parse(id).unwrap();
     let mut pairs = vec![
@@ -66,7 +65,7 @@ fn ask(id: &str, field: &str, args: &Json) -> OperationRequest {
 }
 
 #[test]
-fn a_window_is_the_same_three_ways() {
+fn v1_tool_and_resource_answer_the_same_window() {
     let world = world();
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     let client = Client::new(&stored.services, owner());
@@ -98,20 +97,20 @@ fn a_window_is_the_same_three_ways() {
         ("number", json!({})),
         ("number", json!({ "offset_chars": 2 })),
     ] {
-        let told: Json =
+        let answered: Json =
             serde_json::from_str(&ask(ID, field, &args).send(&stored.services, &owner()).unwrap())
                 .unwrap();
         let tool =
             client.good("read_record_field", &with(&of_field(ID, field), args.clone())).structured;
         for name in ["text", "start_chars", "end_chars", "limit_chars", "complete"] {
-            assert_eq!(told["window"][name], tool["window"][name], "{field} {args}: {name}");
+            assert_eq!(answered["window"][name], tool["window"][name], "{field} {args}: {name}");
         }
         for name in ["path", "text_like", "mime_type", "size_chars", "digest"] {
-            assert_eq!(told["field"][name], tool["field"][name], "{field} {args}: {name}");
+            assert_eq!(answered["field"][name], tool["field"][name], "{field} {args}: {name}");
         }
         for (name, own) in [("match_start_chars", "start_chars"), ("match_end_chars", "end_chars")]
         {
-            assert_eq!(told["window"][name], tool["window"]["match"][own], "{field} {args}");
+            assert_eq!(answered["window"][name], tool["window"]["match"][own], "{field} {args}");
         }
         let Some(uri) = tool["resource"]["uri"].as_str() else {
             assert_eq!(tool["window"]["complete"], true);
@@ -120,45 +119,45 @@ fn a_window_is_the_same_three_ways() {
         by_address += 1;
         let content = client.read(uri).unwrap();
         assert_eq!(
-            ResourceBody::Text(told["window"]["text"].as_str().unwrap().to_owned()),
+            ResourceBody::Text(answered["window"]["text"].as_str().unwrap().to_owned()),
             content.body,
             "{field} {args}"
         );
         for name in ["start_chars", "end_chars"] {
-            assert_eq!(content.meta[RANGE][name], told["window"][name], "{field} {args}");
+            assert_eq!(content.meta[RANGE][name], answered["window"][name], "{field} {args}");
         }
-        assert_eq!(content.meta[RANGE]["size_chars"], told["field"]["size_chars"]);
-        assert_eq!(content.mime_type, told["field"]["mime_type"]);
-        // And those beside it.
+        assert_eq!(content.meta[RANGE]["size_chars"], answered["field"]["size_chars"]);
+        assert_eq!(content.mime_type, answered["field"]["mime_type"]);
+        // The neighbouring windows are equal too.
         for (cursor, beside) in [("next_cursor", "next_uri"), ("previous_cursor", "previous_uri")] {
             assert_eq!(
-                told["window"][cursor].is_null(),
+                answered["window"][cursor].is_null(),
                 tool["resource"][beside].is_null(),
                 "{field} {args}"
             );
             let (Some(cursor), Some(uri)) =
-                (told["window"][cursor].as_str(), tool["resource"][beside].as_str())
+                (answered["window"][cursor].as_str(), tool["resource"][beside].as_str())
             else {
                 continue;
             };
-            let told = ask(ID, field, &json!({ "cursor": cursor }))
+            let answered = ask(ID, field, &json!({ "cursor": cursor }))
                 .send(&stored.services, &owner())
                 .unwrap();
-            let told: Json = serde_json::from_str(&told).unwrap();
+            let answered: Json = serde_json::from_str(&answered).unwrap();
             let content = client.read(uri).unwrap();
             assert_eq!(
                 content.body,
-                ResourceBody::Text(told["window"]["text"].as_str().unwrap().to_owned()),
+                ResourceBody::Text(answered["window"]["text"].as_str().unwrap().to_owned()),
                 "{field} {args}"
             );
-            assert_eq!(content.meta[RANGE]["start_chars"], told["window"]["start_chars"]);
+            assert_eq!(content.meta[RANGE]["start_chars"], answered["window"]["start_chars"]);
         }
     }
     assert!(by_address > 12, "{by_address}");
 }
 
 #[test]
-fn a_refusal_is_the_same_three_ways() {
+fn v1_tool_and_resource_refuse_alike() {
     let world = world();
     let fields = ["long", "small", "json", "photo"];
     let mut narrow = worlds::grant("grt_narrow", &[&world.sources[0]], &fields);
@@ -167,12 +166,12 @@ fn a_refusal_is_the_same_three_ways() {
     brief.expires = Some("2026-01-31T00:00:00.000001Z");
     let stored = Stored::new(&mut Chance::of(1), &world, &[narrow, brief]);
     let owners = Client::new(&stored.services, owner());
-    // Addresses of windows that the owner was given.
+    // Addresses of windows that were issued to the owner.
     let address = |id: &str, field: &str| {
-        let told = owners
+        let answered = owners
             .call("read_record_field", &with(&of_field(id, field), json!({ "limit_chars": 2 })))
             .structured;
-        let uri = told.pointer("/resource/uri").or(told.pointer("/error/resource/uri"));
+        let uri = answered.pointer("/resource/uri").or(answered.pointer("/error/resource/uri"));
         uri.map(|uri| uri.as_str().unwrap().to_owned())
     };
     let gone = address("a-mail/notes:gone", "long").unwrap();
@@ -239,22 +238,22 @@ fn a_refusal_is_the_same_three_ways() {
         let place = format!("{caller:?} {id} {field} {args}");
         let problem =
             ask(id, field, &args).send_at(&stored.services, &caller, Instant(now)).unwrap_err();
-        let told = Json::Object(problem.to_json());
-        assert!(code.is_empty() || told["code"] == code, "{place}: {told}");
+        let answered = Json::Object(problem.to_json());
+        assert!(code.is_empty() || answered["code"] == code, "{place}: {answered}");
         let clock = if now == NOW { || Instant(NOW) } else { || Instant(NOW + 1) };
         let client = Client::at(&stored.services, caller, clock);
         let mut tool = client.refused("read_record_field", &with(&of_field(id, field), args));
         let bytes = tool.as_object_mut().unwrap().remove("resource");
         assert_eq!(bytes.is_some(), code == "field_not_text", "{place}");
-        assert_eq!(tool, told, "{place}");
+        assert_eq!(tool, answered, "{place}");
         if let Some(uri) = uri {
-            assert_eq!(client.unread(&uri), told, "{place}");
+            assert_eq!(client.unread(&uri), answered, "{place}");
         }
     }
 }
 
 #[test]
-fn a_record_and_its_resource_are_one() {
+fn a_record_and_its_resource_are_equal() {
     let world = world();
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     let client = Client::new(&stored.services, owner());

@@ -1,8 +1,7 @@
-//! Three kinds of clients: one is shown text alone, one structure alone, one follows resources.
+//! Three kinds of clients: one sees texts only, one structures only, and one follows resources.
 //!
-//! Each reads a field, a record or a list to its end with nothing but what its kind is shown, and
-//! holds what it read to what is stored. Where a client finds no way on, it panics: there are no
-//! dead ends.
+//! Each reads a field, a record or a list to its end using only what it is shown, and compares what
+//! it read with what is stored. A client that cannot continue panics: there are no dead ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +13,10 @@ use stile_tools::answer::ResourceLink;
 use stile_tools::toolset::ResourceBody;
 
 use super::lines::{self, Next};
-use super::worlds::{Held, Shelf};
+use super::worlds::{Content, VisibleRecords};
 use super::{Client, with};
 
-/// What a client sees of answers.
+/// What a client sees of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Text,
@@ -27,20 +26,20 @@ pub(super) enum Class {
 
 pub(super) const CLASSES: [Class; 3] = [Class::Text, Class::Structured, Class::Resources];
 
-/// How to go on, for each class.
+/// How a client of each class continues.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
-    /// The arguments of `read_record_field`, for who sees text.
-    Said(Json),
-    /// The same, for who sees structure.
-    Told(Json),
-    /// An address.
-    At(String),
+    /// Arguments of `read_record_field`, for clients that see texts.
+    Text(Json),
+    /// Arguments of `read_record_field`, for clients that see structures.
+    Structure(Json),
+    /// The address of a resource.
+    Address(String),
 }
 
-/// A window as a client got it.
+/// A window as a client received it.
 #[derive(Debug)]
-struct Piece {
+struct ReceivedWindow {
     text: String,
     start: u64,
     end: u64,
@@ -49,81 +48,81 @@ struct Piece {
     previous: Option<Way>,
 }
 
-/// What a cut field was shown as, and how it is read on.
+/// How much of a truncated field was shown, and how to continue.
 #[derive(Debug)]
 struct Cut {
     shown: u64,
     way: Way,
 }
 
-/// One page of a record as a client got it.
+/// One page of a record as a client received it.
 #[derive(Debug, Default)]
-struct Leaf {
+struct RecordPage {
     id: String,
-    /// Fields as they are shown, and the one that is the document's text.
+    /// The shown fields. The document's text has a member of its own.
     fields: Map<String, Json>,
     main: Option<String>,
-    /// What is missing of fields. The main text has the name that its own read has.
+    /// The truncated fields. The document's text appears under the name that its continuation has.
     cuts: BTreeMap<String, Cut>,
     bytes: BTreeSet<String>,
     byte_ways: BTreeMap<String, String>,
     next: Option<Way>,
 }
 
-/// A client of one class, and what it is to find.
+/// A client of one class, and what it must find.
 pub(super) struct Walker<'a> {
     pub(super) client: &'a Client,
-    pub(super) shelf: &'a Shelf,
+    pub(super) visible: &'a VisibleRecords,
     pub(super) class: Class,
 }
 
 impl Walker<'_> {
-    fn piece(&self, way: &Way) -> Piece {
+    fn piece(&self, way: &Way) -> ReceivedWindow {
         match way {
-            Way::Said(args) => {
+            Way::Text(args) => {
                 let answer = self.client.good("read_record_field", args);
                 let window = lines::window(&answer.text);
                 let header = window.header;
                 let previous = header["previous_cursor"]
                     .as_str()
                     .map(|cursor| json!({ "id": header["id"], "field_path": header["field_path"], "cursor": cursor }));
-                Piece {
+                ReceivedWindow {
                     text: window.text.to_owned(),
                     start: header["start_chars"].as_u64().unwrap(),
                     end: header["end_chars"].as_u64().unwrap(),
                     size: header["size_chars"].as_u64().unwrap(),
-                    next: window.next.map(Way::Said),
-                    previous: previous.map(Way::Said),
+                    next: window.next.map(Way::Text),
+                    previous: previous.map(Way::Text),
                 }
             }
-            Way::Told(args) => {
-                let told = self.client.good("read_record_field", args).structured;
-                let window = &told["window"];
+            Way::Structure(args) => {
+                let answered = self.client.good("read_record_field", args).structured;
+                let window = &answered["window"];
                 let beside = |name: &str| {
                     let cursor = window[name].as_str()?;
-                    let id = &told["record"]["id"];
-                    Some(Way::Told(
-                        json!({ "id": id, "field_path": told["field"]["path"], "cursor": cursor }),
+                    let id = &answered["record"]["id"];
+                    Some(Way::Structure(
+                        json!({ "id": id, "field_path": answered["field"]["path"], "cursor": cursor }),
                     ))
                 };
-                Piece {
+                ReceivedWindow {
                     text: window["text"].as_str().unwrap().to_owned(),
                     start: window["start_chars"].as_u64().unwrap(),
                     end: window["end_chars"].as_u64().unwrap(),
-                    size: told["field"]["size_chars"].as_u64().unwrap(),
+                    size: answered["field"]["size_chars"].as_u64().unwrap(),
                     next: beside("next_cursor"),
                     previous: beside("previous_cursor"),
                 }
             }
-            Way::At(uri) => {
+            Way::Address(uri) => {
                 let content =
                     self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
                 let ResourceBody::Text(text) = content.body else { panic!("{uri} has bytes") };
                 let beside = |name: &str| {
-                    content.meta.get(name).map(|uri| Way::At(uri.as_str().unwrap().to_owned()))
+                    content.meta.get(name).map(|uri| Way::Address(uri.as_str().unwrap().to_owned()))
                 };
                 let range = &content.meta[RANGE];
-                Piece {
+                ReceivedWindow {
                     text,
                     start: range["start_chars"].as_u64().unwrap(),
                     end: range["end_chars"].as_u64().unwrap(),
@@ -135,7 +134,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Reads a field from a window on to both ends. What comes from the window on, and all of it.
+    /// Reads a field from a window to both ends. Returns the text after the start of the window,
+    /// and the whole text.
     fn both_ends(&self, way: &Way) -> (String, String) {
         let first = self.piece(way);
         let (mut before, mut previous) = (Vec::new(), first.previous);
@@ -161,7 +161,7 @@ impl Walker<'_> {
         (text.clone(), before.concat() + &text)
     }
 
-    /// Reads all bytes from an address on.
+    /// Reads all bytes that follow an address.
     pub(super) fn bytes(&self, uri: &str) -> Vec<u8> {
         let (mut bytes, mut next) = (Vec::new(), Some(uri.to_owned()));
         while let Some(uri) = next {
@@ -178,10 +178,9 @@ impl Walker<'_> {
         bytes
     }
 
-    /// Reads a cut field, and holds the preview with what comes after it, and the whole, to what is
-    /// stored.
+    /// Reads a truncated field, and compares the preview and the whole with what is stored.
     fn check_cut(&self, id: &str, field: &str, preview: &str, cut: &Cut) {
-        let stored = self.shelf.field(id, field);
+        let stored = self.visible.field(id, field);
         let Some(text) = stored.text() else {
             panic!("{id} {field} is {stored:?} and is read as text")
         };
@@ -192,8 +191,8 @@ impl Walker<'_> {
             whole.len(),
             text.len()
         );
-        if let (Held::Json(_), 0) = (stored, cut.shown) {
-            // It was cut where it may be spelled in another way, and is read from its beginning.
+        if let (Content::Json(_), 0) = (stored, cut.shown) {
+            // Windows may spell this field differently, so it is read from its beginning.
             assert!(
                 rest == text && text.starts_with(preview),
                 "{id} {field:?}: all of it, and its beginning"
@@ -207,48 +206,50 @@ impl Walker<'_> {
         );
     }
 
-    /// Holds a page of a record to what is stored, and reads what it shortens.
-    fn check(&self, leaf: &Leaf) {
-        let id = &leaf.id;
-        for (name, value) in &leaf.fields {
-            if let Some(cut) = leaf.cuts.get(name) {
+    /// Compares a page of a record with what is stored, and reads what the page truncates.
+    fn check(&self, page: &RecordPage) {
+        let id = &page.id;
+        for (name, value) in &page.fields {
+            if let Some(cut) = page.cuts.get(name) {
                 self.check_cut(id, name, value.as_str().unwrap(), cut);
-            } else if leaf.bytes.contains(name) || leaf.byte_ways.contains_key(name) {
-                let Held::Bytes(bytes) = self.shelf.field(id, name) else {
+            } else if page.bytes.contains(name) || page.byte_ways.contains_key(name) {
+                let Content::Bytes(bytes) = self.visible.field(id, name) else {
                     panic!("{id} {name:?} is not binary")
                 };
-                if let (Some(uri), Some(bytes)) = (leaf.byte_ways.get(name), bytes) {
+                if let (Some(uri), Some(bytes)) = (page.byte_ways.get(name), bytes) {
                     assert!(self.bytes(uri) == *bytes, "{id} {name:?}");
                 }
             } else {
-                self.shelf.field(id, name).assert_is(value, &format!("{id} {name:?}"));
+                self.visible.field(id, name).assert_is(value, &format!("{id} {name:?}"));
             }
         }
-        let Some(main) = &leaf.main else { return };
-        match leaf.cuts.iter().find(|(name, _)| !leaf.fields.contains_key(*name)) {
+        let Some(main) = &page.main else { return };
+        match page.cuts.iter().find(|(name, _)| !page.fields.contains_key(*name)) {
             Some((name, cut)) => self.check_cut(id, name, main, cut),
             None => {
                 let mut texts = ["text", "content", "body", "summary"].into_iter();
                 let is_one = |name: &str| {
-                    self.shelf.find(id, name).is_some_and(|held| held.text() == Some(main))
+                    self.visible.find(id, name).is_some_and(|held| held.text() == Some(main))
                 };
                 assert!(texts.any(is_one), "{id}: {main:?}");
             }
         }
     }
 
-    /// A record as `fetch`, or its resource, shows it.
-    fn leaf(&self, way: &Way) -> Leaf {
+    /// Reads a record with `fetch` or as a resource.
+    fn page(&self, way: &Way) -> RecordPage {
         match way {
-            Way::Said(args) => {
-                said(&serde_json::from_str(&self.client.good("fetch", args).text).unwrap())
+            Way::Text(args) => document_in_text(
+                &serde_json::from_str(&self.client.good("fetch", args).text).unwrap(),
+            ),
+            Way::Structure(args) => {
+                document_in_structure(&self.client.good("fetch", args).structured)
             }
-            Way::Told(args) => told(&self.client.good("fetch", args).structured),
-            Way::At(uri) => {
+            Way::Address(uri) => {
                 let content =
                     self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
                 let ResourceBody::Text(text) = content.body else { panic!("{uri} has bytes") };
-                let mut leaf = shown(&serde_json::from_str(&text).unwrap());
+                let mut page = document_fields(&serde_json::from_str(&text).unwrap());
                 for link in content.meta.get(LINKS).and_then(Json::as_array).into_iter().flatten() {
                     let text = |name: &str| link[name].as_str().unwrap().to_owned();
                     let uri = text("uri");
@@ -258,78 +259,80 @@ impl Walker<'_> {
                         description: text("description"),
                         mime_type: text("mimeType"),
                     };
-                    leaf.follow(&link);
+                    page.follow(&link);
                 }
-                leaf.next =
-                    content.meta.get(NEXT_URI).map(|uri| Way::At(uri.as_str().unwrap().to_owned()));
-                leaf
+                page.next = content
+                    .meta
+                    .get(NEXT_URI)
+                    .map(|uri| Way::Address(uri.as_str().unwrap().to_owned()));
+                page
             }
         }
     }
 
-    /// How this class comes to a record whose identifier it was shown.
+    /// Returns how this class reads a record whose identifier it was shown.
     fn to_record(&self, id: &str) -> Way {
         let args = json!({ "id": id });
         match self.class {
-            Class::Text => Way::Said(args),
-            Class::Structured => Way::Told(args),
-            Class::Resources => Way::At(
+            Class::Text => Way::Text(args),
+            Class::Structured => Way::Structure(args),
+            Class::Resources => Way::Address(
                 self.client.good("fetch", &args).structured["url"].as_str().unwrap().to_owned(),
             ),
         }
     }
 
-    /// Reads a record to its last field. All fields are there, each once.
+    /// Reads a record to its last field. Every field must appear exactly once.
     pub(super) fn record(&self, id: &str) {
-        let all = self.shelf.names(id).map(str::to_owned).collect();
+        let all = self.visible.names(id).map(str::to_owned).collect();
         self.record_has(id, self.to_record(id), &all, true);
     }
 
-    /// Reads a record from a call or an address on, which is to show these fields, each once where
-    /// it is to be exact.
+    /// Reads a record and expects these fields: exactly once if `is_exact`, at least once
+    /// otherwise.
     pub(super) fn record_has(&self, id: &str, way: Way, all: &BTreeSet<String>, is_exact: bool) {
         let (mut left, mut next) = (all.clone(), Some(way));
         while let Some(way) = next {
-            let leaf = self.leaf(&way);
-            assert_eq!(leaf.id, id);
-            self.check(&leaf);
-            for name in leaf.fields.keys() {
+            let page = self.page(&way);
+            assert_eq!(page.id, id);
+            self.check(&page);
+            for name in page.fields.keys() {
                 assert!(
                     left.remove(name) || !is_exact,
-                    "{id}: {name:?} is told twice, or is not to be seen"
+                    "{id}: {name:?} is answered twice, or is not to be seen"
                 );
             }
-            if leaf.main.is_some() {
-                let named = leaf.cuts.keys().find(|name| !leaf.fields.contains_key(*name)).cloned();
+            if page.main.is_some() {
+                let named = page.cuts.keys().find(|name| !page.fields.contains_key(*name)).cloned();
                 let texts = ["text", "content", "body", "summary"].map(str::to_owned);
                 let name = named.or_else(|| texts.into_iter().find(|name| left.contains(name)));
                 assert!(name.is_some_and(|name| left.remove(&name)), "{id}");
             }
-            next = leaf.next;
+            next = page.next;
         }
         assert!(left.is_empty(), "{id}: {left:?} are not reached");
     }
 
-    /// Reads a list to its end, and of each of its records what is cut. Gives the identifiers, in
+    /// Reads a list to its end, and whatever its records truncate. Returns the identifiers in
     /// order.
     pub(super) fn list(&self, tool: &str, args: &Json) -> Vec<String> {
         let (mut ids, mut next) = (Vec::new(), Some(args.clone()));
         while let Some(asked) = next {
             let answer = self.client.good(tool, &asked);
             let (leaves, goes_on) = match self.class {
-                Class::Text => list_said(tool, &asked, &answer.text),
-                // A list has no address; who follows resources sees the structure of a page, and
-                // links.
-                _ => list_told(tool, args, &answer.structured),
+                Class::Text => list_in_text(tool, &asked, &answer.text),
+                // A list has no address. A client that follows resources sees the structure and the
+                // links of a page.
+                _ => list_in_structure(tool, args, &answer.structured),
             };
             assert!(goes_on.is_none() || !leaves.is_empty(), "{tool} {asked} gets nowhere");
-            for leaf in &leaves {
-                assert!(self.shelf.has(&leaf.id), "{} is not to be seen", leaf.id);
+            for page in &leaves {
+                assert!(self.visible.has(&page.id), "{} is not to be seen", page.id);
                 if self.class != Class::Resources {
-                    self.check(leaf);
+                    self.check(page);
                 }
             }
-            ids.extend(leaves.into_iter().map(|leaf| leaf.id));
+            ids.extend(leaves.into_iter().map(|page| page.id));
             if self.class == Class::Resources {
                 answer.links.iter().for_each(|link| self.follow(link));
             }
@@ -342,25 +345,25 @@ impl Walker<'_> {
 
     /// Reads what a link leads to.
     pub(super) fn follow(&self, link: &ResourceLink) {
-        let mut leaf = Leaf::default();
+        let mut page = RecordPage::default();
         match link.name.as_str() {
-            "record" => drop(self.leaf(&Way::At(link.uri.clone()))),
+            "record" => drop(self.page(&Way::Address(link.uri.clone()))),
             "field-window" => {
-                leaf.follow(link);
-                let (name, cut) = leaf.cuts.pop_first().unwrap();
+                page.follow(link);
+                let (name, cut) = page.cuts.pop_first().unwrap();
                 let (rest, whole) = self.both_ends(&cut.way);
-                let stored = self.shelf.field(&leaf.id, &name);
+                let stored = self.visible.field(&page.id, &name);
                 let text = stored.text().unwrap();
-                assert!(whole == text && text.ends_with(&rest), "{} {name:?}", leaf.id);
+                assert!(whole == text && text.ends_with(&rest), "{} {name:?}", page.id);
             }
             "field-bytes" => {
-                leaf.follow(link);
-                let (name, uri) = leaf.byte_ways.pop_first().unwrap();
-                let Held::Bytes(bytes) = self.shelf.field(&leaf.id, &name) else {
-                    panic!("{} {name:?}", leaf.id)
+                page.follow(link);
+                let (name, uri) = page.byte_ways.pop_first().unwrap();
+                let Content::Bytes(bytes) = self.visible.field(&page.id, &name) else {
+                    panic!("{} {name:?}", page.id)
                 };
                 if let Some(bytes) = bytes {
-                    assert!(self.bytes(&uri) == *bytes, "{} {name:?}", leaf.id);
+                    assert!(self.bytes(&uri) == *bytes, "{} {name:?}", page.id);
                 }
             }
             other => panic!("a link called {other}"),
@@ -368,8 +371,8 @@ impl Walker<'_> {
     }
 }
 
-impl Leaf {
-    /// Takes what a link says: of which record and field it is, and where it leads.
+impl RecordPage {
+    /// Remembers where a link leads, by its record and field.
     fn follow(&mut self, link: &ResourceLink) {
         let (id, rest) = link.description.split_once([' ', ',']).unwrap();
         if link.name == "record" {
@@ -383,51 +386,56 @@ impl Leaf {
         } else {
             let (_, from) = link.description.rsplit_once(", from character ").unwrap();
             let shown = from.split(' ').next().unwrap().parse().unwrap();
-            self.cuts.insert(field, Cut { shown, way: Way::At(link.uri.clone()) });
+            self.cuts.insert(field, Cut { shown, way: Way::Address(link.uri.clone()) });
         }
     }
 }
 
-/// What a document shows, without the ways on.
-fn shown(document: &Json) -> Leaf {
+/// Takes what a document shows, without continuations.
+fn document_fields(document: &Json) -> RecordPage {
     let text = document["text"].as_str().unwrap();
     let (fields, main) = match document["metadata"].get("fields") {
         Some(fields) => (fields.as_object().unwrap().clone(), Some(text.to_owned())),
         None => (serde_json::from_str(text).unwrap(), None),
     };
-    Leaf { id: document["id"].as_str().unwrap().to_owned(), fields, main, ..Leaf::default() }
+    RecordPage {
+        id: document["id"].as_str().unwrap().to_owned(),
+        fields,
+        main,
+        ..RecordPage::default()
+    }
 }
 
-/// A document in a text.
-fn said(document: &Json) -> Leaf {
-    let mut leaf = shown(document);
+/// Parses a document in a text.
+fn document_in_text(document: &Json) -> RecordPage {
+    let mut page = document_fields(document);
     for step in document["next"].as_array().into_iter().flatten() {
         let args = &step["read"]["args"];
         match step["read"]["tool"].as_str() {
             Some("read_record_field") => {
                 let shown = step["shown_chars"].as_u64().unwrap();
                 let field = args["field_path"].as_str().unwrap().to_owned();
-                leaf.cuts.insert(field, Cut { shown, way: Way::Said(args.clone()) });
+                page.cuts.insert(field, Cut { shown, way: Way::Text(args.clone()) });
             }
-            Some("fetch") => leaf.next = Some(Way::Said(args.clone())),
+            Some("fetch") => page.next = Some(Way::Text(args.clone())),
             _ => {
                 let field = step["field_path"].as_str().unwrap().to_owned();
-                leaf.byte_ways.insert(field, step["resource"]["uri"].as_str().unwrap().to_owned());
+                page.byte_ways.insert(field, step["resource"]["uri"].as_str().unwrap().to_owned());
             }
         }
     }
-    leaf
+    page
 }
 
-/// A document in a structure.
-fn told(document: &Json) -> Leaf {
-    let mut leaf = shown(document);
-    leaf.take(&document["content_ladder"]);
-    leaf
+/// Parses a document in a structure.
+fn document_in_structure(document: &Json) -> RecordPage {
+    let mut page = document_fields(document);
+    page.take(&document["content_ladder"]);
+    page
 }
 
-impl Leaf {
-    /// Takes what a ladder block says of this record.
+impl RecordPage {
+    /// Remembers the continuations in `content_ladder`.
     fn take(&mut self, ladder: &Json) {
         let own = |entry: &&Json| entry["id"] == self.id.as_str();
         let entries: Vec<&Json> =
@@ -435,14 +443,14 @@ impl Leaf {
         let more: Vec<&Json> =
             ladder["more_fields"].as_array().into_iter().flatten().filter(own).collect();
         assert!(more.len() <= 1);
-        self.next = more.first().map(|more| Way::Told(more["read"]["args"].clone()));
+        self.next = more.first().map(|more| Way::Structure(more["read"]["args"].clone()));
         for entry in entries {
             let field = entry["field_path"].as_str().unwrap().to_owned();
             if entry["read"].is_object() {
                 assert_eq!(entry["read"]["tool"], "read_record_field");
                 let cut = Cut {
                     shown: entry["shown_chars"].as_u64().unwrap(),
-                    way: Way::Told(entry["read"]["args"].clone()),
+                    way: Way::Structure(entry["read"]["args"].clone()),
                 };
                 assert!(self.cuts.insert(field, cut).is_none(), "two entries of one field");
             } else {
@@ -452,27 +460,32 @@ impl Leaf {
     }
 }
 
-/// A page of a list in a structure, and the arguments of the next one.
-fn list_told(tool: &str, args: &Json, structured: &Json) -> (Vec<Leaf>, Option<Json>) {
+/// Parses a page of a list in a structure. Returns the arguments of the next page too.
+fn list_in_structure(
+    tool: &str,
+    args: &Json,
+    structured: &Json,
+) -> (Vec<RecordPage>, Option<Json>) {
     let data = &structured["data"];
     let rows = if tool == "search" { &structured["results"] } else { &data["data"] };
     let leaves = rows.as_array().unwrap().iter().map(|row| {
-        let mut leaf = Leaf { id: row["id"].as_str().unwrap().to_owned(), ..Leaf::default() };
+        let mut page =
+            RecordPage { id: row["id"].as_str().unwrap().to_owned(), ..RecordPage::default() };
         if tool == "search" {
-            leaf.take_windows(row);
-            return leaf;
+            page.take_windows(row);
+            return page;
         }
-        leaf.fields = row["data"].as_object().cloned().unwrap_or_default();
-        leaf.take(&structured["content_ladder"]);
-        leaf
+        page.fields = row["data"].as_object().cloned().unwrap_or_default();
+        page.take(&structured["content_ladder"]);
+        page
     });
     let next = data["next_cursor"].as_str().map(|cursor| with(args, json!({ "cursor": cursor })));
     assert_eq!(data["has_more"], next.is_some());
     (leaves.collect(), next)
 }
 
-impl Leaf {
-    /// Takes the windows of a hit: a complete one is a field, of others the read is kept.
+impl RecordPage {
+    /// Remembers the windows of a hit: a complete one as a field, others by their continuation.
     fn take_windows(&mut self, hit: &Json) {
         for window in hit["match_windows"].as_array().into_iter().flatten() {
             let field = window["field_path"].as_str().unwrap().to_owned();
@@ -481,35 +494,34 @@ impl Leaf {
                 continue;
             }
             assert_eq!(window["read"]["tool"], "read_record_field", "{window}");
-            // The read begins at the match, so what is shown before it is the preview's beginning
-            // at most.
+            // The continuation begins at the match, so the preview overlaps it at most.
             let start = window["read"]["args"]["offset_chars"].as_u64().unwrap();
-            self.windows(field, start, Way::Told(window["read"]["args"].clone()));
+            self.windows(field, start, Way::Structure(window["read"]["args"].clone()));
         }
     }
 
-    /// A field of which nothing is shown but from somewhere on.
+    /// Remembers a field that is shown only from an offset on.
     fn windows(&mut self, field: String, start: u64, way: Way) {
         self.cuts.insert(format!("{field}\u{0}"), Cut { shown: start, way });
     }
 }
 
-/// The records of a page that is a text, and the arguments of the next page.
-fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
+/// Parses a page of a list in a text. Returns the arguments of the next page too.
+fn list_in_text(tool: &str, args: &Json, text: &str) -> (Vec<RecordPage>, Option<Json>) {
     let first = text.lines().next().unwrap();
     let fetched = first.split_once("first_fetch_id=").map(|(_, id)| id.to_owned());
-    let (mut leaves, mut next): (Vec<Leaf>, Option<Json>) = (Vec::new(), None);
+    let (mut leaves, mut next): (Vec<RecordPage>, Option<Json>) = (Vec::new(), None);
     for line in lines::of(text).skip(1) {
         let number = format!("{}. ", leaves.len() + 1);
         if let Some(rest) = line.strip_prefix(&number) {
             assert_eq!(next, None, "something comes after the page goes on");
-            leaves.push(item_said(tool, rest, fetched.as_deref()));
+            leaves.push(item_in_text(tool, rest, fetched.as_deref()));
             continue;
         }
         if !line.starts_with("next:") {
             let is_binary = line.strip_prefix("binary: ").and_then(lines::json_at_start);
-            if let (Some((told, _)), Some(leaf)) = (is_binary, leaves.last_mut()) {
-                leaf.bytes.insert(told["field_path"].as_str().unwrap().to_owned());
+            if let (Some((answered, _)), Some(page)) = (is_binary, leaves.last_mut()) {
+                page.bytes.insert(answered["field_path"].as_str().unwrap().to_owned());
                 continue;
             }
             assert!(
@@ -519,7 +531,7 @@ fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
             continue;
         }
         match Next::parse(line).unwrap() {
-            Next::Again { tool: named, args: others } => {
+            Next::SameCall { tool: named, args: others } => {
                 assert_eq!(named, tool);
                 next = Some(with(args, others));
             }
@@ -528,31 +540,35 @@ fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
                 leaves.last_mut().unwrap().step(tool, &named, args, note)
             }
             Next::ThisId => {
-                let leaf = leaves.last_mut().unwrap();
-                leaf.next = Some(Way::Said(json!({ "id": leaf.id })));
+                let page = leaves.last_mut().unwrap();
+                page.next = Some(Way::Text(json!({ "id": page.id })));
             }
         }
     }
-    if let (Some(id), Some(leaf)) = (&fetched, leaves.first()) {
-        assert_eq!(*id, leaf.id, "the first hit");
+    if let (Some(id), Some(page)) = (&fetched, leaves.first()) {
+        assert_eq!(*id, page.id, "the first hit");
     }
     (leaves, next)
 }
 
-/// One record or hit in a text.
-fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
+/// Parses a record or hit in a text.
+fn item_in_text(tool: &str, rest: &str, first: Option<&str>) -> RecordPage {
     if rest == "next: fetch with first_fetch_id as its id" {
         let id = first.unwrap().to_owned();
-        return Leaf { next: Some(Way::Said(json!({ "id": id }))), id, ..Leaf::default() };
+        return RecordPage {
+            next: Some(Way::Text(json!({ "id": id }))),
+            id,
+            ..RecordPage::default()
+        };
     }
     let (id, rest) = rest.strip_prefix("id=").unwrap().split_once(' ').unwrap_or((&rest[3..], ""));
-    let mut leaf = Leaf { id: id.to_owned(), ..Leaf::default() };
+    let mut page = RecordPage { id: id.to_owned(), ..RecordPage::default() };
     if tool == "query_records" && rest.starts_with('{') {
         let (fields, rest) = lines::json_at_start(rest).unwrap();
         assert_eq!(rest, "");
-        leaf.fields = fields.as_object().unwrap().clone();
+        page.fields = fields.as_object().unwrap().clone();
     } else if let (Some(rest), true) = (rest.strip_suffix(" complete"), tool == "search") {
-        // A title may say ` field=` too; it is JSON and comes first.
+        // A title may contain ` field=`. It is JSON, and comes first.
         let rest = match rest.strip_prefix("title=").and_then(lines::json_at_start) {
             Some((_, rest)) => rest.strip_prefix(" field=").unwrap(),
             None => rest.strip_prefix("field=").unwrap(),
@@ -560,21 +576,21 @@ fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
         let (field, rest) = lines::json_at_start(rest).unwrap();
         let (text, rest) = lines::json_at_start(rest.trim_start()).unwrap();
         assert_eq!(rest, "");
-        leaf.fields.insert(field.as_str().unwrap().to_owned(), text);
+        page.fields.insert(field.as_str().unwrap().to_owned(), text);
     }
-    leaf
+    page
 }
 
-impl Leaf {
-    /// Takes a line that names a call.
+impl RecordPage {
+    /// Remembers a line that names a call.
     fn step(&mut self, list: &str, tool: &str, args: Json, note: Option<String>) {
         match tool {
-            "fetch" => self.next = Some(Way::Said(args)),
+            "fetch" => self.next = Some(Way::Text(args)),
             "read_record_field" => {
                 let field = args["field_path"].as_str().unwrap().to_owned();
                 let start = args["offset_chars"].as_u64().unwrap();
                 if list == "search" {
-                    self.windows(field, start, Way::Said(args));
+                    self.windows(field, start, Way::Text(args));
                 } else {
                     let note = note.unwrap();
                     let is_from_beginning =
@@ -583,7 +599,7 @@ impl Leaf {
                         is_from_beginning || note.starts_with(&format!("{start} of ")),
                         "{args}"
                     );
-                    self.cuts.insert(field, Cut { shown: start, way: Way::Said(args) });
+                    self.cuts.insert(field, Cut { shown: start, way: Way::Text(args) });
                 }
             }
             other => panic!("{other}"),
@@ -592,16 +608,21 @@ impl Leaf {
 }
 
 impl Walker<'_> {
-    /// Reads the fields that a hit's windows lead to.
+    /// Reads the fields that the windows of hits lead to.
     pub(super) fn windows_of(&self, tool: &str, args: &Json) {
         let answer = self.client.good(tool, args);
-        let told = list_told(tool, args, &answer.structured).0;
+        let answered = list_in_structure(tool, args, &answer.structured).0;
         let leaves = match self.class {
             Class::Text => {
-                let said = list_said(tool, args, &answer.text).0;
-                for (said, told) in said.iter().zip(&told).filter(|(said, _)| said.next.is_none()) {
-                    let missing: Vec<&String> =
-                        told.cuts.keys().filter(|name| !said.cuts.contains_key(*name)).collect();
+                let said = list_in_text(tool, args, &answer.text).0;
+                for (said, answered) in
+                    said.iter().zip(&answered).filter(|(said, _)| said.next.is_none())
+                {
+                    let missing: Vec<&String> = answered
+                        .cuts
+                        .keys()
+                        .filter(|name| !said.cuts.contains_key(*name))
+                        .collect();
                     assert!(
                         missing.is_empty(),
                         "{} has more of {missing:?} than its text leads to",
@@ -610,17 +631,17 @@ impl Walker<'_> {
                 }
                 said
             }
-            _ => told,
+            _ => answered,
         };
-        for leaf in leaves {
-            for (name, cut) in &leaf.cuts {
+        for page in leaves {
+            for (name, cut) in &page.cuts {
                 let name = name.trim_end_matches('\0');
                 let (rest, whole) = self.both_ends(&cut.way);
-                let stored = self.shelf.field(&leaf.id, name);
+                let stored = self.visible.field(&page.id, name);
                 let text = stored.text().unwrap();
                 let from: String = text.chars().skip(usize::try_from(cut.shown).unwrap()).collect();
-                assert!(whole == text && rest == from, "{} {name:?}", leaf.id);
-                assert!(!rest.is_empty(), "{} {name:?}: the first step leads to nothing", leaf.id);
+                assert!(whole == text && rest == from, "{} {name:?}", page.id);
+                assert!(!rest.is_empty(), "{} {name:?}: the first step leads to nothing", page.id);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a caller may see of a world, as plain lists, and worlds that are made to break a ladder.
+//! What a caller may see of a world, as plain lists; and worlds that are hard to show.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,17 +15,17 @@ use super::records::blobs::BLOBS;
 use super::records::model::{Decl, FieldDecl, Grant, Rec, Share, Source, World, pick, some};
 use super::records::oracle::{is_binary, is_only_a_blob};
 
-/// What a field holds, as a client is to read it.
+/// The value of a field as a client must read it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Held {
+pub(super) enum Content {
     Text(String),
-    /// Everything else that is read as its JSON text.
+    /// Any value that is read as its JSON text.
     Json(String),
-    /// Bytes; none where a blob is named that is not there.
+    /// Bytes; `None` for a blob that is not stored.
     Bytes(Option<Vec<u8>>),
 }
 
-impl Held {
+impl Content {
     fn of(value: &FieldValue) -> Self {
         match value {
             FieldValue::Null => Self::Json("null".to_owned()),
@@ -42,7 +42,7 @@ impl Held {
         }
     }
 
-    /// What windows of it have.
+    /// Returns the text that windows of the field show.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) | Self::Json(text) => Some(text),
@@ -50,11 +50,11 @@ impl Held {
         }
     }
 
-    /// That a value which is shown whole is this one.
+    /// Asserts that a value shown whole is this one.
     pub(super) fn assert_is(&self, value: &Json, place: &str) {
         let same = match self {
             Self::Text(text) => value == text,
-            // What no number of this program holds is shown by its digits.
+            // A number that cannot be represented is shown as its digits.
             Self::Json(text) => value == text || is_same(text, value),
             Self::Bytes(_) => false,
         };
@@ -62,7 +62,7 @@ impl Held {
     }
 }
 
-/// Whether a JSON text means this value, to the last digit.
+/// Returns whether a JSON text has this value, to the last digit.
 fn is_same(text: &str, value: &Json) -> bool {
     let Ok(own) = serde_json::from_str::<Json>(text) else { return false };
     let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
@@ -72,7 +72,7 @@ fn is_same(text: &str, value: &Json) -> bool {
     own == *value && (digits <= 15 || !is_number || is_equal())
 }
 
-/// The bytes of a text in either alphabet of base64.
+/// Decodes base64 in either alphabet.
 fn decoded(text: &str) -> Vec<u8> {
     let config = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
@@ -81,12 +81,12 @@ fn decoded(text: &str) -> Vec<u8> {
     engine.decode(text.replace('-', "+").replace('_', "/")).unwrap()
 }
 
-/// The records that a caller may see, each with the fields that they may see.
-pub(super) struct Shelf {
-    records: BTreeMap<String, Vec<(String, Held)>>,
+/// The records and fields that a caller may see.
+pub(super) struct VisibleRecords {
+    records: BTreeMap<String, Vec<(String, Content)>>,
 }
 
-/// How a record is named to agents.
+/// Returns the identifier that answers show for a record.
 pub(super) fn id_of(source: &Source, key: &str) -> String {
     let id = RecordId {
         connection: Some(source.connection.clone()),
@@ -96,7 +96,7 @@ pub(super) fn id_of(source: &Source, key: &str) -> String {
     id.to_string()
 }
 
-impl Shelf {
+impl VisibleRecords {
     pub(super) fn of(world: &World, grant: Option<&Grant>) -> Self {
         let mut records = BTreeMap::new();
         for source in super::seen(world, grant) {
@@ -105,7 +105,7 @@ impl Shelf {
             for (key, record) in &source.records {
                 if share.is_none_or(|share| share.sees(key, record)) {
                     let fields = record.fields.iter().filter(|(name, _)| is_field(name));
-                    let fields = fields.map(|(name, value)| (name.clone(), Held::of(value)));
+                    let fields = fields.map(|(name, value)| (name.clone(), Content::of(value)));
                     records.insert(id_of(source, key), fields.collect());
                 }
             }
@@ -121,7 +121,7 @@ impl Shelf {
         self.records.keys().map(String::as_str)
     }
 
-    /// The records of a stream, of all connections.
+    /// Returns the identifiers of a stream's records, from all connections.
     pub(super) fn of_stream(&self, stream: &str) -> BTreeSet<String> {
         let own = |id: &&String| RecordId::parse(id).unwrap().stream == stream;
         self.records.keys().filter(own).cloned().collect()
@@ -131,16 +131,16 @@ impl Shelf {
         self.records[id].iter().map(|(name, _)| name.as_str())
     }
 
-    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Held> {
+    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Content> {
         self.records.get(id)?.iter().find(|(own, _)| own == name).map(|(_, held)| held)
     }
 
-    pub(super) fn field(&self, id: &str, name: &str) -> &Held {
+    pub(super) fn field(&self, id: &str, name: &str) -> &Content {
         self.find(id, name).unwrap_or_else(|| panic!("{id} {name:?} is not to be seen"))
     }
 }
 
-/// A field that can be searched.
+/// Declares a searchable field.
 pub(super) fn declared(name: &str) -> FieldDecl {
     FieldDecl {
         name: name.to_owned(),
@@ -152,7 +152,7 @@ pub(super) fn declared(name: &str) -> FieldDecl {
     }
 }
 
-/// A text field that can be searched and grouped by.
+/// Declares a text field that can be searched and grouped by.
 pub(super) fn text_field(name: &str) -> FieldDecl {
     FieldDecl {
         schema: json!({ "type": "string" }),
@@ -174,7 +174,7 @@ pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
     }
 }
 
-/// One stream with these records, the fields of all of which are declared as texts.
+/// Makes a stream with these records. All their fields are declared as texts.
 pub(super) fn stream(
     connection: &str,
     stream: &str,
@@ -198,7 +198,7 @@ pub(super) fn stream(
     }
 }
 
-/// A grant of everything in these sources, with these fields.
+/// Makes a grant of these fields in these sources.
 pub(super) fn grant(id: &str, sources: &[&Source], fields: &[&str]) -> Grant {
     let shares = sources.iter().map(|source| Share {
         stream: source.stream.clone(),
@@ -223,14 +223,14 @@ pub(super) fn text(text: impl Into<String>) -> FieldValue {
     FieldValue::Text(text.into())
 }
 
-/// Bytes that look like nothing else, in base64.
+/// Makes `count` pseudorandom bytes in base64.
 pub(super) fn base64_of(count: usize) -> String {
     let mut chance = Chance::of(7);
     let bytes: Vec<u8> = (0..count).map(|_| u8::try_from(chance.below(256)).unwrap()).collect();
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Keys such as no test of an address has survived.
+/// Makes keys that are hard to put into addresses.
 fn keys() -> Vec<String> {
     let mut keys: Vec<String> = [
         "a",
@@ -264,19 +264,8 @@ fn keys() -> Vec<String> {
 
 fn names() -> Vec<String> {
     let mut names: Vec<String> = [
-        "text",
-        "title",
-        "body",
-        "summary",
-        "id",
-        "url",
-        "next",
-        "data",
-        "fields",
-        "content_ladder",
-        "__proto__",
-        "a b",
-        "c,d",
+        "text", "title", "body", "summary", "id", "url", "next", "data", "fields",
+        "content_ladder", "__proto__", "a b", "c,d",
     ]
     .into_iter()
     .map(str::to_owned)
@@ -291,7 +280,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// A value that has a bound to break, or a line to forge.
+/// Makes a value that may break a bound or forge a line.
 fn value(chance: &mut Chance, most: usize) -> FieldValue {
     let units = [
         "a",
@@ -339,7 +328,7 @@ fn value(chance: &mut Chance, most: usize) -> FieldValue {
     }
 }
 
-/// A world of everything that is hard to show.
+/// Makes a world of everything that is hard to show.
 pub(super) fn hostile(chance: &mut Chance, most: usize) -> World {
     let (keys, names) = (keys(), names());
     let sources = [("Zeta", "messages"), ("a-mail", "messages"), ("a-mail", "notes")].map(

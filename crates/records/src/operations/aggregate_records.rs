@@ -155,10 +155,10 @@ impl<'p> RequestedAggregation<'p> {
     fn parse(parameters: &'p Parameters) -> Result<Self, Problem> {
         let text = |name: &str| parameters.text(name);
         let Some(metric) = text("metric") else {
-            return Err(Problem::invalid(
+            return Problem::refuse(
                 "metric",
                 "send `metric`: count, sum, min, max or count_distinct",
-            ));
+            );
         };
         let aggregation =
             [Aggregation::Sum, Aggregation::Min, Aggregation::Max, Aggregation::CountDistinct]
@@ -166,22 +166,22 @@ impl<'p> RequestedAggregation<'p> {
                 .find(|aggregation| aggregation.name() == metric);
         let field = match (aggregation, text("field"), text("group_by"), text("group_by_time")) {
             (Some(_), None, ..) => {
-                return Err(Problem::invalid(
+                return Problem::refuse(
                     "field",
                     format!("`metric={metric}` needs `field`: of which field"),
-                ));
+                );
             }
             (None, Some(_), ..) => {
                 let message = "`metric=count` counts records and takes no `field`; use `group_by` or `count_distinct`";
-                return Err(Problem::invalid("field", message));
+                return Problem::refuse("field", message);
             }
             (_, _, Some(_), Some(_)) => {
                 let message = "`group_by` and `group_by_time` exclude each other; send one of them";
-                return Err(Problem::invalid("group_by_time", message));
+                return Problem::refuse("group_by_time", message);
             }
             (Some(_), _, Some(_), _) | (Some(_), _, _, Some(_)) => {
                 let param = if text("group_by").is_some() { "group_by" } else { "group_by_time" };
-                return Err(Problem::invalid(param, "only `metric=count` can be grouped"));
+                return Problem::refuse(param, "only `metric=count` can be grouped");
             }
             (Some(aggregation), Some(field), None, None) => {
                 Some(AggregatedField { name: field, param: "field", aggregation })
@@ -200,10 +200,10 @@ impl<'p> RequestedAggregation<'p> {
         };
         let grouped = field.as_ref().is_some_and(AggregatedField::is_grouped_by);
         if parameters.number("limit").is_some() && !grouped {
-            return Err(Problem::invalid(
+            return Problem::refuse(
                 "limit",
                 "`limit` is of groups; send `group_by` or `group_by_time` too",
-            ));
+            );
         }
         Ok(Self { metric, time: Self::parse_time(parameters)?, field })
     }
@@ -211,10 +211,9 @@ impl<'p> RequestedAggregation<'p> {
     fn parse_time(parameters: &Parameters) -> Result<Option<(Granularity, Zone)>, Problem> {
         let by_time = parameters.text("group_by_time").is_some();
         let sent = |name: &'static str| match parameters.text(name) {
-            Some(_) if !by_time => Err(Problem::invalid(
-                name,
-                format!("`{name}` is of `group_by_time`; send that too"),
-            )),
+            Some(_) if !by_time => {
+                Problem::refuse(name, format!("`{name}` is of `group_by_time`; send that too"))
+            }
             value => Ok(value),
         };
         let (granularity, zone) = (sent("granularity")?, sent("time_zone")?.unwrap_or("UTC"));
@@ -307,7 +306,7 @@ impl AggregatedField<'_> {
                 let message = format!(
                     "`{field}` is not declared for `{name}`; `/v1/schema` says which fields are"
                 );
-                Err(Problem::invalid(param, message))
+                Problem::refuse(param, message)
             }
             Some(first)
                 if types.len() < sources.len()
@@ -316,7 +315,7 @@ impl AggregatedField<'_> {
                 let message = format!(
                     "connections declare `{field}` differently for `{name}`; send `connection_id`"
                 );
-                Err(Problem::invalid(param, message))
+                Problem::refuse(param, message)
             }
             Some(first) => Ok(DeclaredTypes { types, comparison: *first }),
         }

@@ -8,7 +8,7 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadOperation;
 
 use super::delete_record;
-use crate::connections::{connection_names, requested_connection};
+use crate::connections::{only_source, requested_connection};
 use crate::context::OwnerContext;
 use crate::operation_declaration::{OperationDeclaration, OperationHandler};
 use crate::parameters::Parameters;
@@ -29,10 +29,8 @@ fn delete_records(
 ) -> Result<(), Problem> {
     let (connection, stream) = context.read(|read| {
         let sources = read.view.sources_of(&target.stream, requested_connection(parameters)?)?;
-        match sources.as_slice() {
-            [source] => Ok((source.connection().clone(), source.stream().clone())),
-            several => Err(Problem::AmbiguousConnection { connections: connection_names(several) }),
-        }
+        let source = only_source(&sources)?;
+        Ok((source.connection().clone(), source.stream().clone()))
     })?;
     let last = context.records.write_at(context.owner, context.now, |batch| {
         match batch.target(&connection, &stream)? {

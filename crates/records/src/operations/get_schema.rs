@@ -68,16 +68,13 @@ fn get_schema(
     let compact = parameters.text("view") == Some("compact");
     let full = parameters.text("detail") == Some("full");
     if compact && full {
-        return Err(Problem::invalid(
+        return Problem::refuse(
             "detail",
             "`view=compact` and `detail=full` exclude each other; send one of them",
-        ));
+        );
     }
     if full && stream.is_none() {
-        return Err(Problem::invalid(
-            "detail",
-            "`detail=full` is of one stream; send `stream` too",
-        ));
+        return Problem::refuse("detail", "`detail=full` is of one stream; send `stream` too");
     }
     let sources = match stream {
         Some(stream) => view.sources_of(stream, requested)?,

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use stile_domain::records::problem::Problem;
 
-use crate::connections::{connection_names, requested_connection};
+use crate::connections::{only_source, requested_connection};
 use crate::context::ReadContext;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::Parameters;
@@ -29,10 +29,7 @@ fn get_stream(
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let sources = context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
-    let [source] = sources.as_slice() else {
-        return Err(Problem::AmbiguousConnection { connections: connection_names(&sources) });
-    };
-    let mut answer = describe_stream(context, source)?;
+    let mut answer = describe_stream(context, only_source(&sources)?)?;
     answer.insert("object".to_owned(), "stream_metadata".into());
     out.write(&Json::Object(answer).to_string());
     Ok(())

@@ -22,7 +22,7 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::records::{IncomingRecord, TargetStream, UpsertOutcome, WriteBatch};
 
 use crate::batch::{BATCH_BYTES, store_record};
-use crate::connections::{connection_names, requested_connection};
+use crate::connections::{only_source, requested_connection};
 use crate::context::OwnerContext;
 use crate::declarations::{indexed_fields, parse_stored};
 use crate::operation_declaration::{
@@ -183,15 +183,12 @@ fn target_connection(
             .map_err(|bad| Problem::invalid("connection_id", bad.to_string()));
     }
     context.read(|read| match read.view.sources_of(stream.as_str(), None) {
-        Ok(sources) => match sources.as_slice() {
-            [only] => Ok(only.connection().clone()),
-            _ => Err(Problem::AmbiguousConnection { connections: connection_names(&sources) }),
-        },
+        Ok(sources) => only_source(&sources).map(|source| source.connection().clone()),
         Err(Problem::StreamNotFound { .. }) => {
             let message = format!(
                 "there is no stream `{stream}` yet; send `connection_id` to declare it in that connection"
             );
-            Err(Problem::invalid("connection_id", message))
+            Problem::refuse("connection_id", message)
         }
         Err(problem) => Err(problem),
     })

@@ -94,12 +94,7 @@ fn list_records(
     let order = requested_order(&sources, parameters)?;
     let selection = RecordSelection::with_fields(context, &sources, parameters, fields)?;
     let binding = cursor_binding(context, &target.stream, parameters, order);
-    let after = match parameters.text("cursor") {
-        None => None,
-        Some(cursor) => Some(
-            ListCursor::decode(&view.unseal(cursor)?, binding).map_err(Problem::InvalidCursor)?,
-        ),
-    };
+    let after = context.decode_cursor(parameters, |bytes| ListCursor::decode(bytes, binding))?;
     let query = RecordQuery {
         order,
         after: after.as_ref(),

@@ -80,33 +80,24 @@ fn search_records(
     let view = context.view;
     let text = parameters.text("q").unwrap_or_default();
     if text.is_empty() {
-        return Err(Problem::invalid(
+        return Problem::refuse(
             "q",
             "`q` must be sent: the words to look for, such as `ferns \"water the\" mo*`",
-        ));
+        );
     }
     if text.chars().nth(MAX_QUERY_SCALARS).is_some() {
-        return Err(Problem::invalid(
-            "q",
-            format!("`q` has at most {MAX_QUERY_SCALARS} characters"),
-        ));
+        return Problem::refuse("q", format!("`q` has at most {MAX_QUERY_SCALARS} characters"));
     }
     let sources = requested_sources(context, parameters)?;
     let find_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
     if !parameters.conditions().is_empty() && !find_stream {
         let message = "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
-        return Err(Problem::invalid("filter", message));
+        return Problem::refuse("filter", message);
     }
     let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
     let binding = cursor_binding(context, parameters);
-    let before = match parameters.text("cursor") {
-        None => None,
-        Some(cursor) => Some(
-            SearchCursor::decode(&view.unseal(cursor)?, binding)
-                .map_err(Problem::InvalidCursor)?
-                .record,
-        ),
-    };
+    let before = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
+    let before = before.map(|cursor| cursor.record);
     let query = ParsedQuery::parse(text);
     let limit = page_limit(parameters);
     let search = RecordSearchQuery { query: &query, conditions: &conditions, before, limit };

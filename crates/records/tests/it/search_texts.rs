@@ -12,23 +12,8 @@ use super::worlds::oracle::{Oracle, Who};
 use super::worlds::{OperationRequest, client, owner};
 
 const WORDS: &[&str] = &[
-    "fern",
-    "Ferns",
-    "moss",
-    "the",
-    "water",
-    "Wåter",
-    "wat\u{ad}er",
-    "日本",
-    "語",
-    "é",
-    "foo_bar",
-    "ann@example.org",
-    "🙂",
-    "2026-01-02",
-    "https://a.example/x?y",
-    "straße",
-    "fe",
+    "fern", "Ferns", "moss", "the", "water", "Wåter", "wat\u{ad}er", "日本", "語", "é", "foo_bar",
+    "ann@example.org", "🙂", "2026-01-02", "https://a.example/x?y", "straße", "fe",
 ];
 const BETWEEN: &[&str] = &[" ", " ", " ", ". ", "\r\n", "-", "", "\u{200d}"];
 

@@ -136,26 +136,9 @@ mod tests {
         assert_eq!((jws.header.as_slice(), jws.payload.as_slice()), (&b"{}"[..], &b"[]"[..]));
         assert_eq!((jws.signing_input, jws.signature.as_slice()), (&b"e30.W10"[..], &[0][..]));
         for token in [
-            "",
-            ".",
-            "..",
-            "...",
-            "e30",
-            "e30.W10",
-            "e30.W10.",
-            "e30.W10.AA.",
-            ".e30.W10.AA",
-            "e30.W10.AA.AA",
-            "e30..W10.AA",
-            "e30.W10.AB",
-            "e30.W10.A",
-            "e30.W10.AA==",
-            "e30=.W10.AA",
-            "e31.W10.AA",
-            "e30.W10. AA",
-            "e30.W10.AA\n",
-            "e30.W10.+A",
-            "e30.W10./A",
+            "", ".", "..", "...", "e30", "e30.W10", "e30.W10.", "e30.W10.AA.", ".e30.W10.AA",
+            "e30.W10.AA.AA", "e30..W10.AA", "e30.W10.AB", "e30.W10.A", "e30.W10.AA==",
+            "e30=.W10.AA", "e31.W10.AA", "e30.W10. AA", "e30.W10.AA\n", "e30.W10.+A", "e30.W10./A",
             "e30.W10.é",
         ] {
             assert!(CompactJws::parse(token).is_err(), "{token}");

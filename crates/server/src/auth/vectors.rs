@@ -40,12 +40,9 @@ fn accepts(set: &KeySet, token: &str) -> bool {
         let jws = CompactJws::parse(token)?;
         let header = jws.provider_header()?;
         let kid = header.kid.as_deref();
-        Ok::<_, TokenRejected>(set.verifies(
-            kid,
-            header.algorithm,
-            jws.signing_input,
-            &jws.signature,
-        ))
+        Ok::<_, TokenRejected>(
+            set.verifies(kid, header.algorithm, jws.signing_input, &jws.signature),
+        )
     };
     verifies().unwrap_or(false)
 }

@@ -1,18 +1,12 @@
 //! `stile backup`: copies the database of records and grants to a new file.
 
-use std::io::Write;
 use std::path::Path;
 
-use clap::ArgMatches;
-
-use super::{Failure, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, owner};
 
 /// Copies the database, also while servers use it.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let file = owner::text(matches, "file").unwrap_or_default();

@@ -48,6 +48,7 @@ mod tests {
 
     use super::super::{arguments, setting_argument};
     use super::*;
+    use crate::config::ResolvedSettings;
     use crate::config::declarations::{CONFIG, STATE};
     use crate::config::{
         CommandGroup, SettingsList as _, count, declare_settings, resolve, settings_list,
@@ -83,7 +84,7 @@ mod tests {
         let environment = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        let resolved: Resolved<ListWithVolume> =
+        let resolved: ResolvedSettings<ListWithVolume> =
             resolve(&|key| setting_argument(matches, key), &environment)
                 .map_err(|error| error.to_string())?;
         assert_eq!(resolved.config.state, state);

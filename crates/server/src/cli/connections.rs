@@ -1,20 +1,14 @@
 //! `stile connections`: lists the connections, from which records come.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-
-use clap::ArgMatches;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 use super::table::table;
-use super::{Failure, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, owner};
 
 /// Prints every connection with its streams and its number of records.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let mut connections: BTreeMap<String, (Vec<String>, u64)> = BTreeMap::new();

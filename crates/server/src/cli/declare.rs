@@ -1,18 +1,12 @@
 //! `stile declare`: shows or changes the declaration of a stream.
 
-use std::io::Write;
-
-use clap::ArgMatches;
 use stile_domain::records::declaration::Declaration;
 
-use super::{Failure, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, owner};
 
 /// Prints the declaration, or changes it.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let (connection, stream) =
         (owner::name(matches, "connection")?, owner::name(matches, "stream")?);

@@ -1,19 +1,15 @@
 //! `stile export`: writes records to a folder, from which `stile import` restores them.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
-use clap::ArgMatches;
 use stile_import::export::{ExportError, ExportSelection};
 use stile_store::files::ExportFolder;
 
-use super::{Failure, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, owner};
 
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let to = owner::text(matches, "to").unwrap_or_default();

@@ -1,8 +1,6 @@
 //! `stile grant`: makes, shows and revokes grants, each of which says what one client may see of
 //! the records.
 
-use std::io::Write;
-
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
@@ -13,16 +11,13 @@ use stile_store::records::{GrantRecord, GrantStatus};
 
 use super::owner::{Owner, minute, text, texts};
 use super::table::{cell, table};
-use super::{Failure, duration, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, duration, owner};
 
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     match matches.subcommand() {
-        Some(("create", matches)) => create(matches, environment, output),
+        Some(("create", matches)) => create(Invocation { matches, environment, output }),
         Some(("list", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
             let grants = services.grants(&caller)?;
@@ -77,11 +72,7 @@ fn unknown(id: &str) -> Failure {
     ))
 }
 
-fn create(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
-) -> Result<(), Failure> {
+fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result<(), Failure> {
     let streams = match text(matches, "from") {
         Some(path) => stream_grants_from_file(path)?,
         None => vec![stream_grant_from_flags(matches)],

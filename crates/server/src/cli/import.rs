@@ -18,16 +18,14 @@ use stile_import::report::{
 use stile_import::run::Import;
 
 use super::owner::Owner;
-use super::{Failure, owner};
+use super::{Failure, Invocation, owner};
 use crate::config::Environment;
 
 /// The value of `--format` for what `stile export` wrote.
 pub(super) const EXPORT_FORMAT: &str = "stile";
 
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     run_with(IMPORTERS, matches, environment, output)
 }

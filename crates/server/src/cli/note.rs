@@ -3,8 +3,6 @@
 //! The command calls the tools as a client does. Its calls are journalled like a client's, and it
 //! has no other access to a note.
 
-use std::io::Write;
-
 use clap::ArgMatches;
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
@@ -12,7 +10,7 @@ use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_tools::answer::Answer;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
-use super::{Failure, open, process, settings, user_name};
+use super::{Failure, Invocation, open, process, settings, user_name};
 use crate::auth;
 use crate::config::Environment;
 
@@ -26,9 +24,7 @@ const TOOLS: &[(&str, &str)] = &[
 
 /// Prints the tool's answer. A failure is printed as the error object of a tool.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
     let Some((_, tool)) = TOOLS.iter().find(|(name, _)| *name == command) else { return Ok(()) };

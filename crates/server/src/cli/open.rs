@@ -99,7 +99,7 @@ pub(super) fn service(
     let readers = Arc::clone(&shares.database_readers);
     let service = Service::of_space(tools).with_shares(shares);
     let Some(records) = records else { return service };
-    let port = StoredRecords::new(records.clone(), readers, clock::now);
+    let port = StoredRecords::new(records.clone(), clock::now).with_readers(readers);
     let ladder = ladder(config, port).with_log(CallLog::new(Arc::clone(journal)));
     service.with(ladder, None).with_records(records)
 }

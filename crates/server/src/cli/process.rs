@@ -73,9 +73,6 @@ pub(super) fn raise_file_limit() {
 ///
 /// Both signals are caught from the call on. A signal that comes as soon as the server has printed
 /// its address is not lost.
-///
-/// # Errors
-/// The system cannot catch the signals.
 pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {

@@ -2,20 +2,16 @@
 
 use std::io::{self, Write};
 
-use clap::ArgMatches;
 use stile_domain::records::request::ReadOperation;
 use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
 
-use super::{Failure, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, owner};
 
 /// Prints the record with the given key.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
     let owner = owner::open(matches, environment)?;

@@ -1,20 +1,14 @@
 //! `stile streams`: lists the streams of each connection.
 
-use std::io::Write;
-
-use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
 use stile_records::administration::DeclaredStream;
 
 use super::table::{cell, table};
-use super::{Failure, owner};
-use crate::config::Environment;
+use super::{Failure, Invocation, owner};
 
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let streams = owner.services.list_streams(&owner.caller, owner.now)?;

@@ -1,6 +1,5 @@
 //! `stile token`: mints, lists and revokes tokens.
 
-use std::io::Write;
 use std::time::SystemTime;
 
 use clap::ArgMatches;
@@ -11,16 +10,14 @@ use stile_domain::scope::{Scope, Scopes};
 use stile_store::records::GrantStatus;
 use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
-use super::{Failure, duration, grant, owner, settings, user_name};
+use super::{Failure, Invocation, duration, grant, owner, settings, user_name};
 use crate::auth::{MintError, MintRequest, mint};
 use crate::clock::unix_seconds;
 use crate::config::Environment;
 
 /// Lists or revokes tokens, or mints one if there is no subcommand.
 pub(super) fn run(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
-    output: &mut dyn Write,
+    Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {

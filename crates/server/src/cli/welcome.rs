@@ -140,10 +140,7 @@ mod tests {
     fn a_terminal_shows_how_to_connect_a_client() {
         let resolved = resolved(&[("root", "/srv/my notes"), ("state", "/nonexistent/the state")]);
         insta::assert_snapshot!(welcome(
-            "/opt/stile",
-            &resolved,
-            resolved.config.listen,
-            "THE.TOKEN.ITSELF"
+            "/opt/stile", &resolved, resolved.config.listen, "THE.TOKEN.ITSELF"
         ));
         assert_eq!(
             mint_command("stile", &resolved),

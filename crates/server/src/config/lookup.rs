@@ -1,14 +1,11 @@
-//! Finds the value of each setting: flag, environment variable, file, default.
+//! Finds the value of each setting: flag, environment variable, file, default. [`settings_list!`]
+//! makes a struct of values from a list of settings.
 
 use std::path::{Path, PathBuf};
 
-use super::Config;
 use super::declarations::{CONFIG, STATE};
-use super::setting::{Declaration, DefaultValue, Form, Setting, SettingsList};
-use super::values::{ParseContext, ToToml};
-
-/// The environment of the process, as a function so that tests can have their own.
-pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+use super::setting::{Declaration, DefaultValue, Form, Setting};
+use super::values::{Environment, ParseContext, ToToml};
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +18,9 @@ pub(crate) enum Source {
     Default,
 }
 
-/// The settings in force, and where each value came from.
+/// The values of a list of settings, and where each came from.
 #[derive(Clone, Debug)]
-pub(crate) struct Resolved<C = Config> {
+pub(crate) struct ResolvedSettings<C> {
     pub(crate) config: C,
     /// The same settings in the order of their list, for `stile config`.
     pub(crate) settings: Vec<ResolvedSetting>,
@@ -38,7 +35,7 @@ pub(crate) struct ResolvedSetting {
     pub(crate) toml: Option<String>,
 }
 
-impl<C> Resolved<C> {
+impl<C> ResolvedSettings<C> {
     /// Returns where the value of `setting` came from; [`Source::Default`] for a setting that is
     /// not in the list.
     pub(crate) fn source<T>(&self, setting: &Setting<T>) -> &Source {
@@ -94,17 +91,48 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
     }
 }
 
+/// A struct with a field for each setting of a list. [`settings_list!`] makes these structs.
+pub(crate) trait SettingsList: Sized {
+    /// The settings, in the order in which help and `stile config` show them.
+    const DECLARATIONS: &'static [&'static Declaration];
+
+    /// Looks up every setting, in order.
+    ///
+    /// # Errors
+    /// The error of the first setting whose value cannot be found or parsed.
+    fn read(lookup: &mut Lookup<'_>) -> Result<Self, ConfigError>;
+}
+
+/// Makes a [`SettingsList`] struct from a line `field: Type = SETTING,` for each setting.
+macro_rules! settings_list {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
+        $( $field:ident: $type:ty = $setting:path, )+
+    }) => {
+        $(#[$attribute])*
+        $visibility struct $name { $( $visibility $field: $type, )+ }
+
+        impl $crate::config::SettingsList for $name {
+            const DECLARATIONS: &'static [&'static $crate::config::Declaration] =
+                &[$( &$setting.declaration, )+];
+
+            fn read(
+                lookup: &mut $crate::config::Lookup<'_>,
+            ) -> Result<Self, $crate::config::ConfigError> {
+                Ok(Self { $( $field: lookup.read(&$setting)?, )+ })
+            }
+        }
+    };
+}
+pub(crate) use settings_list;
+
 /// Looks up every setting of a list.
 ///
 /// `flag` returns what the command line gave for a key. The settings file is found through
 /// [`STATE`] and [`CONFIG`], whether or not the list holds these two.
-///
-/// # Errors
-/// [`ConfigError`], for the first thing that is wrong.
 pub(crate) fn resolve<C: SettingsList>(
     flag: &dyn Fn(&str) -> Option<String>,
     environment: Environment<'_>,
-) -> Result<Resolved<C>, ConfigError> {
+) -> Result<ResolvedSettings<C>, ConfigError> {
     let mut lookup = Lookup {
         flag,
         context: ParseContext { environment, state: PathBuf::new() },
@@ -118,7 +146,7 @@ pub(crate) fn resolve<C: SettingsList>(
     check_keys(&lookup.table, &file, C::DECLARATIONS)?;
     lookup.file = file;
     let config = C::read(&mut lookup)?;
-    Ok(Resolved { config, settings: lookup.settings })
+    Ok(ResolvedSettings { config, settings: lookup.settings })
 }
 
 /// Reads the settings file. A file at the default path may be absent.
@@ -257,6 +285,7 @@ fn nearest(key: &str, declarations: &[&'static Declaration]) -> Option<&'static 
 
 #[cfg(test)]
 mod tests {
+    use super::super::Config;
     use super::*;
 
     #[test]

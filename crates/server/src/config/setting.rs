@@ -1,10 +1,8 @@
 //! What a setting is: its key, help, default, parser, and the commands that take it.
 //!
-//! [`declare_settings!`] declares a [`Setting`] as a constant. [`settings_list!`] makes a struct of
-//! values from a list of settings. The command line, the reader of the settings file and `stile
-//! config` work from the [`Declaration`]s of that list.
+//! [`declare_settings!`] declares a [`Setting`] as a constant. The command line, the reader of the
+//! settings file and `stile config` work from the [`Declaration`]s of a list of settings.
 
-use super::lookup::{ConfigError, Lookup};
 use super::values::ParseContext;
 
 /// Parses a setting from the text of a flag, a variable or the file. The error completes a sentence
@@ -121,37 +119,3 @@ macro_rules! declare_settings {
     (@default $kind:ident $default:tt) => { $crate::config::DefaultValue::$kind $default };
 }
 pub(crate) use declare_settings;
-
-/// A struct with a field for each setting of a list. [`settings_list!`] makes these structs.
-pub(crate) trait SettingsList: Sized {
-    /// The settings, in the order in which help and `stile config` show them.
-    const DECLARATIONS: &'static [&'static Declaration];
-
-    /// Looks up every setting, in order.
-    ///
-    /// # Errors
-    /// The error of the first setting whose value cannot be found or parsed.
-    fn read(lookup: &mut Lookup<'_>) -> Result<Self, ConfigError>;
-}
-
-/// Makes a [`SettingsList`] struct from a line `field: Type = SETTING,` for each setting.
-macro_rules! settings_list {
-    ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
-        $( $field:ident: $type:ty = $setting:path, )+
-    }) => {
-        $(#[$attribute])*
-        $visibility struct $name { $( $visibility $field: $type, )+ }
-
-        impl $crate::config::SettingsList for $name {
-            const DECLARATIONS: &'static [&'static $crate::config::Declaration] =
-                &[$( &$setting.declaration, )+];
-
-            fn read(
-                lookup: &mut $crate::config::Lookup<'_>,
-            ) -> Result<Self, $crate::config::ConfigError> {
-                Ok(Self { $( $field: lookup.read(&$setting)?, )+ })
-            }
-        }
-    };
-}
-pub(crate) use settings_list;

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::lookup::Environment;
+/// The environment of the process, as a function so that tests can have their own.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What a default or a parser may depend on.
 pub(crate) struct ParseContext<'a> {

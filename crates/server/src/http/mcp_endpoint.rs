@@ -133,10 +133,7 @@ impl McpEndpoint {
             .try_take(&requester.neighbour, 0)
             .map_err(responses::share_used_up)?;
         let bytes = request_body::read(
-            body,
-            self.options.max_body_bytes,
-            &self.options.timeouts,
-            &mut held,
+            body, self.options.max_body_bytes, &self.options.timeouts, &mut held,
         )
         .await
         .map_err(bad_body)?;

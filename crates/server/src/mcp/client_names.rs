@@ -1,13 +1,12 @@
-//! Which spelling of the tool names a client is shown.
+//! Decides which spelling of tool names a client gets in lists.
 //!
-//! The canonical names hold a dot (`file.create`), which the protocol allows and some widely used
-//! hosts do not: they hand tool names to a model's API that knows only `[a-zA-Z0-9_-]`, and then
-//! lose the whole list. Those are shown `file_create`. A call is accepted under either spelling,
-//! whoever makes it.
+//! The canonical names have a dot (`file.create`). The protocol allows dots, but some widely used
+//! hosts pass tool names to a model's API that accepts only `[a-zA-Z0-9_-]`, and then lose the
+//! whole list. Their lists have `file_create`. A call may use either spelling, whoever makes it.
 
 use crate::config::ToolNames;
 
-/// How one list is spelled.
+/// The spelling of the names in one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
     /// `file.create`
@@ -18,9 +17,9 @@ pub enum Spelling {
 
 /// A client that refuses dots.
 struct Row {
-    /// How its name begins, in lower case.
+    /// The beginning of the client's name, in lower case.
     prefix: &'static str,
-    /// Where that was reported. None of these was reproduced here.
+    /// Where the refusal was reported. No row was reproduced here.
     #[cfg_attr(not(test), expect(dead_code, reason = "the table is its own documentation"))]
     source: &'static str,
 }
@@ -51,11 +50,10 @@ const REFUSE_DOTS: &[Row] = &[
     },
 ];
 
-/// Decides how a list is spelled.
+/// Returns the spelling of a list.
 ///
-/// `token_client` is the token's `client` claim, `session_client` what the client called itself
-/// when it opened a session; a list outside a session may vary by authorization only, so there it
-/// is absent.
+/// `token_client` is the token's claim `client`. `session_client` is the name with which the client
+/// opened its session; it is absent outside a session, where a list may vary by authorization only.
 pub fn spelling(
     wanted: ToolNames,
     token_client: Option<&str>,

@@ -1,9 +1,9 @@
-//! Calls of the sessionless lifecycle in their plainest form, answered without the SDK.
+//! Answers the plainest calls of the sessionless lifecycle without the SDK.
 //!
-//! A call of this form needs nothing that the SDK knows: it has no session, wants no progress and
-//! names no task. The SDK makes a service, a task and a handful of channels for each, and copies
-//! the answer from tree to tree (docs/decisions/0011 has figures). Whatever is not exactly of this
-//! form, in body or headers, goes to the SDK, and a test holds the two to the same bytes.
+//! Such a call has no session, asks for no progress and names no task. The SDK would make a
+//! service, a task and several channels for it, and copy the answer from tree to tree
+//! (docs/decisions/0011 has figures). Every call that differs in its body or its headers goes to
+//! the SDK. A test holds that both ways give the same bytes.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT};
 use rmcp::model::{ClientCapabilities, Implementation};
@@ -34,7 +34,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The call in a message, if it and its headers are of the plainest form.
+    /// Returns the call in a message, if the message and its headers have the plainest form.
     pub(crate) fn of(message: &'a Envelope, headers: &HeaderMap) -> Option<Self> {
         let (members, id) = (message.members(), message.id()?);
         if members.len() != 4 || message.method() != Some(METHOD) {
@@ -52,8 +52,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Version, client and capabilities as the SDK reads them, and nothing that asks for more than an
-/// answer.
+/// Returns whether `_meta` has the version, the client and the capabilities as the SDK reads them,
+/// and nothing that asks for more than an answer.
 fn is_plain(meta: &Map<String, Value>) -> bool {
     let [version, client, capabilities] = META.map(|name| meta.get(name));
     meta.len() == META.len()
@@ -65,7 +65,7 @@ fn is_plain(meta: &Map<String, Value>) -> bool {
         })
 }
 
-/// Whether the headers say what the body says, each once and in one spelling.
+/// Returns whether the headers repeat what the body says, each once and in one spelling.
 fn headers_agree(headers: &HeaderMap, name: &str) -> bool {
     let is = |header: HeaderName, value: &str| {
         let mut values = headers.get_all(header).iter();
@@ -79,7 +79,8 @@ fn headers_agree(headers: &HeaderMap, name: &str) -> bool {
         && !headers.keys().any(|header| header.as_str().starts_with("mcp-param-"))
 }
 
-/// The answer to a call, and its status. `held` is dropped when the call ends. `None` where there is no such tool, which the SDK says.
+/// Returns the answer to a call and its status; `None` if there is no such tool, so that the SDK
+/// answers. Drops `held` when the call has ended.
 pub(crate) async fn answer(
     call: Call<'_>,
     service: &Service,
@@ -89,7 +90,7 @@ pub(crate) async fn answer(
     let Call { id, name, arguments } = call;
     let answered = match service.on_hang_up(name) {
         OnHangUp::Drop => Ok(service.call(name, arguments, caller).await),
-        // On a task of its own, which a client that hangs up does not stop.
+        // A client that hangs up does not stop a task of its own.
         OnHangUp::Finish => {
             let (service, caller, name) = (service.clone(), caller.clone(), name.to_owned());
             let call = async move {
@@ -103,7 +104,7 @@ pub(crate) async fn answer(
     match answered {
         Ok(Ok(answer)) => Some((StatusCode::OK, response(id, &answer))),
         Ok(Err(UnknownTool)) => None,
-        // Never made twice: it may have done what it was for.
+        // The call is not repeated, because it may have made its change.
         Err(_) => {
             let (message, data) = envelope::incident("a call panicked");
             let body = envelope::error(Some(id), envelope::INTERNAL_ERROR, &message, Some(data));

@@ -1,29 +1,29 @@
-//! One JSON-RPC message, as far as it must be understood before the SDK gets it.
+//! Parses one JSON-RPC message, as far as the edge must understand it before the SDK gets it.
 //!
-//! The edge decides from the message itself which lifecycle it belongs to and what it asks for. A
-//! message that cannot be understood is answered here and never passed on, so nothing slips past a
-//! check by being odd. *Source*: JSON-RPC 2.0 §4 to §6 as MCP narrows it: no batches, ids are
+//! The edge decides from the message itself which lifecycle the message belongs to and what it asks
+//! for. A message that cannot be understood is answered here and never passed on, so that no odd
+//! message evades a check. *Source*: JSON-RPC 2.0 §4 to §6 as MCP narrows it: no batches, ids are
 //! strings or integers, `params` are objects.
 
 use serde_json::{Map, Value, json};
 
 use crate::strict_json::{self as strict, BadJson};
 
-/// JSON-RPC: the bytes are no JSON.
+/// JSON-RPC: the bytes are not JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// JSON-RPC: the JSON is no message.
+/// JSON-RPC: the JSON is not a message.
 pub const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC: the parameters do not fit the method.
 pub const INVALID_PARAMS: i32 = -32602;
 /// JSON-RPC: the server failed.
 pub const INTERNAL_ERROR: i32 = -32603;
-/// Ours, outside the reserved range: the token's scopes do not allow it.
+/// This server's own code, outside the reserved range: the token's scopes do not allow the call.
 pub const INSUFFICIENT_SCOPE: i32 = -31403;
 
-/// Where a request of the sessionless lifecycle names its version.
+/// The member of `_meta` in which a request of the sessionless lifecycle names its version.
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// One message that has the shape of one.
+/// One JSON object that has the shape of a JSON-RPC message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
     message: Map<String, Value>,
@@ -34,9 +34,9 @@ pub struct Envelope {
 pub struct Malformed {
     /// The JSON-RPC code of the error.
     pub code: i32,
-    /// What is wrong, without repeating it.
+    /// What is wrong. The text repeats nothing of the bytes.
     pub message: String,
-    /// The id of the request, where one could be read.
+    /// The id of the request, if it could be read.
     pub id: Option<Value>,
 }
 
@@ -47,7 +47,7 @@ impl Malformed {
     }
 }
 
-/// A JSON-RPC error answer. Without an id the member is left out, as MCP wants it.
+/// Returns a JSON-RPC error answer. Without an id it has no member `id`, as MCP requires.
 pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) -> Value {
     let body = match data {
         Some(data) => json!({ "code": code, "message": message, "data": data }),
@@ -59,8 +59,8 @@ pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) 
     }
 }
 
-/// What is said where something of ours broke, and its line in the log: a message and what a
-/// program can use.
+/// Logs a fault of this program. Returns the message and the data of the error, which name the
+/// incident.
 pub fn incident(what: &'static str) -> (String, Value) {
     let incident = stile_store::new_incident();
     tracing::error!(target: "stile::mcp", incident, what, "internal error");
@@ -75,7 +75,7 @@ impl Envelope {
     ///
     /// # Errors
     /// [`Malformed`], for what is not JSON (−32700), not one JSON-RPC message (−32600), or has
-    /// parameters that are no object (−32602).
+    /// parameters that are not an object (−32602).
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let malformed =
             |code, message: &str, id| Malformed { code, message: message.to_owned(), id };
@@ -113,7 +113,7 @@ impl Envelope {
         }
         match message.get("params") {
             None => Ok(Self { message }),
-            // The SDK passes over parameters that are optional and do not parse.
+            // The SDK ignores optional parameters that do not parse.
             Some(Value::Object(params))
                 if params.get("cursor").is_some_and(|cursor| !cursor.is_string()) =>
             {
@@ -124,28 +124,28 @@ impl Envelope {
         }
     }
 
-    /// The id of a request or a response.
+    /// Returns the id; `None` for a notification.
     pub fn id(&self) -> Option<&Value> {
         self.message.get("id")
     }
 
-    /// The method of a request or a notification.
+    /// Returns the method; `None` for a response.
     pub fn method(&self) -> Option<&str> {
         self.message.get("method").and_then(Value::as_str)
     }
 
-    /// Whether it asks for an answer.
+    /// Returns whether the message is a request, which asks for an answer.
     pub fn is_request(&self) -> bool {
         self.method().is_some() && self.id().is_some()
     }
 
-    /// One of the parameters.
+    /// Returns the parameter with this name.
     pub fn param(&self, name: &str) -> Option<&Value> {
         self.message.get("params").and_then(|params| params.get(name))
     }
 
-    /// Whether it names its protocol version itself, and so belongs to no session. Headers have no
-    /// say in this: a client could send one that contradicts the message.
+    /// Returns whether the message names its protocol version itself, and so belongs to no session.
+    /// Headers do not decide this, because a header could contradict the message.
     pub fn is_sessionless(&self) -> bool {
         self.method() != Some("initialize")
             && self
@@ -154,7 +154,7 @@ impl Envelope {
                 .is_some_and(Value::is_string)
     }
 
-    /// All members of the message.
+    /// Returns all members of the message.
     pub fn members(&self) -> &Map<String, Value> {
         &self.message
     }

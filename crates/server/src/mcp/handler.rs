@@ -1,8 +1,8 @@
 //! The methods that the SDK calls.
 //!
-//! Every method finds the caller, makes one call of [`Service`] and puts the answer into the words
-//! of the protocol. Each runs behind a guard, since a panic inside the SDK leaves its request
-//! hanging for ever.
+//! Every method finds the caller, makes one call of [`Service`] and converts the answer to the
+//! protocol's types. Each catches panics, since a panic inside the SDK leaves the request without
+//! an answer for ever.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -34,13 +34,13 @@ type Context = RequestContext<RoleServer>;
 /// Where a handler finds the caller of a request.
 #[derive(Clone, Debug)]
 pub enum CallerSource {
-    /// One caller for as long as the process lives: stdio.
+    /// One caller for as long as the process lives, on stdio.
     Fixed(Caller),
-    /// The extensions of each request, where the HTTP edge left the caller.
+    /// The extensions of each HTTP request, into which the endpoint put the caller.
     Request,
 }
 
-/// The server as the SDK knows it. Clones are one server.
+/// The server as the SDK calls it. Clones share everything.
 #[derive(Clone)]
 pub struct Handler {
     shared: Arc<Shared>,
@@ -85,13 +85,13 @@ impl Handler {
     }
 }
 
-/// An internal error with an incident number, and its line in the log.
+/// Logs a fault of this program, and returns the internal error that names the incident.
 fn internal(what: &'static str) -> ErrorData {
     let (message, data) = envelope::incident(what);
     ErrorData::internal_error(message, Some(data))
 }
 
-/// Runs `work` so that a panic in it is an answer.
+/// Runs `work`, and turns a panic into an internal error.
 async fn guarded<T>(work: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
     AssertUnwindSafe(work)
         .catch_unwind()
@@ -107,7 +107,7 @@ fn meta(context: &Context) -> Option<MetaObject> {
     is_sessionless(context).then(server_info::result_meta)
 }
 
-/// Refuses every cursor: all lists here fit one page, so none was ever given out.
+/// Refuses every cursor. All lists fit one page, so the server never sent one.
 fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor.as_ref()) {
         Some(_) => {
@@ -117,7 +117,7 @@ fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> 
     }
 }
 
-/// How the protocol says an answer.
+/// Converts an answer to the protocol's result of a call.
 fn tool_result(answer: Answer, meta: Option<MetaObject>) -> CallToolResult {
     let is_error = answer.failure.is_some();
     let structured = match answer.structured {
@@ -133,7 +133,7 @@ fn tool_result(answer: Answer, meta: Option<MetaObject>) -> CallToolResult {
     result
 }
 
-/// A list that depends on who asks and changes with the space.
+/// Makes a list result that no client may cache, since it depends on the caller and on the space.
 macro_rules! uncached {
     ($result:ident, $items:expr, $context:expr) => {{
         let mut result = $result::with_all_items($items);
@@ -265,7 +265,7 @@ impl ServerHandler for Handler {
         Ok(CompleteResult::default())
     }
 
-    /// Accepted and without effect: nothing is ever logged to a client.
+    /// Accepts the level without effect, since the server never logs to a client.
     #[expect(
         deprecated,
         reason = "older clients still send it, and refusing it would fail their start-up"
@@ -281,8 +281,7 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
-    /// Where a known method ends up whose parameters do not parse, together with the unknown
-    /// methods.
+    /// Answers unknown methods, and known methods whose parameters the SDK cannot parse.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -296,7 +295,7 @@ impl ServerHandler for Handler {
     }
 }
 
-/// Whether the protocol has that method in that lifecycle.
+/// Returns whether the protocol has this method in this lifecycle.
 fn is_known(method: &str, sessionless: bool) -> bool {
     match method {
         "tools/call"

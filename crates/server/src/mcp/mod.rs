@@ -1,14 +1,14 @@
 //! The Model Context Protocol, behind one adapter.
 //!
-//! What a client says is read strictly ([`envelope`]) before the SDK sees it; the SDK
-//! then speaks both lifecycles of the protocol, and [`handler`] turns its calls into calls of
-//! [`crate::service::Service`]. Nothing outside this folder and `stdio.rs` knows the SDK, and
-//! nothing here knows HTTP but [`streamable`], which hands requests to the SDK's own HTTP service.
+//! [`envelope`] parses a client's message strictly before the SDK gets it. The SDK implements both
+//! lifecycles of the protocol, and [`handler`] turns its calls into calls of
+//! [`crate::service::Service`]. `direct` answers the plainest calls of the sessionless lifecycle
+//! without the SDK, with the same bytes. Only this folder and `stdio.rs` know the SDK. Only
+//! [`streamable`] knows HTTP here: it passes requests to the SDK's HTTP service.
 //!
-//! `direct` answers the plainest calls of the sessionless lifecycle by itself, in the SDK's words.
-//!
-//! What is missing on purpose: sampling, roots, elicitation and tasks, none of which Stile needs;
-//! and, until change notifications are built, `resources/subscribe` and `subscriptions/listen`.
+//! Sampling, roots, elicitation and tasks are left out on purpose, since Stile needs none of them.
+//! `resources/subscribe` and `subscriptions/listen` are left out until there are change
+//! notifications.
 
 pub mod client_names;
 pub(crate) mod direct;

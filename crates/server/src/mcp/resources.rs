@@ -1,4 +1,4 @@
-//! Resources in the words of the protocol.
+//! Converts resources, links and their errors to the protocol's types.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -31,7 +31,7 @@ pub(crate) fn template(kind: &ResourceKind) -> ResourceTemplate {
     }
 }
 
-/// Converts a link beside the text of an answer.
+/// Converts a link that an answer has beside its text.
 pub(crate) fn link(link: &ResourceLink) -> ContentBlock {
     let resource = Resource::new(&link.uri, &link.name)
         .with_description(&link.description)
@@ -39,7 +39,7 @@ pub(crate) fn link(link: &ResourceLink) -> ContentBlock {
     ContentBlock::ResourceLink(resource)
 }
 
-/// Converts what was read. The URI is the one of the request, since clients look for it.
+/// Converts the content of a resource. `uri` is the address in the request, which clients look for.
 pub(crate) fn contents(uri: &str, content: ResourceContent) -> ReadResourceResult {
     let ResourceContent { body, mime_type, meta } = content;
     let contents = match body {

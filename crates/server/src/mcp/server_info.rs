@@ -1,4 +1,4 @@
-//! What the server says about itself.
+//! The server's name, version and capabilities, as clients get them.
 
 use std::sync::LazyLock;
 
@@ -18,15 +18,16 @@ pub const TITLE: &str = "Stile";
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The revisions that are spoken, oldest first. Older ones oblige a server to accept batches.
+/// The supported revisions of the protocol, oldest first. Older ones oblige a server to accept
+/// batches.
 pub const PROTOCOL_VERSIONS: &[ProtocolVersion] =
     &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
 /// Returns the answer to `initialize`, on which the answer to `server/discover` is based.
 ///
-/// Prompts and completions are declared though there are none: the SDK answers their lists anyway,
-/// and a server should declare what it answers. `resources.subscribe` waits for change
-/// notifications.
+/// Prompts and completions are declared although there are none, because the SDK answers their
+/// lists anyway, and a server should declare what it answers. `resources.subscribe` is not
+/// declared, since there are no change notifications yet.
 pub(crate) fn server_config(service: &Service) -> ServerConfig {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
@@ -43,7 +44,8 @@ pub(crate) fn server_config(service: &Service) -> ServerConfig {
         .with_instructions(service.instructions())
 }
 
-/// `_meta` of a result in the sessionless lifecycle, where every result should say who answers.
+/// Returns `_meta` for a result of the sessionless lifecycle, where every result should name the
+/// server.
 pub(crate) fn result_meta() -> MetaObject {
     static META: LazyLock<MetaObject> = LazyLock::new(|| {
         let mut meta = MetaObject::new();
@@ -54,7 +56,7 @@ pub(crate) fn result_meta() -> MetaObject {
     META.clone()
 }
 
-/// The same as compact JSON.
+/// Returns [`result_meta`] as compact JSON.
 pub(crate) fn result_meta_text() -> &'static str {
     static TEXT: LazyLock<String> =
         LazyLock::new(|| serde_json::to_string(&result_meta()).unwrap_or_default());
@@ -65,7 +67,7 @@ fn implementation() -> Implementation {
     Implementation::new(NAME, VERSION).with_title(TITLE)
 }
 
-/// Inline, so that no client has to fetch anything to draw it.
+/// Returns the icon inline, so that clients need not fetch it.
 fn icon() -> Icon {
     let drawing = STANDARD.encode(include_str!("icon.svg").trim());
     Icon::new(format!("data:image/svg+xml;base64,{drawing}"))

@@ -1,8 +1,8 @@
 //! The SDK's HTTP service, with the settings that our edge relies on.
 //!
-//! Host, Origin, callers, sessions' owners and sizes are checked before a request gets here, so the
-//! SDK's own checks of hosts are off. It keeps the sessions themselves. No event store is
-//! installed: it would replay any caller's events to any other.
+//! The edge and the endpoint check hosts, origins, callers, the owners of sessions and sizes before
+//! a request gets here, so the SDK's own checks of hosts are off. The SDK keeps the sessions
+//! themselves. There is no event store, because it would replay any caller's events to any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +24,8 @@ pub struct Streamable {
 }
 
 impl Streamable {
-    /// A service. Sessions that hear nothing for `session_idle` are closed; `ended` ends all
-    /// streams.
+    /// Creates the service. It closes sessions that get no message for `session_idle`, and `ended`
+    /// ends all streams.
     pub fn new(
         handler: Handler,
         session_idle: Duration,
@@ -33,8 +33,8 @@ impl Streamable {
         ended: CancellationToken,
     ) -> Self {
         let mut sessions = LocalSessionManager::default();
-        // The SDK's idle timer also ends calls that are running, so it must be longer than any
-        // call; and a session that idles exactly as long as it may is still to be there.
+        // The SDK's idle timer also ends running calls, so it must be longer than any call. A
+        // session that was idle for exactly the allowed time must still exist.
         sessions.session_config.keep_alive = Some(session_idle + session_idle / 10);
         let sessions = Arc::new(sessions);
         let config = StreamableHttpServerConfig::default()
@@ -53,9 +53,9 @@ impl Streamable {
         self.service.handle(request.map(Full::new)).await.map(Body::new)
     }
 
-    /// Ends a session, and its streams with it.
+    /// Closes a session and its streams.
     pub async fn close(&self, session: &str) {
-        // The only error is that it has ended already.
+        // The only error is that the session has ended already.
         let _ = self.sessions.close_session(&session.into()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Tool definitions in the words of the protocol.
+//! Converts tool definitions to the protocol's types.
 //!
 //! A handler converts all definitions once, and all its lists share them.
 
@@ -11,7 +11,7 @@ use stile_tools::toolset::underscored;
 
 use super::client_names::Spelling;
 
-/// All tools of a server, ready to be listed.
+/// The converted definitions of all tools of a server.
 pub(crate) struct ToolDefinitions {
     by_name: HashMap<&'static str, Spellings>,
 }
@@ -41,7 +41,7 @@ impl ToolDefinitions {
 
 impl Spellings {
     fn new(tool: ToolDefinition) -> Self {
-        // All four hints are stated, since a client assumes the worst of a missing one.
+        // All four hints are set, since a client assumes the worst of a missing one.
         let hints = ToolAnnotations::new()
             .read_only(tool.read_only)
             .destructive(tool.destructive && !tool.read_only)

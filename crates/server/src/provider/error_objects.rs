@@ -194,11 +194,7 @@ pub(super) fn is_unspecific(declined: &ErrorResponse) -> bool {
     let is_adapter_error =
         declined.error.get("type").and_then(Json::as_str) == Some("adapter_error");
     let general = [
-        "invalid_request",
-        "bad_request",
-        "unsupported_query",
-        "invalid_query",
-        "invalid_argument",
+        "invalid_request", "bad_request", "unsupported_query", "invalid_query", "invalid_argument",
     ];
     is_adapter_error || general.contains(&code) || code.contains("param")
 }

@@ -44,15 +44,8 @@ fn every_name_on_the_architecture_page_resolves() {
 fn only_real_modules_and_items_resolve() {
     let items = items(&rust_files());
     for name in [
-        "permit",
-        "space::write",
-        "store::space",
-        "stile_domain::scope::Scope",
-        "Gate::permit",
-        "Tool::ask",
-        "Verb::Read",
-        "clippy.toml",
-        "docs/decisions",
+        "permit", "space::write", "store::space", "stile_domain::scope::Scope", "Gate::permit",
+        "Tool::ask", "Verb::Read", "clippy.toml", "docs/decisions",
     ] {
         assert!(resolves(name, &items), "{name}");
     }

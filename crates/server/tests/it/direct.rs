@@ -51,7 +51,7 @@ fn call(id: Value, name: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_plain_call_is_answered_in_the_words_of_the_sdk() {
+async fn a_plain_call_gets_the_answer_of_the_sdk() {
     let server = Server::start().await;
     let hash = |text: &str| ContentHash::digest(text.as_bytes()).to_string();
     for (path, text) in
@@ -114,7 +114,7 @@ fn without_seals(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_call_about_records_is_answered_in_the_words_of_the_sdk() {
+async fn a_call_about_records_gets_the_answer_of_the_sdk() {
     let kit = Kit::new();
     let long = "Nothing of note. \u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028} ".repeat(400)
         + "The heron was here. ";
@@ -172,7 +172,7 @@ async fn a_call_about_records_is_answered_in_the_words_of_the_sdk() {
 
 /// What contradicts itself, or asks for more, is the SDK's to answer or refuse.
 #[tokio::test]
-async fn a_call_that_is_not_plain_is_left_to_the_sdk() {
+async fn the_sdk_handles_every_call_that_is_not_plain() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     let version = ("MCP-Protocol-Version", "2026-07-28");

@@ -69,7 +69,7 @@ fn section(out: &mut String, tool: &ToolDefinition, needs: &str) {
 }
 
 #[test]
-fn tools_page_is_what_the_code_says() {
+fn the_tools_page_matches_the_code() {
     let mut out = format!(
         "{WRITTEN}\n\n# Tools\n\nWhat an agent can call. Every tool refuses unknown arguments, answers within a bound, and \
          fills `structuredContent` beside one text block. Names may also be spelt with `_` for `.`, as in `file_create`. \
@@ -183,7 +183,7 @@ fn samples() -> Vec<Refusal> {
 }
 
 #[test]
-fn errors_page_is_what_the_code_says() {
+fn the_errors_page_matches_the_code() {
     let mut out = format!(
         "{WRITTEN}\n\n# Errors\n\nWhat a refused call says. Programs go by `code`, which is stable; the message is for the \
          agent and may be reworded. A tool result has `isError: true`, the message as text and \
@@ -322,7 +322,7 @@ fn problems() -> Vec<Problem> {
 }
 
 #[test]
-fn messages_are_whole_sentences_that_say_what_is_true_now() {
+fn messages_are_whole_sentences_about_the_present() {
     for refusal in samples() {
         let message = refusal.to_string();
         assert!(
@@ -330,10 +330,7 @@ fn messages_are_whole_sentences_that_say_what_is_true_now() {
             "{message}"
         );
         let says_state = [
-            "othing was",
-            "is as it was",
-            "may or may not",
-            "whether it happened",
+            "othing was", "is as it was", "may or may not", "whether it happened",
             "Nothing was looked up",
         ];
         assert!(says_state.iter().any(|words| message.contains(words)), "{message}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use stile_testkit::client::{Caller, Reply};
+use stile_testkit::client::{McpClient, Reply};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, NOTE_TOOLS, Peer, refusal};
 use stile_testkit::issuer::{Alg, Mint};
 use stile_testkit::leaks::Canaries;
@@ -77,7 +77,7 @@ fn mint<'a>(hosted: &'a Hosted, vault: &str) -> Mint<'a> {
 }
 
 #[test]
-fn end_to_end_every_role_calls_every_tool_in_its_own_vault_and_learns_nothing_of_another() {
+fn every_role_calls_every_tool_in_its_own_vault_and_learns_of_no_other() {
     let hosted = Hosted::new(BINARY);
     let vaults = ["garden", "kitchen"].map(|name| (name, Vault::start(&hosted, name, &[], &[])));
     let secrets =
@@ -109,7 +109,7 @@ fn end_to_end_every_role_calls_every_tool_in_its_own_vault_and_learns_nothing_of
 }
 
 #[test]
-fn data_integrity_one_call_is_one_read_and_changes_nothing() {
+fn one_call_reads_once_and_changes_nothing() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let token = mint(&hosted, "garden").token(Alg::Es256);
@@ -142,7 +142,7 @@ fn data_integrity_one_call_is_one_read_and_changes_nothing() {
 }
 
 #[test]
-fn data_integrity_one_call_is_one_request_and_no_list_is_ever_asked_for() {
+fn one_call_makes_one_request_and_never_asks_for_a_list() {
     let hosted = Hosted::new(BINARY);
     let upstream = Upstream::start(Behaviour::always(Note::note(&json!({}), "# A\n")));
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -173,7 +173,7 @@ fn data_integrity_one_call_is_one_request_and_no_list_is_ever_asked_for() {
 }
 
 #[test]
-fn data_integrity_what_is_edited_or_deleted_shows_in_the_next_call() {
+fn the_next_call_sees_edits_and_deletions() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let mut peer = Peer::open(
@@ -201,7 +201,7 @@ fn data_integrity_what_is_edited_or_deleted_shows_in_the_next_call() {
 }
 
 #[test]
-fn security_scopes_are_decided_by_whoever_has_the_notes() {
+fn the_server_with_the_notes_decides_on_scopes() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let scoped = |scope: &str| {
@@ -239,7 +239,7 @@ fn security_scopes_are_decided_by_whoever_has_the_notes() {
 }
 
 #[test]
-fn security_behind_an_identity_provider_the_note_tools_are_in_the_gateway_alone() {
+fn with_an_identity_provider_only_the_gateway_has_note_tools() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let local = vault.rig.serve(&[]);
@@ -273,7 +273,7 @@ fn security_behind_an_identity_provider_the_note_tools_are_in_the_gateway_alone(
 }
 
 #[test]
-fn integration_a_secret_that_both_know_opens_the_way_and_nothing_else_does() {
+fn only_the_shared_secret_opens_the_route() {
     let hosted = Hosted::new(BINARY);
     let secret = hosted.file("secret", "gateway-secret-5c2a");
     let wrong = hosted.file("wrong", "gateway-secret-5c2b");
@@ -301,7 +301,7 @@ fn integration_a_secret_that_both_know_opens_the_way_and_nothing_else_does() {
 }
 
 #[test]
-fn integration_with_a_credential_of_its_own_the_gateway_reads_in_the_users_names() {
+fn a_gateway_with_its_own_credential_reads_in_the_users_names() {
     let hosted = Hosted::new(BINARY);
     let own = hosted
         .issuer
@@ -311,11 +311,7 @@ fn integration_with_a_credential_of_its_own_the_gateway_reads_in_the_users_names
         .token(Alg::Rs256);
     let file = hosted.file("token", &own);
     let flags = [
-        "--upstream-credential",
-        "own",
-        "--upstream-token-file",
-        &file,
-        "--upstream-audience",
+        "--upstream-credential", "own", "--upstream-token-file", &file, "--upstream-audience",
         "https://else",
     ];
     let vault = Vault::start(&hosted, "garden", &["--trust-gateway", "the-gateway"], &flags);
@@ -373,7 +369,7 @@ fn read(origin: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -
 type Case<'a> = (u16, &'a str, Vec<(&'a str, &'a str)>);
 
 #[test]
-fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
+fn the_route_refuses_headers_that_contradict_its_token() {
     let hosted = Hosted::new(BINARY);
     let secret = hosted.file("secret", "gateway-secret-5c2a");
     let vault = Vault::start(&hosted, "garden", &["--gateway-secret-file", &secret], &[]);
@@ -496,7 +492,7 @@ fn read_head(origin: &Server, target: &str, headers: &[(&str, &str)]) -> String 
 }
 
 #[test]
-fn security_the_route_reads_notes_of_the_space_and_nothing_else() {
+fn the_route_reads_only_notes_of_the_space() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let rig = &vault.rig;
@@ -596,18 +592,14 @@ fn security_the_route_reads_notes_of_the_space_and_nothing_else() {
 }
 
 #[test]
-fn integration_there_is_no_other_route_to_a_note() {
+fn no_other_route_leads_to_a_note() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let bearer = format!("Bearer {}", mint(&hosted, "garden").role("admin").token(Alg::Es256));
     let headers =
         [("Authorization", bearer.as_str()), ("X-Vault-Id", "garden"), ("X-User-Id", "ann")];
     for target in [
-        "/api/v1/notes",
-        "/api/v1/notes/",
-        "/api/v1/",
-        "/api/v1/notes?list",
-        "/api/v2/notes/a.md",
+        "/api/v1/notes", "/api/v1/notes/", "/api/v1/", "/api/v1/notes?list", "/api/v2/notes/a.md",
         "/v1/notes/a.md",
     ] {
         assert_eq!(read(&vault.origin, "GET", target, &headers).status, 404, "{target}");

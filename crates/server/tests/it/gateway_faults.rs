@@ -282,10 +282,7 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     ),
     (
         &[
-            "a note and more",
-            "lines of notes",
-            "an event stream",
-            "UTF-16",
+            "a note and more", "lines of notes", "an event stream", "UTF-16",
             "a byte that is not UTF-8",
         ],
         &[INVALID],
@@ -356,7 +353,7 @@ fn of_status(code: u16) -> String {
 }
 
 #[test]
-fn security_every_fault_of_the_upstream_is_one_of_the_errors_once_and_tells_nothing() {
+fn every_upstream_fault_gives_one_known_error_and_reveals_nothing() {
     let cases = faults::all_faults().into_iter().map(|(name, behaviour)| {
         let word = |index| name.split(' ').nth(index).and_then(|word: &str| word.parse().ok());
         match (name, word(1)) {
@@ -378,7 +375,7 @@ fn security_every_fault_of_the_upstream_is_one_of_the_errors_once_and_tells_noth
 }
 
 #[test]
-fn security_an_odd_answer_is_a_note_or_an_error_and_nothing_of_it_is_anywhere_else() {
+fn an_odd_upstream_answer_becomes_a_note_or_an_error_and_leaks_nowhere() {
     let cases = faults::all_oddities().into_iter();
     let cases = cases.map(|(name, behaviour)| {
         Case::new(name, behaviour, in_table(ODDITIES, name).unwrap_or(&["ok"]))
@@ -387,14 +384,14 @@ fn security_an_odd_answer_is_a_note_or_an_error_and_nothing_of_it_is_anywhere_el
 }
 
 #[test]
-fn security_every_status_but_200_is_told_by_its_number_and_nothing_else() {
+fn an_error_for_a_status_other_than_200_has_only_its_number() {
     let cases = (100..=599)
         .map(|code| Case::new(code.to_string(), Behaviour::status(code), &[&of_status(code)]));
     meet_all(cases.collect(), &[false]);
 }
 
 #[test]
-fn security_no_redirect_is_followed() {
+fn the_gateway_follows_no_redirect() {
     let elsewhere = Upstream::start(Behaviour::always(good()));
     let cases = faults::redirects(&elsewhere.url()).into_iter().map(|(name, behaviour)| {
         let code = name.split(' ').next().unwrap().to_owned();
@@ -405,7 +402,7 @@ fn security_no_redirect_is_followed() {
 }
 
 #[test]
-fn security_a_body_of_the_ceiling_is_read_and_one_byte_more_is_not() {
+fn the_gateway_reads_a_body_of_the_maximum_and_refuses_one_byte_more() {
     let (ground, upstream) = (Ground::new(), Upstream::start(Behaviour::Silence));
     let server = ground.gateway(&upstream, &["--upstream-max-bytes", "10000"]);
     let mut client = server.client(&ground.token);
@@ -421,7 +418,7 @@ fn security_a_body_of_the_ceiling_is_read_and_one_byte_more_is_not() {
 }
 
 #[test]
-fn stress_a_body_without_end_is_left_and_not_read() {
+fn the_gateway_abandons_an_endless_body() {
     let (ground, upstream) = (Ground::new(), Upstream::start(Behaviour::endless_chunks()));
     let server = ground.impatient(&upstream, &[]);
     let mut client = server.client(&ground.token);
@@ -435,7 +432,7 @@ fn stress_a_body_without_end_is_left_and_not_read() {
 /// The waiting room of a port that nobody accepts from is full, so a connection is neither made nor
 /// refused.
 #[tokio::test]
-async fn security_a_connection_that_does_not_come_about_is_a_timeout() {
+async fn a_connection_that_is_never_established_times_out() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let listener = socket.listen(0).unwrap();

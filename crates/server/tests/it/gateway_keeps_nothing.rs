@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
-use stile_testkit::client::Caller as _;
+use stile_testkit::client::McpClient as _;
 use stile_testkit::issuer::Alg;
 use stile_testkit::process::Server;
 use stile_testkit::upstream::{Behaviour, Reply};
@@ -167,18 +167,18 @@ fn keeps_nothing(local: bool) {
 }
 
 #[test]
-fn data_integrity_the_gateway_writes_no_file_with_an_identity_provider() {
+fn a_gateway_with_an_identity_provider_writes_no_file() {
     keeps_nothing(false);
 }
 
 #[test]
-fn data_integrity_the_gateway_writes_no_file_beside_the_key_of_a_server() {
+fn a_gateway_with_the_key_of_a_server_writes_no_file() {
     keeps_nothing(true);
 }
 
 /// The confinement is one: what writes is ended in it, and a file that is open for writing is seen.
 #[test]
-fn data_integrity_a_file_that_was_written_would_be_seen() {
+fn the_watch_reports_a_written_file() {
     let folder = tempfile::tempdir().unwrap();
     let before = below(folder.path());
     let file = std::fs::File::create(folder.path().join("kept")).unwrap();

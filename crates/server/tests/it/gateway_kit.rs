@@ -123,13 +123,7 @@ impl Hosted {
     pub fn flags(&self) -> Vec<String> {
         let (jwks, issuer) = (self.issuer.jwks_url(), self.issuer.url());
         let flags = [
-            "--jwks",
-            &jwks,
-            "--issuer",
-            &issuer,
-            "--audience",
-            GATEWAY,
-            "--upstream-audience",
+            "--jwks", &jwks, "--issuer", &issuer, "--audience", GATEWAY, "--upstream-audience",
             STORE,
         ];
         flags.map(str::to_owned).into()

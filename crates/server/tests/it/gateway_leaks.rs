@@ -155,12 +155,7 @@ fn assert_line(line: &str) {
     let is = |name: &str, words: &[&str]| words.contains(&fields[name].trim_matches('"'));
     assert!(is("tool", &TOOLS), "{line}");
     let classes = [
-        "ok",
-        "invalid_path",
-        "invalid_arguments",
-        "too_large",
-        "not_forwarded",
-        "upstream_status",
+        "ok", "invalid_path", "invalid_arguments", "too_large", "not_forwarded", "upstream_status",
     ];
     let more = ["upstream_timeout", "upstream_unavailable", "upstream_invalid", "internal"];
     assert!(is("outcome", &[&classes[..], &more].concat()), "{line}");
@@ -232,7 +227,7 @@ fn outcomes(hosted: &Hosted, server: &Server, watch: &mut Watch, token: &str) {
 }
 
 #[test]
-fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
+fn planted_texts_occur_only_where_they_belong() {
     let hosted = Hosted::new(Behaviour::Refuse);
     let secret = hosted.ground.file("secret", SECRET);
     let own = hosted.ground.file("own", OWN);
@@ -260,19 +255,9 @@ fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
             );
         }
         let expected = [
-            "Invalid arguments",
-            "Invalid path",
-            "Note too large",
-            "Upstream 302",
-            "Upstream 401",
-            "Upstream 403",
-            "Upstream 404",
-            "Upstream 429",
-            "Upstream 500",
-            "Upstream invalid response",
-            "Upstream timeout",
-            "Upstream unavailable",
-            "ok",
+            "Invalid arguments", "Invalid path", "Note too large", "Upstream 302", "Upstream 401",
+            "Upstream 403", "Upstream 404", "Upstream 429", "Upstream 500",
+            "Upstream invalid response", "Upstream timeout", "Upstream unavailable", "ok",
         ];
         assert_eq!(watch.outcomes.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 
@@ -372,7 +357,7 @@ impl TokenVerifier for Anybody {
 
 /// All of it runs on this thread, whose log is the test's own.
 #[tokio::test]
-async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_does_not_hold() {
+async fn a_panic_is_an_internal_error_and_the_log_lacks_its_number_and_message() {
     let heard = Log::new();
     let sessions = SessionFactory {
         default_vault: VAULT.into(),

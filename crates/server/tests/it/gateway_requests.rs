@@ -91,7 +91,7 @@ fn assert_head(received: &Received, target: &str, upstream: &Upstream, headers: 
 }
 
 #[test]
-fn integration_a_note_is_asked_for_in_exactly_these_bytes() {
+fn a_request_for_a_note_has_exactly_these_bytes() {
     let (ground, upstream) = (Ground::new(), Upstream::start(note()));
     let server = ground.gateway(&upstream, &["--vault", "garden"]);
     let token = ground.rig.token(&["read:/"], &["--user", "ann"]);
@@ -112,7 +112,7 @@ fn integration_a_note_is_asked_for_in_exactly_these_bytes() {
 }
 
 #[test]
-fn security_nothing_that_a_caller_sends_beside_its_token_goes_upstream() {
+fn the_gateway_forwards_nothing_that_a_caller_sends_but_its_token() {
     let hosted = Hosted::new(note());
     let secret = hosted.ground.file("secret", &format!("{SECRET}\n"));
     let server = hosted.gateway(&["--gateway-secret-file", secret.to_str().unwrap()]);
@@ -137,7 +137,7 @@ fn security_nothing_that_a_caller_sends_beside_its_token_goes_upstream() {
 }
 
 #[test]
-fn security_no_proxy_is_taken_from_the_environment() {
+fn the_gateway_ignores_proxies_of_the_environment() {
     let (ground, upstream) = (Ground::new(), Upstream::start(note()));
     let proxy = Upstream::start(note());
     let mut command = ground.rig.gateway_command(&["--upstream", &upstream.url()]);
@@ -153,7 +153,7 @@ fn security_no_proxy_is_taken_from_the_environment() {
 }
 
 #[test]
-fn security_bad_arguments_make_no_connection_and_are_not_repeated() {
+fn bad_arguments_cause_no_connection_and_answers_do_not_repeat_them() {
     let (ground, upstream) = (Ground::new(), Upstream::start(note()));
     let server = ground.gateway(&upstream, &["--log", "trace"]);
     let mut client = server.client(&ground.token);
@@ -221,7 +221,7 @@ fn security_bad_arguments_make_no_connection_and_are_not_repeated() {
 }
 
 #[test]
-fn security_a_token_that_is_not_for_the_upstream_does_not_leave() {
+fn the_gateway_keeps_a_token_that_is_not_for_the_upstream() {
     let hosted = Hosted::new(note());
     let server = hosted.gateway(&[]);
     for audience in [
@@ -263,7 +263,7 @@ fn security_a_token_that_is_not_for_the_upstream_does_not_leave() {
 }
 
 #[test]
-fn security_with_a_token_of_its_own_the_gateway_sends_no_callers() {
+fn a_gateway_with_its_own_token_never_sends_a_callers_token() {
     let hosted = Hosted::new(note());
     let own = hosted.ground.file("own", "own-token-of-the-gateway\n");
     let server = hosted.gateway(&[
@@ -293,7 +293,7 @@ fn memchr(text: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn security_a_gateway_without_keys_or_upstream_does_not_start() {
+fn a_gateway_without_keys_or_upstream_does_not_start() {
     let ground = Ground::new();
     let empty = ground.folder.path().join("nothing");
     let upstream = Upstream::start(note());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use stile_domain::role::Role;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, NOTE_TOOLS, Peer, refusal};
 use stile_testkit::issuer::Alg;
 use stile_testkit::schema;
@@ -69,7 +69,7 @@ fn listed_names(peer: &mut Peer) -> Vec<String> {
 }
 
 #[test]
-fn integration_exactly_the_table_is_listed_and_can_be_called_by_every_role_in_both_lifecycles() {
+fn every_role_lists_and_calls_exactly_the_tools_of_the_table_in_both_lifecycles() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -106,7 +106,7 @@ fn integration_exactly_the_table_is_listed_and_can_be_called_by_every_role_in_bo
 }
 
 #[test]
-fn security_there_is_no_resource_template_prompt_or_completion() {
+fn the_gateway_has_no_resource_template_prompt_or_completion() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -157,7 +157,7 @@ fn security_there_is_no_resource_template_prompt_or_completion() {
 }
 
 #[test]
-fn unit_the_list_of_the_gateway_is_the_same_for_everybody() {
+fn the_gateway_lists_the_same_tools_to_every_caller() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let plain = hosted.gateway(&upstream.url(), &[]);
@@ -187,7 +187,7 @@ fn unit_the_list_of_the_gateway_is_the_same_for_everybody() {
 }
 
 #[test]
-fn unit_the_input_is_exactly_one_path() {
+fn the_input_is_exactly_one_path() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -209,35 +209,10 @@ fn unit_the_input_is_exactly_one_path() {
             let mut told =
                 |arguments: Value| peer.call(name, &arguments)["structuredContent"].to_string();
             for option in [
-                "vault",
-                "vault_id",
-                "vaultId",
-                "X-Vault-Id",
-                "user",
-                "user_id",
-                "userId",
-                "canisterUserId",
-                "role",
-                "body",
-                "snippet",
-                "search",
-                "filter",
-                "rank",
-                "provider",
-                "scooling",
-                "classroom",
-                "resource",
-                "uri",
-                "persist",
-                "line_range",
-                "lines",
-                "byte_offset",
-                "offset",
-                "summary",
-                "paths",
-                "Path",
-                "token",
-                "truncated",
+                "vault", "vault_id", "vaultId", "X-Vault-Id", "user", "user_id", "userId",
+                "canisterUserId", "role", "body", "snippet", "search", "filter", "rank",
+                "provider", "scooling", "classroom", "resource", "uri", "persist", "line_range",
+                "lines", "byte_offset", "offset", "summary", "paths", "Path", "token", "truncated",
                 "",
             ] {
                 assert_eq!(
@@ -269,33 +244,17 @@ fn unit_the_input_is_exactly_one_path() {
 }
 
 #[test]
-fn security_a_path_that_is_not_safe_is_refused_before_anything_is_asked_and_is_not_repeated() {
+fn an_unsafe_path_is_refused_before_any_request_and_never_repeated() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
     let mut peer = Peer::open(&gateway, &token(&hosted, None), Lifecycle::Sessionless);
     for (tool, _) in NOTE_TOOLS {
         for path in [
-            "",
-            " ",
-            "\t\n",
-            "/",
-            "//",
-            "/Users/ann/private.md",
-            "\\\\server\\share\\a.md",
-            "\\a.md",
-            "C:/Users/ann/private.md",
-            "c:\\private.md",
-            "C:private.md",
-            "..",
-            "../a.md",
-            "a/../../b.md",
-            "a/..",
-            "a\\..\\b.md",
-            " ../a.md",
-            "\u{a0}/etc/passwd",
-            "\u{feff}/etc/passwd",
-            "a/\u{0}.md",
+            "", " ", "\t\n", "/", "//", "/Users/ann/private.md", "\\\\server\\share\\a.md",
+            "\\a.md", "C:/Users/ann/private.md", "c:\\private.md", "C:private.md", "..", "../a.md",
+            "a/../../b.md", "a/..", "a\\..\\b.md", " ../a.md", "\u{a0}/etc/passwd",
+            "\u{feff}/etc/passwd", "a/\u{0}.md",
         ] {
             assert_eq!(peer.told(tool, path), refusal("Invalid path"), "{path:?}");
         }
@@ -321,7 +280,7 @@ fn security_a_path_that_is_not_safe_is_refused_before_anything_is_asked_and_is_n
 }
 
 #[test]
-fn integration_every_answer_fits_the_schema_that_was_advertised_for_it() {
+fn every_answer_of_the_gateway_fits_its_advertised_schema() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
@@ -363,12 +322,8 @@ fn integration_every_answer_fits_the_schema_that_was_advertised_for_it() {
     }
     let seen: Vec<&str> = outcomes.iter().map(String::as_str).collect();
     let expected = [
-        "Invalid arguments",
-        "Invalid path",
-        "Upstream 404",
-        "Upstream invalid response",
-        "Upstream unavailable",
-        "none",
+        "Invalid arguments", "Invalid path", "Upstream 404", "Upstream invalid response",
+        "Upstream unavailable", "none",
     ];
     assert_eq!(seen, expected);
 }
@@ -405,7 +360,7 @@ const NOTES: [(&str, &str); 14] = [
 ];
 
 #[test]
-fn end_to_end_the_gateway_tells_the_same_bytes_as_the_command_line_of_whoever_has_the_file() {
+fn the_gateway_answers_the_same_bytes_as_the_upstreams_command_line() {
     let hosted = Hosted::new(BINARY);
     let rig = hosted.rig("origin");
     for (path, text) in NOTES {

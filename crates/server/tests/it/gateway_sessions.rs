@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stile_testkit::client::{Caller, Reply as Answered};
+use stile_testkit::client::{McpClient, Reply as Answered};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, Peer, refusal};
 use stile_testkit::issuer::{Alg, Mint, now};
 use stile_testkit::process::Server;
@@ -48,7 +48,7 @@ fn outline(peer: &mut Peer) -> Answered {
 }
 
 #[test]
-fn integration_user_and_vault_come_from_the_token_and_the_configuration_alone() {
+fn user_and_vault_come_only_from_the_token_and_the_configuration() {
     let place = Place::new(&["--vault", "fallback"]);
     let theirs = [
         ("X-Vault-Id", "stolen"),
@@ -85,7 +85,7 @@ fn integration_user_and_vault_come_from_the_token_and_the_configuration_alone() 
 }
 
 #[test]
-fn security_a_token_that_names_no_single_vault_is_refused_before_anything_is_asked() {
+fn a_token_without_exactly_one_vault_is_refused_before_any_request() {
     let place = Place::new(&[]);
     for claim in [
         json!(["garden"]),
@@ -122,7 +122,7 @@ fn security_a_token_that_names_no_single_vault_is_refused_before_anything_is_ask
 }
 
 #[test]
-fn security_a_session_belongs_to_the_subject_client_vault_and_role_that_opened_it() {
+fn a_session_belongs_to_the_subject_client_vault_and_role_that_opened_it() {
     let place = Place::new(&["--vault", "garden"]);
     let opening =
         || place.ann().vault("garden").role("editor").claim("client", "notebook").scope("read:/");
@@ -171,7 +171,7 @@ fn security_a_session_belongs_to_the_subject_client_vault_and_role_that_opened_i
 }
 
 #[test]
-fn integration_a_renewed_token_goes_on_with_the_session_and_is_the_one_that_is_forwarded() {
+fn a_renewed_token_continues_the_session_and_the_gateway_forwards_it() {
     let place = Place::new(&[]);
     let mint = || place.ann().vault("garden").role("editor").claim("client", "notebook");
     let mut peer = Peer::open(&place.gateway, &mint().token(Alg::Es256), SESSION);
@@ -189,7 +189,7 @@ fn integration_a_renewed_token_goes_on_with_the_session_and_is_the_one_that_is_f
 }
 
 #[test]
-fn integration_a_request_without_sessions_ignores_the_header() {
+fn a_sessionless_request_to_the_gateway_ignores_the_session_header() {
     let place = Place::new(&[]);
     let owner = Peer::open(&place.gateway, &place.ann().vault("garden").token(Alg::Es256), SESSION);
     let bob = place.hosted.issuer.mint("bob", AUDIENCE).vault("work").token(Alg::Es256);
@@ -206,7 +206,7 @@ fn integration_a_request_without_sessions_ignores_the_header() {
 }
 
 #[test]
-fn security_a_token_that_expires_in_the_middle_of_a_session_ends_there() {
+fn a_token_that_expires_during_a_session_is_refused_from_then_on() {
     let place = Place::new(&[]);
     // Clocks may be five seconds apart, so this one is good for another two.
     let short = place.ann().claim("iat", now() - 100).expires_in(-3).token(Alg::Es256);
@@ -229,7 +229,7 @@ fn security_a_token_that_expires_in_the_middle_of_a_session_ends_there() {
 }
 
 #[test]
-fn security_a_session_does_not_stand_for_a_token() {
+fn a_session_never_replaces_a_token() {
     let place = Place::new(&[]);
     let mut peer = Peer::open(&place.gateway, &place.ann().token(Alg::Es256), SESSION);
     for token in ["", "none", "a.b.c"] {
@@ -244,7 +244,7 @@ fn security_a_session_does_not_stand_for_a_token() {
 }
 
 #[test]
-fn integration_challenges_lead_to_the_identity_provider() {
+fn challenges_name_the_identity_provider() {
     let place = Place::new(&[]);
     let rig = place.hosted.rig("origin");
     let origin = place.hosted.origin(&rig, &[]);
@@ -276,7 +276,7 @@ fn integration_challenges_lead_to_the_identity_provider() {
 }
 
 #[test]
-fn security_a_token_that_is_not_for_the_server_with_the_notes_is_not_forwarded() {
+fn the_gateway_never_forwards_a_token_for_another_server() {
     let place = Place::new(&["--upstream-audience", "https://store.example"]);
     for (audience, told) in [
         (json!(AUDIENCE), Some(refusal("Upstream 403"))),
@@ -310,7 +310,7 @@ fn security_a_token_that_is_not_for_the_server_with_the_notes_is_not_forwarded()
 }
 
 #[test]
-fn integration_the_gateway_answers_a_ping_and_nothing_of_its_own_reads_a_note() {
+fn the_gateway_answers_a_ping_and_reads_no_note_of_its_own_accord() {
     let place = Place::new(&[]);
     let mut peer = Peer::open(&place.gateway, &place.ann().token(Alg::Es256), SESSION);
     assert_eq!(peer.request("ping", json!({})).unwrap()["result"], json!({}));

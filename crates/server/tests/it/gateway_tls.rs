@@ -37,7 +37,7 @@ fn trusting(ground: &Ground, upstream: &Upstream) -> Server {
 }
 
 #[test]
-fn integration_http2_is_spoken_where_it_is_offered_and_one_connection_serves_many_calls() {
+fn the_gateway_uses_one_http2_connection_for_many_calls_where_offered() {
     for (protocol, version) in [
         (Protocol::Either, "HTTP/2.0"),
         (Protocol::Http2, "HTTP/2.0"),
@@ -71,7 +71,7 @@ fn integration_http2_is_spoken_where_it_is_offered_and_one_connection_serves_man
 }
 
 #[test]
-fn integration_the_name_in_the_certificate_may_be_a_host_or_an_address() {
+fn a_certificate_may_name_a_host_or_an_address() {
     let (ground, upstream) = (Ground::new(), upstream(Protocol::Either, Certificate::Good));
     let file = authority(&ground, &upstream);
     let url = format!("https://localhost:{}", upstream.address().port());
@@ -84,7 +84,7 @@ fn integration_the_name_in_the_certificate_may_be_a_host_or_an_address() {
 }
 
 #[test]
-fn security_a_certificate_that_is_not_good_gets_no_request() {
+fn a_server_with_an_invalid_certificate_gets_no_request() {
     use Certificate::{Expired, NotYetValid, OtherAuthority, OtherName};
     for certificate in [OtherName, Expired, NotYetValid, OtherAuthority] {
         for protocol in [Protocol::Either, Protocol::Http1] {
@@ -98,7 +98,7 @@ fn security_a_certificate_that_is_not_good_gets_no_request() {
 }
 
 #[test]
-fn security_a_private_authority_is_not_trusted_unless_it_is_named() {
+fn the_gateway_trusts_a_private_authority_only_if_it_is_configured() {
     let (ground, upstream) = (Ground::new(), upstream(Protocol::Either, Certificate::Good));
     let server = ground.gateway(&upstream, &[]);
     let told = call(&mut server.client(&ground.token), TOOLS[0], NOTE);
@@ -107,7 +107,7 @@ fn security_a_private_authority_is_not_trusted_unless_it_is_named() {
 }
 
 #[test]
-fn security_an_upstream_that_should_speak_tls_and_does_not_gets_no_request() {
+fn an_upstream_without_the_expected_tls_gets_no_request() {
     let (ground, upstream) = (Ground::new(), Upstream::start(Behaviour::Silence));
     let url = upstream.url().replace("http:", "https:");
     let limits = ["--upstream-timeout-seconds", "1", "--upstream-connect-seconds", "1"];
@@ -123,7 +123,7 @@ fn security_an_upstream_that_should_speak_tls_and_does_not_gets_no_request() {
 }
 
 #[test]
-fn security_faults_over_http2_are_the_same_errors_once() {
+fn a_fault_over_http2_gives_the_same_single_error() {
     let (ground, upstream) = (Ground::new(), upstream(Protocol::Http2, Certificate::Good));
     let server = trusting(&ground, &upstream);
     let mut client = server.client(&ground.token);

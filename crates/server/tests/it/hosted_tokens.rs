@@ -15,7 +15,7 @@ use crate::doors::{Doors, asked, bad_sets};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
-fn performance_any_number_of_requests_cause_one_fetch() {
+fn many_requests_cause_one_fetch_of_the_keys() {
     let doors = Doors::open();
     assert_eq!(doors.issuer().fetches(), 2, "each fetches once, before it lets anybody in");
     for (_, server) in &doors.doors {
@@ -30,7 +30,7 @@ fn performance_any_number_of_requests_cause_one_fetch() {
 }
 
 #[test]
-fn security_claims_are_checked_to_the_letter() {
+fn every_claim_is_checked_exactly() {
     let doors = Doors::open();
     let mint = || doors.mint();
     let longest = 400 * 24 * 60 * 60;
@@ -126,7 +126,7 @@ fn security_claims_are_checked_to_the_letter() {
 }
 
 #[test]
-fn security_local_and_hosted_tokens_are_strangers_to_each_other() {
+fn local_and_hosted_tokens_never_replace_each_other() {
     let doors = Doors::open();
     let rig = doors.hosted.rig("origin");
     // The state folder has a key of its own, which a hosted server does not look at.
@@ -155,7 +155,7 @@ fn hashed(doors: &Doors, kid: &str, algorithm: &str, secret: &[u8]) -> String {
 }
 
 #[test]
-fn security_weak_and_shared_keys_in_the_set_are_no_keys() {
+fn weak_and_shared_keys_of_the_set_are_ignored() {
     let secret = b"thirty-two bytes of a shared key";
     let shared = |kid: &str, alg: Value| json!({ "kty": "oct", "kid": kid, "alg": alg, "use": "sig", "k": URL_SAFE_NO_PAD.encode(secret) });
     let doors = Doors::before(|issuer| {
@@ -203,7 +203,7 @@ fn security_weak_and_shared_keys_in_the_set_are_no_keys() {
 }
 
 #[test]
-fn security_a_server_that_has_no_keys_starts_refuses_all_and_does_not_hang() {
+fn a_server_without_keys_starts_and_refuses_all_without_hanging() {
     std::thread::scope(|scope| {
         for (name, behaviour) in bad_sets() {
             scope.spawn(move || {

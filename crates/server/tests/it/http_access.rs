@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{Client, NOTHING, READ, Server, WORK, WRITE, call, request};
 
 #[tokio::test]
-async fn without_a_token_the_answer_is_a_challenge() {
+async fn a_request_without_a_token_is_answered_with_a_challenge() {
     let server = Server::start().await;
     let host = format!("localhost:{}", server.address.port());
     let metadata =
@@ -65,7 +65,7 @@ async fn a_page_of_an_allowed_origin_may_call_and_any_other_may_not() {
 }
 
 #[tokio::test]
-async fn a_token_in_the_query_is_never_looked_at() {
+async fn a_token_in_the_query_is_ignored() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     let body = request(1, "ping", json!({})).to_string();
@@ -82,7 +82,7 @@ async fn a_token_in_the_query_is_never_looked_at() {
 }
 
 #[tokio::test]
-async fn the_public_url_names_the_server_where_there_is_one() {
+async fn a_configured_public_url_names_the_server() {
     let server =
         Server::with(|options| options.public_url = Some("https://notes.example.org/".to_owned()))
             .await;
@@ -99,7 +99,7 @@ async fn the_public_url_names_the_server_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_call_outside_the_scopes_is_403_in_both_lifecycles_and_the_session_stays() {
+async fn a_call_outside_the_scopes_is_403_in_both_lifecycles_and_keeps_the_session() {
     let server = Server::start().await;
     let session = server.open(WORK).await;
     let arguments = json!({ "path": "/private/a b.md" });
@@ -131,7 +131,7 @@ async fn a_call_outside_the_scopes_is_403_in_both_lifecycles_and_the_session_sta
 }
 
 #[tokio::test]
-async fn writing_needs_a_write_scope_and_nothing_is_touched_without() {
+async fn a_write_without_a_write_scope_changes_nothing() {
     let server = Server::start().await;
     let session = server.open(READ).await;
     let create = call(1, "file.create", json!({ "path": "/a.md", "content": "x" }));
@@ -171,7 +171,7 @@ async fn a_resource_outside_the_scopes_is_403_whether_it_exists_or_not() {
 }
 
 #[tokio::test]
-async fn what_does_not_parse_is_the_tools_own_error_whoever_asks() {
+async fn arguments_that_do_not_parse_are_the_tools_own_error_for_every_caller() {
     let server = Server::start().await;
     for token in [WRITE, READ, NOTHING] {
         let session = server.open(token).await;

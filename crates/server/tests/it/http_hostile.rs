@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{Client, READ, Server, WRITE, request};
 
 #[tokio::test]
-async fn what_is_no_message_is_told_so_with_the_code_of_json_rpc() {
+async fn a_body_that_is_not_a_message_gets_the_json_rpc_error_code() {
     let server = Server::start().await;
     let session = server.open(WRITE).await;
     let deep = format!(
@@ -49,7 +49,7 @@ async fn what_is_no_message_is_told_so_with_the_code_of_json_rpc() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_asked_for_do_no_harm() {
+async fn unrequested_answers_do_no_harm() {
     let server = Server::start().await;
     let session = server.open(WRITE).await;
     for body in [
@@ -114,7 +114,7 @@ async fn requests_that_two_parsers_may_read_differently_are_refused_and_the_conn
 }
 
 #[tokio::test]
-async fn a_chunked_request_is_answered_and_is_the_last() {
+async fn a_chunked_request_is_answered_and_ends_its_connection() {
     let server = Server::start().await;
     let body = crate::support::initialize("2025-11-25", "test").to_string();
     let mut head = Client::head("POST", "/mcp", READ, &[("content-type", "application/json")]);
@@ -134,7 +134,7 @@ async fn a_chunked_request_is_answered_and_is_the_last() {
 }
 
 #[tokio::test]
-async fn requests_in_a_row_on_one_connection_are_all_answered() {
+async fn pipelined_requests_are_all_answered() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     let one = Client::post_bytes(
@@ -214,7 +214,7 @@ async fn an_idle_connection_is_closed_after_a_while_and_a_busy_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_body_that_stalls_or_drips_for_ever_is_given_up() {
+async fn a_body_that_stalls_or_drips_is_abandoned() {
     let server = Server::with(|options| {
         options.timeouts.stall = Duration::from_millis(300);
         options.timeouts.body = Duration::from_millis(900);
@@ -240,7 +240,7 @@ async fn a_body_that_stalls_or_drips_for_ever_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_its_answer_is_cut_off() {
+async fn a_client_that_does_not_read_its_answer_is_disconnected() {
     let server = Server::with(|options| options.timeouts.stall = Duration::from_millis(300)).await;
     let session = server.open(READ).await;
     let flood = crate::support::call(2, "test.floods", json!({ "bytes": 5_000_000 }));

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{BOB, PATIENCE, READ, Server, call, request};
 
 #[tokio::test]
-async fn too_many_requests_of_one_subject_are_told_when_to_come_back() {
+async fn too_many_requests_of_one_subject_are_refused_with_a_time_to_retry() {
     let server = Server::with(|options| {
         options.rate_per_second = 1;
         options.rate_burst = 3;
@@ -46,7 +46,7 @@ async fn event_streams_on_one_connection_do_not_wait_for_acknowledgements() {
 }
 
 #[tokio::test]
-async fn a_full_server_lets_the_longest_waiting_go_and_keeps_the_busy() {
+async fn a_full_server_drops_the_longest_idle_and_keeps_the_busy() {
     let server = Server::with(|options| options.max_connections = 8).await;
     let session = server.open(READ).await;
     let mut busy = server.connect().await;

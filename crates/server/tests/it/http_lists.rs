@@ -28,25 +28,25 @@ fn pretty(value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn the_tools_of_a_write_token() {
+async fn a_write_token_lists_these_tools() {
     let server = Server::on(Ground::real(), |_| {}).await;
     insta::assert_snapshot!("tools_write_dotted", pretty(&tools(&server, WRITE).await));
 }
 
 #[tokio::test]
-async fn the_tools_of_a_read_token() {
+async fn a_read_token_lists_these_tools() {
     let server = Server::on(Ground::real(), |_| {}).await;
     insta::assert_snapshot!("tools_read_dotted", pretty(&tools(&server, READ).await));
 }
 
 #[tokio::test]
-async fn without_a_scope_there_are_no_tools() {
+async fn a_token_without_scopes_lists_no_tools() {
     let server = Server::on(Ground::real(), |_| {}).await;
     assert_eq!(tools(&server, NOTHING).await, json!([]));
 }
 
 #[tokio::test]
-async fn the_two_spellings_differ_in_nothing_but_the_names() {
+async fn the_two_spellings_differ_only_in_the_names() {
     let dotted = Server::on(Ground::real(), |_| {}).await;
     let underscored =
         Server::on(Ground::real(), |options| options.tool_names = ToolNames::Underscored).await;
@@ -96,7 +96,7 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
 }
 
 #[tokio::test]
-async fn a_client_that_refuses_dots_is_shown_underscores() {
+async fn a_client_that_refuses_dots_sees_underscores() {
     let server = Server::on(Ground::real(), |_| {}).await;
     let by_claim = tools(&server, "ann;Claude Desktop;read:/;3600").await;
     let notes =

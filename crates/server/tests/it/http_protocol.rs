@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{READ, Server, WORK, WRITE, call, initialize, meta, request};
 
 #[tokio::test]
-async fn the_handshake_agrees_on_a_version_and_says_who_answers() {
+async fn the_handshake_agrees_on_a_version_and_names_the_server() {
     let server = Server::start().await;
     for (asked, agreed) in [
         ("2025-06-18", "2025-06-18"),
@@ -38,7 +38,7 @@ async fn the_handshake_agrees_on_a_version_and_says_who_answers() {
 }
 
 #[tokio::test]
-async fn a_session_creates_reads_edits_and_collides() {
+async fn a_session_creates_reads_edits_and_sees_a_conflict() {
     let server = Server::start().await;
     let session = server.open(WRITE).await;
     let create = call(1, "file.create", json!({ "path": "/notes/a.md", "content": "one\ntwo\n" }));
@@ -69,7 +69,7 @@ async fn a_session_creates_reads_edits_and_collides() {
 }
 
 #[tokio::test]
-async fn without_a_session_every_request_speaks_for_itself() {
+async fn every_sessionless_request_stands_alone() {
     let server = Server::start().await;
     let discovered = server.sessionless(READ, "server/discover", json!({})).await;
     assert_eq!(discovered.status, 200);
@@ -162,7 +162,7 @@ async fn headers_that_contradict_the_message_are_refused() {
 }
 
 #[tokio::test]
-async fn parameters_that_do_not_fit_are_invalid_and_methods_that_are_not_are_not_found() {
+async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
     let server = Server::start().await;
     let session = server.open(READ).await;
     for (method, params, code) in [
@@ -198,7 +198,7 @@ async fn parameters_that_do_not_fit_are_invalid_and_methods_that_are_not_are_not
 }
 
 #[tokio::test]
-async fn what_is_declared_and_empty_is_answered_empty() {
+async fn declared_but_empty_lists_are_answered_empty() {
     let server = Server::start().await;
     let session = server.open(READ).await;
     let ask = |method: &'static str, params| request(1, method, params);
@@ -216,8 +216,7 @@ async fn what_is_declared_and_empty_is_answered_empty() {
 }
 
 #[tokio::test]
-async fn resources_are_offered_to_those_who_may_read_them_and_missing_ones_are_told_per_lifecycle()
-{
+async fn resources_are_listed_to_readers_and_missing_ones_reported_per_lifecycle() {
     let server = Server::start().await;
     let listed = server.sessionless(READ, "resources/list", json!({})).await.json();
     assert_eq!(listed["result"]["resources"][0]["uri"], "list:///");
@@ -249,7 +248,7 @@ async fn resources_are_offered_to_those_who_may_read_them_and_missing_ones_are_t
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_an_internal_error_and_the_server_goes_on() {
+async fn a_panic_of_a_handler_is_an_internal_error_and_the_server_continues() {
     let server = Server::start().await;
     let session = server.open(READ).await;
     for reply in [

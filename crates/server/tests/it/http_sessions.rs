@@ -80,7 +80,7 @@ async fn another_callers_session_does_not_exist() {
 }
 
 #[tokio::test]
-async fn two_session_ids_are_none() {
+async fn a_request_with_two_session_ids_has_no_session() {
     let server = Server::start().await;
     let session = server.open(READ).await;
     let id = ("mcp-session-id", session.as_str());
@@ -99,7 +99,7 @@ async fn a_deleted_session_is_gone() {
 }
 
 #[tokio::test]
-async fn a_delete_that_is_refused_deletes_nothing() {
+async fn a_refused_delete_deletes_nothing() {
     let server = Server::start().await;
     let session = server.open(READ).await;
     let id = ("mcp-session-id", session.as_str());
@@ -116,7 +116,7 @@ async fn a_delete_that_is_refused_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn outside_a_session_the_older_lifecycle_is_told_to_open_one() {
+async fn the_older_lifecycle_without_a_session_is_asked_to_open_one() {
     let server = Server::start().await;
     assert_eq!(server.post(READ, &[], &request(1, "ping", json!({}))).await.status, 400);
     assert_eq!(server.connect().await.delete(READ, &[]).await.status, 400);
@@ -124,7 +124,7 @@ async fn outside_a_session_the_older_lifecycle_is_told_to_open_one() {
 }
 
 #[tokio::test]
-async fn the_idlest_session_goes_when_a_subject_has_too_many() {
+async fn the_longest_idle_session_ends_when_a_subject_has_too_many() {
     let server = Server::with(|options| options.sessions_per_subject = 3).await;
     let bobs = server.open(BOB).await;
     let mut sessions = Vec::new();
@@ -151,7 +151,7 @@ async fn the_idlest_session_goes_when_a_subject_has_too_many() {
 }
 
 #[tokio::test]
-async fn a_session_that_idles_too_long_is_gone_and_can_be_replaced() {
+async fn a_session_that_idles_too_long_ends_and_can_be_replaced() {
     let server = Server::with(|options| options.session_idle = Duration::from_millis(300)).await;
     let session = server.open(READ).await;
     tokio::time::sleep(Duration::from_millis(800)).await;

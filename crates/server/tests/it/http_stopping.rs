@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::support::{Client, READ, Server, call, meta, request};
 
 #[tokio::test]
-async fn calls_that_run_are_answered_and_streams_are_ended() {
+async fn stopping_answers_running_calls_and_ends_streams() {
     let mut server = Server::start().await;
     let session = server.open(READ).await;
     let id = ("mcp-session-id", session.as_str());
@@ -61,7 +61,7 @@ async fn calls_that_run_are_answered_and_streams_are_ended() {
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_end_is_not_waited_for_for_ever() {
+async fn stopping_waits_only_so_long_for_a_call_that_does_not_end() {
     let mut server =
         Server::with(|options| options.timeouts.drain = Duration::from_millis(300)).await;
     let mut client = server.connect().await;

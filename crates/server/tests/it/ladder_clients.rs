@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{LIFECYCLES, Lifecycle, Peer};
 use stile_testkit::process::{Piped, Rig};
 use stile_testkit::readers::{CLASSES, Question, Reader, Spent};
@@ -177,13 +177,13 @@ impl Library {
     }
 
     /// Asks everything over one connection in all three ways, and says what it cost.
-    fn quoted(&self, transport: &str, caller: &mut dyn Caller, table: &mut String) {
+    fn quoted(&self, transport: &str, client: &mut dyn McpClient, table: &mut String) {
         let mut all_within = true;
         for class in CLASSES {
             for case in &self.cases {
                 let question =
                     Question { query: case.query.to_owned(), phrase: case.phrase.to_owned() };
-                let mut reader = Reader::new(class, caller);
+                let mut reader = Reader::new(class, client);
                 let quoted = reader.quote(&question);
                 let Spent { calls, bytes } = reader.spent;
                 let figures =

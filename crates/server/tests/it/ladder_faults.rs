@@ -21,7 +21,7 @@ use stile_server::config::ToolNames;
 use stile_server::http::{self, HttpOptions};
 use stile_server::service::Service;
 use stile_server::stdio;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{LIFECYCLES, Peer, message_of};
 use tokio::sync::oneshot;
 
@@ -193,7 +193,7 @@ async fn a_panic_is_an_incident_over_stdio() {
 
 /// Nothing is asked of the resource server, or these would be incidents.
 #[tokio::test(flavor = "multi_thread")]
-async fn security_without_a_claim_a_call_on_stdio_is_a_tool_error() {
+async fn a_call_without_a_claim_on_stdio_is_a_tool_error() {
     let mut pipes = Pipes::start(RecordsClaim::None);
     assert_eq!(pipes.ask(&request(1, "tools/list", json!({})))["result"]["tools"], json!([]));
     assert_eq!(

@@ -5,7 +5,7 @@
 //! the page is written anew.
 
 use serde_json::Value;
-use stile_testkit::client::Caller as _;
+use stile_testkit::client::McpClient as _;
 use stile_testkit::documents::assert_document;
 
 use super::records_kit::Kit;
@@ -44,7 +44,7 @@ fn shortened(line: &str) -> String {
 }
 
 #[test]
-fn the_conversation_of_the_guide_is_what_is_said() {
+fn the_conversation_of_the_guide_happens_as_written() {
     let kit = Kit::new();
     let page = include_str!("../../../../docs/ladder.md");
     let messages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/records/messages.jsonl");

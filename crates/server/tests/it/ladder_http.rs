@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use stile_testkit::client::{Caller, Reply};
+use stile_testkit::client::{McpClient, Reply};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, Peer};
 use stile_testkit::issuer::Alg;
 use stile_testkit::process::{Piped, Rig};
@@ -17,10 +17,7 @@ use crate::records_kit::Kit;
 const LADDER: [&str; 6] =
     ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
 const READERS: [&str; 5] = [
-    "get_document_tree",
-    "get_metadata_facets",
-    "get_note_outline",
-    "get_section_source",
+    "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
     "text.read",
 ];
 const WRITERS: [&str; 5] =
@@ -65,7 +62,7 @@ struct Shown {
     templates: BTreeSet<String>,
 }
 
-fn shown(caller: &mut dyn Caller) -> Shown {
+fn shown(caller: &mut dyn McpClient) -> Shown {
     let mut listed = |method: &str, pointer: &str, name: &str| {
         let answer = caller.request(method, json!({})).unwrap();
         let items =
@@ -105,12 +102,12 @@ fn told(answer: &Value) -> (String, Value, bool) {
     (texts[0].to_owned(), result["structuredContent"].clone(), result["isError"] == true)
 }
 
-fn call(caller: &mut dyn Caller, tool: &str, arguments: Value) -> Value {
+fn call(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> Value {
     caller.request("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap()
 }
 
 /// The code of a call that is refused as a tool error.
-fn refused(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
+fn refused(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> String {
     let (text, structured, is_error) = told(&call(caller, tool, arguments));
     assert!(is_error, "{structured}");
     assert_eq!(text, structured.to_string(), "who has the text alone has the code");
@@ -118,14 +115,14 @@ fn refused(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
 }
 
 /// What a call that succeeds says.
-fn answered(caller: &mut dyn Caller, tool: &str, arguments: Value) -> Value {
+fn answered(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> Value {
     let (_, structured, is_error) = told(&call(caller, tool, arguments));
     assert!(!is_error, "{structured}");
     structured
 }
 
 /// An address that a search gives to a caller who may see the record.
-fn window_uri(caller: &mut dyn Caller) -> String {
+fn window_uri(caller: &mut dyn McpClient) -> String {
     let found = answered(caller, "search", json!({ "q": "heron" }));
     found["content_ladder"]["entries"][0]["resource"]["uri"].as_str().unwrap().to_owned()
 }
@@ -142,7 +139,7 @@ fn beside(kit: &Kit) -> Rig {
 }
 
 #[test]
-fn a_token_is_shown_what_it_is_for() {
+fn a_token_sees_only_the_tools_that_it_is_for() {
     let kit = kit();
     let grant = kit.client(GRANT).0;
     let mint = |scopes: &[&str], more: &[&str]| kit.rig.token(scopes, more);
@@ -167,7 +164,7 @@ fn a_token_is_shown_what_it_is_for() {
 }
 
 #[test]
-fn a_provider_s_token_is_shown_what_it_is_for() {
+fn a_token_of_an_identity_provider_sees_only_the_tools_that_it_is_for() {
     let hosted = Hosted::new(env!("CARGO_BIN_EXE_stile"));
     let rig = hosted.rig("origin");
     let run = |arguments: &[&str]| {
@@ -219,7 +216,7 @@ fn databases(rig: &Rig) -> usize {
 }
 
 #[test]
-fn the_local_user_is_shown_records_where_there_are_any() {
+fn the_local_user_sees_record_tools_if_there_are_records() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
     let files = || expected(&[&READERS, &WRITERS], &[&[LISTING]]);
@@ -250,7 +247,7 @@ fn assert_forbidden(peer: &mut Peer, method: &str, params: Value) {
 }
 
 #[test]
-fn security_without_a_claim_a_call_ends_before_anything_is_touched() {
+fn a_call_without_a_claim_ends_before_any_record_is_read() {
     let kit = kit();
     let files = kit.rig.token(&["write:/"], &[]);
     let uri = window_uri(&mut Peer::open(&kit.server, &kit.owner, Lifecycle::Sessionless));
@@ -286,7 +283,7 @@ fn tools_of_both_kinds_work_beside_each_other() {
     let kit = kit();
     let grant = kit.client(GRANT).0;
     let both = kit.rig.token(&["write:/notes/"], &["--grant", &grant]);
-    let work = |caller: &mut dyn Caller, name: &str| {
+    let work = |caller: &mut dyn McpClient, name: &str| {
         let path = format!("/notes/{name}.md");
         answered(caller, "file.create", json!({ "path": path, "content": "# One\n\ntext\n" }));
         assert_eq!(
@@ -325,7 +322,7 @@ fn adapter(kit: &Kit, token: &str) -> Piped {
 }
 
 #[test]
-fn an_adapter_has_the_ladder_and_nothing_else() {
+fn an_adapter_has_only_the_ladder() {
     let kit = kit();
     let (_, token) = kit.client(GRANT);
     let piped = adapter(&kit, &token);
@@ -339,7 +336,7 @@ fn an_adapter_has_the_ladder_and_nothing_else() {
 }
 
 #[test]
-fn security_a_revocation_holds_from_the_next_call_on() {
+fn a_revocation_takes_effect_with_the_next_call() {
     for lifecycle in LIFECYCLES {
         let kit = kit();
         let (grant, token) = kit.client(GRANT);
@@ -347,10 +344,10 @@ fn security_a_revocation_holds_from_the_next_call_on() {
         let mut stdio = beside(&kit).stdio(&["--grant", &grant]);
         let piped = adapter(&kit, &token);
         let mut lane = piped.client();
-        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
+        let callers: [&mut dyn McpClient; 3] = [&mut peer, &mut stdio, &mut lane];
         let uris: Vec<String> = callers.into_iter().map(window_uri).collect();
         kit.said(&["grant", "revoke", &grant]);
-        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
+        let callers: [&mut dyn McpClient; 3] = [&mut peer, &mut stdio, &mut lane];
         for (caller, uri) in callers.into_iter().zip(uris) {
             for (tool, arguments) in [
                 ("schema", json!({})),
@@ -380,7 +377,7 @@ fn lines(kit: &Kit) -> Vec<Value> {
 }
 
 #[test]
-fn security_each_call_is_one_line_that_names_the_tool_and_nothing_of_a_record() {
+fn each_call_writes_one_line_with_the_tool_and_nothing_of_a_record() {
     let kit = kit();
     let canary = "CANARY-in-a-record";
     kit.ingest(
@@ -473,7 +470,7 @@ fn the_tools_of_a_grant_are_listed_in_few_bytes() {
 fn every_answer_fits_its_schema() {
     let kit = kit();
     let (grant, token) = kit.client(GRANT);
-    let check = |caller: &mut dyn Caller| {
+    let check = |caller: &mut dyn McpClient| {
         let listed = caller.request("tools/list", json!({})).unwrap();
         let tools = listed["result"]["tools"].as_array().unwrap().clone();
         for (tool, arguments) in [
@@ -537,7 +534,7 @@ fn calls_and_reads_are_counted_by_how_they_ended() {
 }
 
 #[test]
-fn a_call_that_is_too_long_is_refused_at_the_edge() {
+fn a_call_that_is_too_long_is_refused_by_the_transport() {
     let kit = kit_with(&["--max-body-bytes", "100KiB"]);
     for mut peer in peers(&kit, &kit.owner) {
         let query = "x".repeat(110 * 1024);

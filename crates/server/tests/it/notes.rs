@@ -13,7 +13,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::Rig;
 use stile_tools::answer::Answer;
@@ -68,7 +68,7 @@ impl Notes {
 }
 
 /// The one text block of a tool's answer.
-fn text(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
+fn text(caller: &mut dyn McpClient, tool: &str, arguments: Value) -> String {
     let response =
         caller.request("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
     let result = &response["result"];
@@ -84,7 +84,7 @@ fn text(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
 }
 
 #[test]
-fn end_to_end_two_clients_and_the_command_line_are_told_the_same_bytes() {
+fn two_clients_and_the_command_line_get_the_same_bytes() {
     let notes = Notes::new();
     let server = notes.rig.serve(&[]);
     let mut http = server.client(&notes.rig.token(&["read:/"], &[]));
@@ -112,7 +112,7 @@ fn end_to_end_two_clients_and_the_command_line_are_told_the_same_bytes() {
 }
 
 #[test]
-fn end_to_end_a_refusal_for_scopes_is_a_403_and_tells_nothing_of_what_exists() {
+fn a_refusal_for_scopes_is_403_and_reveals_nothing_of_what_exists() {
     let notes = Notes::new();
     let server = notes.rig.serve(&[]);
     let mut client = server.client(&notes.rig.token(&["read:/work/"], &[]));
@@ -131,7 +131,7 @@ fn end_to_end_a_refusal_for_scopes_is_a_403_and_tells_nothing_of_what_exists() {
 }
 
 #[test]
-fn end_to_end_the_command_line_says_what_is_wrong_as_json() {
+fn the_command_line_prints_errors_as_json() {
     let notes = Notes::new();
     let mut command =
         notes.rig.command(&["note", "outline", "a.md", "--root", "/nonexistent/space", "--state"]);
@@ -143,7 +143,7 @@ fn end_to_end_the_command_line_says_what_is_wrong_as_json() {
 }
 
 #[test]
-fn data_integrity_a_read_only_space_is_enough_and_stays_as_it_is() {
+fn the_note_tools_work_on_a_read_only_space_and_leave_it_unchanged() {
     use std::os::unix::fs::PermissionsExt as _;
     let notes = Notes::new();
     let mode = |path: &Path, mode| {
@@ -173,7 +173,7 @@ fn data_integrity_a_read_only_space_is_enough_and_stays_as_it_is() {
 }
 
 #[test]
-fn data_integrity_an_edit_by_one_client_shows_in_the_next_call_of_another() {
+fn the_next_call_of_one_client_sees_the_edit_of_another() {
     let notes = Notes::new();
     let server = notes.rig.serve(&[]);
     let mut writer = server.client(&notes.rig.token(&["write:/"], &[]));
@@ -192,14 +192,10 @@ fn data_integrity_an_edit_by_one_client_shows_in_the_next_call_of_another() {
 }
 
 #[test]
-fn security_nothing_of_a_note_is_anywhere_but_in_its_fields() {
+fn the_text_of_a_note_occurs_only_in_its_fields() {
     let notes = Notes::new();
     let body = [
-        "canary-front-matter",
-        "canary-body-text",
-        "canary-code",
-        "canary-comment",
-        "canary-link",
+        "canary-front-matter", "canary-body-text", "canary-code", "canary-comment", "canary-link",
         "canary-image",
     ]
     .iter()
@@ -252,7 +248,7 @@ fn security_nothing_of_a_note_is_anywhere_but_in_its_fields() {
 
 /// An agent that is given these tools and `text.read` alone.
 #[test]
-fn end_to_end_a_question_about_a_long_note_is_answered_by_reading_little_of_it() {
+fn an_agent_finds_a_fact_in_a_long_note_by_reading_little_of_it() {
     let notes = Notes::new();
     let mut long = String::from("# Garden book\n\n");
     for chapter in 0..40 {
@@ -356,7 +352,7 @@ async fn listed(server: &Server, method: &str) -> Value {
 }
 
 #[tokio::test]
-async fn security_no_tool_but_the_four_tells_sections_or_headings() {
+async fn only_the_four_note_tools_answer_sections_or_headings() {
     let server = Server::on(Ground::real(), |_| {}).await;
     assert_eq!(telling_structure(&listed(&server, "tools/list").await["tools"]), the_four());
 
@@ -368,7 +364,7 @@ async fn security_no_tool_but_the_four_tells_sections_or_headings() {
 }
 
 #[tokio::test]
-async fn security_no_resource_template_prompt_or_route_tells_sections_or_headings() {
+async fn no_resource_template_prompt_or_route_answers_sections_or_headings() {
     let server = Server::on(Ground::real(), |_| {}).await;
     let names = |value: &Value, of: &str, name: &str| -> Vec<String> {
         value[of]
@@ -400,11 +396,7 @@ async fn security_no_resource_template_prompt_or_route_tells_sections_or_heading
         assert!(answer["error"].is_object(), "{uri}: {answer}");
     }
     for target in [
-        "/",
-        "/notes/a.md",
-        "/api/notes/a.md",
-        "/section-source?path=a.md",
-        "/outline?path=a.md",
+        "/", "/notes/a.md", "/api/notes/a.md", "/section-source?path=a.md", "/outline?path=a.md",
         "/openapi.json",
     ] {
         assert_eq!(server.connect().await.get(target, READ, &[]).await.status, 404, "{target}");
@@ -414,7 +406,7 @@ async fn security_no_resource_template_prompt_or_route_tells_sections_or_heading
 /// Every word of the server's source that adds a route. A new one is a decision, and this is where
 /// it is seen.
 #[test]
-fn security_the_routes_are_these() {
+fn the_server_has_exactly_these_routes() {
     let mut routes = Vec::new();
     let mut left = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
     while let Some(path) = left.pop() {
@@ -452,7 +444,7 @@ fn security_the_routes_are_these() {
 }
 
 #[test]
-fn security_no_command_but_note_tells_sections_or_headings() {
+fn only_the_note_command_prints_sections_or_headings() {
     let notes = Notes::new();
     let commands = |arguments: &[&str]| -> Vec<String> {
         let ran = notes.rig.command(&[arguments, &["--help"]].concat()).output().unwrap();
@@ -467,21 +459,8 @@ fn security_no_command_but_note_tells_sections_or_headings() {
     assert_eq!(
         commands(&[]),
         [
-            "serve",
-            "stdio",
-            "gateway",
-            "mcp",
-            "note",
-            "token",
-            "import",
-            "connections",
-            "streams",
-            "records",
-            "declare",
-            "export",
-            "backup",
-            "grant",
-            "config"
+            "serve", "stdio", "gateway", "mcp", "note", "token", "import", "connections",
+            "streams", "records", "declare", "export", "backup", "grant", "config"
         ]
     );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));

@@ -12,7 +12,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{MintRequest, mint};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
-use stile_testkit::client::{Caller as _, Http, Reply};
+use stile_testkit::client::{Http, McpClient as _, Reply};
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::{Rig, Server};
 use stile_tools::space::SpaceTools;
@@ -88,7 +88,7 @@ fn call(client: &mut Http, tool: &str) -> Reply {
 }
 
 #[test]
-fn every_tool_is_closed_to_every_caller_but_the_right_one() {
+fn every_tool_refuses_every_caller_but_the_right_one() {
     let stage = Stage::new();
     let before = contents(&stage.rig.root);
     let elsewhere = tempfile::tempdir().unwrap();
@@ -170,7 +170,7 @@ fn revoke(stage: &Stage, token: &str) {
 }
 
 #[test]
-fn a_day_with_an_agent_leaves_its_lines_and_nothing_else() {
+fn a_day_with_an_agent_leaves_only_its_journal_lines() {
     let stage = Stage::new();
     let token = stage.rig.token(&["write:/notes/"], &["--client", "a test"]);
     let mut agent = stage.server.client(&token);
@@ -248,7 +248,7 @@ fn a_day_with_an_agent_leaves_its_lines_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_given_away_whatever_is_asked() {
+fn no_request_reveals_a_secret() {
     let stage = Stage::new();
     let (writer, reader) =
         (stage.rig.token(&["write:/notes/"], &[]), stage.rig.token(&["read:/notes/"], &[]));
@@ -319,11 +319,7 @@ fn nothing_is_given_away_whatever_is_asked() {
     everywhere.assert_absent("a read", &read.bytes());
 
     for uri in [
-        "list:///notes",
-        "list:///other",
-        "list:///missing",
-        "list:///%zz",
-        "file:///etc/passwd",
+        "list:///notes", "list:///other", "list:///missing", "list:///%zz", "file:///etc/passwd",
         argument,
     ] {
         let reply = client.post("resources/read", json!({ "uri": uri })).unwrap();

@@ -37,7 +37,7 @@ fn adapter(kit: &Kit) -> (String, String, Desk, Adapter) {
 }
 
 #[test]
-fn all_six_tools_answer_what_the_grant_shows() {
+fn all_six_tools_answer_exactly_what_the_grant_shows() {
     let kit = kit();
     let (_, _, _desk, mut adapter) = adapter(&kit);
     let schema = adapter.call("schema", json!({ "stream": "messages" }));
@@ -102,7 +102,7 @@ fn keys_that_look_like_paths_and_addresses_are_read() {
 }
 
 #[test]
-fn errors_are_those_that_the_server_gives_the_same_request() {
+fn the_adapter_gives_the_errors_of_the_server() {
     let kit = kit();
     let (grant, token, _desk, mut adapter) = adapter(&kit);
     let bare = |mut error: Value| {
@@ -151,7 +151,7 @@ fn errors_are_those_that_the_server_gives_the_same_request() {
 
 /// What our own server knows is sent to it, and it is never taken for a plain one.
 #[test]
-fn a_server_that_cuts_is_let_cut() {
+fn the_adapter_lets_a_server_with_previews_truncate() {
     let kit = kit();
     let (_, _, _desk, mut adapter) = adapter(&kit);
     adapter.refused("query_records", json!({ "stream": "messages", "filter": { "none": "x" } }));

@@ -49,7 +49,7 @@ fn end(adapter: Adapter, desk: &Desk) {
 }
 
 #[test]
-fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
+fn each_fault_has_a_code_and_ends_when_the_server_recovers() {
     let html = || Reply::bytes(500, "text/html", format!("<html>{CANARY}</html>"));
     let huge = format!("{{\"id\":\"m1\",\"data\":{{\"body\":\"{}\"}}}}", "x".repeat(64 << 20));
     let many = format!("{{\"id\":\"m1\",\"data\":{{\"body\":[{}0]}}}}", "0,".repeat(4 << 20));
@@ -106,7 +106,7 @@ fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
 
 /// Some of these are answers that may pass for a record of nothing; none of them breaks anything.
 #[test]
-fn security_no_fault_breaks_it_or_makes_it_tell_the_token() {
+fn the_adapter_survives_every_fault_and_never_reveals_the_token() {
     let faults = Mutex::new(all_faults().into_iter());
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -134,7 +134,7 @@ fn security_no_fault_breaks_it_or_makes_it_tell_the_token() {
 }
 
 #[test]
-fn security_no_answer_makes_it_speak_elsewhere() {
+fn no_answer_makes_the_adapter_contact_another_server() {
     let elsewhere = Upstream::start(Behaviour::always(record()));
     let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
     for (name, behaviour) in redirects(&elsewhere.url()) {
@@ -156,7 +156,7 @@ fn security_no_answer_makes_it_speak_elsewhere() {
 
 /// A server that says more than it was asked for, wherever something is handed on.
 #[test]
-fn security_no_lie_makes_an_answer_long() {
+fn a_lying_server_cannot_make_an_answer_too_long() {
     let long = "lie ".repeat(100_000);
     let hit = json!({ "stream": "messages", "record_key": "m1", "connection_id": "c" });
     let with = |mut value: Value, name: &str| {
@@ -280,7 +280,7 @@ fn security_no_lie_makes_an_answer_long() {
 
 /// A window that is none, or another one than was asked for, is not shown.
 #[test]
-fn security_no_window_leads_astray() {
+fn a_wrong_window_is_refused() {
     let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
     let window = |start: u64, end: u64, more: Value| {
         let mut window = json!({
@@ -328,7 +328,7 @@ fn security_no_window_leads_astray() {
 
 /// A connection without a name is none: neither is it sent, nor does it make an id that is refused.
 #[test]
-fn a_server_without_connections_is_asked_without() {
+fn a_server_without_connections_gets_requests_without_connections() {
     for connection in [json!(null), json!("")] {
         let answer = json!({ "id": "k1", "stream": "s", "connection_id": connection, "data": { "body": "good" } });
         let (upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(200, &answer)));
@@ -346,7 +346,7 @@ fn a_server_without_connections_is_asked_without() {
 }
 
 #[test]
-fn a_token_that_was_renewed_is_read_once_more_and_handles_stay() {
+fn a_renewed_token_is_read_again_and_handles_stay_valid() {
     let renewed = "token-after-the-first-one-8c1f";
     let body = "x".repeat(100_000);
     let answer = move |want: &'static str| {
@@ -469,7 +469,7 @@ fn a_list_never_skips_an_item() {
 
 /// One request may be made as three; together they have the time of one.
 #[test]
-fn a_call_ends_in_its_time_whatever_is_tried_again() {
+fn a_call_ends_within_its_time_limit_despite_retries() {
     let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
     upstream.set(Behaviour::notes(|received| {
         std::thread::sleep(Duration::from_millis(700));
@@ -500,7 +500,7 @@ fn a_call_ends_in_its_time_whatever_is_tried_again() {
 
 /// A field that was a text when its address was made, and holds bytes now.
 #[test]
-fn the_address_of_a_text_that_is_bytes_now_says_so() {
+fn the_address_of_a_text_that_became_bytes_reports_that() {
     let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
     for (digest, code, reason) in [
         (json!(null), "field_not_text", json!(null)),
@@ -530,7 +530,7 @@ fn the_address_of_a_text_that_is_bytes_now_says_so() {
 }
 
 #[test]
-fn it_is_told_when_to_ask_again() {
+fn a_refusal_for_too_many_requests_says_when_to_retry() {
     let error = json!({ "error": { "type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "slower" } });
     let (upstream, desk, mut adapter) =
         start(Behaviour::always(Reply::json(429, &error).with_header("Retry-After", "7")));
@@ -542,7 +542,7 @@ fn it_is_told_when_to_ask_again() {
 }
 
 #[test]
-fn security_a_server_that_quotes_the_token_is_not_quoted() {
+fn the_adapter_never_repeats_a_token_that_the_server_quotes() {
     let quote = json!({ "error": { "type": "t", "code": "authentication_error", "message": format!("no such token: {TOKEN}") } });
     let (_upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(401, &quote)));
     assert_eq!(fetch(&mut adapter)["code"], "token_refused");
@@ -550,7 +550,7 @@ fn security_a_server_that_quotes_the_token_is_not_quoted() {
 }
 
 #[test]
-fn over_tls_only_a_server_that_proves_who_it_is_is_asked() {
+fn over_tls_only_a_server_with_a_valid_certificate_gets_requests() {
     let upstream =
         Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::always(record()));
     let desk = Desk::new(TOKEN);
@@ -565,7 +565,7 @@ fn over_tls_only_a_server_that_proves_who_it_is_is_asked() {
 }
 
 #[test]
-fn plain_text_over_a_network_is_warned_of() {
+fn plain_http_over_a_network_causes_a_warning() {
     let desk = Desk::new(TOKEN);
     let warned = |url: &str| {
         let (_, _, log) = desk.adapter(url, &[]).end();
@@ -578,7 +578,7 @@ fn plain_text_over_a_network_is_warned_of() {
 }
 
 #[test]
-fn nothing_is_written_to_disk() {
+fn the_adapter_writes_nothing_to_disk() {
     let (_upstream, desk, mut adapter) = start(Behaviour::always(record()));
     adapter.call("fetch", json!({ "id": ID }));
     end(adapter, &desk);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use serde_json::{Value, json};
-use stile_testkit::client::{Caller as _, Lane};
+use stile_testkit::client::{Lane, McpClient as _};
 use stile_testkit::process::{Piped, Rig};
 
 /// A running adapter.

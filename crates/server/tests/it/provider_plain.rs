@@ -26,7 +26,7 @@ fn plain() -> (Plain, Desk, Adapter) {
 pub(super) const M1: &str = "mail/messages:m1";
 
 #[test]
-fn nothing_is_asked_before_a_tool_is_called() {
+fn the_adapter_sends_no_request_before_a_tool_is_called() {
     let (plain, _desk, mut adapter) = plain();
     let tools = adapter.request("tools/list", json!({}));
     let names: Vec<&str> = tools["result"]["tools"]
@@ -46,7 +46,7 @@ fn nothing_is_asked_before_a_tool_is_called() {
 }
 
 #[test]
-fn from_a_search_to_the_whole_field() {
+fn a_search_hit_leads_to_the_whole_field() {
     let (_plain, _desk, mut adapter) = plain();
     let found = adapter.call("search", json!({ "q": "zygote" }));
     assert_eq!(found["structuredContent"]["results"][0]["id"], M1);
@@ -73,7 +73,7 @@ fn from_a_search_to_the_whole_field() {
 }
 
 #[test]
-fn a_record_is_fetched_and_its_long_text_cut_here() {
+fn the_adapter_fetches_a_record_and_truncates_its_long_text() {
     let (plain, _desk, mut adapter) = plain();
     let fetched = adapter.call("fetch", json!({ "id": M1 }));
     let document = &fetched["structuredContent"];
@@ -150,7 +150,7 @@ fn all_records_of_a_list_are_reached_and_a_plain_server_is_remembered() {
 }
 
 #[test]
-fn security_a_cursor_leads_nowhere_else() {
+fn a_cursor_works_only_for_its_own_request() {
     let (plain, desk, mut adapter) = plain();
     let first = adapter
         .call("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": 100 }));
@@ -204,7 +204,7 @@ fn security_a_cursor_leads_nowhere_else() {
 }
 
 #[test]
-fn security_requests_are_sent_byte_for_byte() {
+fn the_adapter_sends_exactly_these_requests() {
     let (plain, _desk, mut adapter) = plain();
     let dots = adapter.call("fetch", json!({ "id": "mail/messages:%2E%2E" }));
     assert_eq!(dots["structuredContent"]["text"], "of dots");
@@ -253,7 +253,7 @@ fn security_requests_are_sent_byte_for_byte() {
 }
 
 #[test]
-fn what_the_server_says_against_a_request_arrives_as_it_was_said() {
+fn a_refusal_of_the_server_arrives_unchanged() {
     let (plain, _desk, mut adapter) = plain();
     let mut error = adapter.refused("fetch", json!({ "id": "mail/messages:none" }));
     assert_eq!(
@@ -347,7 +347,7 @@ fn a_record_of_very_many_fields_is_read_in_parts() {
 
 /// Of two refusals the client is told the one that is about what it asked for.
 #[test]
-fn a_client_hears_nothing_of_parameters_that_it_did_not_send() {
+fn a_client_never_sees_parameters_that_it_did_not_send() {
     let answer = |status: u16, message: &str, param: Option<&str>| {
         let mut error = json!({ "type": "t", "code": "invalid_request", "message": message });
         error
@@ -395,7 +395,7 @@ fn a_client_hears_nothing_of_parameters_that_it_did_not_send() {
 /// Whatever a server calls it that it does not know a parameter; and only a success teaches that it
 /// does not.
 #[test]
-fn a_server_is_asked_without_what_it_does_not_know_whatever_it_calls_that() {
+fn a_parameter_that_a_server_does_not_know_is_left_out_whatever_its_error() {
     for (status, code) in
         [(400, "unknown_field"), (400, "E1234"), (422, "unprocessable"), (400, "invalid_cursor")]
     {
@@ -417,7 +417,7 @@ fn a_server_is_asked_without_what_it_does_not_know_whatever_it_calls_that() {
 }
 
 #[test]
-fn a_refusal_of_what_was_asked_for_is_told_as_it_is() {
+fn a_refusal_of_the_callers_own_parameters_is_returned_unchanged() {
     let of = |status: u16, code: &str, param: &str| {
         let error = json!({ "type": "invalid_request_error", "code": code, "message": "no", "param": param });
         Reply::json(status, &json!({ "error": error }))
@@ -460,7 +460,7 @@ pub(super) fn lost(adapter: &mut Adapter, tool: &str, arguments: Value) -> Value
 /// A server that passes over what it does not know answers a cursor of nobody with its beginning,
 /// which nobody asked for.
 #[test]
-fn a_cursor_that_a_server_passes_over_does_not_begin_again() {
+fn a_cursor_that_a_server_ignores_does_not_restart_the_list() {
     let lenient = Manner { is_lenient: true, ..Manner::default() };
     let wide: Map<String, Value> =
         (0..3_000).map(|number| (format!("field_{number}"), json!("value"))).collect();
@@ -512,7 +512,7 @@ fn fields_of(key: &str, text: &str) -> Value {
 }
 
 #[test]
-fn a_field_that_has_changed_is_not_read_on() {
+fn a_window_of_a_changed_field_is_not_continued() {
     let digests = Manner { has_digests: true, ..Manner::default() };
     let text = long_text();
     let other_size = format!("{text}!");
@@ -538,7 +538,7 @@ fn a_field_that_has_changed_is_not_read_on() {
 }
 
 #[test]
-fn a_record_is_shown_where_there_are_no_windows_of_it() {
+fn a_record_without_windows_is_shown() {
     let manner = Manner { has_no_windows: true, ..Manner::default() };
     let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": long_text() }))]);
     let fetched = adapter.call("fetch", json!({ "id": M1 }));
@@ -549,7 +549,7 @@ fn a_record_is_shown_where_there_are_no_windows_of_it() {
 }
 
 #[test]
-fn a_record_with_a_long_key_is_read_by_what_it_is_shown_as() {
+fn a_record_with_a_long_key_is_read_by_its_shown_id() {
     let key = "k/".repeat(300);
     let (_plain, _desk, mut adapter) =
         of(Manner::default(), &[(key.as_str(), json!({ "body": "of a long key" }))]);

@@ -133,12 +133,7 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
             &["field", "connection_id", "offset_chars", "limit_chars", "cursor"]
         }
         ["v1", "streams", "messages", "records", _, "field-window"] => &[
-            "field",
-            "connection_id",
-            "offset_chars",
-            "limit_chars",
-            "q",
-            "before_chars",
+            "field", "connection_id", "offset_chars", "limit_chars", "q", "before_chars",
             "after_chars",
         ],
         _ => return refusal(404, "not_found", "no such stream"),

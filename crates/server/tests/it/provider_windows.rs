@@ -8,7 +8,7 @@ use super::provider_plain_server::{Manner, Units};
 
 /// A cursor goes with the names that an answer prints, and with those that led to it.
 #[test]
-fn a_window_goes_on_by_what_it_prints() {
+fn a_window_continues_with_the_address_that_it_prints() {
     let manner = Manner { tells_names: true, ..Manner::default() };
     let records = [
         ("m1", json!({ "body": long_text(), "note": long_text() })),
@@ -50,7 +50,7 @@ fn a_window_goes_on_by_what_it_prints() {
 /// However a server says that there is more, all of it is read, by text and cursors and by
 /// addresses.
 #[test]
-fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
+fn a_field_is_read_to_its_end_however_the_server_marks_a_next_window() {
     for by in ["next_offset_chars", "next_cursor", "total_chars", "complete"] {
         let manner = Manner { tells_more_by: Some(by), ..Manner::default() };
         let text: String = long_text().chars().take(20_000).collect();
@@ -76,7 +76,7 @@ fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
 /// A server that cuts by scalar values and tells lengths in UTF-16: its windows are counted here,
 /// and join exactly.
 #[test]
-fn a_window_whose_length_is_told_in_utf_16_is_read_on_where_it_ends() {
+fn a_window_measured_in_utf_16_is_continued_where_it_ends() {
     let manner = Manner { units: Units::ToldInUtf16, ..Manner::default() };
     let texts = [
         "🙂".to_owned(),
@@ -130,7 +130,7 @@ fn a_window_whose_length_is_told_in_utf_16_is_read_on_where_it_ends() {
 
 /// One that cuts by units of UTF-16 too has offsets that nothing tells in scalar values.
 #[test]
-fn windows_that_are_cut_by_utf_16_are_refused_where_they_would_not_join() {
+fn windows_cut_by_utf_16_are_refused_where_they_would_not_join() {
     let manner = Manner { units: Units::Utf16, ..Manner::default() };
     let plain_text = "é x ".repeat(30);
     let records =
@@ -149,7 +149,7 @@ fn windows_that_are_cut_by_utf_16_are_refused_where_they_would_not_join() {
 
 /// What is no text is no bytes either, of a server that has none to tell: no address leads to them.
 #[test]
-fn no_address_is_given_of_bytes_that_a_server_cannot_tell() {
+fn bytes_that_a_server_cannot_window_get_no_address() {
     let object = json!({ "steps": vec!["of some length"; 100] });
     for (is_lenient, unknown) in
         [(false, None), (true, None), (false, Some((422, "unprocessable")))]

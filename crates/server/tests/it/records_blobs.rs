@@ -95,7 +95,7 @@ fn a_client_gets_the_bytes_that_a_record_exposes_whole_or_in_part() {
 }
 
 #[test]
-fn what_is_not_for_show_is_stored_and_never_run() {
+fn active_content_of_a_blob_is_stored_and_never_run() {
     let kit = Kit::new();
     let id = put(&kit, b"<script>");
     let target = format!("/v1/blobs/{id}");
@@ -124,7 +124,7 @@ fn what_is_not_for_show_is_stored_and_never_run() {
 }
 
 #[test]
-fn security_a_blob_that_no_visible_record_exposes_is_not_there() {
+fn a_blob_that_no_visible_record_exposes_is_not_found() {
     let kit = Kit::new();
     let (shown, hidden) = (put(&kit, &bytes(10)), put(&kit, &bytes(11)));
     mail(&kit, "m1", "2026-01-01", &hidden, "image/png");
@@ -188,7 +188,7 @@ fn security_a_blob_that_no_visible_record_exposes_is_not_there() {
 }
 
 #[test]
-fn a_head_says_what_a_get_would_and_a_deletion_ends_both() {
+fn head_equals_get_without_body_and_a_deletion_ends_both() {
     let kit = Kit::new();
     let id = put(&kit, &bytes(70_000));
     let target = format!("/v1/blobs/{id}");
@@ -229,7 +229,7 @@ fn a_head_says_what_a_get_would_and_a_deletion_ends_both() {
 }
 
 #[test]
-fn what_breaks_off_is_not_stored() {
+fn an_upload_that_breaks_off_is_not_stored() {
     let kit = Kit::new();
     let all = bytes(1000);
     let head = format!(

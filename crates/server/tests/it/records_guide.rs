@@ -115,7 +115,7 @@ fn every_command_of_the_guide_does_what_the_guide_says() {
 }
 
 #[test]
-fn dots_stand_for_anything() {
+fn dots_in_the_guide_match_any_text() {
     assert!(
         fits("a…c", "abc")
             && fits("…", "x")

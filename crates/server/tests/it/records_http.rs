@@ -67,7 +67,7 @@ fn a_client_sees_two_fields_since_april_and_nothing_else() {
 }
 
 #[test]
-fn every_answer_says_who_it_is_and_is_never_stored() {
+fn every_answer_names_the_server_and_forbids_caching() {
     let kit = kit();
     let replies = [
         kit.get("/v1/streams", &kit.owner),
@@ -107,7 +107,7 @@ fn every_answer_says_who_it_is_and_is_never_stored() {
 }
 
 #[test]
-fn a_path_scope_is_no_way_to_records_and_a_grant_none_to_files() {
+fn a_path_scope_never_reaches_records_and_a_grant_never_reaches_files() {
     let kit = kit();
     let files = kit.rig.token(&["read:/"], &[]);
     assert_eq!(kit.refused("/v1/streams", &files), (403, "insufficient_scope".to_owned()));
@@ -122,7 +122,7 @@ fn a_path_scope_is_no_way_to_records_and_a_grant_none_to_files() {
 }
 
 #[test]
-fn a_revocation_holds_from_the_next_request_on() {
+fn a_revocation_takes_effect_with_the_next_request() {
     let kit = kit();
     let (id, token) = kit.client(TWO);
     assert_eq!(kit.get("/v1/streams", &token).status, 200);
@@ -136,7 +136,7 @@ fn a_revocation_holds_from_the_next_request_on() {
 }
 
 #[test]
-fn a_grant_of_one_use_is_for_the_token_that_comes_first() {
+fn a_single_use_grant_belongs_to_the_first_token_that_uses_it() {
     let kit = kit();
     let (id, first) = kit.client(&[TWO, &["--single-use"]].concat());
     let second = kit.rig.token(&[], &["--grant", &id]);
@@ -197,7 +197,7 @@ fn a_long_record_is_streamed_and_its_windows_make_the_field() {
 }
 
 #[test]
-fn a_cursor_outlives_the_server_and_is_good_there_alone() {
+fn a_cursor_survives_a_restart_and_works_on_its_server_only() {
     let kit = kit();
     let (_, token) = kit.client(&["--stream", "messages"]);
     let page = kit.json("/v1/streams/messages/records?limit=2", &token);
@@ -221,7 +221,7 @@ fn a_cursor_outlives_the_server_and_is_good_there_alone() {
 }
 
 #[test]
-fn a_record_is_deleted_once_and_for_all() {
+fn a_deleted_record_stays_deleted() {
     let kit = kit();
     for _ in 0..2 {
         let reply = kit.send("DELETE", "/v1/streams/messages/records/m5", &kit.owner, "", "");
@@ -235,7 +235,7 @@ fn a_record_is_deleted_once_and_for_all() {
 }
 
 #[test]
-fn security_a_provider_names_a_grant_and_never_an_owner() {
+fn a_token_of_an_identity_provider_names_a_grant_and_never_an_owner() {
     let hosted = Hosted::new(env!("CARGO_BIN_EXE_stile"));
     let rig = hosted.rig("origin");
     let run = |arguments: &[&str]| {
@@ -266,7 +266,7 @@ fn security_a_provider_names_a_grant_and_never_an_owner() {
 }
 
 #[test]
-fn security_nothing_of_a_record_is_in_the_log_or_the_journal() {
+fn the_log_and_the_journal_have_nothing_of_a_record() {
     let kit = Kit::new();
     let canary = "CANARY-in-a-record";
     kit.ingest("diary", "own", &[json!({ "data": { "id": canary, "body": canary, canary: 1 } })]);
@@ -291,7 +291,7 @@ fn security_nothing_of_a_record_is_in_the_log_or_the_journal() {
 }
 
 #[test]
-fn a_refused_ingest_is_answered_before_its_body_comes() {
+fn a_refused_ingest_is_answered_before_its_body_arrives() {
     let kit = kit();
     let (_, token) = kit.client(&["--stream", "messages"]);
     let head = format!(

@@ -114,7 +114,7 @@ fn is_flags(flags: &str) -> bool {
 }
 
 #[test]
-fn the_schema_is_compact_or_of_one_stream() {
+fn the_schema_is_compact_or_describes_one_stream() {
     let peer = Peer::new();
     for target in
         ["/v1/schema?view=compact", "/v1/schema?view=compact&stream=messages&connection_id=chat"]
@@ -223,7 +223,7 @@ fn records_are_queried_with_repeated_and_nested_parameters() {
 }
 
 #[test]
-fn an_owner_expands_what_the_compact_schema_says() {
+fn an_owner_expands_the_relationships_of_the_compact_schema() {
     let peer = Peer::new();
     let owner = peer.kit.owner.clone();
     let schema =
@@ -258,16 +258,8 @@ fn aggregates_have_every_member() {
     let peer = Peer::new();
     let ask = |query: &str| peer.get(&format!("{STREAM}/aggregate?{query}"));
     let members = [
-        "object",
-        "stream",
-        "metric",
-        "field",
-        "filtered_record_count",
-        "approximate",
-        "group_by",
-        "group_by_time",
-        "granularity",
-        "time_zone",
+        "object", "stream", "metric", "field", "filtered_record_count", "approximate", "group_by",
+        "group_by_time", "granularity", "time_zone",
     ];
     for query in [
         "metric=count",
@@ -317,16 +309,8 @@ fn a_record_is_fetched_and_its_long_field_read_in_windows() {
         assert_eq!((&told["record_id"], &told["connection_id"]), (&json!("m5"), &json!("chat")));
         let window = &told["window"];
         for member in [
-            "text",
-            "total_chars",
-            "start_chars",
-            "end_chars",
-            "limit_chars",
-            "complete",
-            "has_more",
-            "next_offset_chars",
-            "previous_offset_chars",
-            "match_start_chars",
+            "text", "total_chars", "start_chars", "end_chars", "limit_chars", "complete",
+            "has_more", "next_offset_chars", "previous_offset_chars", "match_start_chars",
             "match_end_chars",
         ] {
             assert!(window.get(member).is_some(), "{member}");
@@ -374,12 +358,7 @@ fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
         for hit in hits {
             assert_eq!(hit["object"], "search_result");
             for member in [
-                "stream",
-                "record_key",
-                "connection_id",
-                "connector_id",
-                "emitted_at",
-                "record_url",
+                "stream", "record_key", "connection_id", "connector_id", "emitted_at", "record_url",
             ] {
                 assert!(hit[member].is_string(), "{member}: {hit}");
             }
@@ -387,9 +366,7 @@ fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
             assert_eq!(hit["snippet"]["field"], "body");
             let excerpt = &hit["evidence_excerpts"][0];
             let told = (
-                &excerpt["object"],
-                &excerpt["field_path"],
-                &excerpt["provenance"],
+                &excerpt["object"], &excerpt["field_path"], &excerpt["provenance"],
                 &excerpt["truncated"],
             );
             assert_eq!(
@@ -438,7 +415,7 @@ fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
 }
 
 #[test]
-fn what_is_not_served_is_not_found_and_no_token_is_told_where_to_get_one() {
+fn unknown_search_modes_are_not_found_and_an_invalid_token_is_challenged() {
     let peer = Peer::new();
     for mode in ["semantic", "hybrid"] {
         assert_eq!(

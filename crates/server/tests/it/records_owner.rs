@@ -235,7 +235,7 @@ fn a_declaration_is_shown_edited_and_inferred_again() {
 }
 
 #[test]
-fn bad_rows_are_told_and_strictness_stores_nothing() {
+fn bad_rows_are_reported_and_a_strict_import_stores_nothing() {
     let day = day();
     let file = day.at("bad.jsonl");
     std::fs::write(&file, "{\"id\":1}\n{\"id\":}\n{\"id\":2}\n").unwrap();
@@ -286,7 +286,7 @@ fn a_backup_made_while_a_server_runs_is_restored_by_copying() {
 }
 
 #[test]
-fn an_import_killed_at_any_instant_leaves_whole_batches_and_goes_on() {
+fn an_import_killed_at_any_instant_leaves_whole_batches_and_can_be_resumed() {
     const ROWS: u64 = 60_000;
     const BATCH: u64 = 10_000;
     let day = day();
@@ -318,7 +318,7 @@ fn an_import_killed_at_any_instant_leaves_whole_batches_and_goes_on() {
 }
 
 #[test]
-fn a_database_that_is_none_says_what_to_do() {
+fn a_file_that_is_not_a_database_gets_an_error_that_says_what_to_do() {
     let day = day();
     day.import_all();
     for name in ["records.db-wal", "records.db-shm"] {
@@ -343,7 +343,7 @@ fn a_database_that_is_none_says_what_to_do() {
 }
 
 #[test]
-fn a_damaged_database_is_told_of_and_never_a_panic() {
+fn a_damaged_database_is_reported_without_a_panic() {
     let day = day();
     day.import_all();
     let file = day.rig.state.join("records.db");

@@ -26,7 +26,7 @@ fn found(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_sentence_in_a_long_text_is_found_and_read_from_its_place() {
+fn a_sentence_in_a_long_text_is_found_and_read_at_its_offset() {
     let kit = kit();
     let (_, token) = kit.client(&["--stream", "messages", "--field", "body"]);
     let answer = kit.json("/v1/search?q=%22zygote%20was%22%20%E6%9C%AC%E8%AA%9E", &token);
@@ -58,13 +58,7 @@ fn only_granted_fields_and_records_are_searched() {
     assert_eq!(found(&kit.json("/v1/search?q=cafe", &body)), [""; 0]);
     let late = kit
         .client(&[
-            "--stream",
-            "messages",
-            "--field",
-            "subject",
-            "--field",
-            "body",
-            "--since",
+            "--stream", "messages", "--field", "subject", "--field", "body", "--since",
             "2026-02-01",
         ])
         .1;
@@ -79,7 +73,7 @@ fn only_granted_fields_and_records_are_searched() {
 }
 
 #[test]
-fn pages_follow_each_other_while_records_come_and_go() {
+fn pages_continue_while_records_come_and_go() {
     let kit = kit();
     let first = kit.json("/v1/search?q=ferns&limit=1", &kit.owner);
     assert_eq!(found(&first), ["a/b 🙂"]);
@@ -98,7 +92,7 @@ fn pages_follow_each_other_while_records_come_and_go() {
 }
 
 #[test]
-fn whatever_is_typed_is_a_query() {
+fn every_text_is_a_valid_query() {
     let kit = kit();
     for (query, keys) in [
         ("ann%40example.org", &["a/b 🙂"][..]),
@@ -117,10 +111,7 @@ fn whatever_is_typed_is_a_query() {
     let answer = kit.json("/v1/search?q=%21%21", &kit.owner);
     assert_eq!(answer["meta"]["warnings"][0]["code"], "query_without_words");
     for wrong in [
-        "/v1/search",
-        "/v1/search?q=",
-        "/v1/search?q=a&q=b",
-        "/v1/search?q=a&mode=semantic",
+        "/v1/search", "/v1/search?q=", "/v1/search?q=a&q=b", "/v1/search?q=a&mode=semantic",
         "/v1/search?q=a&filter[id]=m1",
     ] {
         assert_eq!(kit.refused(wrong, &kit.owner), (400, "invalid_request".to_owned()), "{wrong}");
@@ -133,7 +124,7 @@ fn whatever_is_typed_is_a_query() {
 }
 
 #[test]
-fn anybody_can_find_out_that_there_is_search() {
+fn every_caller_can_discover_search() {
     let kit = Kit::new();
     let metadata = kit.get("/.well-known/oauth-protected-resource", "").json();
     let search = &metadata["capabilities"]["lexical_retrieval"];

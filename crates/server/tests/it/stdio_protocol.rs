@@ -83,7 +83,7 @@ async fn a_session_works_and_ends_with_its_input() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_request_may_speak_for_itself() {
+async fn every_request_on_stdio_may_be_sessionless() {
     let mut pipes = Pipes::start("read:/");
     let discovered = pipes.ask(&request(1, "server/discover", json!({ "_meta": meta() })));
     assert_eq!(discovered["result"]["supportedVersions"][2], "2026-07-28");
@@ -107,7 +107,7 @@ async fn a_call_outside_the_scopes_is_a_tool_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_no_message_is_answered_and_the_rest_goes_on() {
+async fn lines_that_are_not_messages_are_answered_and_the_session_continues() {
     let mut pipes = Pipes::start("read:/");
     for opened in [false, true] {
         for (line, code, id) in [
@@ -137,7 +137,7 @@ async fn whatever_is_no_message_is_answered_and_the_rest_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_notification_or_an_answer_that_comes_first_is_passed_over() {
+async fn a_notification_or_an_answer_that_comes_first_is_ignored() {
     let mut pipes = Pipes::start("read:/");
     pipes.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     pipes.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
@@ -157,7 +157,7 @@ async fn a_notification_or_an_answer_that_comes_first_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_is_too_long_is_refused_and_forgotten() {
+async fn a_line_that_is_too_long_is_refused_and_discarded() {
     let mut pipes = Pipes::start("read:/");
     pipes.open();
     let mut input = pipes.input.take().unwrap();
@@ -179,7 +179,7 @@ async fn a_line_that_is_too_long_is_refused_and_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_is_answered_and_the_rest_goes_on() {
+async fn a_panic_is_answered_and_the_session_continues() {
     let mut pipes = Pipes::start("read:/");
     pipes.open();
     let answer = pipes.ask(&call(1, "test.panics", json!({})));
@@ -202,7 +202,7 @@ async fn calls_that_run_when_the_input_ends_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_input_that_ends_at_once_is_no_failure() {
+async fn an_input_that_ends_at_once_is_not_a_failure() {
     let pipes = Pipes::start("read:/");
     assert_eq!(pipes.end().await, Vec::<Value>::new());
 }

@@ -1,47 +1,14 @@
 //! Rules of style that no lint checks, for the source files of all crates.
 //!
-//! A test prints everything that it finds. `EXCEPTED` lists what may still be found, with the
-//! reason. An entry that no longer finds anything fails the test too, so that the list shrinks.
+//! A test prints everything that it finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source_tree::{Item, SourceFile, Visibility, declared, items, rust_files};
 
-/// A rule, the beginning of a finding that may break the rule, and the reason.
-const EXCEPTED: &[(&str, &str, &str)] = &[
-    ("type names", "Answer ", "the test kit is still to be renamed"),
-    ("type names", "Caller ", "the test kit is still to be renamed"),
-    ("type names", "Metrics ", "the ladder is still to be renamed"),
-    ("type names", "WindowCursor ", "the store is still to be renamed"),
-    ("short docs", "crates/ladder/", "not yet reworded"),
-    ("short docs", "crates/store/", "not yet reworded"),
-    ("short docs", "crates/testkit/", "not yet reworded"),
-    ("lone pronouns", "crates/ladder/", "not yet reworded"),
-    ("lone pronouns", "crates/store/", "not yet reworded"),
-    ("bool parameters", "crates/testkit/", "not yet reworded"),
-    ("heads", "crates/store/", "not yet written"),
-    ("long lines", "crates/ladder/", "not yet wrapped"),
-    ("long lines", "crates/store/", "not yet wrapped"),
-    ("long lines", "crates/testkit/", "not yet wrapped"),
-    ("long lines", "fuzz/", "not yet wrapped"),
-];
-
-/// Fails if there are findings that are not excepted, or exceptions without a finding.
+/// Fails if there are findings.
 fn assert_tidy(rule: &str, found: &[String]) {
-    let excepted: Vec<&str> = EXCEPTED
-        .iter()
-        .filter(|(excepted, _, _)| *excepted == rule)
-        .map(|(_, beginning, _)| *beginning)
-        .collect();
-    let begins = |finding: &str| excepted.iter().any(|beginning| finding.starts_with(beginning));
-    let untidy: Vec<&String> = found.iter().filter(|finding| !begins(finding)).collect();
-    let unused: Vec<&&str> = excepted
-        .iter()
-        .filter(|beginning| !found.iter().any(|finding| finding.starts_with(**beginning)))
-        .collect();
-    eprintln!("{rule}: {} found: {found:#?}", found.len());
-    assert!(untidy.is_empty(), "{rule}: {} found: {untidy:#?}", untidy.len());
-    assert!(unused.is_empty(), "{rule}: remove from EXCEPTED, nothing is found: {unused:#?}");
+    assert!(found.is_empty(), "{rule}: {} found: {found:#?}", found.len());
 }
 
 /// A doc comment, and the line of code that it is for.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_testkit::chance::Chance;
-use stile_testkit::client::Caller;
-use stile_testkit::history::{Change, Deed, Event, Outcome};
+use stile_testkit::client::McpClient;
+use stile_testkit::history::{Activity, Change, Event, Outcome};
 
 use crate::servers::CANARY;
 
@@ -32,7 +32,7 @@ pub(crate) struct Agent {
     /// The texts as it saw or made them last.
     pub(crate) views: HashMap<String, String>,
     pub(crate) history: HashMap<String, Events>,
-    client: Box<dyn Caller>,
+    client: Box<dyn McpClient>,
     clock: Clock,
     versions: u64,
 }
@@ -49,7 +49,7 @@ pub(crate) enum Told {
 impl Agent {
     pub(crate) fn new(
         name: String,
-        client: Box<dyn Caller>,
+        client: Box<dyn McpClient>,
         chance: Chance,
         clock: &Clock,
     ) -> Self {
@@ -58,7 +58,7 @@ impl Agent {
     }
 
     /// Talks to another process from now on.
-    pub(crate) fn reconnect(&mut self, client: Box<dyn Caller>) {
+    pub(crate) fn reconnect(&mut self, client: Box<dyn McpClient>) {
         self.client = client;
     }
 
@@ -93,7 +93,7 @@ impl Agent {
             let version = ContentHash::digest(text.as_bytes());
             assert_eq!(version.to_string(), hash, "{path}: the hash is not that of the text");
             self.views.insert(path.to_owned(), text.to_owned());
-            self.note(path, Event { began, ended, deed: Deed::Saw(version) });
+            self.note(path, Event { began, ended, activity: Activity::Read(version) });
         }
         told
     }
@@ -137,7 +137,11 @@ impl Agent {
         };
         self.note(
             path,
-            Event { began, ended, deed: Deed::Asked(Change { parent, version, outcome }) },
+            Event {
+                began,
+                ended,
+                activity: Activity::Requested(Change { parent, version, outcome }),
+            },
         );
         told
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use stile_domain::hash::ContentHash;
 use stile_testkit::chance::{Chance, scaled, seed};
-use stile_testkit::history::{Change, Deed, Outcome, check_line};
+use stile_testkit::history::{Activity, Change, Outcome, check_line};
 
 use crate::agent::{Agent, Clock, Told};
 use crate::servers::{CANARY, Door, Field};
@@ -123,7 +123,7 @@ impl Worker {
 }
 
 #[test]
-fn a_kill_at_any_instant_tears_nothing_and_loses_nothing_acknowledged() {
+fn a_kill_at_any_instant_tears_no_file_and_loses_no_acknowledged_change() {
     let (seed, kills) = (seed(), scaled(30, 1_000));
     println!("seed {seed}");
     let mut chance = Chance::of(seed);
@@ -198,11 +198,15 @@ fn a_kill_at_any_instant_tears_nothing_and_loses_nothing_acknowledged() {
                 events.extend(worker.agent.history.remove(path).unwrap_or_default());
             }
             for event in &events {
-                match event.deed {
-                    Deed::Asked(Change { version, outcome: Outcome::Acknowledged, .. }) => {
+                match event.activity {
+                    Activity::Requested(Change {
+                        version, outcome: Outcome::Acknowledged, ..
+                    }) => {
                         acknowledged.insert(version.to_string());
                     }
-                    Deed::Asked(Change { outcome: Outcome::Unknown, .. }) => unanswered += 1,
+                    Activity::Requested(Change { outcome: Outcome::Unknown, .. }) => {
+                        unanswered += 1
+                    }
                     _ => {}
                 }
             }

@@ -80,7 +80,7 @@ fn play(
 }
 
 #[test]
-fn of_many_that_make_or_remove_one_file_exactly_one_does() {
+fn exactly_one_of_many_processes_makes_or_removes_a_file() {
     let rounds = scaled(200, 10_000);
     let mut chance = Chance::of(seed());
     let mut field = Field::new();

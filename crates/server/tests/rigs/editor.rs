@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{RenameFlags, renameat_with};
 use stile_domain::hash::ContentHash;
 use stile_testkit::chance::{Chance, scaled, seed};
-use stile_testkit::history::{Deed, Outcome, Save, lost};
+use stile_testkit::history::{Activity, Outcome, Save, lost};
 
 use crate::agent::{Agent, Clock, Told};
 use crate::servers::{CANARY, Door, Field};
@@ -190,9 +190,9 @@ fn no_save_of_an_editor_is_lost_among_agents() {
         let mut changes = Vec::new();
         for agent in &agents {
             let events = agent.history.get(&format!("/{name}")).into_iter().flatten();
-            changes.extend(events.filter_map(|event| match event.deed {
-                Deed::Asked(change) => Some(change),
-                Deed::Saw(_) => None,
+            changes.extend(events.filter_map(|event| match event.activity {
+                Activity::Requested(change) => Some(change),
+                Activity::Read(_) => None,
             }));
         }
         let beside = format!("/{} (conflict ", name.trim_end_matches(".md"));

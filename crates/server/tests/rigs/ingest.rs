@@ -60,7 +60,7 @@ fn check_page(page: &Value) {
 }
 
 #[test]
-fn an_ingest_that_is_killed_leaves_whole_batches() {
+fn a_killed_ingest_leaves_whole_batches() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut chance = Chance::of(seed);

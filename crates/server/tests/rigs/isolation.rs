@@ -89,7 +89,7 @@ fn assert_own(told: &str, own: &str) {
 }
 
 #[test]
-fn nobody_is_told_what_is_anothers_however_many_ask_at_once() {
+fn no_caller_gets_anothers_answer_however_many_call_at_once() {
     let calls = scaled(4_000, 100_000) / SESSIONS;
     let hosted = Hosted::new(binary());
     let who = |session: usize| {

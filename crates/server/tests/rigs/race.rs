@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stile_domain::hash::ContentHash;
 use stile_testkit::chance::{Chance, scaled, seed};
-use stile_testkit::history::{Deed, Outcome, check_line};
+use stile_testkit::history::{Activity, Outcome, check_line};
 
 use crate::agent::{Agent, Clock, Told};
 use crate::servers::{CANARY, Door, Field};
@@ -14,7 +14,7 @@ use crate::servers::{CANARY, Door, Field};
 const AGENTS: usize = 4;
 
 #[test]
-fn of_agents_that_race_in_many_processes_none_loses_an_edit() {
+fn no_agent_that_races_in_many_processes_loses_an_edit() {
     let (seed, goal) = (seed(), scaled(2_000, 100_000));
     println!("seed {seed}");
     let mut chance = Chance::of(seed);
@@ -84,7 +84,7 @@ fn of_agents_that_race_in_many_processes_none_loses_an_edit() {
         let mut events = Vec::new();
         for agent in &agents {
             for event in agent.history.get(path).into_iter().flatten() {
-                if let Deed::Asked(change) = event.deed {
+                if let Activity::Requested(change) = event.activity {
                     writers.insert(change.version, &agent.name[..1]);
                     refused += usize::from(change.outcome == Outcome::Refused);
                 }

@@ -22,7 +22,7 @@ fn cool(since: Instant) {
 
 /// The one test that lets a cooldown pass, since it is real time that the program measures.
 #[test]
-fn stress_rotation_storms_and_a_failing_provider_while_serving() {
+fn a_server_keeps_serving_through_key_rotations_and_provider_failures() {
     std::thread::scope(|scope| {
         let began = Instant::now();
         // A provider that publishes a new key beside the old one.

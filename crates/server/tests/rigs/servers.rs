@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use stile_domain::hash::ContentHash;
 use stile_domain::path::RESERVED_PREFIX;
-use stile_testkit::client::Caller;
+use stile_testkit::client::McpClient;
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::{Piped, Rig, Server};
 
@@ -183,7 +183,7 @@ impl Field {
 }
 
 impl Process {
-    pub(crate) fn client(&self) -> Box<dyn Caller> {
+    pub(crate) fn client(&self) -> Box<dyn McpClient> {
         match self {
             Self::Http(server, token) => Box::new(server.client(token)),
             Self::Stdio(piped) => Box::new(piped.client()),

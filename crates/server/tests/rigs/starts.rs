@@ -19,7 +19,7 @@ fn processes_that_start_at_once_do_not_take_each_other_for_dead() {
 }
 
 #[test]
-fn a_server_that_is_asked_to_end_as_soon_as_it_listens_ends_in_order() {
+fn a_server_asked_to_stop_as_soon_as_it_listens_stops_cleanly() {
     let mut field = Field::new();
     for _ in 0..scaled(10, 100) {
         let process = field.start(Door::Http, "state");

@@ -1,4 +1,4 @@
-//! Archives as services make them, and as nobody should.
+//! Tests of archives as services make them, and of hostile ones.
 
 use stile_testkit::zip::{Member, Zip};
 
@@ -35,7 +35,7 @@ fn codes(archive: &Archive) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_folder_and_a_zip_file_of_it_are_read_alike() {
+fn a_folder_and_its_zip_file_have_the_same_entries() {
     let long = "many words ".repeat(100_000);
     let zip = Zip::default()
         .with(&Member::stored("a/", b""))
@@ -62,7 +62,7 @@ fn a_folder_and_a_zip_file_of_it_are_read_alike() {
         assert_eq!(
             content(&archive, "a/b/two.json").unwrap().len(),
             long.len(),
-            "as often as asked"
+            "an entry can be read again"
         );
         assert_eq!(
             (content(&archive, "empty").unwrap(), codes(&archive)),
@@ -77,7 +77,7 @@ fn a_folder_and_a_zip_file_of_it_are_read_alike() {
 }
 
 #[test]
-fn an_entry_that_could_lie_elsewhere_or_hides_something_is_refused_by_itself() {
+fn an_unsafe_or_unsupported_entry_is_refused_alone() {
     let mut zip = Zip::default().with(&Member::stored("good", b"good"));
     for name in ["../up", "a/../../up", "/etc/hosts", "a\\b", "C:x", "a//b", "./a", "a\nb", "a\0b"]
     {
@@ -96,16 +96,7 @@ fn an_entry_that_could_lie_elsewhere_or_hides_something_is_refused_by_itself() {
         (vec!["good"], b"good".to_vec())
     );
     let unsafe_names = [
-        "../up",
-        "a/../../up",
-        "/etc/hosts",
-        "a\\b",
-        "C:x",
-        "a//b",
-        "./a",
-        "a?b",
-        "a?b",
-        "\u{fffd}",
+        "../up", "a/../../up", "/etc/hosts", "a\\b", "C:x", "a//b", "./a", "a?b", "a?b", "\u{fffd}",
     ];
     let mut expected: Vec<_> = unsafe_names.iter().map(|&name| (name, "unsafe_name")).collect();
     expected.extend([
@@ -118,7 +109,7 @@ fn an_entry_that_could_lie_elsewhere_or_hides_something_is_refused_by_itself() {
 }
 
 #[test]
-fn an_entry_is_what_it_says_or_an_error() {
+fn an_entry_that_differs_from_its_stated_size_or_checksum_is_an_error() {
     let honest = Member::deflated("a", &vec![0; 50_000_000]);
     assert!(honest.data.len() < 100_000);
     for (what, member) in [
@@ -139,7 +130,7 @@ fn an_entry_is_what_it_says_or_an_error() {
                 Err(error) => break Some(error),
             }
         };
-        assert!(count <= member.size as usize, "never more than was said");
+        assert!(count <= member.size as usize, "never more than the stated size");
         match ended {
             None => assert_eq!((count, what), (50_000_000, "")),
             Some(error) => assert!(error.to_string().contains(what), "{error}"),
@@ -148,12 +139,12 @@ fn an_entry_is_what_it_says_or_an_error() {
 }
 
 #[test]
-fn security_a_bomb_is_refused_before_anything_in_it_is_read() {
+fn a_zip_bomb_is_refused_before_any_entry_is_read() {
     let bomb = Member { size: u32::MAX, ..Member::deflated("a", &[0; 1000]) };
     let mut zip = Zip::default().with(&bomb);
     let (_made, refused) = made(&std::mem::take(&mut zip).finish());
     assert!(refused.unwrap_err().to_string().contains("1,000 times its own size"));
-    // Many entries that share their data: no one of them shrinks by much.
+    // Many entries share their data, and none of them alone expands by much.
     let shared = Member::deflated("a", &vec![b'x'; 1_000_000]);
     zip = zip.with(&shared);
     for number in 0..20_000 {
@@ -164,7 +155,7 @@ fn security_a_bomb_is_refused_before_anything_in_it_is_read() {
 }
 
 #[test]
-fn what_is_no_whole_zip_file_says_so() {
+fn a_truncated_zip_file_is_an_error() {
     let whole = Zip::default()
         .with(&Member::stored("a", b"content"))
         .with(&Member::stored("b", b"more"))

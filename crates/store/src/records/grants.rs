@@ -1,45 +1,44 @@
-//! Grants as they are kept, and what one allows at this moment.
+//! Stored grants, and what a grant allows at this moment.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use stile_domain::records::authority::{OwnerPermit, RecordsCaller};
-use stile_domain::records::grant::{BadGrant, Grant};
+use stile_domain::records::authority::RecordsCaller;
+use stile_domain::records::grant::Grant;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::sqlite::{GrantRow, Snapshot, Sqlite};
-use super::view::Authority;
-use super::{Engine, Records, parsed_grants};
+use super::engine::{Engine, Snapshot};
+use super::model::GrantRow;
 
-/// A grant, and what became of it.
+/// A stored grant and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantRecord {
-    /// Its identifier.
+    /// The identifier of the grant.
     pub id: String,
-    /// What it allows; none where what is stored is damaged.
+    /// What the grant allows. `None` if the stored text is damaged.
     pub grant: Option<Grant>,
-    /// When it was revoked.
+    /// When the owner revoked the grant.
     pub revoked: Option<Instant>,
-    /// The token that it is bound to, if it is for one alone and was used.
+    /// The token that the grant is bound to, if it is for a single token and was used.
     pub bound: Option<String>,
 }
 
-/// What became of a grant.
+/// The state of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantStatus {
-    /// It counts.
+    /// The grant counts.
     Active,
-    /// It ended by itself.
+    /// The time of the grant has passed.
     Expired,
-    /// The owner ended it.
+    /// The owner revoked the grant.
     Revoked,
-    /// It is damaged.
+    /// The stored text is damaged.
     Invalid,
 }
 
 impl GrantRecord {
-    /// What became of it.
+    /// Returns the state of the grant at the time `now`.
     pub fn status(&self, now: Instant) -> GrantStatus {
         match &self.grant {
             _ if self.revoked.is_some() => GrantStatus::Revoked,
@@ -49,105 +48,88 @@ impl GrantRecord {
         }
     }
 
-    fn read(row: GrantRow) -> Self {
-        let GrantRow { id, terms, revoked, bound } = row;
-        Self { id, grant: Grant::parse(&terms).ok(), revoked, bound }
+    pub(super) fn parse(row: GrantRow) -> Self {
+        let GrantRow { id, json, revoked, bound } = row;
+        Self { id, grant: Grant::parse(&json).ok(), revoked, bound }
     }
 }
 
-impl Records {
-    /// Keeps a new grant, durably, and names it.
-    ///
-    /// # Errors
-    /// [`BadGrant`] within where it says less than a grant must.
-    pub fn grant(
-        &self,
-        _permit: &OwnerPermit,
-        grant: &Grant,
-    ) -> Result<Result<String, BadGrant>, Problem> {
-        let terms = match grant.to_json() {
-            Ok(terms) => terms,
-            Err(bad) => return Ok(Err(bad)),
-        };
-        let id = format!("grt_{}", uuid::Uuid::new_v4().simple());
-        let Engine::Sqlite(sqlite) = &self.inner.engine;
-        sqlite.write(super::now(), |batch| batch.insert_grant(&id, &terms))?;
-        Ok(Ok(id))
-    }
+/// Grants by their identifiers, each with the text that it was parsed from.
+#[derive(Default)]
+pub(super) struct GrantCache(Mutex<HashMap<String, (String, Arc<Grant>)>>);
 
-    /// Every grant there is, in the order in which they were made.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub fn grants(&self, _permit: &OwnerPermit) -> Result<Vec<GrantRecord>, Problem> {
-        let Engine::Sqlite(sqlite) = &self.inner.engine;
-        let mut grants: Vec<GrantRecord> = sqlite
-            .read(|snapshot, _| snapshot.grants())?
-            .into_iter()
-            .map(GrantRecord::read)
-            .collect();
-        grants.sort_by_key(|grant| grant.grant.as_ref().map(|grant| grant.issued));
-        Ok(grants)
-    }
-
-    /// Revokes a grant, durably: it counts no more from the next request on. Says when it was
-    /// revoked before, and none where there is no such grant.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub fn revoke(
-        &self,
-        _permit: &OwnerPermit,
-        id: &str,
-        now: Instant,
-    ) -> Result<Option<Option<Instant>>, Problem> {
-        let Engine::Sqlite(sqlite) = &self.inner.engine;
-        sqlite.write(now, |batch| batch.revoke_grant(id, now))
+impl GrantCache {
+    fn parse(&self, id: &str, json: &str) -> Result<Arc<Grant>, Problem> {
+        /// More grants than an owner has at once. A cache with more is emptied.
+        const MAX_GRANTS: usize = 1000;
+        let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((text, grant)) = parsed.get(id)
+            && text == json
+        {
+            return Ok(Arc::clone(grant));
+        }
+        let grant = Arc::new(Grant::parse(json).map_err(|_| Problem::GrantInvalid)?);
+        if parsed.len() >= MAX_GRANTS {
+            parsed.clear();
+        }
+        parsed.insert(id.to_owned(), (json.to_owned(), Arc::clone(&grant)));
+        Ok(grant)
     }
 }
 
-/// What a caller may see, or that they must be bound to their grant first.
-pub(super) enum Standing {
-    /// What they may see.
-    Settled(Authority),
-    /// The grant is for one token, and none was presented yet.
+/// What a caller may see.
+pub(super) enum Authority {
+    /// All records.
+    Owner,
+    /// The records that a grant names.
+    Client { id: String, grant: Arc<Grant> },
+}
+
+/// Whether a caller may read now.
+pub(super) enum Access {
+    Granted(Authority),
+    /// The grant is for a single token and must first be bound to the caller's.
     Unbound,
 }
 
-/// What a caller may see at this moment.
-pub(super) fn standing(
+/// Looks up what a caller may see at this moment.
+pub(super) fn access(
     snapshot: &Snapshot<'_>,
-    who: RecordsCaller<'_>,
+    caller: RecordsCaller<'_>,
     now: Instant,
-    parsed: &Mutex<HashMap<String, (String, Arc<Grant>)>>,
-) -> Result<Standing, Problem> {
-    let RecordsCaller::Client { grant: id, token } = who else {
-        return Ok(Standing::Settled(Authority::Owner));
+    cache: &GrantCache,
+) -> Result<Access, Problem> {
+    let RecordsCaller::Client { grant: id, token } = caller else {
+        return Ok(Access::Granted(Authority::Owner));
     };
-    // A token may outlive the database that its grant was in.
+    // A token may outlive the database that had its grant.
     let row = snapshot.grant(id)?.ok_or(Problem::GrantInvalid)?;
     if row.revoked.is_some() {
         return Err(Problem::GrantRevoked);
     }
-    let grant = parsed_grants(parsed, id, &row.terms)?;
+    let grant = cache.parse(id, &row.json)?;
     if grant.expires.is_some_and(|end| end <= now) {
         return Err(Problem::GrantExpired);
     }
     match row.bound.as_deref() {
-        None if grant.single_use => return Ok(Standing::Unbound),
+        None if grant.single_use => return Ok(Access::Unbound),
         Some(bound) if grant.single_use && bound != token => return Err(Problem::GrantConsumed),
         _ => {}
     }
-    Ok(Standing::Settled(Authority::Client { id: id.to_owned(), grant }))
+    Ok(Access::Granted(Authority::Client { id: id.to_owned(), grant }))
 }
 
-/// Binds a grant to a token, if none is bound to it yet. Whoever comes second at the same moment is
-/// told so when the grant is looked up again.
-pub(super) fn bind(sqlite: &Sqlite, who: RecordsCaller<'_>, now: Instant) -> Result<(), Problem> {
-    match who {
+/// Binds a grant to the caller's token, unless another token was faster. The next lookup of the
+/// grant refuses the slower one.
+pub(super) fn bind(
+    engine: &Engine,
+    caller: RecordsCaller<'_>,
+    now: Instant,
+) -> Result<(), Problem> {
+    match caller {
         RecordsCaller::Owner => Ok(()),
         RecordsCaller::Client { grant, token } => {
-            sqlite.write(now, |batch| batch.bind_grant(grant, token))
+            engine.write(now, |batch| batch.bind_grant(grant, token))
         }
     }
 }

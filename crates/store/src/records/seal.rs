@@ -1,34 +1,35 @@
-//! Cursors that only this store can make or read; [`crate::sealer`] makes the same with a key that
-//! is kept nowhere.
+//! Seals cursors, so that only this database can make or read them. [`crate::sealer`] does the same
+//! with a key that is not stored.
 //!
-//! *Shape*: base64url of the key's identifier (4 bytes), a nonce (12 random bytes, never used
-//! twice) and what was sealed under AES-256-GCM (NIST SP 800-38D). The keys lie in the database, so
-//! that a restart, a restored backup or a second server of the same database reads what the first
-//! one made.
+//! *Format*: base64url of the key's identifier (4 bytes), a nonce (12 random bytes, never used
+//! twice), and the content encrypted with AES-256-GCM (NIST SP 800-38D). The database holds the
+//! keys. After a restart, from a restored backup, or on a second server with the same database,
+//! cursors can still be opened.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use stile_domain::records::problem::Problem;
 
-/// Bytes of a key's identifier.
+/// The size of a key's identifier in bytes.
 const ID_BYTES: usize = 4;
-/// The longest text that is looked at.
+/// The length of the longest text that is opened, in bytes.
 const MAX_TEXT: usize = 4096;
 
-/// A key as it is kept.
+/// A key and its identifier.
 pub(crate) struct SealKey {
     pub(crate) id: [u8; ID_BYTES],
     pub(crate) secret: [u8; 32],
 }
 
-/// The system gave no random bytes, or a key is damaged.
+/// The error if the system gives no random bytes, or a key is damaged.
 #[derive(Debug)]
 pub(crate) struct SealError;
 
 impl SealKey {
-    /// A new key.
+    /// Makes a random key.
     pub(crate) fn make() -> Result<Self, SealError> {
         let mut key = Self { id: [0; ID_BYTES], secret: [0; 32] };
         let random = SystemRandom::new();
@@ -39,10 +40,10 @@ impl SealKey {
         Ok(key)
     }
 
-    /// The key that a secret gives: always the same for the same secret and salt.
+    /// Derives a key from a secret and a salt, which always give the same key.
     ///
-    /// HKDF (RFC 5869) with SHA-256. The identifier is part of what is derived, so that it says no
-    /// more of the secret than the key does.
+    /// HKDF (RFC 5869) with SHA-256. The identifier is derived as well, so that it reveals no more
+    /// about the secret than the key does.
     pub(crate) fn derive(secret: &[u8], salt: &[u8], purpose: &[u8]) -> Result<Self, SealError> {
         let mut key = Self { id: [0; ID_BYTES], secret: [0; 32] };
         let extracted = Salt::new(HKDF_SHA256, salt).extract(secret);
@@ -59,7 +60,7 @@ impl SealKey {
     }
 }
 
-/// How much is derived.
+/// The number of bytes to derive.
 struct Length(usize);
 
 impl KeyType for Length {
@@ -75,7 +76,7 @@ pub(crate) struct Seals {
 }
 
 impl Seals {
-    /// With these keys, the newest first.
+    /// Takes the keys with the newest first.
     pub(crate) fn new(keys: impl IntoIterator<Item = SealKey>) -> Result<Self, SealError> {
         let keys = keys.into_iter().map(|key| {
             let unbound = UnboundKey::new(&AES_256_GCM, &key.secret).map_err(|_| SealError)?;
@@ -84,7 +85,7 @@ impl Seals {
         Ok(Self { keys: keys.collect::<Result<_, _>>()?, random: SystemRandom::new() })
     }
 
-    /// Seals bytes into a text for a client.
+    /// Encrypts and authenticates bytes, as a text.
     pub(crate) fn seal(&self, plain: &[u8]) -> Result<String, SealError> {
         let (id, key) = self.keys.first().ok_or(SealError)?;
         let mut nonce = [0; NONCE_LEN];
@@ -99,7 +100,11 @@ impl Seals {
         Ok(URL_SAFE_NO_PAD.encode([&id[..], &nonce, &sealed].concat()))
     }
 
-    /// Opens what [`Seals::seal`] made. None for everything else.
+    pub(crate) fn seal_for_client(&self, plain: &[u8]) -> Result<String, Problem> {
+        self.seal(plain).map_err(|_| Problem::Internal { incident: crate::new_incident() })
+    }
+
+    /// Opens what [`Seals::seal`] made. Returns `None` for every other text.
     pub(crate) fn open(&self, text: &str) -> Option<Vec<u8>> {
         if text.len() > MAX_TEXT {
             return None;
@@ -119,11 +124,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn security_no_changed_character_opens() {
+    fn a_cursor_with_one_flipped_bit_does_not_open() {
         let seals = Seals::new([SealKey::make().unwrap()]).unwrap();
-        let text = seals.seal(b"a place").unwrap();
-        assert_eq!(seals.open(&text).as_deref(), Some(&b"a place"[..]));
-        assert_ne!(seals.seal(b"a place").unwrap(), text, "equal places look different");
+        let text = seals.seal(b"cursor").unwrap();
+        assert_eq!(seals.open(&text).as_deref(), Some(&b"cursor"[..]));
+        assert_ne!(
+            seals.seal(b"cursor").unwrap(),
+            text,
+            "sealing the same bytes again gives another text"
+        );
         let bytes = URL_SAFE_NO_PAD.decode(&text).unwrap();
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
@@ -137,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn security_another_stores_cursor_does_not_open_and_an_older_key_still_does() {
+    fn older_keys_open_cursors_and_keys_of_another_database_do_not() {
         let (old, new) = (SealKey::make().unwrap(), SealKey::make().unwrap());
         let copy = SealKey { ..old };
         let before = Seals::new([old]).unwrap();

@@ -1,50 +1,42 @@
-//! Bytes that wait, so that nobody waits for their sender.
+//! Files that hold incoming bytes until they are written to the database.
 //!
-//! Only one can write to the database at a time. What comes over a slow line is therefore first put
-//! into a file of the state folder. The file has no name from the moment on in which it is made, so
-//! that it is gone with whoever holds it, also after a kill.
+//! Only one writer at a time can use the database. Bytes from a slow connection are therefore first
+//! written to a file of the state folder, so that nobody waits for their sender. The file loses its
+//! name as soon as it is made, so the system removes it when its holder ends, even after a kill.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
 
-use super::{Engine, Records};
 use crate::state::create_private;
 
 /// A file without a name, to be written and then read once.
 #[derive(Debug)]
 pub struct SpoolFile {
-    to: File,
-    from: File,
-}
-
-impl Records {
-    /// Makes one.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn create_spool_file(&self) -> io::Result<SpoolFile> {
-        let Engine::Sqlite(sqlite) = &self.inner.engine;
-        let path = sqlite.beside(&format!("incoming-{}", uuid::Uuid::new_v4().simple()));
-        let to = create_private(&path)?;
-        let from = File::open(&path);
-        std::fs::remove_file(&path)?;
-        Ok(SpoolFile { to, from: from? })
-    }
+    writer: File,
+    reader: File,
 }
 
 impl SpoolFile {
-    /// What was written, from its beginning.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let writer = create_private(path)?;
+        let reader = File::open(path);
+        std::fs::remove_file(path)?;
+        Ok(Self { writer, reader: reader? })
+    }
+
+    /// Returns a reader of the written bytes, from the first one.
     pub fn into_reader(self) -> impl Read {
-        BufReader::new(self.from)
+        BufReader::new(self.reader)
     }
 }
 
 impl Write for SpoolFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.to.write(bytes)
+        self.writer.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
+        self.writer.flush()
     }
 }

@@ -1,12 +1,13 @@
 //! One moment of the database, as one caller may see it.
 //!
-//! Here a grant becomes conditions of queries. A [`RecordSource`] is one connection's stream together
-//! with what the caller may see of it; every question to the engine carries one, and there is no
-//! other way to a record. Where a field is not granted the order of a list does not depend on it,
-//! and where a record is hidden it does not exist.
+//! Here a grant becomes conditions of queries. A [`RecordSource`] is one connection's stream
+//! together with what the caller may see of it. Every question to the engine carries a source, and
+//! there is no other way to a record. The order of a list never depends on a field that is not
+//! granted, and a hidden record looks like a record that does not exist.
 
-mod blobs;
-mod changes;
+pub(super) mod blobs;
+pub(super) mod changes;
+mod values;
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -14,8 +15,7 @@ use std::sync::Arc;
 
 use stile_domain::records::filter::Condition;
 use stile_domain::records::find::{Needle, NeedleFinder};
-use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
-use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::grant::{Grant, TimeConstraint};
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::pieces::{self, CharRange, PIECE_CHARS};
@@ -23,23 +23,16 @@ use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::sealed_cursor::{Binding, ListCursor};
 use stile_domain::records::stored_body::{BodyField, LongValue, RecordBody};
 
-pub use blobs::Blob;
-pub use changes::RecordChange;
-
+use super::engine::Snapshot;
+use super::grants::Authority;
+use super::model::{
+    GrantedStream, RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder, StreamRow,
+    TimeFilter, Visibility,
+};
 use super::seal::Seals;
-use super::sqlite::{Range, Scan, Snapshot};
 
-mod values;
-
-/// What a caller may see.
-pub(super) enum Authority {
-    /// Everything.
-    Owner,
-    /// What a grant names.
-    Client { id: String, grant: Arc<Grant> },
-}
-
-/// One moment of the database, as one caller may see it.
+/// One moment of the database, as one caller may see it. Every method can fail with the error of
+/// the database.
 pub struct RecordsView<'c> {
     pub(super) snapshot: Snapshot<'c>,
     authority: Authority,
@@ -47,103 +40,26 @@ pub struct RecordsView<'c> {
     now: Instant,
 }
 
-/// One connection's stream, and what the caller may see of it.
-#[derive(Clone, Debug)]
-pub struct RecordSource {
-    pub(super) row: i64,
-    connection: SourceName,
-    stream: SourceName,
-    declaration: Arc<str>,
-    revision: i64,
-    pub(super) terms: Arc<IndexedFields>,
-    pub(super) sight: Sight,
-}
-
-/// What a caller may see of a stream.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
-    /// What a grant names of it; none means all.
-    share: Option<ShareOf>,
-    /// These times.
-    pub(super) time: Option<Time>,
-}
-
-/// One stream of a grant, without a copy of it.
-#[derive(Clone, Debug)]
-struct ShareOf {
-    grant: Arc<Grant>,
-    at: usize,
-}
-
-impl Sight {
-    fn share(&self) -> Option<&StreamGrant> {
-        self.share.as_ref().and_then(|share| share.grant.streams.get(share.at))
-    }
-
-    /// The fields that may be seen; none means all.
-    pub(super) fn fields(&self) -> Option<&BTreeSet<String>> {
-        self.share().map(|share| &share.fields)
-    }
-
-    /// The keys that may be seen; none means all.
-    pub(super) fn keys(&self) -> Option<&BTreeSet<String>> {
-        self.share()?.keys.as_ref()
-    }
-}
-
-/// A time constraint as a query takes it.
-#[derive(Clone, Debug)]
-pub(super) struct Time {
-    /// The field, unless it is the one that each record's time is kept for.
-    pub(super) field: Option<String>,
-    pub(super) since: Option<Instant>,
-    pub(super) until: Option<Instant>,
-    /// Whether lists are ordered by the same time, so that hidden records need not be walked over.
-    pub(super) orders: bool,
-}
-
-/// In which direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SortOrder {
-    /// The least first.
-    Ascending,
-    /// The greatest first.
-    Descending,
-}
-
-/// Which records of some sources.
+/// Which records of some sources to list.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordQuery<'q> {
-    /// In which direction.
+    /// The direction of the list.
     pub order: SortOrder,
-    /// After which place.
+    /// The position to continue after. `None` starts at the beginning.
     pub after: Option<&'q ListCursor>,
-    /// Under which conditions, all on fields that the caller may see.
+    /// Conditions that all hold of each record, on fields that the caller may see.
     pub conditions: &'q [Condition],
-    /// At most how many.
+    /// The maximum number of records.
     pub limit: usize,
 }
 
-/// Some records of a list.
+/// One page of a list of records.
 #[derive(Debug)]
 pub struct RecordPage {
-    /// They.
+    /// The records of the page, in order.
     pub rows: Vec<RecordRow>,
-    /// Whether there are more.
+    /// Whether more records follow.
     pub has_more: bool,
-}
-
-/// A record that the caller may see, without its fields.
-#[derive(Clone, Debug)]
-pub struct RecordRow {
-    pub(super) record: i64,
-    /// Which of the sources it is from.
-    pub source: usize,
-    /// Its key.
-    pub key: String,
-    /// When it was first ingested.
-    pub emitted: Instant,
-    pub(super) order: Option<Vec<u8>>,
 }
 
 /// The fields of a record that the caller may see.
@@ -153,64 +69,13 @@ pub struct LoadedRecord {
     bytes: Vec<u8>,
 }
 
-/// A long value that the caller may see.
+/// A reference to a long value that the caller may see.
 #[derive(Clone, Copy, Debug)]
 pub struct LongValueRef {
     record: i64,
     slot: u16,
-    /// Its size and digest.
+    /// The size and the digest of the value.
     pub value: LongValue,
-}
-
-impl RecordRow {
-    /// The record's number in the database. Numbers grow in the order of first ingest; a search
-    /// cursor names one.
-    pub fn number(&self) -> i64 {
-        self.record
-    }
-}
-
-impl RecordSource {
-    /// The connection.
-    pub fn connection(&self) -> &SourceName {
-        &self.connection
-    }
-
-    /// The stream.
-    pub fn stream(&self) -> &SourceName {
-        &self.stream
-    }
-
-    /// What was declared of it, as JSON.
-    pub fn declaration(&self) -> &Arc<str> {
-        &self.declaration
-    }
-
-    /// The number that it has in places.
-    pub fn id(&self) -> i64 {
-        self.row
-    }
-
-    /// Names this declaration among all that the database ever had of this source.
-    pub fn declaration_id(&self) -> (i64, i64) {
-        (self.row, self.revision)
-    }
-
-    /// The fields that may be seen; none means all.
-    pub fn fields(&self) -> Option<&BTreeSet<String>> {
-        self.sight.fields()
-    }
-
-    /// The terms on which it is stored.
-    pub fn terms(&self) -> &IndexedFields {
-        &self.terms
-    }
-
-    /// The field that orders its lists, if it may be seen.
-    pub fn ordered_by(&self) -> Option<&str> {
-        let field = self.terms.cursor_field.as_deref()?;
-        self.fields().is_none_or(|fields| fields.contains(field)).then_some(field)
-    }
 }
 
 impl<'c> RecordsView<'c> {
@@ -223,12 +88,12 @@ impl<'c> RecordsView<'c> {
         Self { snapshot, authority, seals, now }
     }
 
-    /// When it is.
+    /// The time of the request, which decides what has expired.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Who is looking, for binding a cursor to them: `owner` or the identifier of the grant.
+    /// The caller that cursors are bound to: `owner`, or the identifier of the grant.
     pub fn caller(&self) -> &str {
         match &self.authority {
             Authority::Owner => "owner",
@@ -236,7 +101,7 @@ impl<'c> RecordsView<'c> {
         }
     }
 
-    /// The grant, where there is one.
+    /// The caller's grant. `None` for the owner.
     pub fn grant(&self) -> Option<&Grant> {
         match &self.authority {
             Authority::Owner => None,
@@ -244,20 +109,18 @@ impl<'c> RecordsView<'c> {
         }
     }
 
-    /// Every source, ordered by stream and connection.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Returns all sources, ordered by stream and connection.
     pub fn sources(&self) -> Result<Vec<RecordSource>, Problem> {
         let mut sources = self.granted(self.snapshot.streams(None)?);
         sources.sort_by(|a, b| (&a.stream, &a.connection).cmp(&(&b.stream, &b.connection)));
         Ok(sources)
     }
 
-    /// The sources of one stream, ordered by connection; there is at least one.
+    /// Returns the sources of one stream, at least one, ordered by connection.
     ///
     /// # Errors
-    /// [`Problem::StreamNotAllowed`] for a client, [`Problem::StreamNotFound`] for the owner.
+    /// If there is no source: [`Problem::StreamNotAllowed`] for a client, and
+    /// [`Problem::StreamNotFound`] for the owner.
     pub fn sources_of(
         &self,
         stream: &str,
@@ -277,57 +140,66 @@ impl<'c> RecordsView<'c> {
         Ok(sources)
     }
 
-    fn granted(&self, rows: Vec<super::sqlite::StreamRow>) -> Vec<RecordSource> {
+    /// Makes sources of the streams that the caller may see.
+    fn granted(&self, rows: Vec<StreamRow>) -> Vec<RecordSource> {
         let sources = rows.into_iter().filter_map(|row| {
-            let sight = match &self.authority {
-                Authority::Owner => Sight::default(),
+            let visibility = match &self.authority {
+                Authority::Owner => Visibility::default(),
                 Authority::Client { grant, .. } => {
-                    let at = grant.streams.iter().position(|share| share.stream == row.stream)?;
-                    let share = grant
+                    let index = grant.streams.iter().position(|it| it.stream == row.stream)?;
+                    let granted = grant
                         .streams
-                        .get(at)
-                        .filter(|share| share.connections.contains(&row.connection))?;
-                    let time =
-                        share.time.as_ref().map(|time| Time::new(time, &row.terms, &share.fields));
-                    Sight { share: Some(ShareOf { grant: Arc::clone(grant), at }), time }
+                        .get(index)
+                        .filter(|granted| granted.connections.contains(&row.connection))?;
+                    let time = granted
+                        .time
+                        .as_ref()
+                        .map(|time| TimeFilter::new(time, &row.indexed, &granted.fields));
+                    let granted = Some(GrantedStream { grant: Arc::clone(grant), index });
+                    Visibility { granted, time }
                 }
             };
-            let super::sqlite::StreamRow { row, connection, stream, declaration, revision, terms } =
-                row;
-            Some(RecordSource { row, connection, stream, declaration, revision, terms, sight })
+            let StreamRow { id, connection, stream, declaration, revision, indexed } = row;
+            Some(RecordSource {
+                id,
+                connection,
+                stream,
+                declaration,
+                revision,
+                indexed,
+                visibility,
+            })
         });
         sources.collect()
     }
 
-    /// How many records of a source the caller may see, and when the latest of them was first
-    /// ingested.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Counts the records of a source that the caller may see, and returns when the latest of them
+    /// was first ingested.
     pub fn count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
         self.snapshot.count(source)
     }
 
-    /// One page of the records of some sources, in one order: by the value of the cursor field,
-    /// then connection, then key; records without such a value come last in both directions, by
-    /// connection and key.
+    /// Returns one page of the records of some sources, ordered by the value of the cursor field,
+    /// then connection, then key. Records without such a value come last in both directions,
+    /// ordered by connection and key.
     ///
     /// # Errors
-    /// [`Problem::InvalidCursor`] where the place is of a record with a very long key that is gone,
-    /// or the streams were ordered otherwise then; what the database says.
+    /// [`Problem::InvalidCursor`] if the streams were ordered in another way when the cursor was
+    /// made, or if the cursor is at a removed record with a very long key; the error of the
+    /// database.
     pub fn list(
         &self,
         sources: &[RecordSource],
         query: RecordQuery<'_>,
     ) -> Result<RecordPage, Problem> {
         let wanted = query.limit.saturating_add(1);
-        let after = query.after.map(|place| self.place(sources, place)).transpose()?;
+        let after = query.after.map(|cursor| self.list_position(sources, cursor)).transpose()?;
         let mut rows = Vec::new();
-        if after.as_ref().is_none_or(|after| after.order.is_some()) {
+        if after.as_ref().is_none_or(|after| after.order_key.is_some()) {
             self.gather(sources, query, Phase::Ordered, after.as_ref(), wanted, &mut rows)?;
         }
         if rows.len() < wanted {
-            let after = after.as_ref().filter(|after| after.order.is_none());
+            let after = after.as_ref().filter(|after| after.order_key.is_none());
             self.gather(sources, query, Phase::Unordered, after, wanted, &mut rows)?;
         }
         let has_more = rows.len() > query.limit;
@@ -341,7 +213,7 @@ impl<'c> RecordsView<'c> {
         sources: &[RecordSource],
         query: RecordQuery<'_>,
         phase: Phase,
-        after: Option<&After>,
+        after: Option<&ListPosition>,
         wanted: usize,
         rows: &mut Vec<RecordRow>,
     ) -> Result<(), Problem> {
@@ -351,32 +223,20 @@ impl<'c> RecordsView<'c> {
             let by_order = source.ordered_by().is_some();
             let range = match phase {
                 Phase::Ordered if !by_order => continue,
-                Phase::Ordered => Range::Ordered,
-                Phase::Unordered if by_order => Range::WithoutOrder,
-                Phase::Unordered => Range::ByKey,
+                Phase::Ordered => ScanRange::Ordered,
+                Phase::Unordered if by_order => ScanRange::WithoutOrder,
+                Phase::Unordered => ScanRange::ByKey,
             };
-            let after = match after.map(|after| after.for_source(at, query.order)) {
-                None => None,
-                Some(None) => continue,
-                Some(Some(after)) => Some(after),
-            };
-            let scan = Scan {
-                range,
-                order: query.order,
-                after,
-                conditions: query.conditions,
-                limit: left,
-            };
-            found.extend(
-                self.snapshot
-                    .scan(source, &scan)?
-                    .into_iter()
-                    .map(|row| RecordRow { source: at, ..row }),
-            );
+            let start =
+                after.map_or(Some(ScanStart::Beginning), |after| after.start_in(at, query.order));
+            let Some(start) = start else { continue };
+            let RecordQuery { order, conditions, .. } = query;
+            let scan = Scan { range, order, start, conditions, limit: left };
+            let rows = self.snapshot.scan(source, &scan)?;
+            found.extend(rows.into_iter().map(|row| RecordRow { source: at, ..row }));
         }
         found.sort_by(|a, b| {
-            let order =
-                (&a.order, a.source, a.key.as_bytes()).cmp(&(&b.order, b.source, b.key.as_bytes()));
+            let order = (&a.order_key, a.source, &a.key).cmp(&(&b.order_key, b.source, &b.key));
             if query.order == SortOrder::Descending { order.reverse() } else { order }
         });
         found.truncate(left);
@@ -384,41 +244,38 @@ impl<'c> RecordsView<'c> {
         Ok(())
     }
 
-    /// Where a cursor stands, with the whole key.
-    fn place(&self, sources: &[RecordSource], place: &ListCursor) -> Result<After, Problem> {
+    /// Finds the position of a cursor, with the whole key.
+    fn list_position(
+        &self,
+        sources: &[RecordSource],
+        cursor: &ListCursor,
+    ) -> Result<ListPosition, Problem> {
         let stale = || Problem::InvalidCursor(CursorProblem::Stale);
-        if place.ordering != ordering(sources) {
+        if cursor.ordering != ordering(sources) {
             return Err(stale());
         }
         let source =
-            sources.iter().position(|source| source.row == place.stream).ok_or_else(stale)?;
-        let key = if place.whole_key {
-            String::from_utf8(place.key.clone()).map_err(|_| stale())?
+            sources.iter().position(|source| source.id == cursor.stream).ok_or_else(stale)?;
+        let key = if cursor.whole_key {
+            String::from_utf8(cursor.key.clone()).map_err(|_| stale())?
         } else {
-            // A client saw this record, so asking for it again tells nothing.
-            let source = sources.get(source).ok_or_else(stale)?;
-            let row = self.snapshot.find_by_number(source, place.record)?;
-            row.filter(|row| row.key.as_bytes().starts_with(&place.key)).ok_or_else(stale)?.key
+            // A client saw this record before, so looking it up reveals nothing.
+            let row = self
+                .snapshot
+                .find_by_number(sources.get(source).ok_or_else(stale)?, cursor.record)?;
+            row.filter(|row| row.key.as_bytes().starts_with(&cursor.key)).ok_or_else(stale)?.key
         };
-        Ok(After { order: place.order.clone(), source, key })
+        Ok(ListPosition { order_key: cursor.order.clone(), source, key })
     }
 
-    /// The place after which a list goes on that ended with this record.
+    /// Returns the cursor that continues a list after `row`.
     pub fn position_of(&self, sources: &[RecordSource], row: &RecordRow) -> Option<ListCursor> {
-        let source = sources.get(row.source)?;
-        Some(ListCursor::new(
-            ordering(sources),
-            row.order.clone(),
-            source.row,
-            &row.key,
-            row.record,
-        ))
+        let source = sources.get(row.source)?.id;
+        let order_key = row.order_key.clone();
+        Some(ListCursor::new(ordering(sources), order_key, source, &row.key, row.number))
     }
 
-    /// The records with this key, one a source at most.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Finds the records with this key, at most one in each source.
     pub fn find_by_key(
         &self,
         sources: &[RecordSource],
@@ -426,54 +283,55 @@ impl<'c> RecordsView<'c> {
     ) -> Result<Vec<RecordRow>, Problem> {
         let mut rows = Vec::new();
         for (at, source) in sources.iter().enumerate() {
-            rows.extend(
-                self.snapshot.find(source, key)?.map(|row| RecordRow { source: at, ..row }),
-            );
+            let row = self.snapshot.find_by_key(source, key)?;
+            rows.extend(row.map(|row| RecordRow { source: at, ..row }));
         }
         Ok(rows)
     }
 
-    /// Records of some sources in the order in which they were first ingested, after one of them,
-    /// for the owner alone: what was ingested before what says something of records that a grant
-    /// hides.
+    /// Returns records of some sources in the order of first ingest, after one of them. Only for
+    /// the owner: the order reveals something about records that a grant hides.
     ///
     /// # Errors
-    /// [`Problem::InsufficientScope`] for a client; what the database says.
+    /// [`Problem::InsufficientScope`] for a client; the error of the database.
     pub fn in_ingest_order(
         &self,
         sources: &[RecordSource],
         after: Option<&RecordRow>,
         limit: usize,
     ) -> Result<Vec<RecordRow>, Problem> {
+        self.require_owner()?;
+        self.snapshot.in_ingest_order(sources, after.map_or(0, |row| row.number), limit)
+    }
+
+    fn require_owner(&self) -> Result<(), Problem> {
         match self.authority {
-            Authority::Owner => {
-                self.snapshot.by_ingest(sources, after.map_or(0, |row| row.record), limit)
-            }
+            Authority::Owner => Ok(()),
             Authority::Client { .. } => {
                 Err(Problem::InsufficientScope { message: "this is for the owner alone" })
             }
         }
     }
 
-    /// The fields of a record that the caller may see.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Loads the fields of a record that the caller may see.
     pub fn load_fields(
         &self,
         sources: &[RecordSource],
         row: &RecordRow,
     ) -> Result<LoadedRecord, Problem> {
         let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-        let bytes = self.snapshot.body(source, row.record)?;
-        Ok(LoadedRecord { record: row.record, bytes })
+        self.load_number(source, row.number)
     }
 
-    /// Some scalar values of a long value, from `start` up to but not including `end`. Reads the
-    /// pieces that hold them and no other.
-    ///
-    /// # Errors
-    /// What the database says.
+    pub(super) fn load_number(
+        &self,
+        source: &RecordSource,
+        record: i64,
+    ) -> Result<LoadedRecord, Problem> {
+        Ok(LoadedRecord { record, bytes: self.snapshot.body(source, record)? })
+    }
+
+    /// Reads Unicode scalars `start..end` of a long value. Reads only the pieces that hold them.
     pub fn long_text(&self, value: LongValueRef, start: u64, end: u64) -> Result<String, Problem> {
         let end = end.min(value.value.chars);
         let mut text = String::new();
@@ -482,17 +340,14 @@ impl<'c> RecordsView<'c> {
         }
         for piece in start / PIECE_CHARS..=(end - 1) / PIECE_CHARS {
             let base = piece * PIECE_CHARS;
-            self.snapshot.piece(value.number(piece)?, |held| {
+            self.snapshot.piece(value.piece_number(piece)?, |held| {
                 text.push_str(pieces::slice(held, start.saturating_sub(base), end - base));
             })?;
         }
         Ok(text)
     }
 
-    /// All of a long value, piece by piece, until `take` says that it is enough.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Reads a long value piece by piece, until `take` returns `false`.
     pub fn long_pieces(
         &self,
         value: LongValueRef,
@@ -502,14 +357,11 @@ impl<'c> RecordsView<'c> {
             return Ok(());
         }
         let last = (value.value.chars - 1) / PIECE_CHARS;
-        self.snapshot.pieces(value.number(0)?, value.number(last)?, &mut take)
+        self.snapshot.pieces(value.piece_number(0)?, value.piece_number(last)?, &mut take)
     }
 
-    /// The first place where a text occurs in a long value. Memory for one piece; stops at the
-    /// place.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Finds the first occurrence of a text in a long value. Holds one piece in memory, and stops
+    /// at the occurrence.
     pub fn find_in_long(
         &self,
         value: LongValueRef,
@@ -524,118 +376,104 @@ impl<'c> RecordsView<'c> {
         Ok(found)
     }
 
-    /// Makes a cursor.
+    /// Seals a cursor for a client.
     ///
     /// # Errors
-    /// [`Problem::Internal`] where there is no randomness.
+    /// [`Problem::Internal`] if the system gives no random bytes.
     pub fn seal(&self, plain: &[u8]) -> Result<String, Problem> {
-        self.seals.seal(plain).map_err(|_| Problem::Internal { incident: crate::new_incident() })
+        self.seals.seal_for_client(plain)
     }
 
-    /// Reads a cursor.
+    /// Opens a sealed cursor.
     ///
     /// # Errors
-    /// [`CursorProblem::Malformed`].
+    /// [`CursorProblem::Malformed`] for a text that this database did not seal.
     pub fn unseal(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
         self.seals.open(cursor).ok_or(Problem::InvalidCursor(CursorProblem::Malformed))
     }
 }
 
 impl LoadedRecord {
-    pub(super) fn new(record: i64, bytes: Vec<u8>) -> Self {
-        Self { record, bytes }
-    }
-
-    /// The fields.
+    /// Returns the fields, to be read one after the other.
     pub fn body(&self) -> RecordBody<'_> {
         RecordBody::new(&self.bytes)
     }
 
-    /// A long value of this record.
+    /// Returns a reference to a long value of this record. `None` for a short value.
     pub fn long_value(&self, entry: &BodyField<'_>) -> Option<LongValueRef> {
         Some(LongValueRef { record: self.record, slot: entry.slot?, value: entry.value.long()? })
     }
 }
 
 impl LongValueRef {
-    /// How many pieces it has.
-    pub(super) fn count(&self) -> u64 {
+    pub(super) fn piece_count(&self) -> u64 {
         self.value.chars.div_ceil(PIECE_CHARS)
     }
 
-    pub(super) fn number(&self, piece: u64) -> Result<i64, Problem> {
+    pub(super) fn piece_number(&self, piece: u64) -> Result<i64, Problem> {
         pieces::number(self.record, self.slot, piece).ok_or(Problem::Corrupt)
     }
 }
 
-impl Time {
-    fn new(constraint: &TimeConstraint, terms: &IndexedFields, granted: &BTreeSet<String>) -> Self {
+impl TimeFilter {
+    fn new(
+        constraint: &TimeConstraint,
+        indexed: &IndexedFields,
+        granted: &BTreeSet<String>,
+    ) -> Self {
         let TimeConstraint { field, since, until } = constraint;
-        let kept = terms.time_field.as_ref() == Some(field);
-        let orders = terms.cursor_is_time
-            && terms.cursor_field.as_ref() == Some(field)
+        let is_indexed = indexed.time_field.as_ref() == Some(field);
+        let orders_lists = indexed.cursor_is_time
+            && indexed.cursor_field.as_ref() == Some(field)
             && granted.contains(field);
-        Self { field: (!kept).then(|| field.clone()), since: *since, until: *until, orders }
+        let field = (!is_indexed).then(|| field.clone());
+        Self { field, since: *since, until: *until, orders_lists }
     }
 }
 
-/// What lists of these sources are ordered by, as far as the caller may know. A stream declared
-/// anew may be ordered otherwise, and a list that went on there from a place in the old order would
-/// pass over records unseen.
+/// Returns what lists of these sources are ordered by, as far as the caller may know. A list that
+/// continued in another order than it began in would skip records, so cursors are bound to this.
 fn ordering(sources: &[RecordSource]) -> Binding {
     let orders: BTreeSet<[&str; 2]> = sources
         .iter()
         .map(|source| match source.ordered_by() {
             None => ["key", ""],
-            Some(field) if source.terms.cursor_is_time => ["time", field],
+            Some(field) if source.indexed.cursor_is_time => ["time", field],
             Some(field) => ["text", field],
         })
         .collect();
     Binding::new(orders.into_iter().flatten())
 }
 
+/// The two parts of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Records with a place in the order.
+    /// Records with an order key.
     Ordered,
-    /// Those without.
+    /// Records without one.
     Unordered,
 }
 
-/// Where a list goes on.
-struct After {
-    order: Option<Vec<u8>>,
+/// The position after which a list of several sources continues.
+struct ListPosition {
+    order_key: Option<Vec<u8>>,
     source: usize,
     key: String,
 }
 
-/// Where the list of one source goes on.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum AfterKey<'a> {
-    /// After this value of the order and this key.
-    Both(Option<&'a [u8]>, &'a str),
-    /// After all records with this value of the order.
-    Value(&'a [u8]),
-    /// From the first record with this value of the order.
-    AtValue(&'a [u8]),
-    /// From the beginning.
-    Beginning,
-}
-
-impl After {
-    /// Where the list of a source goes on; none where it is at its end.
-    fn for_source(&self, source: usize, order: SortOrder) -> Option<AfterKey<'_>> {
+impl ListPosition {
+    /// Returns where the list of one source continues. `None` if that list has ended.
+    fn start_in(&self, source: usize, order: SortOrder) -> Option<ScanStart<'_>> {
         let side = match order {
             SortOrder::Ascending => source.cmp(&self.source),
             SortOrder::Descending => self.source.cmp(&source),
         };
-        match (side, self.order.as_deref()) {
-            (Ordering::Equal, value) => Some(AfterKey::Both(value, &self.key)),
-            // Of equal values, those of connections that come later in this direction are still to
-            // come.
-            (Ordering::Greater, Some(value)) => Some(AfterKey::AtValue(value)),
-            (Ordering::Less, Some(value)) => Some(AfterKey::Value(value)),
-            (Ordering::Greater, None) => Some(AfterKey::Beginning),
+        match (side, self.order_key.as_deref()) {
+            (Ordering::Equal, order_key) => Some(ScanStart::AfterRecord(order_key, &self.key)),
+            // Records with the same order key are listed connection by connection.
+            (Ordering::Greater, Some(order_key)) => Some(ScanStart::AtOrderKey(order_key)),
+            (Ordering::Less, Some(order_key)) => Some(ScanStart::AfterOrderKey(order_key)),
+            (Ordering::Greater, None) => Some(ScanStart::Beginning),
             (Ordering::Less, None) => None,
         }
     }

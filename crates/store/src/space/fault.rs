@@ -1,5 +1,5 @@
-//! A seam for tests: the n-th system call of a write fails, and the order of all is known. Nothing
-//! at all in a build without tests.
+//! Lets tests fail the n-th system call of a write, and read the order of all calls. Does nothing
+//! in a build without tests.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(super) fn point(_: Call) -> io::Result<()> {
     Ok(())
 }
 
-/// The instant between the comparison and the exchange, where a test lets another program save.
+/// Marks the moment between the comparison and the exchange, when a test lets another program save.
 #[cfg(not(test))]
 #[inline]
 pub(super) fn before_swap() {}
@@ -33,22 +33,16 @@ mod armed {
 
     thread_local! {
         static LEFT: Cell<Option<(u32, i32)>> = const { Cell::new(None) };
-    }
-
-    thread_local! {
         static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+        static ON_SWAP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
     }
 
-    /// The calls of this thread since the last time it asked.
+    /// Returns the calls of this thread since the last call of this function.
     pub(in crate::space) fn calls() -> Vec<Call> {
         CALLS.take()
     }
 
-    thread_local! {
-        static ON_SWAP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
-    }
-
-    /// Does something at the next swap of this thread.
+    /// Runs `act` at the next exchange of this thread.
     pub(in crate::space) fn on_swap(act: impl FnOnce() + 'static) {
         ON_SWAP.set(Some(Box::new(act)));
     }
@@ -59,12 +53,12 @@ mod armed {
         }
     }
 
-    /// Lets `after` calls pass and fails the next one with `errno`.
+    /// Lets `after` calls succeed, and fails the next one with `errno`.
     pub(in crate::space) fn arm(after: u32, errno: i32) {
         LEFT.set(Some((after, errno)));
     }
 
-    /// Whether the armed fault is still waiting; disarms it.
+    /// Disarms the fault. Returns whether it was still pending.
     pub(in crate::space) fn disarm() -> bool {
         LEFT.take().is_some()
     }

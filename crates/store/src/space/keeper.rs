@@ -1,10 +1,9 @@
-//! What was displaced is kept a while, hashed again, and only then let go.
+//! Keeps displaced files for a while, and deletes them if nobody changed them.
 //!
-//! A program that had the old file open when it was exchanged goes on writing into what we
-//! displaced. So a displaced file stays beside the new one, hidden, for ten seconds, or one where
-//! many are kept. Then it is hashed: what still is the version that was replaced is deleted, and
-//! anything else is somebody's save, which becomes a visible conflict copy and a line in the
-//! journal.
+//! A program that had the old file open continues to write to the displaced file. So a displaced
+//! file stays beside the new one, hidden, for ten seconds, or for one second if many are kept. Then
+//! it is hashed. If it still is the replaced version, it is deleted. Otherwise it is somebody's
+//! save, and becomes a visible conflict copy with a line in the journal.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -20,37 +19,36 @@ use super::names::{self, Owner};
 use super::os::{self, Identity};
 use super::read::hash_file;
 
-/// How long a displaced file is kept at least, and how long where there is room.
-const LEAST: Duration = Duration::from_secs(1);
-const MOST: Duration = Duration::from_secs(10);
-/// Past so many bytes kept, files go after [`LEAST`], and writers wait while even that does not
-/// help.
+/// How long a displaced file is kept if many are kept, and otherwise.
+const SHORT_KEEP: Duration = Duration::from_secs(1);
+const LONG_KEEP: Duration = Duration::from_secs(10);
+/// Above half of this number of kept bytes, files are kept for [`SHORT_KEEP`]. Above it, writers
+/// wait.
 const ROOM_BYTES: u64 = 256 * 1024 * 1024;
-/// Past so many files kept, they go after [`LEAST`]: a folder should not fill with them.
+/// Above this number of kept files, files are kept for [`SHORT_KEEP`], so that no folder fills up.
 const ROOM_FILES: usize = 64;
 
-/// Says what happened that no call asked for.
+/// Receives journal lines of events that no call caused.
 pub type SpaceEvents = Arc<dyn Fn(JournalLine) + Send + Sync>;
 
-/// A folder in which files of this process are kept; its marker says to every cleaner that they are
-/// in use.
+/// A folder in which this process keeps files. Its marker keeps cleaners away from them.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct MarkedFolder {
     pub(super) owner: Owner,
     handle: Arc<OwnedFd>,
-    /// Holds the lock on the marker.
+    /// The open marker, which holds the lock.
     _marker: std::fs::File,
 }
 
-impl Drop for Kept {
+impl Drop for MarkedFolder {
     fn drop(&mut self) {
         let _ = os::unlink(&self.handle, &self.owner.marker());
     }
 }
 
-/// A displaced file.
+/// A displaced file that is kept.
 struct Displaced {
-    folder: Arc<Kept>,
+    folder: Arc<MarkedFolder>,
     name: String,
     path: SpacePath,
     expected: ContentHash,
@@ -62,15 +60,14 @@ struct Displaced {
 struct Queue {
     waiting: VecDeque<Displaced>,
     bytes: u64,
-    folders: HashMap<Identity, Weak<Kept>>,
+    folders: HashMap<Identity, Weak<MarkedFolder>>,
     closing: bool,
-    /// Whether the thread is letting one go just now.
+    /// Whether the thread releases a file now.
     working: bool,
     started: bool,
 }
 
-/// Keeps displaced files and lets them go, on a thread of its own that starts with the first of
-/// them.
+/// Keeps and releases displaced files, on a thread that starts with the first of them.
 pub(super) struct Keeper {
     process: u64,
     folders: AtomicU64,
@@ -97,25 +94,24 @@ impl Keeper {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that no other file of this process bears.
+    /// Returns a number that no other file of this process has.
     pub(super) fn next_sequence(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The owner under which files may be named in a locked folder; while it is held, no cleaner
-    /// touches them.
+    /// Marks a locked folder, so that no cleaner touches this process's files in it.
     pub(super) fn enter(
         &self,
         handle: &Arc<OwnedFd>,
         identity: Identity,
-    ) -> std::io::Result<Arc<Kept>> {
+    ) -> std::io::Result<Arc<MarkedFolder>> {
         if let Some(kept) = self.queue().folders.get(&identity).and_then(Weak::upgrade) {
             return Ok(kept);
         }
         let owner = Owner::new(self.process, self.folders.fetch_add(1, Ordering::Relaxed));
-        // The folder is locked, so no cleaner can look between making the marker and locking it.
+        // The folder is locked, so no cleaner can find the marker before it is locked.
         let (marker, _) = os::make_file(handle, &owner.marker(), os::NEW_FILE)?;
-        let kept = Arc::new(Kept { owner, handle: Arc::clone(handle), _marker: marker });
+        let kept = Arc::new(MarkedFolder { owner, handle: Arc::clone(handle), _marker: marker });
         if !os::try_lock(&kept._marker)? {
             return Err(std::io::ErrorKind::WouldBlock.into());
         }
@@ -125,7 +121,7 @@ impl Keeper {
         Ok(kept)
     }
 
-    /// Waits while more is kept than there is room for; `false` where that lasts past `deadline`.
+    /// Waits while too many bytes are kept. Returns `false` at the deadline.
     pub(super) fn await_room(&self, deadline: Instant) -> bool {
         let mut queue = self.queue();
         while queue.bytes >= ROOM_BYTES {
@@ -139,10 +135,10 @@ impl Keeper {
         true
     }
 
-    /// Takes charge of a displaced file that should hash to `expected`.
+    /// Keeps a displaced file whose hash should be `expected`.
     pub(super) fn keep(
         self: &Arc<Self>,
-        folder: Arc<Kept>,
+        folder: Arc<MarkedFolder>,
         name: String,
         path: SpacePath,
         expected: ContentHash,
@@ -169,7 +165,7 @@ impl Keeper {
         self.changed.notify_all();
     }
 
-    /// Lets everything go that was kept long enough, until it is closed and nothing is left.
+    /// Releases each file that was kept long enough, until the keeper is closed and has no files.
     fn work(&self) {
         let mut queue = self.queue();
         loop {
@@ -182,7 +178,7 @@ impl Keeper {
             };
             let crowded =
                 queue.closing || queue.waiting.len() > ROOM_FILES || queue.bytes > ROOM_BYTES / 2;
-            let due = oldest.since + if crowded { LEAST } else { MOST };
+            let due = oldest.since + if crowded { SHORT_KEEP } else { LONG_KEEP };
             let left = due.saturating_duration_since(Instant::now());
             if !left.is_zero() {
                 queue = self
@@ -195,7 +191,7 @@ impl Keeper {
             let Some(displaced) = queue.waiting.pop_front() else { continue };
             queue.working = true;
             drop(queue);
-            self.let_go(&displaced);
+            self.release(&displaced);
             let size = displaced.size;
             drop(displaced);
             queue = self.queue();
@@ -205,7 +201,8 @@ impl Keeper {
         }
     }
 
-    fn let_go(&self, displaced: &Displaced) {
+    /// Deletes a displaced file, or saves a copy if somebody changed it.
+    fn release(&self, displaced: &Displaced) {
         let Displaced { folder, name, path, expected, .. } = displaced;
         let known = os::open_in(&folder.handle, name).and_then(|file| hash_file(&file));
         match known {
@@ -217,15 +214,15 @@ impl Keeper {
         }
     }
 
-    /// Gives a file that nobody may lose a visible name beside `path`, and says so in the journal.
+    /// Makes a temporary file a conflict copy beside `path`, with a line in the journal.
     pub(super) fn save_copy(&self, folder: &OwnedFd, name: &str, path: &SpacePath) {
-        let about = path.split().map_or_else(|| "file".to_owned(), |(_, about)| about.to_owned());
-        if let Some(copy) = make_conflict_copy(folder, name, &about) {
+        let original = path.split().map_or_else(|| "file".to_owned(), |(_, name)| name.to_owned());
+        if let Some(copy) = make_conflict_copy(folder, name, &original) {
             report_copy(&self.events, path, &copy);
         }
     }
 
-    /// Lets everything go that is kept, after its least time, and returns when nothing is left.
+    /// Releases all kept files after [`SHORT_KEEP`], and returns when none is left.
     pub(super) fn close(&self) {
         let mut queue = self.queue();
         queue.closing = true;
@@ -236,12 +233,12 @@ impl Keeper {
     }
 }
 
-/// Renames a file of ours to a free visible name; `None` where even that fails, and then it stays
-/// where it is and the next start tries again.
-pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, about: &str) -> Option<String> {
-    let when = chrono::Local::now().format("%Y-%m-%d %H-%M-%S").to_string();
+/// Renames a temporary file to a free visible name. Returns `None` if that fails; the next start
+/// tries again.
+pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, original: &str) -> Option<String> {
+    let when = jiff::Zoned::now().strftime("%Y-%m-%d %H-%M-%S").to_string();
     for attempt in 1..1000 {
-        let copy = names::conflict_copy(about, &when, attempt);
+        let copy = names::conflict_copy(original, &when, attempt);
         match os::rename_new(folder, name, &copy) {
             Ok(()) => {
                 let _ = os::sync(folder);
@@ -257,7 +254,7 @@ pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, about: &str) -> O
     None
 }
 
-/// One line in the journal for a conflict copy, under the copy's own path.
+/// Reports a conflict copy in the journal, with the path of the copy.
 pub(super) fn report_copy(events: &SpaceEvents, beside: &SpacePath, copy: &str) {
     let folder = beside.split().map_or_else(SpacePath::root, |(folder, _)| folder);
     tracing::warn!("a save of another program was kept as a conflict copy");

@@ -1,5 +1,5 @@
-//! A page of a directory: every name is looked at, a page of them is held, and only those are
-//! opened up.
+//! Lists a page of a directory. Reads every name, keeps one page of names in memory, and reads the
+//! attributes of these only.
 
 use std::collections::BinaryHeap;
 
@@ -19,7 +19,7 @@ struct Candidate {
 }
 
 impl Inner {
-    /// Lists a page; the body of `list://`.
+    /// Lists a page for `list://`.
     pub(super) fn list(
         &self,
         permit: &Permit<List>,
@@ -28,18 +28,18 @@ impl Inner {
         let path = permit.path();
         let folder =
             os::open_folder(&self.root, relative(path)).map_err(|error| refusal(&error, path))?;
-        // The first page and one more in order, the last of them on top.
+        // The names of the page and one more, with the last one on top.
         let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(MAX_LIST_ENTRIES + 2);
         let may_list_all = permit.may_list_all();
         os::entries(&folder, |name, kind| {
-            // Most names of a large folder are not on this page, so that is asked first.
+            // Most names of a large folder are not on this page, so this check comes first.
             let full = first.len() > MAX_LIST_ENTRIES;
             if after.is_some_and(|after| !after.is_before(kind, name))
                 || full && first.peek().is_some_and(|last| last.position.is_before(kind, name))
             {
                 return;
             }
-            // A name that no path can express cannot be asked for, so it is not shown either.
+            // No request could name a file that no path can express.
             if !path.can_hold(name) || !(may_list_all || permit.may_list(name)) {
                 return;
             }
@@ -67,7 +67,7 @@ impl Inner {
     fn entry(&self, folder: &std::os::fd::OwnedFd, candidate: Candidate) -> ListEntry {
         let Candidate { name, kind, .. } = candidate;
         let stamp = match kind {
-            EntryKind::File => os::look_at(folder, &name)
+            EntryKind::File => os::status_at(folder, &name)
                 .ok()
                 .filter(|status| status.kind == EntryKind::File)
                 .map(|status| status.stamp),

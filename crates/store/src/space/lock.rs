@@ -1,9 +1,9 @@
-//! Who may change a folder now: one thread of one process.
+//! Locks a folder, so that one thread of one process changes it at a time.
 //!
-//! A mutex in the process, so that its own threads queue fairly and only one of them asks the
-//! system; then an advisory lock on the folder's own handle, where all server processes meet
-//! whatever their state directories are. The lock needs no file and dies with the process. Waiting
-//! is bounded.
+//! The threads of this process queue at a mutex, so that only one of them asks the system. That
+//! thread takes an advisory lock on the folder's own handle, which all server processes share
+//! whatever their state folders are. The lock needs no file and ends with the process. Waiting is
+//! bounded.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use super::os::{self, Identity};
 
-/// The folders that this process is changing.
+/// The folders that this process changes now.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     taken: Mutex<HashSet<Identity>>,
     freed: Condvar,
 }
 
-/// A folder that only the holder may change.
+/// A folder that only the holder of this value may change.
 #[derive(Debug)]
 pub(super) struct LockedFolder {
     pub(super) handle: Arc<OwnedFd>,
@@ -30,9 +30,8 @@ pub(super) struct LockedFolder {
 /// Why a folder could not be locked.
 #[derive(Debug)]
 pub(super) enum LockError {
-    /// Others held it all the time that one may wait.
+    /// Others held the lock until the deadline.
     Busy,
-    /// The system said no.
     Io(std::io::Error),
 }
 
@@ -43,7 +42,7 @@ impl From<std::io::Error> for LockError {
 }
 
 impl Folders {
-    /// Waits until the folder that `open` opens is this thread's alone, at most until `deadline`.
+    /// Locks the folder that `open` opens. Waits until `deadline` at most.
     pub(super) fn lock(
         self: &Arc<Self>,
         open: impl Fn() -> std::io::Result<OwnedFd>,
@@ -51,14 +50,14 @@ impl Folders {
     ) -> Result<LockedFolder, LockError> {
         loop {
             let handle = open()?;
-            let identity = os::look(&handle)?.identity();
+            let identity = os::status(&handle)?.identity();
             self.enter(identity, deadline)?;
-            // From here on dropping it gives both locks back.
+            // From here on, dropping the value releases both locks.
             let locked =
                 LockedFolder { handle: Arc::new(handle), identity, folders: Arc::clone(self) };
             await_lock(&locked.handle, deadline)?;
-            // While we waited the folder may have been moved away and another put in its place.
-            if os::look(open()?)?.identity() == identity {
+            // Another folder may have taken the name while this thread waited.
+            if os::status(open()?)?.identity() == identity {
                 return Ok(locked);
             }
         }
@@ -77,8 +76,8 @@ impl Folders {
     }
 }
 
-/// The system has no lock with a time limit, so this asks again, ever less often, at most every 2
-/// ms.
+/// Retries [`os::try_lock`] until `deadline`, since the system has no lock with a time limit. The
+/// pauses grow to 2 ms.
 pub(super) fn await_lock(handle: &OwnedFd, deadline: Instant) -> Result<(), LockError> {
     let mut pause = Duration::from_micros(50);
     while !os::try_lock(handle)? {
@@ -99,23 +98,23 @@ impl Drop for LockedFolder {
     }
 }
 
-/// So many at once and no more; waiting is bounded.
+/// Limits how many threads do something at once. Waiting is bounded.
 #[derive(Debug)]
 pub(super) struct Turnstile {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-/// A place inside a [`Turnstile`].
+/// The right of one thread to pass a [`Turnstile`].
 #[derive(Debug)]
 pub(super) struct Turn<'a>(&'a Turnstile);
 
 impl Turnstile {
-    pub(super) fn new(places: usize) -> Self {
-        Self { free: Mutex::new(places), freed: Condvar::new() }
+    pub(super) fn new(count: usize) -> Self {
+        Self { free: Mutex::new(count), freed: Condvar::new() }
     }
 
-    /// Waits for a place; `None` where none came free in time.
+    /// Waits for a free turn. Returns `None` if there is none before the deadline.
     pub(super) fn enter(&self, deadline: Instant) -> Option<Turn<'_>> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while *free == 0 {

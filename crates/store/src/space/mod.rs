@@ -1,10 +1,9 @@
-//! The file space beneath one directory handle.
+//! The files of the space, beneath one directory handle.
 //!
-//! A [`Space`] is asked with permits and answers or refuses; each of its functions is asynchronous
-//! outside and plain blocking code inside. `os` is the only room that makes system calls, `lock`
-//! says who may change a folder now, `write` is compare-and-swap, `keeper` holds what was
-//! displaced, `clean` is the start after a kill, `read` the bounded windows, `names` what our own
-//! files are called.
+//! The functions of a [`Space`] take permits. They are asynchronous, and run blocking code on
+//! another thread. `os` makes the system calls, `lock` locks folders, `write` compares and swaps,
+//! `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads bounded windows,
+//! and `names` has the names of our own files.
 
 mod clean;
 mod fault;
@@ -42,29 +41,30 @@ use stile_domain::permit::{Edit, List, Permit, Read};
 pub use keeper::SpaceEvents;
 use os::Identity;
 
-/// Bytes of facts about files that are kept in memory.
+/// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
-/// Large files that are hashed for the first time, or edited, at once.
+/// How many large files are hashed for the first time, or edited, at once.
 const LARGE_AT_ONCE: usize = 2;
-/// Own writes that are remembered, so that they need not settle before they are read.
+/// How many of our own writes are remembered, so that reads of them need not wait.
 const OWN_WRITES: usize = 1024;
 
-/// A folder that agents are let into. Cheap to clone.
+/// A folder that agents are let into. All clones are the same space. A method that takes a permit
+/// fails with a [`Refusal`] for the agent.
 #[derive(Clone)]
 pub struct Space(Arc<Inner>);
 
-/// How a space is to be kept.
+/// The settings of a space.
 #[derive(Clone)]
 pub struct SpaceOptions {
-    /// Ceilings.
+    /// The limits on files and answers.
     pub limits: FileLimits,
-    /// How long a change waits for others before it is refused as busy.
+    /// How long a change waits for other changes before it is refused as busy.
     pub lock_wait: Duration,
-    /// Where to say what no call asked for, such as a conflict copy.
+    /// Receives journal lines of events that no call caused, such as a conflict copy.
     pub events: SpaceEvents,
 }
 
-/// The root could not be opened.
+/// The error if the root of a space cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the space cannot be opened: {0}")]
 pub struct OpenError(#[from] io::Error);
@@ -72,9 +72,9 @@ pub struct OpenError(#[from] io::Error);
 struct Inner {
     root: OwnedFd,
     options: SpaceOptions,
-    /// Whether the file system has advisory locks on folders; without them nothing is changed.
+    /// Whether the file system has advisory locks on folders. Without them every change is refused.
     can_lock: bool,
-    /// Whether it can exchange two names in one step.
+    /// Whether the file system can exchange two names in one step.
     can_exchange: bool,
     folders: Arc<lock::Folders>,
     keeper: Arc<keeper::Keeper>,
@@ -84,75 +84,74 @@ struct Inner {
     large_edits: lock::Turnstile,
 }
 
-/// Where a read begins.
+/// The position at which a read begins.
 #[derive(Clone, Debug)]
 pub enum WindowStart {
     /// At the first line of a range.
     Range(LineRange),
     /// At the first line of a range that contains a text.
     Match {
-        /// The range.
+        /// The lines to search.
         range: LineRange,
-        /// The text.
+        /// The text to find.
         query: LineQuery,
     },
-    /// Where an earlier read stopped.
+    /// Where an earlier read ended.
     Cursor(FileCursor),
 }
 
-/// Lines of a text file, bounded.
+/// Some lines of a text file, within the limits of an answer.
 #[derive(Clone, Debug)]
 pub struct FileWindow {
-    /// The lines, as stored.
+    /// The text of the lines, as stored.
     pub content: String,
-    /// Of the whole file.
+    /// The hash of the whole file.
     pub hash: ContentHash,
-    /// Of the whole file.
+    /// The number of lines of the whole file.
     pub total_lines: u64,
-    /// Which lines `content` touches.
+    /// The lines that `content` has, in whole or in part.
     pub lines: ResolvedLines,
-    /// The line that contains the query.
+    /// The line that contains the text of [`WindowStart::Match`].
     pub match_line: Option<u64>,
-    /// How the range goes on.
-    pub next: Option<WindowCursor>,
+    /// Where the range continues. `None` if it is complete.
+    pub next: Option<WindowContinuation>,
 }
 
-/// How a bounded read goes on.
+/// Where a bounded read continues.
 #[derive(Clone, Copy, Debug)]
-pub struct WindowCursor {
-    /// Exactly where it stopped.
+pub struct WindowContinuation {
+    /// The cursor that continues the read.
     pub cursor: FileCursor,
-    /// Whether that is inside a line.
+    /// Whether the cursor is inside a line.
     pub is_inside_line: bool,
 }
 
-/// A file that was made.
+/// A file that was created.
 #[derive(Clone, Copy, Debug)]
 pub struct CreatedFile {
-    /// Of its bytes.
+    /// The hash of the bytes.
     pub hash: ContentHash,
-    /// Its size.
+    /// The size of the file in bytes.
     pub size_bytes: u64,
-    /// Absent where it is not text.
+    /// The number of lines. `None` if the file is not text.
     pub total_lines: Option<u64>,
 }
 
 /// A file that was changed.
 #[derive(Clone, Copy, Debug)]
 pub struct EditedFile {
-    /// Of its new bytes.
+    /// The hash of the new bytes.
     pub hash: ContentHash,
-    /// Of its new text.
+    /// The number of lines of the new text.
     pub total_lines: u64,
 }
 
 impl Space {
-    /// Opens a folder of the machine, by the authority of whoever started the program, and cleans
-    /// up after processes that were killed. Also answers what the person who started it should
-    /// know.
+    /// Opens a folder of the machine, by the authority of the person who started the program.
+    /// Cleans up after killed processes. Also returns notices for that person.
     ///
     /// # Errors
-    /// [`OpenError`] where the folder cannot be opened.
+    /// [`OpenError`] if the folder cannot be opened.
     pub fn open_ambient(
         root: &Path,
         options: SpaceOptions,
@@ -176,21 +175,20 @@ impl Space {
                     .to_owned(),
             );
         }
-        Ok((Self::of(root, folders, abilities, options), notices))
+        Ok((Self::new(root, folders, abilities, options), notices))
     }
 
-    /// Opens a folder of the machine to read in it, by the authority of whoever started the
-    /// program. Nothing is tried or cleaned up in it, so nothing is written, and every change is
-    /// refused.
+    /// Opens a folder of the machine for reading, by the authority of the person who started the
+    /// program. Writes nothing to the folder, and every change is refused.
     ///
     /// # Errors
-    /// [`OpenError`] where the folder cannot be opened.
+    /// [`OpenError`] if the folder cannot be opened.
     pub fn open_ambient_to_read(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
         let abilities = Abilities { lock: false, exchange: None };
-        Ok(Self::of(os::open_root(root)?, Arc::default(), abilities, options))
+        Ok(Self::new(os::open_root(root)?, Arc::default(), abilities, options))
     }
 
-    fn of(
+    fn new(
         root: OwnedFd,
         folders: Arc<lock::Folders>,
         abilities: Abilities,
@@ -212,9 +210,6 @@ impl Space {
     }
 
     /// Reads lines of a text file.
-    ///
-    /// # Errors
-    /// [`Refusal`].
     pub async fn read(
         &self,
         permit: Permit<Read>,
@@ -223,24 +218,19 @@ impl Space {
         self.run(move |inner| inner.read(permit.path(), &from)).await
     }
 
-    /// Opens a text file of at most `most` bytes once, reads it whole, and answers what `derive`
-    /// makes of its text. The text goes no further, and nothing of it is remembered.
-    ///
-    /// # Errors
-    /// [`Refusal`].
+    /// Reads a whole text file of at most `max_bytes` bytes, and returns what `derive` makes of its
+    /// text. Opens the file once, and remembers nothing of the text.
     pub async fn derive<T: Send + 'static>(
         &self,
         permit: Permit<Read>,
-        most: u64,
+        max_bytes: u64,
         derive: impl FnOnce(&str) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.run(move |inner| inner.whole(permit.path(), most).map(|text| derive(&text))).await
+        self.run(move |inner| inner.read_text(permit.path(), max_bytes).map(|text| derive(&text)))
+            .await
     }
 
-    /// Lists a page of a directory, of what the permit's caller may see.
-    ///
-    /// # Errors
-    /// [`Refusal`].
+    /// Lists a page of the entries of a directory that the caller may see.
     pub async fn list(
         &self,
         permit: Permit<List>,
@@ -249,10 +239,10 @@ impl Space {
         self.run(move |inner| inner.list(&permit, after.as_ref())).await
     }
 
-    /// Makes a file that was not there.
+    /// Creates a file.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing is then made.
+    /// A [`Refusal`]; no file is then created.
     pub async fn create(
         &self,
         permit: Permit<Edit>,
@@ -261,20 +251,20 @@ impl Space {
         self.run(move |inner| inner.create(permit.path(), &bytes)).await
     }
 
-    /// Removes a file that still is the version `base`.
+    /// Removes a file if it still is the version `base`.
     ///
     /// # Errors
-    /// [`Refusal`]; the file is then as it was.
+    /// A [`Refusal`]; the file is then unchanged.
     pub async fn remove(&self, permit: Permit<Edit>, base: ContentHash) -> Result<(), Refusal> {
         self.run(move |inner| inner.remove(permit.path(), base)).await
     }
 
-    /// Makes of a text file that still is the version `base` what `plan` makes of its text.
-    /// `arguments` are the caller's names for the range and the text that the plan may find fault
-    /// with.
+    /// Replaces the text of a file by what `plan` makes of it, if the file still is the version
+    /// `base`. `arguments` are the names of the call's arguments for the range and the text, which
+    /// a refusal can mention.
     ///
     /// # Errors
-    /// [`Refusal`]; the file is then as it was.
+    /// A [`Refusal`]; the file is then unchanged.
     pub async fn edit(
         &self,
         permit: Permit<Edit>,
@@ -285,7 +275,7 @@ impl Space {
         self.run(move |inner| inner.edit(permit.path(), base, arguments, Box::new(plan))).await
     }
 
-    /// Lets go of everything that is still kept; takes a second at most where anything is.
+    /// Releases all displaced files that are still kept. Takes a second at most.
     pub async fn close(&self) {
         let inner = Arc::clone(&self.0);
         let _ = tokio::task::spawn_blocking(move || inner.keeper.close()).await;
@@ -308,9 +298,9 @@ impl Inner {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers the state in which a write of ours left a file.
+    /// Remembers the state of a file after our own write.
     fn remember_own(&self, identity: Identity, file: &File) {
-        let Ok(status) = os::look(file) else { return };
+        let Ok(status) = os::status(file) else { return };
         if status.identity() == identity {
             let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
             if own.len() == OWN_WRITES {
@@ -320,33 +310,40 @@ impl Inner {
         }
     }
 
-    /// Whether a write of ours left a file in exactly this state.
+    /// Returns whether our own write left a file in exactly this state.
     fn is_own(&self, stamp: &FileStamp) -> bool {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().any(|own| own == stamp)
     }
 }
 
-/// What the file system of a space can do.
+/// The abilities of a file system.
 struct Abilities {
     lock: bool,
-    /// `None` where it could not be tried, as in a folder that may not be written.
+    /// `None` if the probe failed, as in a folder that is not writable.
     exchange: Option<bool>,
 }
 
-/// How long a start waits for the root's lock before it tries the exchange without it.
+/// How long a start waits for the lock of the root before it probes without it.
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Tries locks and the exchange, in the root, with two empty files that the cleaner would know.
+/// Probes locks and the exchange in the root, with two empty temporary files.
 ///
-/// Under the lock, because the cleaner of another process that starts now would rightly take them
-/// for a dead one's. That they are gone nevertheless says nothing about the file system.
+/// Holds the lock of the root, since the cleaner of another starting process would remove the
+/// files. If it removed them nevertheless, that says nothing about the file system.
 fn probe(root: &OwnedFd) -> Abilities {
     let locked = lock::await_lock(root, Instant::now() + PROBE_PATIENCE);
     let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);
     let empty = ContentHash::digest(b"");
     let name = |sequence| {
-        names::Name::new(&owner, sequence, names::Deed::Create, None, Some(&empty), "probe")
-            .to_string()
+        names::TemporaryName::new(
+            &owner,
+            sequence,
+            names::ChangeKind::Create,
+            None,
+            Some(&empty),
+            "probe",
+        )
+        .to_string()
     };
     let (one, other) = (name(0), name(1));
     let made = os::make_file(root, &one, os::NEW_FILE)
@@ -365,7 +362,7 @@ fn probe(root: &OwnedFd) -> Abilities {
     Abilities { lock: !matches!(locked, Err(lock::LockError::Io(_))), exchange }
 }
 
-/// Tells a caller what an error of the system means for the file it named.
+/// Maps an error of the system to a refusal.
 fn refusal(error: &io::Error, path: &SpacePath) -> Refusal {
     use rustix::io::Errno;
     let path = path.clone();

@@ -1,26 +1,26 @@
-//! The names under which files of ours stand in a folder that is being edited.
+//! The names of our own files in a folder that is being edited.
 //!
-//! A name carries everything the cleaner needs after a kill, because nothing else survives one:
-//! whose file it is, the hash it should have if it is the displaced old version, the hash it should
-//! have if it is the new one, what was being done, and the name of the file it is about. So a file
-//! that holds neither of the two is recognized as somebody's only copy and never swept away.
+//! Only the name of a file survives a kill, so it has all that the cleaner needs: the process, the
+//! hash of the old version, the hash of the new version, the kind of change, and the name of the
+//! edited file. A file with neither of the two hashes is somebody's only copy, and is never
+//! deleted.
 
 use std::fmt;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::path::RESERVED_PREFIX;
 
-/// A process and a folder in use by it, for as long as files of it are kept there.
+/// Identifies a process, and a folder in which it keeps files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Owner(String);
 
 impl Owner {
-    /// `process` is random for each process, `number` counts its folders.
+    /// `process` is a random number for each process, and `number` counts its folders.
     pub(super) fn new(process: u64, number: u64) -> Self {
         Self(format!("{process:016x}-{number:x}"))
     }
 
-    /// The name of the file whose lock says that the owner is alive.
+    /// Returns the name of the marker, a file that the owner keeps locked while it is alive.
     pub(super) fn marker(&self) -> String {
         format!("{RESERVED_PREFIX}{}{MARKER}", self.0)
     }
@@ -28,84 +28,84 @@ impl Owner {
 
 const MARKER: &str = ".alive";
 
-/// What was being done when a file got its name.
+/// The change for which a temporary file was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// A new file is being made.
+pub(super) enum ChangeKind {
+    /// A file is created.
     Create,
-    /// New content is exchanged with old.
+    /// New content is exchanged with the old.
     Exchange,
-    /// Old content was moved aside for new, where the file system cannot exchange.
+    /// The old content was moved aside, since the file system cannot exchange.
     Replace,
-    /// The file is being removed.
+    /// The file is removed.
     Remove,
 }
 
-/// A file of ours: a temporary one, or one that was displaced.
+/// The name of a temporary or displaced file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct TemporaryName {
     pub(super) owner: Owner,
     pub(super) sequence: u64,
-    pub(super) deed: Deed,
-    /// The first half of the hash of the version that is replaced; zeros for none.
+    pub(super) change: ChangeKind,
+    /// The first half of the hash of the replaced version. Zeros stand for none.
     pub(super) old: String,
-    /// The first half of the hash of the version that is made; zeros for none.
+    /// The first half of the hash of the new version. Zeros stand for none.
     pub(super) new: String,
-    /// The beginning of the file's own name.
-    pub(super) about: String,
-    /// Whether `about` is the whole name.
+    /// The name of the edited file, or its beginning.
+    pub(super) original: String,
+    /// Whether `original` is the whole name.
     pub(super) whole: bool,
 }
 
-/// The part of a hash that a name carries: 128 bits.
+/// Returns the part of a hash that a name contains: 128 bits.
 pub(super) fn short(hash: Option<&ContentHash>) -> String {
     hash.map_or_else(|| "0".repeat(32), |hash| hash.to_string().chars().take(32).collect())
 }
 
-/// Bytes of a file's own name that fit beside the rest in 255.
-const ABOUT_BYTES: usize = 120;
+/// How many bytes of the edited file's name fit beside the rest into 255.
+const ORIGINAL_BYTES: usize = 120;
 
-impl Name {
+impl TemporaryName {
     pub(super) fn new(
         owner: &Owner,
         sequence: u64,
-        deed: Deed,
+        change: ChangeKind,
         old: Option<&ContentHash>,
         new: Option<&ContentHash>,
-        about: &str,
+        original: &str,
     ) -> Self {
-        let end = (0..=ABOUT_BYTES.min(about.len()))
+        let end = (0..=ORIGINAL_BYTES.min(original.len()))
             .rev()
-            .find(|at| about.is_char_boundary(*at))
+            .find(|at| original.is_char_boundary(*at))
             .unwrap_or(0);
         Self {
             owner: owner.clone(),
             sequence,
-            deed,
+            change,
             old: short(old),
             new: short(new),
-            about: about.get(..end).unwrap_or_default().to_owned(),
-            whole: end == about.len(),
+            original: original.get(..end).unwrap_or_default().to_owned(),
+            whole: end == original.len(),
         }
     }
 
-    /// Reads a name back; `None` where it is not one of these.
+    /// Parses a name. Returns `None` for the name of any other file.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix(RESERVED_PREFIX)?.splitn(7, '-');
         let (process, number) = (parts.next()?, parts.next()?);
         let sequence = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let deed = match parts.next()? {
-            "c" => Deed::Create,
-            "x" => Deed::Exchange,
-            "m" => Deed::Replace,
-            "r" => Deed::Remove,
+        let change = match parts.next()? {
+            "c" => ChangeKind::Create,
+            "x" => ChangeKind::Exchange,
+            "m" => ChangeKind::Replace,
+            "r" => ChangeKind::Remove,
             _ => return None,
         };
         let (old, new) = (parts.next()?, parts.next()?);
-        let about = parts.next()?;
-        let (whole, about) = match about.split_at_checked(1)? {
-            ("=", about) => (true, about),
-            ("~", about) => (false, about),
+        let original = parts.next()?;
+        let (whole, original) = match original.split_at_checked(1)? {
+            ("=", original) => (true, original),
+            ("~", original) => (false, original),
             _ => return None,
         };
         let is_hash =
@@ -113,43 +113,47 @@ impl Name {
         (is_hash(old) && is_hash(new) && process.len() == 16).then(|| Self {
             owner: Owner(format!("{process}-{number}")),
             sequence,
-            deed,
+            change,
             old: old.to_owned(),
             new: new.to_owned(),
-            about: about.to_owned(),
+            original: original.to_owned(),
             whole,
         })
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for TemporaryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let deed = match self.deed {
-            Deed::Create => 'c',
-            Deed::Exchange => 'x',
-            Deed::Replace => 'm',
-            Deed::Remove => 'r',
+        let change = match self.change {
+            ChangeKind::Create => 'c',
+            ChangeKind::Exchange => 'x',
+            ChangeKind::Replace => 'm',
+            ChangeKind::Remove => 'r',
         };
         let whole = if self.whole { '=' } else { '~' };
-        let Self { owner, sequence, old, new, about, .. } = self;
-        write!(f, "{RESERVED_PREFIX}{}-{sequence:x}-{deed}-{old}-{new}-{whole}{about}", owner.0)
+        let Self { owner, sequence, old, new, original, .. } = self;
+        write!(
+            f,
+            "{RESERVED_PREFIX}{}-{sequence:x}-{change}-{old}-{new}-{whole}{original}",
+            owner.0
+        )
     }
 }
 
-/// The owner that a marker stands for.
+/// Returns the owner of a marker.
 pub(super) fn marker_owner(text: &str) -> Option<Owner> {
     let owner = text.strip_prefix(RESERVED_PREFIX)?.strip_suffix(MARKER)?;
     Some(Owner(owner.to_owned()))
 }
 
-/// The visible name of a copy that is kept beside `about`, at the given local time.
+/// Returns the name of a conflict copy beside `original`, for a local time.
 ///
-/// *Shape*: `plan (conflict 2026-11-21 22-31-05).md`, with a number before the bracket closes from
-/// the second try on; at most 255 bytes.
-pub(super) fn conflict_copy(about: &str, when: &str, attempt: u32) -> String {
-    let (stem, extension) = match about.rfind('.') {
-        Some(dot) if dot > 0 && about.len() - dot <= 16 => about.split_at(dot),
-        _ => (about, ""),
+/// *Shape*: `plan (conflict 2026-11-21 22-31-05).md`, with a number before the closing bracket from
+/// the second attempt on. At most 255 bytes.
+pub(super) fn conflict_copy(original: &str, when: &str, attempt: u32) -> String {
+    let (stem, extension) = match original.rfind('.') {
+        Some(dot) if dot > 0 && original.len() - dot <= 16 => original.split_at(dot),
+        _ => (original, ""),
     };
     let number = if attempt > 1 { format!(" {attempt}") } else { String::new() };
     let tail = format!(" (conflict {when}{number}){extension}");
@@ -171,23 +175,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_survives_its_text_and_fits_a_folder(
-            process in any::<u64>(), number in any::<u64>(), sequence in any::<u64>(), about in "[^/\0]{1,255}"
+        fn a_name_is_parsed_back_and_has_at_most_255_bytes(
+            process in any::<u64>(),
+            number in any::<u64>(),
+            sequence in any::<u64>(),
+            original in "[^/\0]{1,255}",
         ) {
             let owner = Owner::new(process, number);
-            let hash = ContentHash::digest(about.as_bytes());
-            for deed in [Deed::Create, Deed::Exchange, Deed::Replace, Deed::Remove] {
-                let name = Name::new(&owner, sequence, deed, Some(&hash), None, &about);
+            let hash = ContentHash::digest(original.as_bytes());
+            use ChangeKind::{Create, Exchange, Remove, Replace};
+            for change in [Create, Exchange, Replace, Remove] {
+                let name =
+                    TemporaryName::new(&owner, sequence, change, Some(&hash), None, &original);
                 prop_assert!(name.to_string().len() <= 255);
-                prop_assert_eq!(Name::parse(&name.to_string()), Some(name));
+                prop_assert_eq!(TemporaryName::parse(&name.to_string()), Some(name));
             }
             prop_assert_eq!(marker_owner(&owner.marker()), Some(owner));
-            prop_assert!(conflict_copy(&about, "2026-11-21 22-31-05", 99).len() <= 255);
+            prop_assert!(conflict_copy(&original, "2026-11-21 22-31-05", 99).len() <= 255);
         }
 
         #[test]
-        fn other_names_are_not_taken_for_ours(text in "(\\.stile-)?[0-9a-f-]{0,30}\\PC{0,20}") {
-            if let Some(name) = Name::parse(&text) {
+        fn other_names_are_not_parsed(text in "(\\.stile-)?[0-9a-f-]{0,30}\\PC{0,20}") {
+            if let Some(name) = TemporaryName::parse(&text) {
                 prop_assert!(text.starts_with(RESERVED_PREFIX));
                 prop_assert!(name.old.len() == 32);
             }

@@ -1,10 +1,10 @@
-//! The system calls that the space is made of, and the only place that makes them.
+//! The system calls of the space. No other module of the space makes any.
 //!
-//! Everything is relative to an open directory: a path is resolved by the operating system beneath
-//! the root's handle and follows no symlink, also while another process swaps directories for
-//! links. On Linux one `openat2` does it; elsewhere, and on kernels without it, each component is
-//! opened on its own with `O_NOFOLLOW`, which holds the same promise more slowly. macOS has the
-//! exchange as `renamex_np`, which rustix calls by the same name.
+//! All calls are relative to an open directory. The operating system resolves a path beneath the
+//! root's handle and follows no symbolic link, even while another process replaces directories with
+//! links. On Linux one `openat2` does this. On other systems and on older kernels each component is
+//! opened by its own call with `O_NOFOLLOW`, which is as safe and slower. macOS calls the exchange
+//! `renamex_np`; rustix has it under the same name.
 
 use std::fs::File;
 use std::io;
@@ -22,33 +22,33 @@ use stile_domain::listing::EntryKind;
 
 use super::fault;
 
-/// Flags of every open: never wait for the other end of a FIFO, never take a terminal, never leak
-/// to a child.
+/// The flags of every open: never wait for the other end of a FIFO, never become the owner of a
+/// terminal, never pass the handle to a child.
 const ALWAYS: OFlags =
     OFlags::CLOEXEC.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
 
-/// The identity of a file or folder: device and inode.
+/// The identity of a file or folder: its device and its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity(pub(super) u64, pub(super) u64);
 
-/// Opens the root of a space by a path of the machine, following links to it.
+/// Opens the root of a space by a path of the machine. Follows links.
 pub(super) fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(rustix::fs::CWD, path, flags, Mode::empty())?)
 }
 
-/// Opens a folder beneath `root` by components joined with `/`; none is the root itself.
+/// Opens a folder beneath `root`. An empty path opens the root itself.
 pub(super) fn open_folder(root: &OwnedFd, relative: &str) -> io::Result<OwnedFd> {
     open_beneath(root, relative, OFlags::RDONLY | OFlags::DIRECTORY)
 }
 
-/// Opens a file beneath `root` for reading, whatever kind it is.
+/// Opens a file of any kind beneath `root` for reading.
 pub(super) fn open_file(root: &OwnedFd, relative: &str) -> io::Result<File> {
     fault::point(fault::Call::Open)?;
     open_beneath(root, relative, OFlags::RDONLY).map(File::from)
 }
 
-/// Opens a file in an open folder by its name, for reading.
+/// Opens a file of any kind in an open folder for reading.
 pub(super) fn open_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
     fault::point(fault::Call::Open)?;
     Ok(File::from(openat(folder, name, OFlags::RDONLY | ALWAYS, Mode::empty())?))
@@ -58,16 +58,16 @@ pub(super) fn open_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
 fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
     use rustix::fs::{ResolveFlags, openat2};
     use std::sync::atomic::{AtomicBool, Ordering};
-    /// Set once the kernel, or a sandbox around us, has said that it knows no `openat2`.
+    /// Whether the kernel, or a sandbox, has no `openat2`.
     static ABSENT: AtomicBool = AtomicBool::new(false);
     let relative = or_itself(relative);
-    // `NO_SYMLINKS` already refuses a link; `NOFOLLOW` beside `DIRECTORY` would call it "no
-    // directory".
+    // `NO_SYMLINKS` refuses a link already. `NOFOLLOW` with `DIRECTORY` would report it as
+    // `ENOTDIR`.
     let flags = flags | ALWAYS.difference(OFlags::NOFOLLOW);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     if !ABSENT.load(Ordering::Relaxed) {
-        // The kernel asks to try again when the tree moved under it; 64 tries always sufficed in a
-        // race.
+        // The kernel answers EAGAIN when the tree changed meanwhile. In races 64 tries always
+        // sufficed.
         for _ in 0..64 {
             match openat2(root, relative, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
@@ -75,7 +75,7 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
                     ABSENT.store(true, Ordering::Relaxed);
                     break;
                 }
-                // A seccomp filter may say EPERM for a call that it does not know; the walk then
+                // A seccomp filter may answer EPERM for a call that it does not know. The walk
                 // decides.
                 Err(Errno::PERM) => break,
                 done => return Ok(done?),
@@ -90,12 +90,12 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
     walk_beneath(root, or_itself(relative), flags)
 }
 
-/// The path of the root from the root is `.`.
+/// Returns `.` for the empty path of the root.
 fn or_itself(relative: &str) -> &str {
     if relative.is_empty() { "." } else { relative }
 }
 
-/// Opens each component on its own, following no link. `relative` is canonical: it holds no `..`.
+/// Opens each component by its own call, and follows no link. `relative` must not contain `..`.
 pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let step = |folder: &OwnedFd, name: &str, flags: OFlags| match openat(
         folder,
@@ -103,7 +103,7 @@ pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io:
         flags | ALWAYS,
         Mode::empty(),
     ) {
-        // With `O_DIRECTORY` a link is "no directory"; say what it is.
+        // With `O_DIRECTORY` the error of a link is ENOTDIR. Report ELOOP instead.
         Err(Errno::NOTDIR)
             if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_link(&stat)) =>
         {
@@ -131,7 +131,7 @@ fn is_link(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
 
-/// What the file system says of an open file.
+/// The attributes of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Status {
     pub(super) kind: EntryKind,
@@ -152,7 +152,7 @@ impl Status {
     clippy::useless_conversion,
     reason = "the widths differ between platforms"
 )]
-fn status(stat: &Stat) -> Status {
+fn from_stat(stat: &Stat) -> Status {
     let nanos = |seconds: i64, fraction: i64| -> UnixNanos {
         seconds.saturating_mul(1_000_000_000).saturating_add(fraction)
     };
@@ -176,23 +176,23 @@ fn status(stat: &Stat) -> Status {
     }
 }
 
-/// The state of an open file.
-pub(super) fn look(file: impl AsFd) -> io::Result<Status> {
-    Ok(status(&fstat(file)?))
+/// Returns the attributes of an open file.
+pub(super) fn status(file: impl AsFd) -> io::Result<Status> {
+    Ok(from_stat(&fstat(file)?))
 }
 
-/// The state of a name in an open folder; a link is not followed.
-pub(super) fn look_at(folder: &OwnedFd, name: &str) -> io::Result<Status> {
-    Ok(status(&statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
+/// Returns the attributes of a name in an open folder. Does not follow a link.
+pub(super) fn status_at(folder: &OwnedFd, name: &str) -> io::Result<Status> {
+    Ok(from_stat(&statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
-/// The time by the clock that stamps files.
+/// Reads the clock that stamps files.
 pub(super) fn now() -> UnixNanos {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     (now.tv_sec as i64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as i64)
 }
 
-/// Reads into `buffer` from `offset` until it is full or the file ends; says how much.
+/// Reads from `offset` until `buffer` is full or the file ends. Returns the number of bytes.
 pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..)
@@ -208,25 +208,24 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
     Ok(filled)
 }
 
-/// The mode of new files, before the folder and the process take from it what they take.
+/// The mode of new files, before the folder and the process restrict it.
 pub(super) const NEW_FILE: u32 = 0o666;
 
-/// Makes a new file in a folder, open for writing; answers it and what the folder and the process
-/// left of `mode`.
+/// Creates a file in a folder, open for writing. Returns the file, and its mode after the folder
+/// and the process restricted `mode`.
 pub(super) fn make_file(folder: &OwnedFd, name: &str, mode: u32) -> io::Result<(File, u32)> {
     fault::point(fault::Call::Open)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | ALWAYS;
     let file = openat(folder, name, flags, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
-    let mode = look(&file)?.mode;
+    let mode = status(&file)?.mode;
     Ok((File::from(file), mode))
 }
 
-/// Sets the mode of an open file.
 pub(super) fn set_mode(file: impl AsFd, mode: u32) -> io::Result<()> {
     Ok(fchmod(file, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
 }
 
-/// Makes a folder in a folder; `false` where something is there already.
+/// Creates a folder in a folder. Returns `false` if the name is in use.
 pub(super) fn make_folder(folder: &OwnedFd, name: &str) -> io::Result<bool> {
     match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
         Ok(()) => Ok(true),
@@ -235,17 +234,16 @@ pub(super) fn make_folder(folder: &OwnedFd, name: &str) -> io::Result<bool> {
     }
 }
 
-/// Removes an empty folder.
+/// Removes an empty folder from a folder.
 pub(super) fn remove_folder(folder: &OwnedFd, name: &str) -> io::Result<()> {
     Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
 }
 
-/// Removes a name.
 pub(super) fn unlink(folder: &OwnedFd, name: &str) -> io::Result<()> {
     Ok(unlinkat(folder, name, AtFlags::empty())?)
 }
 
-/// Makes what was done to an open file or folder durable.
+/// Makes the changes of an open file or folder durable.
 pub(super) fn sync(file: impl AsFd) -> io::Result<()> {
     fault::point(fault::Call::Sync)?;
     Ok(fsync(file)?)
@@ -257,19 +255,19 @@ pub(super) fn exchange(folder: &OwnedFd, one: &str, other: &str) -> io::Result<(
     Ok(renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)?)
 }
 
-/// Whether an error says that the file system has no such operation.
+/// Returns whether an error means that the file system lacks the operation.
 pub(super) fn is_unsupported(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
-/// Renames within a folder, failing where the new name is taken.
+/// Renames within a folder. Fails if the new name is in use.
 pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
     fault::point(fault::Call::Rename)?;
     match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE).map_err(io::Error::from) {
         Err(error) if is_unsupported(&error) => {
-            // Two steps that never replace: a crash between them leaves both names, and the cleaner
-            // one.
+            // Neither step replaces a file. After a crash between them the cleaner removes one
+            // name.
             linkat(folder, from, folder, to, AtFlags::empty())?;
             Ok(unlinkat(folder, from, AtFlags::empty())?)
         }
@@ -277,8 +275,8 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
     }
 }
 
-/// Takes an exclusive advisory lock on an open folder or file, without waiting; `false` where
-/// another holds one. It goes with [`unlock`], with the last descriptor, and with the process.
+/// Takes an exclusive advisory lock on an open folder or file, without waiting. Returns `false` if
+/// another process holds it. The lock ends with [`unlock`], the last descriptor, or the process.
 pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -287,15 +285,14 @@ pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Gives a lock back.
 pub(super) fn unlock(file: impl AsFd) {
     let _ = flock(file, FlockOperation::Unlock);
 }
 
-/// Gives `to` the owner, extended attributes (access lists among them) and mode of `from`.
+/// Copies owner, mode and extended attributes, which include access lists, from `from` to `to`.
 pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Result<()> {
     let (owner, group) = status.owner;
-    if look(to)?.owner != status.owner {
+    if self::status(to)?.owner != status.owner {
         fchown(to, Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)))?;
     }
     let wanted = attributes(from)?;
@@ -320,7 +317,7 @@ fn attributes(file: impl AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {
         .collect()
 }
 
-/// The names of a file's extended attributes; none where the file system has none.
+/// Returns the names of a file's extended attributes. A file system without them has none.
 fn attribute_names(file: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = vec![0u8; 64 * 1024];
     let length = match flistxattr(file, names.as_mut_slice()) {
@@ -342,8 +339,8 @@ fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Calls `each` with the name and kind of every entry of a folder, itself and its parent left out;
-/// a name that is not UTF-8 is passed over, since no path can express it.
+/// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`. Skips a
+/// name that is not UTF-8, since no path can express it.
 pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, EntryKind)) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
@@ -356,7 +353,7 @@ pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, EntryKind)) -
             FileType::Directory => EntryKind::Directory,
             FileType::Symlink => EntryKind::Symlink,
             FileType::Unknown => {
-                look_at(folder, name).map_or(EntryKind::Other, |status| status.kind)
+                status_at(folder, name).map_or(EntryKind::Other, |status| status.kind)
             }
             _ => EntryKind::Other,
         };

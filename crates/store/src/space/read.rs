@@ -1,8 +1,8 @@
-//! Reading: whole files once, windows of them without reading the rest.
+//! Reads whole files, and windows of files without the rest.
 //!
-//! What an answer says of a file (its hash) and what it shows of it (lines) must be of one version.
-//! A small file is read into one buffer, so they are. A large one is read twice, and the stamp
-//! before and after, past the clock's granularity, proves that nothing moved in between.
+//! The hash and the lines of an answer must be of the same version. A small file is read into one
+//! buffer. A large file is read twice, and equal stamps before and after prove that it did not
+//! change in between, as long as the clock is fine enough.
 
 use std::fs::File;
 use std::io;
@@ -20,21 +20,21 @@ use stile_domain::path::SpacePath;
 use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 
-use super::{FileWindow, Inner, WindowCursor, WindowStart, os, refusal};
+use super::{FileWindow, Inner, WindowContinuation, WindowStart, os, refusal};
 
-/// Files up to this size are read in one piece.
+/// The largest file that is read in one piece, in bytes.
 const ONE_PIECE: u64 = 1024 * 1024;
-/// The piece in which larger ones are read.
+/// The size of the pieces in which larger files are read, in bytes.
 const PIECE: usize = 256 * 1024;
-/// A file that changed more recently than this may be in the middle of a save.
+/// How long after a change another program may still be saving the file.
 const SETTLING: Duration = Duration::from_millis(5);
-/// How long a read waits for a file to stop changing before it gives up or takes it as it is.
+/// How long a read waits for a file to stop changing.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Hashes an open file from its beginning to its end.
+/// Hashes an open file.
 pub(super) fn hash_file(file: &File) -> io::Result<ContentHash> {
     let mut hasher = ContentHasher::default();
-    let size = os::look(file)?.stamp.size;
+    let size = os::status(file)?.stamp.size;
     let mut buffer = vec![0; usize::try_from(size).unwrap_or(PIECE).clamp(1, PIECE)];
     let mut offset = 0;
     loop {
@@ -47,8 +47,7 @@ pub(super) fn hash_file(file: &File) -> io::Result<ContentHash> {
     }
 }
 
-/// Reads an open file of about `size` bytes whole, and no more than `limit`; `None` where it is
-/// larger.
+/// Reads an open file of about `size` bytes. Returns `None` if it has more than `limit` bytes.
 pub(super) fn read_whole(file: &File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let mut room = usize::try_from(size.min(limit)).unwrap_or(usize::MAX).saturating_add(1);
@@ -67,16 +66,16 @@ pub(super) fn read_whole(file: &File, size: u64, limit: u64) -> io::Result<Optio
     }
 }
 
-/// A regular file, opened, and its state.
+/// An open regular file with its attributes.
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) status: os::Status,
 }
 
-/// Makes sure that what was opened is a regular file.
+/// Refuses a file that is not a regular file.
 pub(super) fn regular(file: io::Result<File>, path: &SpacePath) -> Result<Opened, Refusal> {
     let file = file.map_err(|error| refusal(&error, path))?;
-    let status = os::look(&file).map_err(|error| refusal(&error, path))?;
+    let status = os::status(&file).map_err(|error| refusal(&error, path))?;
     if status.kind == EntryKind::File {
         Ok(Opened { file, status })
     } else {
@@ -84,15 +83,15 @@ pub(super) fn regular(file: io::Result<File>, path: &SpacePath) -> Result<Opened
     }
 }
 
-/// What is known of a file in one state, with its bytes where they were read in one piece.
-struct Known {
+/// The facts of a file in one state, with its bytes if they were read in one piece.
+struct KnownFile {
     stamp: FileStamp,
     facts: Arc<FileFacts>,
     bytes: Option<Vec<u8>>,
 }
 
 impl Inner {
-    /// Reads a window; the body of `text.read`.
+    /// Reads a window for `text.read`.
     pub(super) fn read(&self, path: &SpacePath, from: &WindowStart) -> Result<FileWindow, Refusal> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -105,7 +104,7 @@ impl Inner {
                 });
             }
             let io = |error: io::Error| refusal(&error, path);
-            let Some(known) = self.know(&opened, path, deadline)? else {
+            let Some(known) = self.known_file(&opened, path, deadline)? else {
                 std::thread::sleep(Duration::from_millis(2));
                 continue;
             };
@@ -116,11 +115,10 @@ impl Inner {
                     hash: known.facts.hash,
                 });
             };
-            let source = Source { file: &opened.file, bytes: known.bytes.as_deref(), lines };
-            let read = source.window(path, from, known.facts.hash, self.options.limits.read_budget);
-            // Of bytes in memory the answer is of one version; otherwise the stamp must not have
-            // moved.
-            if known.bytes.is_some() || os::look(&opened.file).map_err(io)?.stamp == known.stamp {
+            let text = FileText { file: &opened.file, bytes: known.bytes.as_deref(), lines };
+            let read = text.window(path, from, known.facts.hash, self.options.limits.read_budget);
+            // Bytes in memory are of one version. Otherwise the stamp must be the same as before.
+            if known.bytes.is_some() || os::status(&opened.file).map_err(io)?.stamp == known.stamp {
                 return read.map_err(io)?;
             }
             if Instant::now() >= deadline {
@@ -129,30 +127,29 @@ impl Inner {
         }
     }
 
-    /// Reads a text file whole, by one handle that is opened once; the body of
-    /// [`super::Space::derive`].
+    /// Reads a whole text file for [`super::Space::derive`].
     ///
-    /// A file that another program is saving is waited for like in [`Inner::read`]. One that was
-    /// replaced meanwhile is still the version that it was when it was opened.
-    pub(super) fn whole(&self, path: &SpacePath, most: u64) -> Result<String, Refusal> {
+    /// Waits while another program saves the file, like [`Inner::read`]. Opens the file once, so a
+    /// file that is replaced meanwhile is read in its old version.
+    pub(super) fn read_text(&self, path: &SpacePath, max_bytes: u64) -> Result<String, Refusal> {
         let io = |error: io::Error| refusal(&error, path);
         let too_large = || Refusal::TooLarge {
             path: path.clone(),
-            limit_bytes: most,
+            limit_bytes: max_bytes,
             advice: "Call `text.read`, which reads a part of it.",
         };
         let deadline = Instant::now() + PATIENCE;
         let Opened { file, status } = regular(os::open_file(&self.root, relative(path)), path)?;
         let mut stamp = status.stamp;
         loop {
-            if stamp.size > most {
+            if stamp.size > max_bytes {
                 return Err(too_large());
             }
             let patient = Instant::now() < deadline;
             if !(patient && self.is_settling(&stamp, os::now())) {
                 let bytes =
-                    read_whole(&file, stamp.size, most).map_err(io)?.ok_or_else(too_large)?;
-                if os::look(&file).map_err(io)?.stamp == stamp {
+                    read_whole(&file, stamp.size, max_bytes).map_err(io)?.ok_or_else(too_large)?;
+                if os::status(&file).map_err(io)?.stamp == stamp {
                     return String::from_utf8(bytes).map_err(|error| Refusal::NotText {
                         path: path.clone(),
                         size_bytes: stamp.size,
@@ -164,23 +161,23 @@ impl Inner {
                 }
             }
             std::thread::sleep(Duration::from_millis(2));
-            stamp = os::look(&file).map_err(io)?.stamp;
+            stamp = os::status(&file).map_err(io)?.stamp;
         }
     }
 
-    /// Reads a file's facts, from memory where that may be; `None` to try again, since it is
-    /// changing.
-    fn know(
+    /// Returns the facts of a file, from memory if possible. `None` means that the file is
+    /// changing, so the caller must try again.
+    fn known_file(
         &self,
         opened: &Opened,
         path: &SpacePath,
         deadline: Instant,
-    ) -> Result<Option<Known>, Refusal> {
+    ) -> Result<Option<KnownFile>, Refusal> {
         let io = |error: io::Error| refusal(&error, path);
         let Opened { file, status } = opened;
         let stamp = status.stamp;
         if let Some(facts) = self.memory().get(&stamp) {
-            return Ok(Some(Known { stamp, facts, bytes: None }));
+            return Ok(Some(KnownFile { stamp, facts, bytes: None }));
         }
         let patient = Instant::now() < deadline;
         let began = os::now();
@@ -191,14 +188,14 @@ impl Inner {
             let whole = read_whole(file, stamp.size, self.options.limits.read_size).map_err(io)?;
             let Some(bytes) = whole else { return Ok(None) };
             let facts = Arc::new(facts_of(&bytes));
-            let after = os::look(file).map_err(io)?.stamp;
+            let after = os::status(file).map_err(io)?.stamp;
             if after != stamp && patient {
                 return Ok(None);
             }
             if after == stamp {
                 self.memory().insert(stamp, &facts, began);
             }
-            return Ok(Some(Known { stamp, facts, bytes: Some(bytes) }));
+            return Ok(Some(KnownFile { stamp, facts, bytes: Some(bytes) }));
         }
         if !stamp.settled_at(began) {
             return if patient { Ok(None) } else { Err(Refusal::Busy { path: path.clone() }) };
@@ -208,27 +205,27 @@ impl Inner {
             return Err(Refusal::Busy { path: path.clone() });
         }
         let facts = Arc::new(scan(file).map_err(io)?);
-        if os::look(file).map_err(io)?.stamp != stamp {
+        if os::status(file).map_err(io)?.stamp != stamp {
             return if patient { Ok(None) } else { Err(Refusal::Busy { path: path.clone() }) };
         }
         self.memory().insert(stamp, &facts, began);
-        Ok(Some(Known { stamp, facts, bytes: None }))
+        Ok(Some(KnownFile { stamp, facts, bytes: None }))
     }
 
-    /// Whether a file may be in the middle of a save by another program: it changed a moment ago,
-    /// and not by us. An editor that truncates and then writes shows an empty file for that moment.
+    /// Returns whether another program may still be saving a file, which changed a moment ago. An
+    /// editor that truncates and then writes leaves the file empty for that moment.
     fn is_settling(&self, stamp: &FileStamp, now: i64) -> bool {
         let settling = i64::try_from(SETTLING.as_nanos()).unwrap_or(0);
         stamp.modified.saturating_add(settling) > now && !self.is_own(stamp)
     }
 }
 
-/// The path as the system calls take it: relative to the root, empty for the root itself.
+/// Returns a path relative to the root, as system calls need it. The path of the root is empty.
 pub(super) fn relative(path: &SpacePath) -> &str {
     path.as_str().trim_start_matches('/')
 }
 
-/// The facts of bytes in memory.
+/// Computes the facts of bytes in memory.
 pub(super) fn facts_of(bytes: &[u8]) -> FileFacts {
     let lines = std::str::from_utf8(bytes).ok().map(|text| {
         let mut scanner = LineScanner::default();
@@ -238,7 +235,7 @@ pub(super) fn facts_of(bytes: &[u8]) -> FileFacts {
     FileFacts { hash: ContentHash::digest(bytes), lines }
 }
 
-/// The facts of a file that is read in pieces.
+/// Computes the facts of a file, piece by piece.
 fn scan(file: &File) -> io::Result<FileFacts> {
     let (mut hasher, mut scanner) = (ContentHasher::default(), LineScanner::default());
     let mut text = Utf8Check::default();
@@ -258,7 +255,7 @@ fn scan(file: &File) -> io::Result<FileFacts> {
     }
 }
 
-/// Whether bytes that arrive in pieces are UTF-8.
+/// Checks whether bytes that arrive in pieces are UTF-8.
 #[derive(Default)]
 struct Utf8Check {
     /// The beginning of a character that the last piece cut off.
@@ -268,7 +265,7 @@ struct Utf8Check {
 
 impl Utf8Check {
     fn feed(&mut self, mut piece: &[u8]) {
-        // Complete the open character byte by byte; it is at most four bytes long.
+        // Complete the open character, which has at most four bytes, byte by byte.
         while !self.open.is_empty() && !self.broken {
             let Some((first, rest)) = piece.split_first() else { return };
             piece = rest;
@@ -289,22 +286,22 @@ impl Utf8Check {
     }
 }
 
-/// A text file in one known state.
-struct Source<'a> {
+/// The text of a file in one state.
+struct FileText<'a> {
     file: &'a File,
     bytes: Option<&'a [u8]>,
     lines: &'a LineIndex,
 }
 
-/// Where a window begins, and where the range that was asked for ends.
-struct Place {
+/// The start of a window, and the end of the requested range.
+struct WindowPosition {
     offset: u64,
     line: u64,
     end: u64,
     match_line: Option<u64>,
 }
 
-impl Source<'_> {
+impl FileText<'_> {
     fn window(
         &self,
         path: &SpacePath,
@@ -312,31 +309,31 @@ impl Source<'_> {
         hash: ContentHash,
         budget: usize,
     ) -> io::Result<Result<FileWindow, Refusal>> {
-        let place = match self.place(path, from, hash)? {
-            Ok(place) => place,
+        let position = match self.position(path, from, hash)? {
+            Ok(position) => position,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let size = self.lines.size_bytes();
-        let left = usize::try_from(size.saturating_sub(place.offset)).unwrap_or(usize::MAX);
-        // Four bytes more than the budget tell whether a character that ends on it is whole.
-        // And a budget below one character would never lead on.
+        let left = usize::try_from(size.saturating_sub(position.offset)).unwrap_or(usize::MAX);
+        // Four bytes more than the budget show whether the last character is complete. A budget
+        // below one character would never make progress.
         let budget = budget.max(4);
-        let bytes = self.bytes_at(place.offset, left.min(budget.saturating_add(4)))?;
+        let bytes = self.bytes_at(position.offset, left.min(budget.saturating_add(4)))?;
         let input = if bytes.len() == left { ToEndOfFile } else { Partial };
-        let cut = window::find_end(&bytes, place.line, place.end, budget, input);
+        let cut = window::find_end(&bytes, position.line, position.end, budget, input);
         let Ok(content) = String::from_utf8(bytes.get(..cut.bytes).unwrap_or_default().to_vec())
         else {
             return Ok(Err(Refusal::invalid_argument(
                 "`cursor` is not one that `text.read` returned",
             )));
         };
-        let truncated = cut.inside || cut.line < place.end;
-        let next = truncated.then(|| WindowCursor {
+        let truncated = cut.inside || cut.line < position.end;
+        let next = truncated.then(|| WindowContinuation {
             cursor: FileCursor {
                 hash,
-                offset: place.offset + cut.bytes as u64,
+                offset: position.offset + cut.bytes as u64,
                 line: cut.line,
-                end: place.end,
+                end: position.end,
             },
             is_inside_line: cut.inside,
         });
@@ -344,24 +341,24 @@ impl Source<'_> {
             content,
             hash,
             total_lines: self.lines.total_lines(),
-            lines: ResolvedLines { start: place.line, end: cut.line + u64::from(cut.inside) },
-            match_line: place.match_line,
+            lines: ResolvedLines { start: position.line, end: cut.line + u64::from(cut.inside) },
+            match_line: position.match_line,
             next,
         }))
     }
 
-    fn place(
+    fn position(
         &self,
         path: &SpacePath,
         from: &WindowStart,
         hash: ContentHash,
-    ) -> io::Result<Result<Place, Refusal>> {
+    ) -> io::Result<Result<WindowPosition, Refusal>> {
         let total = self.lines.total_lines();
         Ok(match from {
             WindowStart::Cursor(cursor) if cursor.hash != hash => {
                 Err(Refusal::Stale { path: path.clone(), argument: "cursor" })
             }
-            WindowStart::Cursor(cursor) => Ok(Place {
+            WindowStart::Cursor(cursor) => Ok(WindowPosition {
                 offset: cursor.offset.min(self.lines.size_bytes()),
                 line: cursor.line.clamp(1, total + 1),
                 end: cursor.end.clamp(1, total + 1),
@@ -370,7 +367,12 @@ impl Source<'_> {
             WindowStart::Range(range) => match resolve(*range, total) {
                 Ok(lines) => {
                     let offset = self.offset_of(lines.start)?;
-                    Ok(Place { offset, line: lines.start, end: lines.end, match_line: None })
+                    Ok(WindowPosition {
+                        offset,
+                        line: lines.start,
+                        end: lines.end,
+                        match_line: None,
+                    })
                 }
                 Err(refusal) => Err(refusal),
             },
@@ -386,7 +388,7 @@ impl Source<'_> {
         })
     }
 
-    /// The byte where a 1-based line begins.
+    /// Returns the offset of a line, which is counted from 1.
     fn offset_of(&self, line: u64) -> io::Result<u64> {
         let wanted = line - 1;
         let (mut marked, mut offset) = self.lines.nearest(wanted);
@@ -413,13 +415,13 @@ impl Source<'_> {
         Ok(offset)
     }
 
-    fn find(&self, within: ResolvedLines, query: &LineQuery) -> io::Result<Option<Place>> {
+    fn find(&self, within: ResolvedLines, query: &LineQuery) -> io::Result<Option<WindowPosition>> {
         let start = self.offset_of(within.start)?;
         let mut matcher = query.matcher();
         let mut offset = start;
         loop {
             let piece = self.bytes_at(offset, PIECE)?;
-            // Whole characters only; what is cut off comes with the next piece.
+            // Only complete characters. The rest comes with the next piece.
             let text = match std::str::from_utf8(&piece) {
                 Ok(text) => text,
                 Err(error) => piece
@@ -429,7 +431,7 @@ impl Source<'_> {
             };
             if let Some(found) = matcher.feed(text) {
                 let line = within.start + found.line;
-                return Ok((line < within.end).then_some(Place {
+                return Ok((line < within.end).then_some(WindowPosition {
                     offset: start + found.line_start,
                     line,
                     end: within.end,
@@ -443,15 +445,15 @@ impl Source<'_> {
         }
     }
 
-    fn bytes_at(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+    fn bytes_at(&self, offset: u64, count: usize) -> io::Result<Vec<u8>> {
         if let Some(bytes) = self.bytes {
             let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-            let end = start.saturating_add(most).min(bytes.len());
+            let end = start.saturating_add(count).min(bytes.len());
             return Ok(bytes.get(start..end).unwrap_or_default().to_vec());
         }
         let left =
             usize::try_from(self.lines.size_bytes().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut buffer = vec![0; most.min(left)];
+        let mut buffer = vec![0; count.min(left)];
         let read = os::read_at(self.file, &mut buffer, offset)?;
         buffer.truncate(read);
         Ok(buffer)

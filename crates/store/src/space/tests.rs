@@ -1,4 +1,4 @@
-//! Stories of the space on a real file system.
+//! Tests of the space on a real file system.
 
 #![expect(clippy::disallowed_methods, reason = "a test is its own verified caller")]
 
@@ -23,7 +23,7 @@ use stile_domain::scope::Scopes;
 use stile_testkit::chance::scaled;
 use stile_testkit::swapper::Swapper;
 
-use super::names::{Deed, Name, Owner};
+use super::names::{ChangeKind, Owner, TemporaryName};
 use super::write::UNFINISHED;
 use super::{FileWindow, Inner, Space, SpaceOptions, WindowStart, fault, os, read};
 
@@ -96,7 +96,7 @@ impl Rig {
         self.inner().edit(&path(name), hash(base), ["lines", "old"], plan).map(|edited| edited.hash)
     }
 
-    /// Names in the root that are not visible files of the user.
+    /// Returns the names of our own files in the root.
     fn hidden(&self) -> Vec<String> {
         let names =
             fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -118,14 +118,7 @@ impl Rig {
     }
 
     fn list(&self, folder: &str, claim: &str) -> Result<Vec<(String, EntryKind)>, Refusal> {
-        let principal = Principal::assert_verified(
-            "ann",
-            None,
-            None,
-            Scopes::from_claim(claim),
-            RecordsClaim::None,
-        );
-        let permit = principal.gate().permit::<List>(&path(folder))?;
+        let permit = principal(claim).gate().permit::<List>(&path(folder))?;
         let page = self.inner().list(&permit, None)?;
         Ok(page.entries.into_iter().map(|entry| (entry.name, entry.kind)).collect())
     }
@@ -135,12 +128,17 @@ impl Rig {
     }
 }
 
+fn principal(claim: &str) -> Principal {
+    let scopes = Scopes::from_claim(claim);
+    Principal::assert_verified("ann", None, None, scopes, RecordsClaim::None)
+}
+
 fn code<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> &'static str {
     outcome.unwrap_err().code().0
 }
 
 #[test]
-fn a_file_is_made_with_its_folders_and_read_back() {
+fn a_file_is_created_with_its_folders_and_read_back() {
     let rig = Rig::new();
     let created = rig.inner().create(&path("a/b/c.md"), b"one\ntwo\n").unwrap();
     assert_eq!(
@@ -159,7 +157,7 @@ fn a_file_is_made_with_its_folders_and_read_back() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_leaves_no_folder() {
+fn a_file_that_cannot_be_created_leaves_no_folder() {
     let rig = Rig::new();
     rig.put("file", "");
     assert_eq!(code(rig.inner().create(&path("file/below/x"), b"x")), "not_a_directory");
@@ -180,7 +178,7 @@ fn an_edit_needs_the_hash_of_what_it_replaces() {
 }
 
 #[test]
-fn what_was_displaced_is_let_go_in_the_end() {
+fn a_displaced_file_is_deleted_in_the_end() {
     let rig = Rig::new();
     rig.put("a.md", "one\n");
     rig.replace("a.md", "one\n", "one", "two").unwrap();
@@ -225,12 +223,12 @@ fn a_save_between_the_check_and_the_swap_wins() {
     fault::on_swap(move || fs::write(&target, "again\n").unwrap());
     assert_eq!(code(rig.replace("a.md", "edited\n", "edited", "two")), "stale");
     assert_eq!(rig.text("a.md"), "again\n");
-    // One that saves just before a removal.
+    // An editor that saves just before a removal.
     let target = rig.file("a.md");
     fault::on_swap(move || fs::write(&target, "kept\n").unwrap());
     assert_eq!(code(rig.inner().remove(&path("a.md"), hash("again\n"))), "stale");
     assert_eq!(rig.text("a.md"), "kept\n");
-    // One that deletes: the edit does not bring it back.
+    // An editor that deletes the file: the edit does not bring it back.
     let target = rig.file("a.md");
     fault::on_swap(move || fs::remove_file(&target).unwrap());
     assert_eq!(code(rig.replace("a.md", "kept\n", "kept", "two")), "not_found");
@@ -239,13 +237,13 @@ fn a_save_between_the_check_and_the_swap_wins() {
 }
 
 #[test]
-fn a_version_that_was_withdrawn_is_kept_for_a_program_that_opened_it() {
+fn a_version_of_an_undone_edit_is_kept_for_a_program_that_opened_it() {
     let rig = Rig::new();
     rig.put("a.md", "one\n");
     let target = rig.file("a.md");
     fault::on_swap(move || fs::write(&target, "edited\n").unwrap());
     assert_eq!(code(rig.replace("a.md", "one\n", "one", "two")), "stale");
-    // It opened the file while our version was in place, and writes now that it is not.
+    // A program opened the file while our version was in place, and writes after the undo.
     let is_ours =
         |name: &String| fs::read_to_string(rig.file(name)).is_ok_and(|text| text == "two\n");
     let [withdrawn] =
@@ -258,7 +256,7 @@ fn a_version_that_was_withdrawn_is_kept_for_a_program_that_opened_it() {
 }
 
 #[test]
-fn of_many_writers_with_one_hash_exactly_one_wins() {
+fn exactly_one_of_many_writers_with_the_same_hash_wins() {
     let rig = Rig::new();
     rig.put("a.md", "0\n");
     for round in 0..20 {
@@ -279,7 +277,7 @@ fn of_many_writers_with_one_hash_exactly_one_wins() {
 }
 
 #[test]
-fn of_many_creators_exactly_one_wins() {
+fn exactly_one_of_many_creators_wins() {
     let rig = Rig::new();
     for round in 0..20 {
         let (target, wins) = (path(&format!("new/{round}.md")), Mutex::new(0));
@@ -299,7 +297,7 @@ fn of_many_creators_exactly_one_wins() {
 }
 
 #[test]
-fn mode_owner_and_attributes_survive_an_edit() {
+fn an_edit_keeps_mode_owner_and_attributes() {
     let rig = Rig::new();
     rig.put("a.md", "one\n");
     fs::set_permissions(rig.file("a.md"), fs::Permissions::from_mode(0o640)).unwrap();
@@ -325,7 +323,7 @@ fn mode_owner_and_attributes_survive_an_edit() {
 }
 
 #[test]
-fn an_edit_without_effect_is_answered_and_changes_no_file() {
+fn an_edit_without_effect_succeeds_and_changes_no_file() {
     let rig = Rig::new();
     rig.put("a.md", "one\n");
     let before = fs::metadata(rig.file("a.md")).unwrap();
@@ -335,7 +333,7 @@ fn an_edit_without_effect_is_answered_and_changes_no_file() {
 }
 
 #[test]
-fn links_are_never_followed_and_hard_links_never_parted() {
+fn links_are_not_followed_and_hard_links_not_separated() {
     let rig = Rig::new();
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret"), "canary").unwrap();
@@ -363,7 +361,7 @@ fn links_are_never_followed_and_hard_links_never_parted() {
 }
 
 #[test]
-fn the_walk_for_other_systems_follows_no_link_either() {
+fn the_walk_for_other_systems_follows_no_link() {
     let rig = Rig::new();
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir_all(rig.file("a/b")).unwrap();
@@ -382,7 +380,7 @@ fn the_walk_for_other_systems_follows_no_link_either() {
     }
 }
 
-/// The same race as in `tests/containment.rs`, which cannot make the kernel forget its `openat2`.
+/// Runs the race of `tests/containment.rs`, which cannot turn off `openat2`.
 #[test]
 fn the_walk_reads_nothing_outside_while_folders_and_files_become_links() {
     use std::io::Read as _;
@@ -405,7 +403,7 @@ fn the_walk_reads_nothing_outside_while_folders_and_files_become_links() {
     let files = Swapper::start(&at("space/plain"), "file.md", "other.md");
     let (mut opened, mut tried, goal) = (0, 0, scaled(5_000, 200_000));
     let deadline = Instant::now() + Duration::from_secs(600);
-    // So many opens take milliseconds, and the other threads may not have had a turn by then.
+    // This many opens take milliseconds, in which the other threads may not have run.
     let enough = |opened: usize, tried: usize| {
         let swaps = folders.swaps() + files.swaps();
         tried >= goal && opened.min(tried - opened) > goal / 50 && swaps > goal as u64 / 10
@@ -426,7 +424,7 @@ fn the_walk_reads_nothing_outside_while_folders_and_files_become_links() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_at_once() {
+fn other_kinds_of_files_are_refused_at_once() {
     let rig = Rig::new();
     fs::create_dir(rig.file("folder")).unwrap();
     rustix::fs::mknodat(
@@ -449,7 +447,7 @@ fn what_is_no_regular_file_is_refused_at_once() {
 }
 
 #[test]
-fn a_binary_is_named_by_size_and_hash_alone() {
+fn a_binary_file_is_refused_with_its_size_and_hash() {
     let rig = Rig::new();
     fs::write(rig.file("image"), [0xff, 0xd8, 0]).unwrap();
     let Err(Refusal::NotText { size_bytes, hash, .. }) = rig.read("image", 0, 0) else {
@@ -461,7 +459,7 @@ fn a_binary_is_named_by_size_and_hash_alone() {
 }
 
 #[test]
-fn windows_lead_on_to_the_end_and_stop_being_valid_with_the_file() {
+fn cursors_lead_to_the_end_of_a_file_and_become_stale_with_it() {
     let rig = Rig::with(FileLimits { read_budget: 100, ..FileLimits::default() });
     let text: String =
         (0..300).map(|line| format!("line {line} é\r\n")).chain(["x".repeat(1000)]).collect();
@@ -482,7 +480,7 @@ fn windows_lead_on_to_the_end_and_stop_being_valid_with_the_file() {
 }
 
 #[test]
-fn a_match_is_found_in_small_and_large_files() {
+fn a_match_is_found_in_a_large_file() {
     let rig = Rig::new();
     let large: String = (0..200_000).map(|line| format!("filler {line}\n")).collect();
     let at = large.find("filler 150000").unwrap();
@@ -505,23 +503,23 @@ fn a_match_is_found_in_small_and_large_files() {
 }
 
 #[test]
-fn a_large_file_is_read_once_and_windowed_after() {
+fn the_facts_of_a_large_file_are_remembered() {
     let rig = Rig::new();
     let text: String = (0..400_000).map(|line| format!("{line}\n")).collect();
     rig.put("large", &text);
     let first = rig.read("large", 200_000, 200_003).unwrap();
     assert_eq!(first.content, "199999\n200000\n200001\n");
-    let stamp = os::look(os::open_file(&rig.inner().root, "large").unwrap()).unwrap().stamp;
+    let stamp = os::status(os::open_file(&rig.inner().root, "large").unwrap()).unwrap().stamp;
     assert!(rig.inner().memory().get(&stamp).is_some());
     assert_eq!(rig.read("large", -1, 0).unwrap().content, "399999\n");
     assert_eq!(rig.read("large", 1, 2).unwrap().hash, ContentHash::digest(text.as_bytes()));
 }
 
 #[test]
-fn a_rewrite_of_the_same_size_is_never_answered_from_memory() {
+fn a_rewrite_of_the_same_size_is_read_again() {
     let rig = Rig::new();
     for round in 0..300u32 {
-        // In place, at once after a read, so that both writes share a tick wherever ticks are
+        // The write follows a read at once, so both writes have the same time if the clock is
         // coarse.
         let text = format!("{round:04}\n");
         rig.put("hot.md", &text);
@@ -533,7 +531,7 @@ fn a_rewrite_of_the_same_size_is_never_answered_from_memory() {
 }
 
 #[test]
-fn a_listing_is_ordered_paged_and_hides_what_may_not_be_seen() {
+fn a_listing_is_ordered_and_hides_our_own_files() {
     let rig = Rig::new();
     for name in ["b", "a", "Z"] {
         fs::create_dir(rig.file(name)).unwrap();
@@ -554,7 +552,7 @@ fn a_listing_is_ordered_paged_and_hides_what_may_not_be_seen() {
 }
 
 #[test]
-fn pages_concatenate_to_the_whole_folder() {
+fn pages_together_list_the_whole_folder() {
     let rig = Rig::new();
     for number in 0..450 {
         rig.put(&format!("f{number:03}"), "x");
@@ -562,13 +560,7 @@ fn pages_concatenate_to_the_whole_folder() {
     for number in 0..30 {
         fs::create_dir(rig.file(&format!("d{number:02}"))).unwrap();
     }
-    let principal = Principal::assert_verified(
-        "ann",
-        None,
-        None,
-        Scopes::from_claim("read:/"),
-        RecordsClaim::None,
-    );
+    let principal = principal("read:/");
     let (mut names, mut after) = (Vec::new(), None);
     loop {
         let permit = principal.gate().permit::<List>(&path("/")).unwrap();
@@ -584,7 +576,7 @@ fn pages_concatenate_to_the_whole_folder() {
 }
 
 #[test]
-fn limits_are_refused_before_anything_is_written() {
+fn a_file_beyond_the_limits_is_refused_before_a_write() {
     let rig = Rig::with(FileLimits { file_size: 10, read_size: 20, ..FileLimits::default() });
     assert_eq!(code(rig.inner().create(&path("a"), b"01234567890")), "too_large");
     rig.put("b", "12345\n");
@@ -596,7 +588,7 @@ fn limits_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_fault_at_any_call_leaves_the_old_file_whole_and_nothing_else() {
+fn a_fault_at_any_call_leaves_only_the_old_or_the_new_file() {
     for errno in [5, 28] {
         for after in 0.. {
             let rig = Rig::new();
@@ -626,41 +618,36 @@ fn a_fault_at_any_call_leaves_the_old_file_whole_and_nothing_else() {
             assert!(
                 rig.replace("a.md", &rig.text("a.md"), rig.text("a.md").trim(), "three").is_ok()
             );
-            assert!(after < 50, "the fault never stopped mattering");
+            assert!(after < 50, "every number of calls failed");
         }
     }
 }
 
-/// No kill can show that a sync is missing: what a process wrote outlives it. Only a power cut
-/// does.
+/// Checks the order of calls. A kill cannot show a missing sync; only a power cut can.
 #[test]
-fn content_is_synced_before_it_is_put_in_place_and_the_folder_after() {
+fn content_is_synced_before_the_rename_and_the_folder_after() {
     use fault::Call::{Open, Rename, Sync, Write};
     let rig = Rig::new();
     let order = || fault::calls().into_iter().filter(|call| *call != Open).collect::<Vec<_>>();
     order();
     rig.inner().create(&path("a.md"), b"one\n").unwrap();
-    assert_eq!(order(), [Write, Sync, Rename, Sync], "a file is made");
+    assert_eq!(order(), [Write, Sync, Rename, Sync], "a file is created");
     rig.inner().create(&path("b/c/d.md"), b"one\n").unwrap();
     assert_eq!(
         order(),
         [Sync, Sync, Write, Sync, Rename, Sync],
-        "each new folder is synced where its name is"
+        "the parent of each new folder is synced"
     );
     rig.replace("a.md", "one\n", "one", "two").unwrap();
     assert_eq!(order(), [Write, Sync, Rename, Sync], "a file is changed");
     rig.replace("a.md", "two\n", "two", "two").unwrap();
-    assert_eq!(
-        order(),
-        [Sync, Sync],
-        "a file stays as it is, and what others made of it becomes durable"
-    );
+    assert_eq!(order(), [Sync, Sync], "an unchanged file is made durable");
     rig.inner().remove(&path("a.md"), hash("two\n")).unwrap();
     assert_eq!(order(), [Rename, Sync], "a file is removed");
 }
 
 #[test]
-fn without_an_exchange_nothing_is_lost_either() {
+fn an_edit_without_an_exchange_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::on(folder, FileLimits::default());
     let Rig { folder, space, events } = rig;
@@ -678,31 +665,37 @@ fn without_an_exchange_nothing_is_lost_either() {
     assert_eq!((rig.visible(), rig.hidden().len()), (vec!["a.md".to_owned()], 0));
 }
 
-/// What a killed process leaves, and what the next start makes of it.
 #[test]
-fn a_start_sweeps_what_is_ours_and_rescues_what_is_not() {
+fn a_start_deletes_our_files_and_rescues_saves_of_other_programs() {
     let folder = tempfile::tempdir().unwrap();
     let dead = Owner::new(7, 0);
     let (old, new) = (hash("old\n"), hash("new\n"));
-    let leave = |deed, about: &str, text: &str, mode: u32| {
-        let base = (deed != Deed::Create).then_some(&old);
-        let made = (deed != Deed::Remove).then_some(&new);
-        let name = Name::new(&dead, u64::from(mode) + text.len() as u64, deed, base, made, about)
-            .to_string();
+    let leave = |change, original: &str, text: &str, mode: u32| {
+        let base = (change != ChangeKind::Create).then_some(&old);
+        let made = (change != ChangeKind::Remove).then_some(&new);
+        let name = TemporaryName::new(
+            &dead,
+            u64::from(mode) + text.len() as u64,
+            change,
+            base,
+            made,
+            original,
+        )
+        .to_string();
         let file = folder.path().join(&name);
         fs::write(&file, text).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
     };
     fs::write(folder.path().join(dead.marker()), "").unwrap();
     fs::write(folder.path().join("a.md"), "new\n").unwrap();
-    leave(Deed::Exchange, "a.md", "old\n", 0o644);
-    leave(Deed::Exchange, "b.md", "new\n", 0o644);
-    leave(Deed::Exchange, "a.md", "a save of an editor\n", 0o644);
-    leave(Deed::Exchange, "a.md", "half a n", UNFINISHED);
-    leave(Deed::Remove, "gone.md", "old\n", 0o600);
-    leave(Deed::Remove, "saved.md", "saved before it was removed\n", 0o600);
-    leave(Deed::Replace, "aside.md", "old\n", 0o644);
-    leave(Deed::Create, "c.md", "new\n", 0o644);
+    leave(ChangeKind::Exchange, "a.md", "old\n", 0o644);
+    leave(ChangeKind::Exchange, "b.md", "new\n", 0o644);
+    leave(ChangeKind::Exchange, "a.md", "a save of an editor\n", 0o644);
+    leave(ChangeKind::Exchange, "a.md", "half a n", UNFINISHED);
+    leave(ChangeKind::Remove, "gone.md", "old\n", 0o600);
+    leave(ChangeKind::Remove, "saved.md", "saved before it was removed\n", 0o600);
+    leave(ChangeKind::Replace, "aside.md", "old\n", 0o644);
+    leave(ChangeKind::Create, "c.md", "new\n", 0o644);
     let rig = Rig::on(folder, FileLimits::default());
     let [copy] = rig.copies().try_into().unwrap();
     assert_eq!(rig.text(&copy), "a save of an editor\n");
@@ -714,7 +707,7 @@ fn a_start_sweeps_what_is_ours_and_rescues_what_is_not() {
 }
 
 #[test]
-fn a_start_spares_what_a_living_process_uses() {
+fn a_start_leaves_the_files_of_a_living_process() {
     let rig = Rig::new();
     rig.put("a.md", "one\n");
     rig.replace("a.md", "one\n", "one", "two").unwrap();
@@ -723,14 +716,14 @@ fn a_start_spares_what_a_living_process_uses() {
     let options = SpaceOptions {
         limits: FileLimits::default(),
         lock_wait: Duration::from_secs(1),
-        events: Arc::new(|_| panic!("nothing happens")),
+        events: Arc::new(|_| panic!("no event was expected")),
     };
     Space::open_ambient(rig.folder.path(), options).unwrap();
     assert_eq!(rig.hidden(), before);
 }
 
 #[test]
-fn a_folder_held_by_another_is_busy_and_then_free() {
+fn a_folder_that_another_process_locked_is_busy() {
     let folder = tempfile::tempdir().unwrap();
     let options = SpaceOptions {
         limits: FileLimits::default(),
@@ -753,7 +746,7 @@ fn a_folder_held_by_another_is_busy_and_then_free() {
 #[test]
 fn utf8_is_checked_across_pieces() {
     let rig = Rig::new();
-    // A character of four bytes across every boundary of a piece.
+    // A character of four bytes crosses every boundary of a piece.
     let text = "a".repeat(3) + &"🜨".repeat(400_000);
     rig.put("text", &text);
     assert_eq!(rig.read("text", 0, 0).unwrap().hash, hash(&text));
@@ -765,13 +758,13 @@ fn utf8_is_checked_across_pieces() {
 }
 
 #[test]
-fn a_note_is_opened_once_and_never_remembered() {
+fn a_derived_text_is_read_with_one_open_and_not_remembered() {
     let rig = Rig::new();
     rig.put("a.md", "# One\n");
     std::thread::sleep(Duration::from_millis(30));
     fault::calls();
-    assert_eq!(rig.inner().whole(&path("a.md"), 100), Ok("# One\n".to_owned()));
+    assert_eq!(rig.inner().read_text(&path("a.md"), 100), Ok("# One\n".to_owned()));
     assert_eq!(fault::calls(), [fault::Call::Open]);
     assert_eq!(rig.inner().memory().footprint(), 0);
-    assert_eq!(code(rig.inner().whole(&path("a.md"), 5)), "too_large");
+    assert_eq!(code(rig.inner().read_text(&path("a.md"), 5)), "too_large");
 }

@@ -1,13 +1,13 @@
-//! Compare and swap: a file becomes what a plan makes of it, if it still is what the caller read.
+//! Compare and swap: changes a file if it still is the version that the caller read.
 //!
-//! Under the folder's lock the file is read and compared. The new content is written beside it,
-//! given the old one's metadata, synced, and exchanged with it in one step of the kernel. What was
-//! displaced is hashed: if another program saved in between, the exchange is undone and the edit
-//! refused, and no save is lost. Then the folder is synced, and only then is the call answered. So
-//! a crash at any instant leaves the old file or the new one. What was displaced is kept a while
-//! (see [`super::keeper`]).
+//! While the folder is locked, the file is read and its hash compared. The new content is written
+//! to a file beside it, gets the old file's metadata, is synced, and is exchanged with the old file
+//! in one step of the kernel. Then the displaced file is hashed. If another program saved in
+//! between, the exchange is undone and the edit refused, so no save is lost. The folder is synced
+//! before the call is answered. A crash at any moment leaves the old file or the new one. The
+//! displaced file is kept for a while (see [`super::keeper`]).
 //!
-//! Every error before the exchange leaves the old file and nothing else; every error after it is
+//! After an error before the exchange only the old file remains. Every later error is
 //! [`Refusal::UnknownOutcome`].
 
 use std::fs::File;
@@ -23,56 +23,58 @@ use stile_domain::hash::ContentHash;
 use stile_domain::lines;
 use stile_domain::path::SpacePath;
 
-use super::keeper::Kept;
+use super::keeper::MarkedFolder;
 use super::lock::{LockError, LockedFolder};
-use super::names::{Deed, Name};
+use super::names::{ChangeKind, TemporaryName};
 use super::os::{self, Identity};
 use super::read::{Opened, facts_of, hash_file, read_whole, regular, relative};
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
-/// A text that is to take a file's place.
+/// Makes the new text of a file from the old one.
 pub(super) type Plan = Box<dyn FnOnce(&str) -> Result<String, EditError> + Send>;
 
-/// A mode that says "not finished" to the cleaner: nobody's file is write-only for its owner.
+/// The mode of an unfinished file. No other file is write-only for its owner, so the cleaner can
+/// delete it.
 pub(super) const UNFINISHED: u32 = 0o200;
 
-/// A folder locked for one change, and the name in it that changes.
-struct Place<'a> {
+/// A file whose folder is locked for one change.
+struct LockedFile<'a> {
     path: &'a SpacePath,
     name: &'a str,
     folder: LockedFolder,
-    kept: Arc<Kept>,
+    kept: Arc<MarkedFolder>,
 }
 
-impl Place<'_> {
+impl LockedFile<'_> {
     fn handle(&self) -> &OwnedFd {
         &self.folder.handle
     }
 
+    /// Maps errors of the system to refusals.
     fn io(&self) -> impl Fn(io::Error) -> Refusal + '_ {
         |error| refusal(&error, self.path)
     }
 }
 
-/// A new file beside the one it is for; removed again unless it was used.
+/// A temporary file beside the file that it is for. It is deleted unless it was put in place.
 struct Draft<'a> {
     folder: &'a OwnedFd,
     name: String,
     file: File,
-    armed: bool,
+    is_unused: bool,
 }
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        if self.armed {
+        if self.is_unused {
             let _ = os::unlink(self.folder, &self.name);
         }
     }
 }
 
 impl Inner {
-    /// Locks the folder of `path` for a change.
-    fn lock<'a>(&self, path: &'a SpacePath) -> Result<Place<'a>, Refusal> {
+    /// Locks the folder of a file for a change.
+    fn lock<'a>(&self, path: &'a SpacePath) -> Result<LockedFile<'a>, Refusal> {
         let (folder, name) = path.split().ok_or_else(|| Refusal::not_a_file(path))?;
         if !self.can_lock {
             return Err(Refusal::NotPermitted { path: path.clone() });
@@ -90,14 +92,10 @@ impl Inner {
             .keeper
             .enter(&locked.handle, locked.identity)
             .map_err(|error| refusal(&error, path))?;
-        let name = path
-            .split()
-            .map(|_| name.len())
-            .and_then(|length| path.as_str().get(path.as_str().len() - length..));
-        Ok(Place { path, name: name.unwrap_or_default(), folder: locked, kept })
+        Ok(LockedFile { path, name, folder: locked, kept })
     }
 
-    /// Changes a text file; the body of `text.replace`, `text.insert` and `text.append`.
+    /// Changes a text file for `text.replace`, `text.insert` and `text.append`.
     pub(super) fn edit(
         &self,
         path: &SpacePath,
@@ -106,8 +104,8 @@ impl Inner {
         plan: Plan,
     ) -> Result<EditedFile, Refusal> {
         let limit = self.options.limits.file_size;
-        let place = self.lock(path)?;
-        let old = self.open_for_change(&place)?;
+        let target = self.lock(path)?;
+        let old = self.open_for_change(&target)?;
         let _turn = self.large_edit(&old, path)?;
         let too_large = || Refusal::TooLarge {
             path: path.clone(),
@@ -115,7 +113,7 @@ impl Inner {
             advice: "Put the text into another file, or ask the user to raise the server's limit.",
         };
         let bytes = read_whole(&old.file, old.status.stamp.size, limit)
-            .map_err(place.io())?
+            .map_err(target.io())?
             .ok_or_else(too_large)?;
         if ContentHash::digest(&bytes) != base {
             return Err(Refusal::Stale { path: path.clone(), argument: "hash" });
@@ -132,25 +130,24 @@ impl Inner {
         let hash = ContentHash::digest(new.as_bytes());
         let total_lines = lines::count_lines(&new);
         if new == text {
-            // Nothing to change, and what the answer says must be as durable as after any other
-            // edit.
-            os::sync(&old.file).and_then(|()| os::sync(place.handle())).map_err(place.io())?;
+            // The text stays the same, but the answer promises that it is durable.
+            os::sync(&old.file).and_then(|()| os::sync(target.handle())).map_err(target.io())?;
             return Ok(EditedFile { hash, total_lines });
         }
-        self.swap(&place, &old, base, new.as_bytes(), hash)?;
+        self.swap(&target, &old, base, new.as_bytes(), hash)?;
         Ok(EditedFile { hash, total_lines })
     }
 
-    /// Opens the file that is to be changed, and refuses what a change would damage.
-    fn open_for_change(&self, place: &Place<'_>) -> Result<Opened, Refusal> {
-        let old = regular(os::open_in(place.handle(), place.name), place.path)?;
+    /// Opens the file that is to be changed. Refuses a file that a change would damage.
+    fn open_for_change(&self, target: &LockedFile<'_>) -> Result<Opened, Refusal> {
+        let old = regular(os::open_in(target.handle(), target.name), target.path)?;
         if old.status.links > 1 {
-            return Err(Refusal::HardLinked { path: place.path.clone() });
+            return Err(Refusal::HardLinked { path: target.path.clone() });
         }
         Ok(old)
     }
 
-    /// Two large files at once in memory and no more.
+    /// Waits for a turn if the file is large, to bound the memory.
     fn large_edit(
         &self,
         old: &Opened,
@@ -163,34 +160,33 @@ impl Inner {
         turn.map(Some).ok_or_else(|| Refusal::Busy { path: path.clone() })
     }
 
-    /// Writes `bytes` as a finished, durable file beside the one it is for.
+    /// Writes `bytes` to a finished, durable file beside the changed one. The new file gets the
+    /// metadata of `like`.
     fn draft<'p>(
         &self,
-        place: &'p Place<'_>,
-        name: &Name,
+        target: &'p LockedFile<'_>,
+        name: String,
         bytes: &[u8],
         like: Option<&Opened>,
     ) -> Result<Draft<'p>, Refusal> {
-        let io = place.io();
-        let name = name.to_string();
-        // In the place of another it is unfinished from its first instant: what is empty, and not
-        // marked so, the cleaner must take for a save that an editor has just begun. Only a new
-        // file needs to ask the folder for its mode, and the cleaner knows it by its name.
+        let io = target.io();
+        // A draft that replaces a file is marked as unfinished from the start: the cleaner must
+        // take an empty file without the mark for a save that an editor has begun. A draft of a new
+        // file gets its mode from the folder, and the cleaner recognises it by its name.
         let mode = if like.is_some() { UNFINISHED } else { os::NEW_FILE };
-        let (file, mode) = os::make_file(place.handle(), &name, mode).map_err(&io)?;
-        let mut draft = Draft { folder: place.handle(), name, file, armed: true };
+        let (file, mode) = os::make_file(target.handle(), &name, mode).map_err(&io)?;
+        let mut draft = Draft { folder: target.handle(), name, file, is_unused: true };
         os::set_mode(&draft.file, UNFINISHED).map_err(&io)?;
         fault::point(fault::Call::Write).and_then(|()| draft.file.write_all(bytes)).map_err(&io)?;
         match like {
-            // Before the exchange, so that what cannot be preserved is refused and nothing is
-            // written.
+            // Before the exchange, so that metadata that cannot be kept causes a refusal.
             Some(old) => {
                 os::copy_metadata(&old.file, &old.status, &draft.file).map_err(|error| {
-                    let refused = refusal(&error, place.path);
+                    let refused = refusal(&error, target.path);
                     if matches!(refused, Refusal::NoSpace { .. }) {
                         refused
                     } else {
-                        Refusal::NotPermitted { path: place.path.clone() }
+                        Refusal::NotPermitted { path: target.path.clone() }
                     }
                 })?
             }
@@ -200,146 +196,134 @@ impl Inner {
         Ok(draft)
     }
 
-    /// Puts new content in the place of `old`, or refuses as stale with everything as it was.
+    /// Replaces the content of `old`, or refuses the change as stale and leaves the file unchanged.
     fn swap(
         &self,
-        place: &Place<'_>,
+        target: &LockedFile<'_>,
         old: &Opened,
         base: ContentHash,
         bytes: &[u8],
         hash: ContentHash,
     ) -> Result<(), Refusal> {
-        let deed = if self.can_exchange { Deed::Exchange } else { Deed::Replace };
-        let name = Name::new(
-            &place.kept.owner,
-            self.keeper.next_sequence(),
-            deed,
-            Some(&base),
-            Some(&hash),
-            place.name,
-        );
-        // The cleaner deletes what is write-only for its owner, so nothing that is may come under
-        // our names.
+        let change = if self.can_exchange { ChangeKind::Exchange } else { ChangeKind::Replace };
+        let name = self.temporary_name(target, change, Some(&base), Some(&hash));
+        // The cleaner deletes files that are write-only for their owner, so a displaced file must
+        // not be one.
         if old.status.mode & 0o400 == 0 {
-            return Err(Refusal::NotPermitted { path: place.path.clone() });
+            return Err(Refusal::NotPermitted { path: target.path.clone() });
         }
-        let mut draft = self.draft(place, &name, bytes, Some(old))?;
+        let mut draft = self.draft(target, name, bytes, Some(old))?;
         if !self.can_exchange {
-            return self.replace_aside(place, draft, base, old.status.stamp.size);
+            return self.replace_aside(target, draft, base, old.status.stamp.size);
         }
-        let ours = os::look(&draft.file).map_err(place.io())?.identity();
+        let ours = os::status(&draft.file).map_err(target.io())?.identity();
         fault::before_swap();
-        os::exchange(place.handle(), &draft.name, place.name).map_err(place.io())?;
-        draft.armed = false;
-        let unknown = |_| Refusal::UnknownOutcome { path: place.path.clone() };
-        if !self.is_version(place, &draft.name, base) {
-            self.undo(place, &draft.name, ours, hash, bytes.len() as u64);
-            os::sync(place.handle()).map_err(unknown)?;
-            return Err(Refusal::Stale { path: place.path.clone(), argument: "hash" });
+        os::exchange(target.handle(), &draft.name, target.name).map_err(target.io())?;
+        draft.is_unused = false;
+        let unknown = |_| Refusal::UnknownOutcome { path: target.path.clone() };
+        if !self.is_version(target, &draft.name, base) {
+            self.undo(target, &draft.name, ours, hash, bytes.len() as u64);
+            os::sync(target.handle()).map_err(unknown)?;
+            return Err(Refusal::Stale { path: target.path.clone(), argument: "hash" });
         }
-        let kept = || {
-            let kept = Arc::clone(&place.kept);
-            self.keeper.keep(
-                kept,
-                draft.name.clone(),
-                place.path.clone(),
-                base,
-                old.status.stamp.size,
-            );
-        };
-        let synced = os::sync(place.handle());
-        kept();
+        let synced = os::sync(target.handle());
+        self.keep(target, draft.name.clone(), base, old.status.stamp.size);
         synced.map_err(unknown)?;
         self.remember_own(ours, &draft.file);
         Ok(())
     }
 
-    /// Whether the file under a name is exactly the version `hash`.
-    fn is_version(&self, place: &Place<'_>, name: &str, hash: ContentHash) -> bool {
-        os::open_in(place.handle(), name)
+    /// Keeps the displaced file `aside`, whose hash should be `expected`.
+    fn keep(&self, target: &LockedFile<'_>, aside: String, expected: ContentHash, size: u64) {
+        self.keeper.keep(Arc::clone(&target.kept), aside, target.path.clone(), expected, size);
+    }
+
+    /// Returns a new temporary name for a change of a file.
+    fn temporary_name(
+        &self,
+        target: &LockedFile<'_>,
+        change: ChangeKind,
+        old: Option<&ContentHash>,
+        new: Option<&ContentHash>,
+    ) -> String {
+        let sequence = self.keeper.next_sequence();
+        TemporaryName::new(&target.kept.owner, sequence, change, old, new, target.name).to_string()
+    }
+
+    /// Returns whether the file with a name is exactly the version `hash`.
+    fn is_version(&self, target: &LockedFile<'_>, name: &str, hash: ContentHash) -> bool {
+        os::open_in(target.handle(), name)
             .and_then(|file| hash_file(&file))
             .is_ok_and(|found| found == hash)
     }
 
-    /// Takes an exchange back after another program saved just before it. Whatever that program
-    /// saved last ends up under the file's name, and anything older of its that we displaced as a
-    /// conflict copy. Our own version is kept a while like any other that was in place: a program
-    /// may have opened it.
-    fn undo(&self, place: &Place<'_>, aside: &str, ours: Identity, hash: ContentHash, size: u64) {
+    /// Undoes an exchange after another program saved just before it. The last save of that program
+    /// gets the name of the file, and an older one becomes a conflict copy. Our own version is kept
+    /// like a displaced file, since a program may have opened it.
+    fn undo(
+        &self,
+        target: &LockedFile<'_>,
+        aside: &str,
+        ours: Identity,
+        hash: ContentHash,
+        size: u64,
+    ) {
         for _ in 0..16 {
-            let Ok(older) = os::look_at(place.handle(), aside) else { return };
-            if os::exchange(place.handle(), aside, place.name).is_err() {
-                // The name is gone, so the other program removed it; what it had saved before is
-                // kept.
+            let Ok(older) = os::status_at(target.handle(), aside) else { return };
+            if os::exchange(target.handle(), aside, target.name).is_err() {
+                // The other program removed the file. Its earlier save is kept.
                 break;
             }
-            let back = os::look_at(place.handle(), aside).map(|status| status.identity());
-            if back.is_ok_and(|identity| identity == ours) && self.is_version(place, aside, hash) {
-                self.keeper.keep(
-                    Arc::clone(&place.kept),
-                    aside.to_owned(),
-                    place.path.clone(),
-                    hash,
-                    size,
-                );
-                return;
+            let back = os::status_at(target.handle(), aside).map(|status| status.identity());
+            if back.is_ok_and(|identity| identity == ours) && self.is_version(target, aside, hash) {
+                return self.keep(target, aside.to_owned(), hash, size);
             }
-            // It saved once more in between, so what came back is newer than what went in: swap
-            // again.
-            if os::exchange(place.handle(), aside, place.name).is_err() {
+            // The program saved once more, so the displaced file is newer than the one in place.
+            if os::exchange(target.handle(), aside, target.name).is_err() {
                 break;
             }
-            if os::look_at(place.handle(), aside)
+            if os::status_at(target.handle(), aside)
                 .is_ok_and(|status| status.identity() == older.identity())
             {
                 break;
             }
         }
-        self.keeper.save_copy(place.handle(), aside, place.path);
+        self.keeper.save_copy(target.handle(), aside, target.path);
     }
 
-    /// Where the file system cannot exchange: the old file goes aside and the new one takes its
-    /// name. Nothing is lost either, but the name is absent for an instant.
+    /// Replaces a file without an exchange: moves the old file aside and renames the new one. Loses
+    /// nothing, but for a moment no file has the name.
     fn replace_aside(
         &self,
-        place: &Place<'_>,
+        target: &LockedFile<'_>,
         mut draft: Draft<'_>,
         base: ContentHash,
         size: u64,
     ) -> Result<(), Refusal> {
-        let owner = &place.kept.owner;
-        let aside = Name::new(
-            owner,
-            self.keeper.next_sequence(),
-            Deed::Replace,
-            Some(&base),
-            None,
-            place.name,
-        )
-        .to_string();
+        let aside = self.temporary_name(target, ChangeKind::Replace, Some(&base), None);
         fault::before_swap();
-        os::rename_new(place.handle(), place.name, &aside).map_err(place.io())?;
-        let fits = self.is_version(place, &aside, base);
-        if !fits || os::rename_new(place.handle(), &draft.name, place.name).is_err() {
-            self.put_back(place, &aside);
-            return Err(Refusal::Stale { path: place.path.clone(), argument: "hash" });
+        os::rename_new(target.handle(), target.name, &aside).map_err(target.io())?;
+        let fits = self.is_version(target, &aside, base);
+        if !fits || os::rename_new(target.handle(), &draft.name, target.name).is_err() {
+            self.put_back(target, &aside);
+            return Err(Refusal::Stale { path: target.path.clone(), argument: "hash" });
         }
-        draft.armed = false;
-        let synced = os::sync(place.handle());
-        self.keeper.keep(Arc::clone(&place.kept), aside, place.path.clone(), base, size);
-        synced.map_err(|_| Refusal::UnknownOutcome { path: place.path.clone() })
+        draft.is_unused = false;
+        let synced = os::sync(target.handle());
+        self.keep(target, aside, base, size);
+        synced.map_err(|_| Refusal::UnknownOutcome { path: target.path.clone() })
     }
 
-    /// Gives a file that was moved aside its name again, or a visible one where that is taken by
-    /// now.
-    fn put_back(&self, place: &Place<'_>, aside: &str) {
-        if os::rename_new(place.handle(), aside, place.name).is_err() {
-            self.keeper.save_copy(place.handle(), aside, place.path);
+    /// Gives a file that was moved aside its name again. If the name is in use, the file becomes a
+    /// conflict copy.
+    fn put_back(&self, target: &LockedFile<'_>, aside: &str) {
+        if os::rename_new(target.handle(), aside, target.name).is_err() {
+            self.keeper.save_copy(target.handle(), aside, target.path);
         }
-        let _ = os::sync(place.handle());
+        let _ = os::sync(target.handle());
     }
 
-    /// Makes a file; the body of `file.create`.
+    /// Creates a file for `file.create`.
     pub(super) fn create(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Refusal> {
         if bytes.len() as u64 > self.options.limits.file_size {
             return Err(Refusal::TooLarge {
@@ -354,35 +338,28 @@ impl Inner {
         let made = self.make_parents(path)?;
         let created = self.create_in_folder(path, bytes);
         if created.is_err() {
-            self.unmake(&made);
+            self.remove_folders(&made);
         }
         created
     }
 
     fn create_in_folder(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Refusal> {
-        let place = self.lock(path)?;
-        if os::look_at(place.handle(), place.name).is_ok() {
+        let target = self.lock(path)?;
+        if os::status_at(target.handle(), target.name).is_ok() {
             return Err(Refusal::AlreadyExists { path: path.clone() });
         }
         let FileFacts { hash, lines } = facts_of(bytes);
-        let name = Name::new(
-            &place.kept.owner,
-            self.keeper.next_sequence(),
-            Deed::Create,
-            None,
-            Some(&hash),
-            place.name,
-        );
-        let mut draft = self.draft(&place, &name, bytes, None)?;
-        os::rename_new(place.handle(), &draft.name, place.name).map_err(|error| {
+        let name = self.temporary_name(&target, ChangeKind::Create, None, Some(&hash));
+        let mut draft = self.draft(&target, name, bytes, None)?;
+        os::rename_new(target.handle(), &draft.name, target.name).map_err(|error| {
             match error.kind() {
                 io::ErrorKind::AlreadyExists => Refusal::AlreadyExists { path: path.clone() },
                 _ => refusal(&error, path),
             }
         })?;
-        draft.armed = false;
-        os::sync(place.handle()).map_err(|_| Refusal::UnknownOutcome { path: path.clone() })?;
-        if let Ok(status) = os::look(&draft.file) {
+        draft.is_unused = false;
+        os::sync(target.handle()).map_err(|_| Refusal::UnknownOutcome { path: path.clone() })?;
+        if let Ok(status) = os::status(&draft.file) {
             self.remember_own(status.identity(), &draft.file);
         }
         Ok(CreatedFile {
@@ -392,7 +369,7 @@ impl Inner {
         })
     }
 
-    /// Makes the folders that `path` needs, durably, and says which they were, outermost first.
+    /// Creates the missing parents of `path`, durably. Returns them, the outermost first.
     fn make_parents(&self, path: &SpacePath) -> Result<Vec<SpacePath>, Refusal> {
         let mut made = Vec::new();
         let Some((folder, _)) = path.split() else { return Ok(made) };
@@ -408,14 +385,14 @@ impl Inner {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let new = os::make_folder(&parent, name).map_err(|error| {
-                        self.unmake(&made);
+                        self.remove_folders(&made);
                         io(error)
                     })?;
                     if new {
                         made.push(here.clone());
                     }
                     os::sync(&parent).map_err(|error| {
-                        self.unmake(&made);
+                        self.remove_folders(&made);
                         io(error)
                     })?;
                 }
@@ -426,9 +403,8 @@ impl Inner {
         Ok(made)
     }
 
-    /// Removes folders that were made for a file that then was not; one that is in use by now
-    /// stays.
-    fn unmake(&self, made: &[SpacePath]) {
+    /// Removes folders that were created for a file that could not be. A folder in use stays.
+    fn remove_folders(&self, made: &[SpacePath]) {
         for (above, name) in made.iter().rev().filter_map(SpacePath::split) {
             if let Ok(parent) = os::open_folder(&self.root, relative(&above)) {
                 let _ = os::remove_folder(&parent, name);
@@ -436,10 +412,10 @@ impl Inner {
         }
     }
 
-    /// Removes a file; the body of `file.remove`.
+    /// Removes a file for `file.remove`.
     pub(super) fn remove(&self, path: &SpacePath, base: ContentHash) -> Result<(), Refusal> {
-        let place = self.lock(path)?;
-        let old = self.open_for_change(&place)?;
+        let target = self.lock(path)?;
+        let old = self.open_for_change(&target)?;
         let size = old.status.stamp.size;
         if size > self.options.limits.read_size {
             return Err(Refusal::TooLarge {
@@ -449,32 +425,23 @@ impl Inner {
             });
         }
         let stale = || Refusal::Stale { path: path.clone(), argument: "hash" };
-        if hash_file(&old.file).map_err(place.io())? != base {
+        if hash_file(&old.file).map_err(target.io())? != base {
             return Err(stale());
         }
-        let owner = &place.kept.owner;
-        let aside = Name::new(
-            owner,
-            self.keeper.next_sequence(),
-            Deed::Remove,
-            Some(&base),
-            None,
-            place.name,
-        )
-        .to_string();
+        let aside = self.temporary_name(&target, ChangeKind::Remove, Some(&base), None);
         fault::before_swap();
-        os::rename_new(place.handle(), place.name, &aside).map_err(place.io())?;
-        if !self.is_version(&place, &aside, base) {
-            self.put_back(&place, &aside);
+        os::rename_new(target.handle(), target.name, &aside).map_err(target.io())?;
+        if !self.is_version(&target, &aside, base) {
+            self.put_back(&target, &aside);
             return Err(stale());
         }
-        let synced = os::sync(place.handle());
-        self.keeper.keep(Arc::clone(&place.kept), aside, path.clone(), base, size);
+        let synced = os::sync(target.handle());
+        self.keep(&target, aside, base, size);
         synced.map_err(|_| Refusal::UnknownOutcome { path: path.clone() })
     }
 }
 
-/// Tells a caller why its edit does not fit the text that is there.
+/// Maps an error of an edit to a refusal.
 fn explain(error: EditError, path: &SpacePath, [range, text]: [&'static str; 2]) -> Refusal {
     match error {
         EditError::Range { total_lines } => Refusal::InvalidRange { argument: range, total_lines },

@@ -1,7 +1,7 @@
-//! The key that local tokens are signed with, and the identifier that they are addressed to.
+//! The key that signs local tokens, and the identifier in their `aud` claim.
 //!
-//! Both are made once, in one file, so that a token works at whatever address the server listens
-//! and at no other server.
+//! Both are made once, in one file. A token works at every address of this server, and at no other
+//! server.
 
 use std::fmt;
 use std::fs::File;
@@ -16,13 +16,13 @@ use uuid::Uuid;
 use super::{StateDir, StateError, create_private, io_error, private, sync_folder};
 
 const NAME: &str = "key.json";
-/// A key file is some 150 bytes.
+/// The number of bytes that are read. A key file has about 150.
 const MAX_BYTES: u64 = 4096;
 
-/// What tokens are signed with and addressed to.
+/// The key that signs local tokens, with their audience.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenKey {
-    /// For HMAC with SHA-256.
+    /// The key of HMAC with SHA-256.
     pub secret: [u8; 32],
     /// The `aud` of every token: `urn:uuid:` and a UUID.
     pub audience: String,
@@ -34,7 +34,7 @@ impl fmt::Debug for TokenKey {
     }
 }
 
-/// The key as its file holds it.
+/// The content of the key file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -45,11 +45,11 @@ struct Stored {
 }
 
 impl TokenKey {
-    /// Reads the key; makes one where there is none. Processes that do so at once agree on one.
+    /// Reads the key, after making one if there is none. Processes that start at once use the same
+    /// key.
     ///
     /// # Errors
-    /// [`StateError`] where the file is damaged, belongs to someone else or can be opened by
-    /// others.
+    /// [`StateError`] if the file is damaged, belongs to another user, or can be opened by others.
     pub fn open(state: &StateDir) -> Result<Self, StateError> {
         let path = state.path().join(NAME);
         match read(&path) {
@@ -61,10 +61,10 @@ impl TokenKey {
         }
     }
 
-    /// Reads the key; makes none.
+    /// Reads the key without making one.
     ///
     /// # Errors
-    /// As [`TokenKey::open`], and where there is none.
+    /// The errors of [`TokenKey::open`], or that there is no key.
     pub fn open_existing(state: &StateDir) -> Result<Self, StateError> {
         read(&state.path().join(NAME))
     }
@@ -101,8 +101,8 @@ fn parse(bytes: &[u8]) -> Option<TokenKey> {
     Some(TokenKey { secret: from_hex(&stored.secret)?, audience: stored.audience })
 }
 
-/// A finished file is linked to its name, so that nobody ever reads half a key and the first one
-/// stays.
+/// Makes a key. Links a finished file to its name, so that nobody reads half a key and the first
+/// key stays.
 fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
     let key = TokenKey::generate().map_err(io_error("make", path))?;
     let stored = Stored { version: 1, secret: hex(&key.secret), audience: key.audience };
@@ -204,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_does_not_show_its_secret() {
+    fn the_debug_output_of_a_key_lacks_its_secret() {
         let key = TokenKey { secret: [0x5a; 32], audience: "urn:uuid:x".to_owned() };
-        let shown = format!("{key:?}");
-        assert!(!shown.contains("90") && !shown.to_lowercase().contains("5a"), "{shown}");
+        let text = format!("{key:?}");
+        assert!(!text.contains("90") && !text.to_lowercase().contains("5a"), "{text}");
     }
 }

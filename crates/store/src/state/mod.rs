@@ -1,8 +1,7 @@
-//! The server's own state: its key, its tokens, its journal. Never inside the space.
+//! The state of the server: its key, its tokens, its records and its journal, never in the space.
 //!
-//! Everything lives in one folder that only its owner may change. Whatever makes the folder or a
-//! file in it unsafe to trust is an error that names the remedy; nothing is repaired behind the
-//! operator's back.
+//! All of these are in one folder that only its owner may change. If the folder or a file in it
+//! cannot be trusted, an error names the remedy. Nothing is repaired without the operator.
 
 mod key;
 mod private;
@@ -13,114 +12,115 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 pub use key::TokenKey;
-pub(crate) use private::{create_private, make_folder, sync_folder};
+pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
 pub use tokens::{Revocation, TokenRecord, TokenStore};
 
-/// The largest settings file that is read.
+/// The size of the largest settings file that is read, in bytes.
 const SETTINGS_BYTES: u64 = 1 << 20;
 
-/// The folder that holds the state.
+/// The state folder, which only its owner can change.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,
 }
 
-/// Why the state is not used as it is. The message says what the operator can do.
+/// Why the state cannot be used. The message says what the operator can do.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The file system refused.
+    /// The file system refused an operation.
     #[error("cannot {doing} {}: {error}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation, as an infinitive.
         doing: &'static str,
-        /// On which file.
+        /// The file that the operation was for.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// Something else than a folder has the name.
+    /// The path leads to something other than a folder.
     #[error("the state folder {} is not a folder; move it away or name another with --state", .path.display())]
     NotAFolder {
-        /// The folder.
+        /// The state folder.
         path: PathBuf,
     },
-    /// Someone else could put a key there.
+    /// Other users can write to the folder, so they could put a key there.
     #[error("other users can write to the state folder {0}, so its key cannot be trusted; \
              run `chmod go-w '{0}'`, or name another folder with --state", .path.display())]
     FolderWritable {
-        /// The folder.
+        /// The state folder.
         path: PathBuf,
     },
-    /// Someone else could put a key there.
+    /// Another user owns the folder or file, so they could put a key there.
     #[error("{} belongs to another user, so it cannot be trusted; \
              run as its owner, or name another state folder with --state", .path.display())]
     Foreign {
-        /// The folder or file.
+        /// The folder or file that another user owns.
         path: PathBuf,
     },
-    /// Someone else could mint tokens.
+    /// Other users can read the key, so they could mint tokens.
     #[error("other users can read {0}; run `chmod 600 '{0}'`, and if one may have read it, delete it: \
              a new key is made, and all tokens must be minted again", .path.display())]
     Exposed {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The key file does not hold a key.
+    /// The key file does not contain a key.
     #[error("{} is damaged; restore it from a backup, or delete it: \
              a new key is made, and all tokens must be minted again", .path.display())]
     DamagedKey {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The database is not ours.
+    /// The file is another program's database, or is damaged.
     #[error("{} is not a database of stile, or is damaged; restore it from a backup, or delete it: \
              all tokens must then be minted again", .path.display())]
     ForeignDatabase {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The database is from the future.
+    /// A newer version of Stile made the database.
     #[error("{} was made by a newer stile; use that version, or name another state folder with --state", .path.display())]
     Newer {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The database failed.
+    /// The database of tokens failed.
     #[error("cannot {doing} the tokens: {error}")]
     Database {
-        /// What was tried.
+        /// The operation, as an infinitive.
         doing: &'static str,
-        /// What SQLite said.
+        /// The error of SQLite.
         error: rusqlite::Error,
     },
     /// No token has that identifier.
     #[error("there is no token `{jti}`; `stile token list` shows all of them")]
     UnknownToken {
-        /// The identifier.
+        /// The identifier that no token has.
         jti: String,
     },
-    /// An agent could reach the key.
+    /// One folder is inside the other, so an agent could reach the key.
     #[error("the state folder {} and the space {} must lie apart, or agents could reach the key; \
              name another state folder with --state", .state.display(), .root.display())]
     Overlap {
-        /// The space.
+        /// The folder of the space.
         root: PathBuf,
         /// The state folder.
         state: PathBuf,
     },
 }
 
-/// Turns an error of the file system into one that says where.
+/// Adds the operation and the path to an error of the file system.
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
     let path = path.to_owned();
     move |error| StateError::Io { doing, path, error }
 }
 
 impl StateDir {
-    /// Opens the folder; makes it, with its parents and for its owner alone, where it is not.
+    /// Opens the folder, after creating it and its parents if needed, for the owner alone.
     ///
     /// # Errors
-    /// [`StateError`] where it cannot be made, is no folder, or others could have changed it.
+    /// [`StateError`] if the folder cannot be created, is not a folder, or can be changed by
+    /// others.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         make_folder(path).map_err(io_error("make", path))?;
         Self::open_checked(path)
@@ -140,26 +140,27 @@ impl StateDir {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Opens the folder as it is; nothing is made.
+    /// Opens the folder without creating it.
     ///
     /// # Errors
-    /// As [`StateDir::open`], and where there is none.
+    /// The errors of [`StateDir::open`], or that the folder does not exist.
     pub fn open_existing(path: &Path) -> Result<Self, StateError> {
         path.metadata().map_err(io_error("open", path))?;
         Self::open_checked(path)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Refuses a state folder inside the space and a space inside the state folder, links resolved.
-/// Neither needs to exist.
+/// Refuses a state folder inside the space, and a space inside the state folder. Resolves links.
+/// Neither folder needs to exist.
 ///
 /// # Errors
-/// [`StateError::Overlap`]; [`StateError::Io`] where a path cannot be resolved.
+/// [`StateError::Overlap`] if one folder is inside the other; [`StateError::Io`] if a path cannot
+/// be resolved.
 pub fn check_disjoint(root: &Path, state: &Path) -> Result<(), StateError> {
     let (real_root, real_state) = (resolve(root)?, resolve(state)?);
     if real_root.starts_with(&real_state) || real_state.starts_with(&real_root) {
@@ -168,36 +169,35 @@ pub fn check_disjoint(root: &Path, state: &Path) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Whether a file lies in a folder, links resolved.
+/// Returns whether a file is inside a folder, after resolving links.
 ///
 /// # Errors
-/// [`StateError::Io`] where a path cannot be resolved.
+/// [`StateError::Io`] if a path cannot be resolved.
 pub fn is_inside(file: &Path, folder: &Path) -> Result<bool, StateError> {
     Ok(resolve(file)?.starts_with(resolve(folder)?))
 }
 
-/// The real path of what exists, followed by the rest as written.
+/// Resolves the part of a path that exists, and appends the rest as written.
 fn resolve(path: &Path) -> Result<PathBuf, StateError> {
     let absolute = std::path::absolute(path).map_err(io_error("resolve", path))?;
     for ancestor in absolute.ancestors() {
         match ancestor.canonicalize() {
             Ok(mut real) => {
                 let rest = absolute.strip_prefix(ancestor).unwrap_or(Path::new(""));
-                let mut turned_back = false;
+                let mut went_up = false;
                 for part in rest.components() {
-                    // What is not there yet is no link, so `..` leads back to where it was added.
+                    // A part that does not exist is not a link, so `..` undoes it.
                     if part == std::path::Component::ParentDir {
-                        turned_back = true;
+                        went_up = true;
                         real.pop();
                     } else {
                         real.push(part);
                     }
                 }
-                // Beside what is not there may be something that is.
-                return if turned_back { resolve(&real) } else { Ok(real) };
+                // After `..` the path may exist again.
+                return if went_up { resolve(&real) } else { Ok(real) };
             }
-            // A link that leads nowhere would be followed when the folder is made, to who knows
-            // where.
+            // Creating the folder would follow a dangling link to an unknown place.
             Err(error)
                 if error.kind() != io::ErrorKind::NotFound
                     || ancestor.symlink_metadata().is_ok() =>
@@ -210,18 +210,15 @@ fn resolve(path: &Path) -> Result<PathBuf, StateError> {
     Ok(absolute)
 }
 
-/// Makes a folder of the user's, with its parents, where there is none.
-///
-/// # Errors
-/// What the file system says.
+/// Creates the folder of a space and its parents, unless they exist.
 pub fn create_space_folder(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Reads a settings file, or a file that a setting names, whole.
+/// Reads a settings file, or a file that a setting names.
 ///
 /// # Errors
-/// What the file system says; a file that is not UTF-8 or unreasonably large.
+/// The error of the file system, or that the file is not UTF-8 or larger than 1 MiB.
 pub fn read_settings(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(path)?.take(SETTINGS_BYTES).read_to_string(&mut text)?;
@@ -231,19 +228,19 @@ pub fn read_settings(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The name under which the system has this process's user on record.
+/// Returns the name of the user that this process runs as, from the password file.
 #[cfg(unix)]
 pub fn system_user_name() -> Option<String> {
     user_in(&std::fs::read_to_string("/etc/passwd").ok()?, rustix::process::getuid().as_raw())
 }
 
-/// Only systems with a record of that kind are asked.
+/// Returns `None`: the system has no password file.
 #[cfg(not(unix))]
 pub fn system_user_name() -> Option<String> {
     None
 }
 
-/// The name of a user number in a password file.
+/// Finds the name of a user number in a password file.
 #[cfg(unix)]
 fn user_in(record: &str, number: u32) -> Option<String> {
     record.lines().find_map(|line| {
@@ -259,14 +256,14 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_user_is_found_by_number() {
+    fn a_user_name_is_found_by_number() {
         let record = "root:x:0:0:root:/root:/bin/bash\nann:x:1000:1000::/home/ann:\nbroken\n";
         assert_eq!(user_in(record, 1000).as_deref(), Some("ann"));
         assert_eq!(user_in(record, 1), None);
     }
 
     #[test]
-    fn the_folder_is_made_with_its_parents_for_its_owner_alone() {
+    fn the_folder_and_its_parents_are_created_for_the_owner_alone() {
         let outer = tempfile::tempdir().unwrap();
         let path = outer.path().join("a/b");
         StateDir::open(&path).unwrap();
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_place_of_the_folder_is_refused() {
+    fn a_file_instead_of_the_folder_is_refused() {
         let outer = tempfile::tempdir().unwrap();
         let path = outer.path().join("state");
         std::fs::write(&path, "").unwrap();
@@ -301,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn state_and_space_must_lie_apart() {
+    fn the_state_folder_and_the_space_must_be_disjoint() {
         let outer = tempfile::tempdir().unwrap();
         let at = |name: &str| outer.path().join(name);
         std::fs::create_dir_all(at("space/inner")).unwrap();

@@ -1,11 +1,12 @@
-//! Files and folders for their owner alone. Where the system has no modes, the folder's place in
-//! the user's profile is what protects it.
+//! Creates files and folders that only their owner can open.
+//!
+//! On a system without modes, only the location in the user's profile protects them.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Makes a folder and its parents, mode 0700; one that exists is left as it is.
+/// Creates a folder and its parents with mode 0700. Leaves existing folders as they are.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -14,7 +15,7 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Makes a new file, mode 0600, to be appended to.
+/// Creates a file with mode 0600, open for appending.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(true);
@@ -23,9 +24,25 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Makes durable which names a folder holds.
+/// Creates the file of a database if it does not exist, and locks it as long as the returned handle
+/// is open. An error comes with the failed operation.
+///
+/// Switching to the write-ahead log needs the database exclusively, and SQLite does not wait for
+/// that, whatever the timeout. Processes that start at once therefore queue here.
+pub(crate) fn lock_database(path: &Path) -> Result<File, (&'static str, io::Error)> {
+    // SQLite creates the files beside the database with the same mode.
+    match create_private(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(("make", error)),
+        _ => {}
+    }
+    let queue = File::open(path).map_err(|error| ("open", error))?;
+    queue.lock().map_err(|error| ("lock", error))?;
+    Ok(queue)
+}
+
+/// Makes the names in a folder durable.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
-    // Windows opens no folder as a file, and needs no such call.
+    // Windows cannot open a folder as a file, and does not need this call.
     if cfg!(windows) { Ok(()) } else { File::open(path)?.sync_all() }
 }
 
@@ -39,7 +56,7 @@ fn mode(_: &Metadata) -> u32 {
     0
 }
 
-/// Whether the user of this process owns it.
+/// Returns whether the user of this process owns the file.
 #[cfg(unix)]
 pub(super) fn is_ours(metadata: &Metadata) -> bool {
     std::os::unix::fs::MetadataExt::uid(metadata) == rustix::process::geteuid().as_raw()
@@ -50,12 +67,12 @@ pub(super) fn is_ours(_: &Metadata) -> bool {
     true
 }
 
-/// Whether group or others may write.
+/// Returns whether group or others may write.
 pub(super) fn others_can_write(metadata: &Metadata) -> bool {
     mode(metadata) & 0o022 != 0
 }
 
-/// Whether group or others may do anything.
+/// Returns whether group or others have any right.
 pub(super) fn others_can_open(metadata: &Metadata) -> bool {
     mode(metadata) & 0o077 != 0
 }

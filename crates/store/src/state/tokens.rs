@@ -1,8 +1,7 @@
-//! Which tokens were minted, and which of them were revoked.
+//! The database of minted tokens, and which of them were revoked.
 //!
-//! A small database, since several processes use it at once: `stile token` mints and revokes while
-//! servers look up every request. A server asks each time, so a revocation holds from the next
-//! request on.
+//! Several processes use the database at once: `stile token` mints and revokes, while servers look
+//! up the token of every request. A revocation therefore holds from the next request on.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,14 +12,15 @@ use rusqlite::{
 };
 use stile_domain::percent;
 
-use super::{StateDir, StateError, create_private, io_error};
+use super::private::lock_database;
+use super::{StateDir, StateError, io_error};
 
 const NAME: &str = "stile.db";
-/// `Stil`, so that no other program's database is taken for ours.
+/// `Stil`: tells our databases from those of other programs.
 const APPLICATION: i32 = 0x5374_696c;
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
-/// Each brings the schema from its index to the next version.
+/// Each item migrates the schema from the version that is its index.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE tokens (
@@ -42,32 +42,32 @@ const MIGRATIONS: &[&str] = &[
 /// A token that was minted here. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Its identifier.
+    /// The identifier of the token.
     pub jti: String,
-    /// The user.
+    /// The user that the token is for.
     pub subject: String,
-    /// The client that it was minted for.
+    /// The client that the token was minted for.
     pub client: Option<String>,
-    /// The grant of records that it names.
+    /// The identifier of the grant that the token names.
     pub grant: Option<String>,
-    /// Whether it is the records' owner's.
+    /// Whether the token belongs to the owner of the records.
     pub owner: bool,
-    /// The `scope` claim.
+    /// The `scope` claim of the token.
     pub scopes: String,
-    /// When it was minted.
+    /// When the token was minted.
     pub issued: i64,
-    /// When it ends by itself.
+    /// When the token expires.
     pub expires: i64,
-    /// When it was revoked.
+    /// When the token was revoked.
     pub revoked: Option<i64>,
 }
 
-/// What a revocation did.
+/// The result of revoking a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// It ended the token.
+    /// This call revoked the token.
     Now,
-    /// The token had been revoked before, at this time.
+    /// The token was revoked before, at this time.
     Before(i64),
 }
 
@@ -75,44 +75,34 @@ pub enum Revocation {
 #[derive(Debug)]
 pub struct TokenStore {
     connection: Mutex<Connection>,
-    /// Where the database is, if it is opened anew for each question.
+    /// The path of the database, if each lookup opens it again.
     reopened: Option<PathBuf>,
 }
 
 impl TokenStore {
-    /// Opens the database; makes it, or brings it to this version, where needed.
+    /// Opens the database. Creates it, or migrates it to this version, if needed.
     ///
     /// # Errors
-    /// [`StateError`] where it is damaged, another program's or a newer version's.
+    /// [`StateError`] if the file is damaged, another program's, or a newer version's.
     pub fn open(state: &StateDir) -> Result<Self, StateError> {
         let path = state.path().join(NAME);
-        // SQLite gives the files beside it the mode of this one.
-        match create_private(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(io_error("make", &path)(error));
-            }
-            _ => {}
-        }
-        // Turning on the write-ahead log takes the database for itself, and SQLite does not wait
-        // for that however long its timeout is; so processes that start at once queue here.
-        let queue = std::fs::File::open(&path).map_err(io_error("open", &path))?;
-        queue.lock().map_err(io_error("lock", &path))?;
-        let connection = open(&path).map_err(|error| match error.sqlite_error_code() {
+        let _queue =
+            lock_database(&path).map_err(|(doing, error)| io_error(doing, &path)(error))?;
+        let mut connection = open(&path).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 StateError::ForeignDatabase { path: path.clone() }
             }
             _ => StateError::Database { doing: "open", error },
         })?;
-        let mut connection = connection;
         migrate(&mut connection, path)?;
         Ok(Self { connection: Mutex::new(connection), reopened: None })
     }
 
-    /// Opens a database that is there, for questions only: no file is made, written or opened for
+    /// Opens an existing database for lookups only. Creates no file, and opens none for
     /// writing.
     ///
     /// # Errors
-    /// [`StateError`] where there is none, or none of ours.
+    /// [`StateError`] if there is no database, or if it is another program's.
     pub fn open_to_read(state: &StateDir) -> Result<Self, StateError> {
         let path = state.path().join(NAME);
         path.metadata().map_err(io_error("open", &path))?;
@@ -120,10 +110,10 @@ impl TokenStore {
         Ok(Self { connection: Mutex::new(connection), reopened: Some(path) })
     }
 
-    /// Records a token, durably, so that it counts as live.
+    /// Records a new token, durably, which makes it valid.
     ///
     /// # Errors
-    /// [`StateError::Database`].
+    /// [`StateError::Database`] if the database fails.
     pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
         let insert = "INSERT INTO tokens (jti, subject, client, grant_id, owner, scopes, issued, expires, revoked) \
                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -133,10 +123,10 @@ impl TokenStore {
         self.lock().execute(insert, row).map(drop).map_err(failed("record"))
     }
 
-    /// Every token, in the order in which they were minted.
+    /// Returns all tokens in the order in which they were minted.
     ///
     /// # Errors
-    /// [`StateError::Database`].
+    /// [`StateError::Database`] if the database fails.
     pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
         let connection = self.lock();
         let all = "SELECT jti, subject, client, grant_id, owner, scopes, issued, expires, revoked \
@@ -150,7 +140,7 @@ impl TokenStore {
     /// Revokes a token, durably. `now` is in UTC seconds.
     ///
     /// # Errors
-    /// [`StateError::UnknownToken`]; [`StateError::Database`].
+    /// [`StateError::UnknownToken`] if there is no such token; [`StateError::Database`].
     pub fn revoke(&self, jti: &str, now: i64) -> Result<Revocation, StateError> {
         let connection = self.lock();
         let changed = connection
@@ -172,7 +162,7 @@ impl TokenStore {
             .ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
     }
 
-    /// Whether a token was minted here and not revoked, as of now and whichever process did so.
+    /// Returns whether a token was minted and not revoked, by any process, at this moment.
     ///
     /// # Errors
     /// [`StateError::Database`]; the token must then be refused.
@@ -213,34 +203,34 @@ fn failed(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> StateError {
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    // In WAL mode only FULL makes an answer durable before it is given.
+    // In WAL mode only FULL makes a commit durable before it is acknowledged.
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
 }
 
 /// Opens the database without writing anything, not even the index of its log.
 ///
-/// While another process has it open, the log beside it may hold what the database does not yet;
-/// SQLite then reads both. Where there is no log nobody has it open, and it is read as it stands,
-/// since SQLite would make one. Which of the two it is may change, so a connection is good for one
-/// question.
+/// While another process has the database open, the log beside it may hold newer content, and
+/// SQLite reads both. Without a log no process has the database open. It is then opened as
+/// immutable, since SQLite would otherwise create a log. Either may change, so a connection is good
+/// for one lookup.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    let how = if Path::new(&log).exists() { "readonly_shm=1" } else { "immutable=1" };
+    let mode = if Path::new(&log).exists() { "readonly_shm=1" } else { "immutable=1" };
     let uri = percent::encode_except(&path.to_string_lossy(), |byte| !b"%?#".contains(&byte));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro&{how}"), flags)?;
+    let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro&{mode}"), flags)?;
     connection.busy_timeout(BUSY)?;
     Ok(connection)
 }
 
-/// Checks whose database it is, and brings it to this version.
+/// Checks that the database is ours, and migrates it to this version.
 fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError> {
     let steps = |connection: &mut Connection| -> rusqlite::Result<Result<(), StateError>> {
-        // One writer at a time from here on, so that two first runs do not both make the table.
+        // Only one writer from here on, so that two first runs do not both create the table.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let number =
             |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
@@ -260,7 +250,7 @@ fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError>
             transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
         }
         transaction.commit()?;
-        // Last, so that a database that is not ours stays as it was.
+        // Last, so that another program's database stays as it was.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         Ok(Ok(()))
     };
@@ -300,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_lives_from_its_recording_to_its_revocation() {
+    fn a_token_is_live_from_its_recording_to_its_revocation() {
         let (_folder, state) = state();
         let tokens = TokenStore::open(&state).unwrap();
         assert!(!tokens.is_live("a").unwrap());
@@ -374,7 +364,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn all_files_are_for_their_owner_alone() {
+    fn only_the_owner_can_open_the_files() {
         use std::os::unix::fs::PermissionsExt as _;
         let (folder, state) = state();
         let tokens = TokenStore::open(&state).unwrap();
@@ -394,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_our_database_is_refused_and_left_alone() {
+    fn another_programs_file_is_refused_and_left_alone() {
         let (folder, state) = state();
         let path = folder.path().join(NAME);
         std::fs::write(&path, "not a database, but long enough to be looked at".repeat(40))
@@ -443,19 +433,8 @@ mod tests {
     }
 
     #[test]
-    fn reading_sees_every_change_and_leaves_nothing_behind() {
+    fn a_reading_store_sees_every_change_and_creates_no_file() {
         let (folder, state) = state();
-        let token = |jti: &str| TokenRecord {
-            jti: jti.to_owned(),
-            subject: "ann".to_owned(),
-            client: None,
-            grant: None,
-            owner: false,
-            scopes: String::new(),
-            issued: 1,
-            expires: 2,
-            revoked: None,
-        };
         assert!(TokenStore::open_to_read(&state).is_err());
         let names = || {
             let mut names: Vec<_> = std::fs::read_dir(folder.path())

@@ -1,4 +1,4 @@
-//! What can go wrong between a gateway and its note store, each by a name.
+//! The faults that can occur between a gateway and its note store, by name.
 //!
 //! Every answer here holds [`CANARY`] wherever it has text of its own: in the body, in headers and
 //! in the words after the status. [`all_faults`] are the answers of which no note may come;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Behaviour, Reply, Step, bomb};
 
-/// Stands in every answer, and may never reach the gateway's caller, log or traces.
+/// A text in every reply, which must never reach the gateway's caller, log or traces.
 pub const CANARY: &str = "canary-7d41-of-the-upstream";
 
 /// The ceiling on a body that the gateway has unless told otherwise, in bytes.
@@ -425,7 +425,7 @@ fn connections() -> Vec<(&'static str, Behaviour)> {
     ]
 }
 
-/// What is not HTTP, or not quite.
+/// Returns faults that break the syntax of HTTP.
 fn malformed() -> Vec<(&'static str, Behaviour)> {
     let text = good().to_string();
     let with = |headers: &[&str]| {
@@ -488,7 +488,7 @@ fn malformed() -> Vec<(&'static str, Behaviour)> {
     ]
 }
 
-/// What is too much.
+/// Returns faults that send too much.
 fn huge() -> Vec<(&'static str, Behaviour)> {
     vec![
         ("declares a byte more than the ceiling", Behaviour::declares(CEILING as u64 + 1)),
@@ -859,14 +859,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_apart() {
+    fn fault_names_are_distinct() {
         let names: Vec<_> =
             [all_faults(), all_oddities()].concat().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
     }
 
     #[test]
-    fn every_behaviour_can_be_met_and_left() {
+    fn every_fault_can_be_served_and_abandoned() {
         let upstream = Upstream::start(Behaviour::Silence);
         for (name, behaviour) in [all_faults(), all_oddities()].concat() {
             upstream.set(behaviour.clone());
@@ -880,7 +880,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_point_where_they_should() {
+    fn redirects_point_to_their_targets() {
         let (upstream, other) =
             (Upstream::start(Behaviour::Silence), Upstream::start(Behaviour::Silence));
         let mut client = Http::new(upstream.address(), "");
@@ -897,7 +897,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_exact() {
+    fn bodies_have_exact_sizes() {
         let upstream = Upstream::start(Behaviour::note_of(CEILING));
         let mut client = Http::new(upstream.address(), "");
         for (behaviour, bytes) in [
@@ -913,7 +913,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_stops_when_the_client_leaves() {
+    fn endless_answers_stop_when_the_client_leaves() {
         let upstream = Upstream::start(Behaviour::endless_chunks());
         assert!(answer(&upstream).len() > CEILING);
         let deadline = Instant::now() + Duration::from_secs(10);

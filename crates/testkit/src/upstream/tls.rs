@@ -45,7 +45,7 @@ impl Protocol {
     }
 }
 
-/// What the server shows for a certificate.
+/// The certificate that the server presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificate {
     /// A good one, for `localhost` and 127.0.0.1.
@@ -60,7 +60,7 @@ pub enum Certificate {
     OtherAuthority,
 }
 
-/// What a server needs under TLS, and a client that is to believe it.
+/// The TLS configuration of a server, and the authority that a client must trust.
 pub(super) struct Identity {
     pub(super) acceptor: TlsAcceptor,
     pub(super) authority: String,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_come_under_tls_from_a_trusted_name() {
+    fn notes_arrive_over_tls_from_a_trusted_name() {
         let upstream =
             Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::notes(echo));
         assert!(upstream.url().starts_with("https://127.0.0.1:"));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_not_good_ends_the_handshake_before_a_request() {
+    fn an_invalid_certificate_ends_the_handshake_before_a_request() {
         use Certificate::{Expired, NotYetValid, OtherAuthority, OtherName};
         for (certificate, reason) in [
             (OtherName, "NotValidForName"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_to_be_had_under_tls_too() {
+    fn faults_work_over_tls_too() {
         let upstream =
             Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::note_of(5_000));
         assert_eq!(get(&upstream, "localhost", "/").unwrap().body.len(), 5_000);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn notes_come_over_http2_on_one_connection() {
+    async fn notes_arrive_over_http2_on_one_connection() {
         let upstream =
             Upstream::start_tls(Protocol::Either, Certificate::Good, Behaviour::notes(echo));
         let stream = TcpStream::connect(upstream.address()).await.unwrap();

@@ -50,9 +50,6 @@ fn parse(uri: &str) -> Result<ListRequest, Refusal> {
 impl SpaceTools {
     /// Decides whether `principal` may read a listing, before anything is touched, and journals a
     /// denial. An address that does not parse passes; reading it explains why.
-    ///
-    /// # Errors
-    /// [`Denial`], where the scopes do not suffice.
     pub(super) fn ask_list(&self, uri: &str, principal: &Principal) -> Result<(), Denial> {
         let Ok(request) = parse(uri) else { return Ok(()) };
         principal.gate().permit::<List>(&request.path).map(drop).map_err(|refusal| {

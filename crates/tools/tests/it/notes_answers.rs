@@ -1,7 +1,4 @@
-//! The note tools answer what is in a note: unit and integration.
-//!
-//! The names of these tests and of those in the files beside this one begin with the tier of the
-//! requirement that they belong to.
+//! The answers of the note tools: their fields, their errors, and the scopes that decide.
 
 use crate::Called;
 use serde_json::{Value, json};
@@ -34,7 +31,7 @@ const NOTE: &str = "---\ntitle: Garden\nproject: Home\ntags: [Ferns, Soil]\ndate
                     # Ferns\n\nWater them.\n\n## Soil\n\n# Mosses\n";
 
 #[test]
-fn unit_the_tool_name_and_the_required_path_are_documented() {
+fn the_tool_name_and_the_required_path_are_documented() {
     for name in NOTE_TOOLS {
         let tool = crate::definition(name);
         let input = tool.input;
@@ -50,7 +47,7 @@ fn unit_the_tool_name_and_the_required_path_are_documented() {
 }
 
 #[tokio::test]
-async fn unit_the_fields_are_those_of_section_source_v0() {
+async fn the_fields_are_those_of_section_source_v0() {
     let rig = Rig::new();
     rig.put("inbox/garden.md", NOTE);
     let answer = rig.note("get_section_source", "inbox/garden.md").await;
@@ -79,7 +76,7 @@ async fn unit_the_fields_are_those_of_section_source_v0() {
 }
 
 #[tokio::test]
-async fn unit_body_returned_and_snippet_returned_remain_false() {
+async fn body_returned_and_snippet_returned_are_always_false() {
     let rig = Rig::new();
     rig.put("a.md", NOTE);
     let answer = rig.note("get_section_source", "a.md").await.structured;
@@ -100,7 +97,7 @@ async fn unit_body_returned_and_snippet_returned_remain_false() {
 }
 
 #[tokio::test]
-async fn integration_the_answer_is_what_the_derivation_makes_of_the_same_note() {
+async fn a_note_tool_answers_what_the_domain_derives_from_the_note() {
     let rig = Rig::new();
     rig.put("inbox/garden.md", NOTE);
     let path = NotePath::parse("inbox/garden.md").unwrap();
@@ -135,7 +132,7 @@ async fn integration_the_answer_is_what_the_derivation_makes_of_the_same_note() 
 }
 
 #[tokio::test]
-async fn integration_the_answer_is_told_in_unescaped_unicode() {
+async fn the_answer_has_unescaped_unicode() {
     let rig = Rig::new();
     rig.put("\u{65e5}\u{672c}.md", "# \u{898b}\u{51fa}\u{3057}\n");
     let answer = rig.note("get_note_outline", "\u{65e5}\u{672c}.md").await;
@@ -147,26 +144,14 @@ async fn integration_the_answer_is_told_in_unescaped_unicode() {
 }
 
 #[tokio::test]
-async fn integration_unsafe_paths_are_refused_alike_and_never_repeated() {
+async fn unsafe_paths_get_the_same_refusal_and_are_never_repeated() {
     let rig = Rig::new();
     rig.put("a.md", NOTE);
     let long = "canary7f3a".repeat(500);
     for path in [
-        "",
-        " ",
-        ".",
-        "/",
-        "/a.md",
-        "\\a.md",
-        "../canary7f3a.md",
-        "x/../a.md",
-        "x\\..\\a.md",
-        "C:\\canary7f3a.md",
-        "c:/a.md",
-        "canary7f3a\0.md",
-        "canary7f3a\u{1b}.md",
-        ".stile-canary7f3a",
-        &long,
+        "", " ", ".", "/", "/a.md", "\\a.md", "../canary7f3a.md", "x/../a.md", "x\\..\\a.md",
+        "C:\\canary7f3a.md", "c:/a.md", "canary7f3a\0.md", "canary7f3a\u{1b}.md",
+        ".stile-canary7f3a", &long,
     ] {
         for tool in NOTE_TOOLS {
             let answer = rig.note(tool, path).await;
@@ -197,7 +182,7 @@ async fn integration_unsafe_paths_are_refused_alike_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn integration_what_cannot_be_read_is_not_found_and_nothing_more() {
+async fn an_unreadable_note_is_not_found() {
     let rig = Rig::new();
     rig.put("folder/a.md", NOTE);
     rig.put("binary.md", b"# \xff\n");
@@ -231,7 +216,7 @@ async fn integration_what_cannot_be_read_is_not_found_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn integration_a_scope_decides_as_for_text_read() {
+async fn scopes_decide_as_for_text_read() {
     let rig = Rig::new();
     rig.put("private/a.md", NOTE);
     for path in ["private/a.md", "private/missing.md"] {

@@ -1,5 +1,4 @@
-//! However large or hostile a note is, the answer and the time for it are bounded: stress and
-//! performance.
+//! The size of an answer and the time for it are bounded, however large or hostile the note.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,7 @@ fn count(tool: &str, answer: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn stress_large_notes_remain_capped_by_heading_count_and_input() {
+async fn large_notes_are_capped_by_heading_count_and_input() {
     let rig = Rig::new();
     rig.put("many.md", "## H\n\n".repeat(5_000));
     rig.put("units.md", "\u{1f680}".repeat(500_000));
@@ -45,7 +44,7 @@ async fn stress_large_notes_remain_capped_by_heading_count_and_input() {
 }
 
 #[tokio::test]
-async fn stress_large_outputs_remain_bounded_by_section_count_and_text() {
+async fn large_outputs_are_bounded_by_section_count_and_text() {
     let rig = Rig::new();
     // Each character takes six bytes of JSON, or four; each heading is as long as may be told.
     for (name, letter) in
@@ -86,7 +85,7 @@ async fn stress_large_outputs_remain_bounded_by_section_count_and_text() {
 }
 
 #[tokio::test]
-async fn stress_facets_remain_bounded() {
+async fn facets_are_bounded() {
     let rig = Rig::new();
     let many: String = (0..200).map(|tag| format!("{}{tag},", "a".repeat(300))).collect();
     rig.put("a.md", format!("---\ntags: [{many}]\nepisode_id: {}\n---\n", "b".repeat(300)));
@@ -98,7 +97,7 @@ async fn stress_facets_remain_bounded() {
 }
 
 #[tokio::test]
-async fn stress_repeated_calls_are_deterministic_for_an_unchanged_note() {
+async fn repeated_calls_give_the_same_answer_for_an_unchanged_note() {
     let rig = Rig::new();
     let text: String =
         (0..700).map(|at| format!("{} H {at}\n\ntext\n\n", "#".repeat(at % 6 + 1))).collect();
@@ -114,7 +113,7 @@ async fn stress_repeated_calls_are_deterministic_for_an_unchanged_note() {
 }
 
 #[tokio::test]
-async fn performance_a_note_among_many_is_read_alone() {
+async fn a_note_tool_reads_one_note_among_many() {
     let rig = Rig::new();
     for at in 0..2_000 {
         rig.put(&format!("many/{at}.md"), "# H\n");

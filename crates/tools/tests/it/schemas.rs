@@ -47,7 +47,7 @@ fn schemas_are_flat_closed_and_plain() {
 }
 
 #[test]
-fn names_are_ones_that_clients_take() {
+fn clients_accept_the_names_of_all_tools() {
     for tool in crate::definitions() {
         assert!(
             tool.name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_')),

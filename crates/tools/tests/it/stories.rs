@@ -84,7 +84,7 @@ async fn a_long_note_is_read_by_cursor_and_by_lines() {
 }
 
 #[tokio::test]
-async fn one_line_that_is_longer_than_an_answer_is_reached_by_cursor_alone() {
+async fn a_line_longer_than_an_answer_is_read_by_cursor() {
     let rig = Rig::new();
     let text = "é".repeat(100_000);
     rig.call(ALL, "file.create", json!({ "path": "line", "content": text })).await;
@@ -114,7 +114,7 @@ async fn a_read_begins_at_a_match() {
 }
 
 #[tokio::test]
-async fn base64_makes_a_file_of_any_bytes() {
+async fn base64_creates_a_file_with_any_bytes() {
     let rig = Rig::new();
     let made = rig
         .call(ALL, "file.create", json!({ "path": "b", "content": "/9j/", "encoding": "base64" }))
@@ -137,7 +137,7 @@ async fn base64_makes_a_file_of_any_bytes() {
 }
 
 #[tokio::test]
-async fn a_scope_decides_before_anything_is_looked_up() {
+async fn scopes_are_checked_before_anything_is_looked_up() {
     let rig = Rig::new();
     rig.call(ALL, "file.create", json!({ "path": "private/a.md", "content": "secret" })).await;
     for path in ["/private/a.md", "/private/missing.md", "/work/../private/a.md"] {
@@ -230,7 +230,7 @@ async fn wrong_arguments_are_explained_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_no_call() {
+async fn an_unknown_tool_is_not_a_call() {
     let rig = Rig::new();
     assert_eq!(rig.tools.find("file.rename"), None);
     assert_eq!(rig.tools.call("file.rename", json!({}), &caller(ALL)).await, Err(UnknownTool));
@@ -244,7 +244,7 @@ fn text(content: ResourceContent) -> String {
 }
 
 #[tokio::test]
-async fn a_folder_is_listed_with_the_hashes_that_are_known() {
+async fn a_folder_is_listed_with_the_known_hashes() {
     let rig = Rig::new();
     rig.call(ALL, "file.create", json!({ "path": "notes/a b.md", "content": "x" })).await;
     let root = text(rig.tools.read_resource("list://", &caller("read:/")).await.unwrap());

@@ -16,7 +16,7 @@ fn messages() -> Json {
                 "seen_on": {
                     "anyOf": [{ "type": "string", "format": "date" }, { "type": "null" }]
                 },
-                "text": { "type": ["string", "null"], "description": "What was lines." },
+                "text": { "type": ["string", "null"], "description": "What was said." },
                 "size": { "type": "integer" },
                 "tags": { "type": "array", "items": { "type": "string" } },
                 "anything": true

@@ -7,7 +7,7 @@
 //! `>` (mboxrd; mboxo is a subset). Lines end in LF or CRLF. `Content-Length` is ignored, because
 //! programs rewrite messages and keep it.
 //!
-//! *LineSource*: RFC 4155, appendix A; the manual page mbox(5) of qmail.
+//! *Source*: RFC 4155, appendix A; the manual page mbox(5) of qmail.
 
 use std::io::{self, BufRead};
 

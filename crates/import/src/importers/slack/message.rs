@@ -2,7 +2,7 @@
 //!
 //! Links to files carry a token of the export in their query, so the query is removed.
 //!
-//! *LineSource*: Slack's help page "How to read Slack data exports" and its reference of messages.
+//! *Source*: Slack's help page "How to read Slack data exports" and its reference of messages.
 
 use std::collections::HashSet;
 use std::io;

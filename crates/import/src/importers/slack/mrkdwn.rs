@@ -1,7 +1,7 @@
 //! Turns Slack's markup (`mrkdwn`) into plain text: names for identifiers, addresses of links, and
 //! no escapes.
 //!
-//! *LineSource*: Slack's reference "Formatting text for app surfaces": `<@U…>`, `<#C…>`, `<!…>` and
+//! *Source*: Slack's reference "Formatting text for app surfaces": `<@U…>`, `<#C…>`, `<!…>` and
 //! `<url|label>`; only `&`, `<` and `>` are escaped.
 
 use super::workspace::Workspace;

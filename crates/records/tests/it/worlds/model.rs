@@ -103,23 +103,8 @@ pub(crate) static FIELDS: LazyLock<Vec<(String, Flavour)>> = LazyLock::new(|| {
 pub(crate) static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let long = "long-".repeat(40);
     let mut keys: Vec<String> = [
-        "a",
-        "A",
-        "b",
-        "a/b",
-        "..",
-        ".",
-        "with space",
-        "q\"uo'te\\",
-        "🙂",
-        "é",
-        "[\"a\",\"b\"]",
-        "%2F",
-        "n\0l",
-        "中",
-        "1",
-        "true",
-        "null",
+        "a", "A", "b", "a/b", "..", ".", "with space", "q\"uo'te\\", "🙂", "é", "[\"a\",\"b\"]",
+        "%2F", "n\0l", "中", "1", "true", "null",
     ]
     .into_iter()
     .map(str::to_owned)
@@ -135,38 +120,12 @@ pub(crate) static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 pub(crate) const NUMBERS: &[&str] = &[
-    "0",
-    "-0",
-    "1",
-    "1.0",
-    "10",
-    "1e1",
-    "-5",
-    "0.1",
-    "1.5e-7",
-    "9007199254740993",
-    "9007199254740992",
-    "9007199254740992.0",
-    "12345678901234567890123",
-    "1E400",
+    "0", "-0", "1", "1.0", "10", "1e1", "-5", "0.1", "1.5e-7", "9007199254740993",
+    "9007199254740992", "9007199254740992.0", "12345678901234567890123", "1E400",
 ];
 pub(crate) const SHORTS: &[&str] = &[
-    "",
-    "a",
-    "A",
-    "null",
-    "true",
-    "1",
-    "é",
-    "É",
-    "e\u{301}",
-    "中文",
-    "👩‍👧",
-    "x\r\ny",
-    "a\0b",
-    "ſtraße K",
-    "ΣΑΣ σας",
-    "<b>&amp;</b>",
+    "", "a", "A", "null", "true", "1", "é", "É", "e\u{301}", "中文", "👩‍👧", "x\r\ny", "a\0b",
+    "ſtraße K", "ΣΑΣ σας", "<b>&amp;</b>",
 ];
 
 pub(crate) fn pick<'a, T: ?Sized>(chance: &mut Chance, items: &[&'a T]) -> &'a T {

@@ -41,15 +41,8 @@ pub(crate) fn draw(
     let kind = pick(
         chance,
         &[
-            "count",
-            "sum",
-            "min",
-            "max",
-            "count_distinct",
-            "group_by",
-            "group_by",
-            "group_by_time",
-            "group_by_time",
+            "count", "sum", "min", "max", "count_distinct", "group_by", "group_by",
+            "group_by_time", "group_by_time",
         ],
     );
     let shown = |field: &&FieldDecl| share.is_none_or(|share| share.fields.contains(&field.name));

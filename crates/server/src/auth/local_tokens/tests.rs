@@ -2,8 +2,6 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proptest::prelude::*;
 use ring::hmac;
 use serde_json::{Value, json};
@@ -15,6 +13,7 @@ use stile_store::state::{StateDir, TokenRecord};
 
 use super::*;
 use crate::auth::jws::MAX_TOKEN_BYTES;
+use crate::auth::samples::{b64, with};
 use crate::auth::{IdentityClaims, MAX_LIFE, MintRequest, VaultClaim, mint};
 
 const NOW: i64 = 1_800_000_000;
@@ -70,16 +69,7 @@ impl Rig {
 
     /// Good claims with some replaced; `null` removes one.
     fn claims_with(&self, changes: Value) -> String {
-        let mut claims = self.claims();
-        for (name, value) in changes.as_object().unwrap() {
-            let claims = claims.as_object_mut().unwrap();
-            if value.is_null() {
-                claims.remove(name);
-            } else {
-                claims.insert(name.clone(), value.clone());
-            }
-        }
-        claims.to_string()
+        with(&self.claims(), &changes).to_string()
     }
 
     fn sign(&self, header: &str, payload: &str) -> String {
@@ -93,10 +83,6 @@ impl Rig {
     fn accepts(&self, changes: Value) -> bool {
         self.verifier.verify_now(&self.sign(HEADER, &self.claims_with(changes))).is_ok()
     }
-}
-
-fn b64(bytes: impl AsRef<[u8]>) -> String {
-    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 fn sign(algorithm: hmac::Algorithm, secret: &[u8], header: &str, payload: &str) -> String {

@@ -1,16 +1,16 @@
-//! Laws of blobs: stored once, any part of them at once, gone with the last record that uses them.
+//! Tests of blobs: stored once, readable in parts, removed with the last record that uses them.
 
 use std::io::{self, Read};
 
 use proptest::prelude::*;
-use rusqlite::Connection;
 use stile_domain::records::blob::{BlobId, PIECE_BYTES};
 use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
-use super::tests::{Rig, name, permits, rig, terms};
+use super::tests::{Rig, incoming, indexed, messages, name, permits, rig};
 use super::*;
+use crate::records::{UpsertOutcome, WriteRefusal};
 
 const DAY: i64 = 86_400 * 1_000_000;
 
@@ -39,22 +39,18 @@ fn names(ids: &[(BlobId, &str)]) -> RecordFields {
     vec![("files".to_owned(), FieldValue::Json(format!("[{}]", named.join(","))))]
 }
 
-/// A day and more after what [`put`] puts.
+/// Stores or deletes a record two days after [`put`], when unused blobs may be removed.
 fn write(rig: &Rig, key: &str, fields: Option<&RecordFields>) {
     write_at(rig, 2 * DAY, key, fields);
 }
 
 fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&RecordFields>) {
     let done = rig.records.write_at(&permits().0, Instant(now), |batch| {
-        let target = match batch.target(&name("mail"), &name("messages"))? {
-            Some(target) => target,
-            None => batch.declare(&name("mail"), &name("messages"), "{}", &terms())?,
-        };
+        let target = messages(batch, &indexed())?;
         let key = RecordKey::parse(key).unwrap();
         match fields {
             Some(fields) => {
-                let incoming =
-                    IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() };
+                let incoming = incoming(&key, fields);
                 batch.upsert(&target, incoming).map(drop)
             }
             None => batch.delete(&target, key.as_str()).map(drop),
@@ -63,7 +59,7 @@ fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&RecordFields>) {
     done.unwrap();
 }
 
-/// The media type and all bytes of a blob, as the owner sees it.
+/// Reads the media type and all bytes of a blob, as the owner.
 fn read(rig: &Rig, id: BlobId) -> Option<(Option<String>, Vec<u8>)> {
     let read = rig.records.read(&permits().1, Instant(1), |view| {
         let blob = view.blob(&view.sources()?, &id)?;
@@ -73,50 +69,45 @@ fn read(rig: &Rig, id: BlobId) -> Option<(Option<String>, Vec<u8>)> {
     read.unwrap()
 }
 
-fn count(rig: &Rig, table: &str) -> i64 {
-    let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-    connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
-}
-
 #[test]
 fn the_same_bytes_are_stored_once() {
     let rig = rig();
     for length in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES + 77] {
         let bytes = bytes(length, length);
         let id = put(&rig, &bytes);
-        let (blobs, pieces) = (count(&rig, "blobs"), count(&rig, "blob_pieces"));
+        let (blobs, pieces) = (rig.count("blobs"), rig.count("blob_pieces"));
         assert_eq!(put(&rig, &bytes), id);
-        assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (blobs, pieces), "{length}");
-        assert_eq!(read(&rig, id), None, "nobody sees what no record exposes");
+        assert_eq!((rig.count("blobs"), rig.count("blob_pieces")), (blobs, pieces), "{length}");
+        assert_eq!(read(&rig, id), None, "no caller sees a blob that no record exposes");
         write(&rig, &format!("k{length}"), Some(&names(&[(id, "text/plain")])));
         assert_eq!(read(&rig, id), Some((Some("text/plain".to_owned()), bytes)));
     }
 }
 
 #[test]
-fn the_last_record_that_uses_a_blob_takes_it_along() {
+fn a_blob_is_removed_with_the_last_record_that_uses_it() {
     let rig = rig();
     let (a, b) = (put(&rig, &bytes(1, 200_000)), put(&rig, &bytes(2, 10)));
     write(&rig, "one", Some(&names(&[(a, "image/png"), (b, "image/png"), (a, "image/png")])));
     write(&rig, "two", Some(&names(&[(a, "image/png")])));
     write(&rig, "one", None);
     assert!(read(&rig, a).is_some() && read(&rig, b).is_none());
-    assert_eq!(count(&rig, "blobs"), 1);
+    assert_eq!(rig.count("blobs"), 1);
     write(&rig, "two", Some(&names(&[(b, "image/png")])));
     assert_eq!(
-        (count(&rig, "blobs"), count(&rig, "blob_pieces")),
+        (rig.count("blobs"), rig.count("blob_pieces")),
         (0, 0),
-        "as it does where it changes"
+        "and when that record changes"
     );
-    assert_eq!(read(&rig, b), None, "what a record names need not be here");
+    assert_eq!(read(&rig, b), None, "a record may name a blob that is not stored");
     assert_eq!(put(&rig, &bytes(2, 10)), b);
-    assert_eq!(read(&rig, b).unwrap().1, bytes(2, 10), "and may come later");
+    assert_eq!(read(&rig, b).unwrap().1, bytes(2, 10), "and the blob may be stored later");
     write(&rig, "two", Some(&vec![]));
-    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_uses")), (0, 0));
+    assert_eq!((rig.count("blobs"), rig.count("blob_uses")), (0, 0));
 }
 
 #[test]
-fn bytes_stay_for_a_day_after_they_were_last_put() {
+fn an_unused_blob_stays_for_a_day_after_it_was_last_stored() {
     let rig = rig();
     let a = put_at(&rig, 0, &bytes(1, 10));
     write_at(&rig, 1, "one", Some(&names(&[(a, "image/png")])));
@@ -124,28 +115,28 @@ fn bytes_stay_for_a_day_after_they_were_last_put() {
     put_at(&rig, 3 * DAY, &bytes(1, 10));
     write_at(&rig, 3 * DAY + 1, "one", None);
     write_at(&rig, 4 * DAY - 1, "two", Some(&names(&[(a, "image/png")])));
-    assert!(read(&rig, a).is_some(), "what was acknowledged is there for its record");
+    assert!(read(&rig, a).is_some(), "an acknowledged blob is there for its record");
     write_at(&rig, 4 * DAY, "two", None);
-    assert_eq!(count(&rig, "blobs"), 0, "a day after that it goes with its record");
+    assert_eq!(rig.count("blobs"), 0, "a day later the blob is removed with its record");
     for number in 0..250_u64 {
         put_at(&rig, 5 * DAY, &number.to_be_bytes());
     }
     put_at(&rig, 900 * DAY, &bytes(1000, 30));
     write_at(&rig, 6 * DAY - 1, "three", Some(&vec![]));
-    assert!(count(&rig, "blobs") > 100, "the clock was wrong once");
+    assert!(rig.count("blobs") > 100, "a clock that was once wrong removes nothing early");
     put_at(&rig, 5 * DAY, &bytes(1000, 40));
     for _ in 0..5 {
         write_at(&rig, 8 * DAY, "three", Some(&vec![]));
     }
     assert_eq!(
-        (count(&rig, "blobs"), count(&rig, "blob_pieces")),
+        (rig.count("blobs"), rig.count("blob_pieces")),
         (0, 0),
-        "what no record named goes later"
+        "blobs that no record names are removed"
     );
 }
 
 #[test]
-fn what_came_in_a_batch_stays_for_its_records() {
+fn a_blob_stays_for_the_records_of_its_batch() {
     let rig = rig();
     let a = put(&rig, &bytes(1, 10));
     write(&rig, "one", Some(&names(&[(a, "image/png")])));
@@ -154,22 +145,14 @@ fn what_came_in_a_batch_stays_for_its_records() {
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
         batch.delete(&target, "one")?;
         let (key, fields) = (RecordKey::parse("two").unwrap(), names(&[(a, "image/png")]));
-        batch.upsert(
-            &target,
-            IncomingRecord {
-                key: &key,
-                emitted: Instant(7),
-                fields: &fields,
-                streamed: Vec::new(),
-            },
-        )
+        batch.upsert(&target, incoming(&key, &fields))
     });
     assert_eq!(done, Ok(UpsertOutcome::Added));
     assert!(read(&rig, a).is_some());
 }
 
 #[test]
-fn a_media_type_is_told_where_all_records_agree() {
+fn a_blob_has_a_media_type_if_all_records_agree() {
     let rig = rig();
     let a = put(&rig, b"x");
     let kind = |rig: &Rig| read(rig, a).unwrap().0;
@@ -183,7 +166,7 @@ fn a_media_type_is_told_where_all_records_agree() {
     assert_eq!(kind(&rig), None);
 }
 
-/// Some bytes, and then an error.
+/// A source of some bytes, and then an error.
 struct Cut(u64);
 
 impl Read for Cut {
@@ -195,26 +178,26 @@ impl Read for Cut {
 }
 
 #[test]
-fn where_the_source_fails_nothing_of_it_is_stored() {
+fn a_blob_whose_source_fails_is_not_stored() {
     let rig = rig();
     let refused =
         rig.records.write(&permits().0, |batch| batch.put_blob(&mut Cut(3 * PIECE_BYTES)));
     assert_eq!(refused, Ok(Err(WriteRefusal::Unreadable)));
-    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0));
+    assert_eq!((rig.count("blobs"), rig.count("blob_pieces")), (0, 0));
 }
 
 #[test]
-fn the_number_of_a_piece_says_where_a_blob_is_too_large() {
-    assert_eq!(blobs::number(3, 0), Some(3 << 16));
-    assert_eq!(blobs::number(3, (1 << 16) - 1), Some((4 << 16) - 1));
-    assert_eq!(blobs::number(3, 1 << 16), None);
-    assert_eq!(blobs::number(i64::MAX, 0), None);
+fn a_blob_that_is_too_large_has_no_piece_number() {
+    assert_eq!(blobs::piece_number(3, 0), Some(3 << 16));
+    assert_eq!(blobs::piece_number(3, (1 << 16) - 1), Some((4 << 16) - 1));
+    assert_eq!(blobs::piece_number(3, 1 << 16), None);
+    assert_eq!(blobs::piece_number(i64::MAX, 0), None);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn any_part_of_a_blob_is_the_slice(
+    fn reading_a_part_of_a_blob_returns_that_slice(
         length in prop_oneof![0..10u64, (PIECE_BYTES - 2)..(PIECE_BYTES + 3), 0..(4 * PIECE_BYTES)],
         parts in proptest::collection::vec((0..(4 * PIECE_BYTES), 0..(3 * PIECE_BYTES)), 1..12),
     ) {
@@ -224,12 +207,13 @@ proptest! {
         write(&rig, "k", Some(&names(&[(id, "a/b")])));
         let read = rig.records.read(&permits().1, Instant(1), |view| {
             let blob = view.blob(&view.sources()?, &id)?.ok_or(Problem::NotFound)?;
-            parts.iter().map(|&(start, most)| view.blob_bytes(&blob, start, most)).collect::<Result<Vec<_>, _>>()
+            let read = |&(start, limit): &(u64, u64)| view.blob_bytes(&blob, start, limit);
+            parts.iter().map(read).collect::<Result<Vec<_>, _>>()
         });
-        for ((start, most), read) in parts.iter().zip(read.unwrap()) {
-            let end = (start + most).min(length);
+        for ((start, limit), read) in parts.iter().zip(read.unwrap()) {
+            let end = (start + limit).min(length);
             let slice = all.get(*start as usize..end as usize).unwrap_or_default();
-            prop_assert!(read == slice, "{} {}", start, most);
+            prop_assert!(read == slice, "{} {}", start, limit);
         }
     }
 }

@@ -1,70 +1,57 @@
-//! The log of changes: of each record that was changed or removed, the state before that, with
-//! digests for all but short values. It is compared and never shown.
+//! The log of changes, which has the previous state of each record that was changed or removed.
 //!
-//! What is inserted needs no line, since the numbers of records grow. A line goes when it is older
-//! than what is promised and a day, which is for clocks that were set back; some lines go with each
-//! write.
-
-use std::rc::Rc;
+//! A line of the log has digests in place of all but short values. States are compared and never
+//! sent. An inserted record needs no line, since the numbers of records grow. Each write deletes
+//! some lines that are older than the promised time and a day, which is for clocks that were set
+//! back.
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{OptionalExtension as _, params, params_from_iter};
+use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::key_history::{ChangeRange, KEPT, MARGIN, SyncPoint};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
 
-use super::super::view::RecordSource;
-use super::problem;
+use super::error::problem;
 use super::read::{Snapshot, Where};
 use super::write::WriteBatch;
+use crate::records::model::{RecordSource, StoredState};
 
-/// Lines that go with a write, beside as many as it makes.
+/// A write deletes at most this many lines more than it adds.
 const EXPIRING: i64 = 1000;
-/// The most changes, or new records, that are looked at and sorted for each page of a session.
-/// Where there are more all keys of the stream are walked over in their order, once in all pages
-/// together.
+/// The most changes, or new records, that are read and sorted for each page of a session. If there
+/// are more, all pages together walk once over all keys of the stream, in order.
 const FEW: i64 = 2000;
 
-/// The state of a key, as it is kept.
-pub(in super::super) struct StateRow {
-    /// The number and the time of the change that ended it; none of the one that there is.
-    pub(in super::super) ended: Option<(i64, Instant)>,
-    pub(in super::super) record: i64,
-    pub(in super::super) emitted: Instant,
-    /// With digests for values.
-    pub(in super::super) body: Vec<u8>,
-}
-
 impl WriteBatch<'_> {
-    /// Keeps the state of a record that is about to change or to go.
-    pub(super) fn keep_state(&mut self, record: i64, body: &[u8]) -> Result<(), Problem> {
+    /// Logs the state of a record that is about to be changed or removed.
+    pub(super) fn log_state(&mut self, record: i64, body: &[u8]) -> Result<(), Problem> {
         let body = RecordBody::new(body).digested().map_err(|_| Problem::Corrupt)?;
         let text = "INSERT INTO changes (stream, key, at, record, emitted, body) \
                     SELECT stream, key, ?2, id, emitted, ?3 FROM records WHERE id = ?1";
         self.execute(text, params![record, self.now.0, body])?;
-        self.kept += 1;
+        self.logged += 1;
         Ok(())
     }
 
-    /// Lets go of some lines that are too old.
+    /// Deletes some lines that are too old.
     ///
-    /// Where that was done by a clock that has been set back since, further than lines are kept
-    /// beyond what is promised, tokens of these days may lack lines, and another history begins.
-    pub(super) fn forget_states(&self) -> Result<(), Problem> {
+    /// A clock that is later set back far may delete lines too early. The log then lacks changes
+    /// since sync tokens of these days, so another history begins, which makes the tokens invalid.
+    pub(super) fn expire_states(&self) -> Result<(), Problem> {
         let text = "DELETE FROM changes WHERE version IN (SELECT version FROM changes WHERE at < ?1 LIMIT ?2)";
         let oldest = self.now.0.saturating_sub(KEPT).saturating_sub(MARGIN);
         let anew =
             "UPDATE history SET lineage = randomblob(16), forgotten = ?1 WHERE forgotten > ?2";
         self.execute(anew, params![oldest, self.now.0.saturating_sub(KEPT)])?;
         self.execute("UPDATE history SET forgotten = ?1 WHERE forgotten < ?1", params![oldest])?;
-        self.execute(text, params![oldest, EXPIRING.saturating_add(self.kept)])
+        self.execute(text, params![oldest, EXPIRING.saturating_add(self.logged)])
     }
 }
 
 impl Snapshot<'_> {
-    /// The last change and the last record that there ever were in this history.
-    pub(in super::super) fn mark(&self, at: Instant) -> Result<SyncPoint, Problem> {
+    /// Returns the numbers of the last change and the last record of this history.
+    pub(in crate::records) fn sync_point(&self, at: Instant) -> Result<SyncPoint, Problem> {
         let lineage = self
             .prepare("SELECT lineage FROM history")?
             .query_row([], |row| row.get(0))
@@ -80,16 +67,15 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Lines of the log from before this may be gone.
-    pub(in super::super) fn forgotten(&self) -> Result<Instant, Problem> {
+    /// Returns the time since which the log is complete.
+    pub(in crate::records) fn log_start(&self) -> Result<Instant, Problem> {
         let mut query = self.prepare("SELECT forgotten FROM history")?;
         query.query_row([], |row| row.get(0).map(Instant)).map_err(problem)
     }
 
-    /// Keys of a source that may have changed in a session, in their order: those with a line,
-    /// which may be of a change that the caller did not see, and those of new records that they
-    /// see.
-    pub(in super::super) fn changed_keys(
+    /// Returns keys of a source that may have changed in a session, in order: keys with a line,
+    /// whose change the caller perhaps cannot see, and keys of new visible records.
+    pub(in crate::records) fn changed_keys(
         &self,
         source: &RecordSource,
         session: &ChangeRange,
@@ -98,13 +84,9 @@ impl Snapshot<'_> {
     ) -> Result<Vec<String>, Problem> {
         let ChangeRange { since, until } = session;
         let after = after.map(|key| key.as_bytes().to_vec()).unwrap_or_default();
-        let mut logged = Where::of(source);
-        if let Some(keys) = source.sight.keys() {
-            let keys: Vec<Sql> =
-                keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
-            logged.and(" AND key IN rarray(?)", Rc::new(keys));
-        }
-        let mut new = Where::seen(source)?;
+        let mut logged = Where::stream(source);
+        logged.granted_keys(source);
+        let mut new = Where::visible(source);
         for (part, column, from, to) in [
             (&mut logged, "version", since.version, until.version),
             (&mut new, "id", since.record, until.record),
@@ -115,9 +97,9 @@ impl Snapshot<'_> {
         }
         let text = format!(
             "SELECT key FROM changes {} WHERE {} UNION SELECT key FROM records {} WHERE {} ORDER BY key LIMIT ?",
-            by(until.version - since.version, "changes_by_key"),
+            index_hint(until.version - since.version, "changes_by_key"),
             logged.text,
-            by(until.record - since.record, "records_by_key"),
+            index_hint(until.record - since.record, "records_by_key"),
             new.text
         );
         let limit = Sql::Integer(i64::try_from(limit).unwrap_or(i64::MAX));
@@ -128,40 +110,40 @@ impl Snapshot<'_> {
         keys.into_iter().map(|key| String::from_utf8(key).map_err(|_| Problem::Corrupt)).collect()
     }
 
-    /// The states of a key from a mark on, the oldest first; the one that there is comes last.
-    pub(in super::super) fn states(
+    /// Passes the states of a key after a sync point to `take`, the oldest first and the present
+    /// one last.
+    pub(in crate::records) fn states(
         &self,
         source: &RecordSource,
         key: &str,
         since: &SyncPoint,
-        take: &mut dyn FnMut(StateRow) -> Result<(), Problem>,
+        take: &mut dyn FnMut(StoredState) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let text = "SELECT record, emitted, body, version, at FROM changes \
                     WHERE stream = ?1 AND key = ?2 AND version > ?3 ORDER BY version";
         let mut query = self.prepare(text)?;
         let mut rows =
-            query.query(params![source.row, key.as_bytes(), since.version]).map_err(problem)?;
+            query.query(params![source.id, key.as_bytes(), since.version]).map_err(problem)?;
         while let Some(row) = rows.next().map_err(problem)? {
-            take(state(row, true).map_err(problem)?)?;
+            let ended = (row.get(3).map_err(problem)?, Instant(row.get(4).map_err(problem)?));
+            take(state(row, Some(ended)).map_err(problem)?)?;
         }
         let mut query =
             self.prepare("SELECT id, emitted, body FROM records WHERE stream = ?1 AND key = ?2")?;
-        let now = query
-            .query_row(params![source.row, key.as_bytes()], |row| state(row, false))
-            .optional();
+        let now =
+            query.query_row(params![source.id, key.as_bytes()], |row| state(row, None)).optional();
         let Some(now) = now.map_err(problem)? else { return Ok(()) };
         let body = RecordBody::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
-        take(StateRow { body, ..now })
+        take(StoredState { body, ..now })
     }
 }
 
-/// How rows are found of which so many have a number within bounds: by that, or in the order of
-/// keys.
-fn by(count: i64, keys: &str) -> String {
+/// Chooses the index by which `count` rows are found: the index of keys if there are many, and
+/// otherwise the numbers of the rows.
+fn index_hint(count: i64, keys: &str) -> String {
     if count > FEW { format!("INDEXED BY {keys}") } else { "NOT INDEXED".to_owned() }
 }
 
-fn state(row: &rusqlite::Row<'_>, ended: bool) -> rusqlite::Result<StateRow> {
-    let ended = if ended { Some((row.get(3)?, Instant(row.get(4)?))) } else { None };
-    Ok(StateRow { ended, record: row.get(0)?, emitted: Instant(row.get(1)?), body: row.get(2)? })
+fn state(row: &Row<'_>, ended: Option<(i64, Instant)>) -> rusqlite::Result<StoredState> {
+    Ok(StoredState { ended, record: row.get(0)?, emitted: Instant(row.get(1)?), body: row.get(2)? })
 }

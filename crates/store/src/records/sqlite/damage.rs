@@ -1,5 +1,5 @@
-//! A full disk, a damaged file and one of another program: what is said, and that nothing is lost
-//! or made up.
+//! Tests of a full disk, a damaged file and another program's file: the errors, and that nothing is
+//! lost or invented.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,35 +7,23 @@ use rusqlite::Connection;
 use stile_domain::records::identifiers::RecordKey;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::super::{RecordQuery, Records, RecordsError, SortOrder};
-use super::tests::{Rig, message, name, permits, rig, terms};
+use super::tests::{Rig, incoming, indexed, message, messages, permits, rig};
 use super::*;
+use crate::records::{RecordQuery, Records, RecordsError, SortOrder};
 
 fn fill(rig: &Rig, from: usize, count: usize) -> Result<(), Problem> {
     rig.records.write(&permits().0, |batch| {
-        let (mail, messages) = (name("mail"), name("messages"));
-        let target = match batch.target(&mail, &messages)? {
-            Some(target) => target,
-            None => batch.declare(&mail, &messages, "{}", &terms())?,
-        };
+        let target = messages(batch, &indexed())?;
         for number in from..from + count {
             let key = RecordKey::parse(&number.to_string()).unwrap();
             let fields = message("2026-01-01", &format!("{number} ").repeat(400));
-            batch.upsert(
-                &target,
-                IncomingRecord {
-                    key: &key,
-                    emitted: Instant(0),
-                    fields: &fields,
-                    streamed: Vec::new(),
-                },
-            )?;
+            batch.upsert(&target, incoming(&key, &fields))?;
         }
         Ok(())
     })
 }
 
-/// Everything that there is to be read.
+/// Reads everything, and returns the number of records.
 fn read_all(records: &Records) -> Result<usize, Problem> {
     records.read(&permits().1, Instant(1), |view| {
         let sources = view.sources_of("messages", None)?;
@@ -69,17 +57,18 @@ fn a_full_disk_refuses_the_batch_and_keeps_the_rest() {
         writer.pragma_update(None, "max_page_count", pages + 4).unwrap();
     }
     assert_eq!(fill(&rig, 50, 500), Err(Problem::Full));
-    assert_eq!(read_all(&rig.records), Ok(50), "nothing of the batch is there, and all that was");
+    assert_eq!(read_all(&rig.records), Ok(50), "the batch is lost, and nothing else");
     {
         let writer = lock(&rig.sqlite().writer);
         writer.pragma_update(None, "max_page_count", 1_000_000).unwrap();
     }
     fill(&rig, 50, 500).unwrap();
-    assert_eq!(read_all(&rig.records), Ok(550), "with room again it goes on");
+    assert_eq!(read_all(&rig.records), Ok(550), "with free space the batch succeeds");
+    rig.records.check(&permits().0).unwrap();
 }
 
 #[test]
-fn a_damaged_database_is_told_of_and_panics_nowhere() {
+fn a_damaged_database_causes_errors_and_no_panic() {
     let whole = rig();
     fill(&whole, 0, 40).unwrap();
     let copy = whole.folder.path().join("copy.db");
@@ -111,7 +100,7 @@ fn a_damaged_database_is_told_of_and_panics_nowhere() {
                 );
                 false
             }
-            // Some damage hits what nothing needs.
+            // Some damage hits unused bytes.
             Ok(records) => match read_all(&records) {
                 Ok(_) => true,
                 Err(problem) => {
@@ -132,7 +121,7 @@ fn a_damaged_database_is_told_of_and_panics_nowhere() {
 }
 
 #[test]
-fn another_programs_database_stays_as_it_is() {
+fn another_programs_database_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
     let path = folder.path().join(NAME);
@@ -144,7 +133,7 @@ fn another_programs_database_stays_as_it_is() {
 }
 
 #[test]
-fn a_newer_database_is_left_to_the_newer_program() {
+fn a_database_of_a_newer_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
     drop(Records::open(&state, Instant(0)).unwrap());
@@ -155,7 +144,7 @@ fn a_newer_database_is_left_to_the_newer_program() {
 }
 
 #[test]
-fn a_copy_made_while_others_write_is_of_one_moment() {
+fn a_backup_during_writes_has_one_moment() {
     let rig = rig();
     fill(&rig, 0, 10).unwrap();
     let copies = tempfile::tempdir().unwrap();
@@ -173,7 +162,7 @@ fn a_copy_made_while_others_write_is_of_one_moment() {
         assert_eq!(read_all(&records).unwrap() % 10, 0, "whole batches");
     }
     let again = rig.records.backup(&permits().0, &copies.path().join("0"));
-    assert!(again.is_err(), "a copy overwrites nothing");
+    assert!(again.is_err(), "a backup overwrites nothing");
 }
 
 #[test]

@@ -1,40 +1,32 @@
-//! Removing all records of a stream, some in each transaction: what a transaction changes is kept
-//! beside the database until it is done, and of a million records that would be more than there is
-//! room for.
+//! Removes all records of a stream, some of them in each transaction.
+//!
+//! SQLite keeps what a transaction changes beside the database until the commit. For a million
+//! records there may not be room for that.
 
 use rusqlite::params;
 use stile_domain::records::problem::Problem;
 
-use super::problem;
-use super::write::{TargetStream, WriteBatch};
+use super::error::problem;
+use super::write::WriteBatch;
+use crate::records::model::{LastRecord, TargetStream};
 
-/// Records whose numbers are held at once.
+/// The most records that one transaction removes.
 const PAGE: i64 = 500;
-/// Rows that one transaction removes, but for those of its last record.
+/// The rows after which a transaction ends. The rows of its last record may exceed them.
 const ROWS: u64 = 5000;
 
-/// The last record that a stream had at some moment. Those that come later are others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastRecord(i64);
-
 impl WriteBatch<'_> {
-    /// The last record that a stream has, if it has any.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Returns the last record of a stream. `None` if the stream is empty.
     pub fn last_record(&self, target: &TargetStream) -> Result<Option<LastRecord>, Problem> {
         // The sign keeps SQLite from walking all records of the database.
         let text = "SELECT max(+id) FROM records WHERE stream = ?1";
         let last: Option<i64> =
-            self.transaction.query_row(text, [target.row], |row| row.get(0)).map_err(problem)?;
+            self.transaction.query_row(text, [target.id], |row| row.get(0)).map_err(problem)?;
         Ok(last.map(LastRecord))
     }
 
-    /// Removes some records of a stream up to the last one that it had. Says whether there may be
-    /// more of them.
-    ///
-    /// # Errors
-    /// What the database says; the batch must then be given up.
+    /// Removes some records of a stream, none of them newer than `last`. Returns whether there may
+    /// be more to remove.
     pub fn remove_up_to(
         &mut self,
         target: &TargetStream,
@@ -42,12 +34,7 @@ impl WriteBatch<'_> {
     ) -> Result<bool, Problem> {
         let mut removed = 0;
         for record in self.some_records(target, last)? {
-            let mut query = self
-                .transaction
-                .prepare_cached("SELECT body FROM records WHERE id = ?1")
-                .map_err(problem)?;
-            let body: Vec<u8> = query.query_row([record], |row| row.get(0)).map_err(problem)?;
-            removed += self.remove(record, &body)?;
+            removed += self.remove(record, &self.body(record)?)?;
             if removed >= ROWS {
                 break;
             }
@@ -57,31 +44,28 @@ impl WriteBatch<'_> {
 
     fn some_records(&self, target: &TargetStream, last: i64) -> Result<Vec<i64>, Problem> {
         let text = "SELECT id FROM records WHERE stream = ?1 AND +id <= ?2 LIMIT ?3";
-        let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
-        let rows = query.query_map(params![target.row, last, PAGE], |row| row.get(0));
+        let mut query = self.prepare(text)?;
+        let rows = query.query_map(params![target.id, last, PAGE], |row| row.get(0));
         rows.and_then(Iterator::collect).map_err(problem)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
     use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::indexed_fields::IndexedFields;
-    use stile_domain::records::instant::Instant;
     use stile_domain::records::value::FieldValue;
 
-    use super::super::tests::{Rig, name, permits, rig};
-    use super::super::{IncomingRecord, NAME};
+    use super::super::tests::{Rig, incoming, name, permits, rig};
     use super::*;
 
     fn put(rig: &Rig, stream: &str, keys: std::ops::Range<u32>) {
         let searchable = ["text".to_owned(), "long".to_owned()].into();
-        let terms = IndexedFields { searchable, ..IndexedFields::default() };
+        let indexed = IndexedFields { searchable, ..IndexedFields::default() };
         let written = rig.records.write(&permits().0, |batch| {
             let target = match batch.target(&name("mail"), &name(stream))? {
                 Some(target) => target,
-                None => batch.declare(&name("mail"), &name(stream), "{}", &terms)?,
+                None => batch.declare(&name("mail"), &name(stream), "{}", &indexed)?,
             };
             for key in keys {
                 let mut fields =
@@ -93,15 +77,7 @@ mod tests {
                     ));
                 }
                 let key = RecordKey::parse(&key.to_string()).unwrap();
-                batch.upsert(
-                    &target,
-                    IncomingRecord {
-                        key: &key,
-                        emitted: Instant(0),
-                        fields: &fields,
-                        streamed: Vec::new(),
-                    },
-                )?;
+                batch.upsert(&target, incoming(&key, &fields))?;
             }
             Ok(())
         });
@@ -109,18 +85,11 @@ mod tests {
     }
 
     fn counts(rig: &Rig) -> Vec<i64> {
-        let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-        let count = |table| {
-            connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
-        };
-        ["records", "pieces", "tokens", "streams"]
-            .into_iter()
-            .map(|table| count(table).unwrap())
-            .collect()
+        ["records", "pieces", "tokens", "streams"].map(|table| rig.count(table)).to_vec()
     }
 
     #[test]
-    fn a_stream_is_emptied_in_bounded_steps_of_what_it_had_and_of_nothing_else() {
+    fn emptying_a_stream_takes_bounded_steps_and_leaves_other_records() {
         let rig = rig();
         put(&rig, "kept", 0..300);
         let kept = counts(&rig);
@@ -139,7 +108,7 @@ mod tests {
             assert!(left - now <= PAGE);
             left = now;
             steps += 1;
-            // What comes meanwhile stays.
+            // A record that is stored meanwhile stays.
             put(&rig, "emptied", 5000..5001);
         }
         assert!(steps >= 4, "{steps}");
@@ -152,7 +121,7 @@ mod tests {
         assert_eq!(
             counts(&rig),
             [kept[0], kept[1], kept[2], 2],
-            "nothing of them is left, and the stream is"
+            "the records are gone, and the stream remains"
         );
         assert_eq!(rig.records.write(&owner, |batch| batch.last_record(&target(batch)?)), Ok(None));
     }

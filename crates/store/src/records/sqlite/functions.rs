@@ -1,5 +1,5 @@
-//! What a query asks of a record's body: functions of SQL, so that a row that a grant or a
-//! condition excludes never leaves the database.
+//! SQL functions that read the body of a record, so that a row that a grant or a condition excludes
+//! never leaves the database.
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
@@ -7,8 +7,8 @@ use stile_domain::records::filter::{self, Condition};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::stored_body::RecordBody;
 
-/// Teaches a connection `time_in(body, field)` and `passes(body, conditions)`. Conditions are JSON,
-/// which is read once for all rows of a query.
+/// Adds `time_in(body, field)` and `passes(body, conditions)` to a connection. Conditions are JSON,
+/// which a query parses once for all rows.
 pub(super) fn register(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC

@@ -1,8 +1,8 @@
-//! Records in SQLite: one file, one writer at a time, many readers of whole moments.
+//! Records in SQLite: one file, one writer at a time, and readers that each see one moment.
 //!
-//! The write-ahead log is synchronised at every commit, since the usual setting loses acknowledged
-//! commits when the power fails. Each reader holds a connection for as long as it reads and gives
-//! it back; there are [`MAX_READERS`] of them, so that memory is bounded whatever is asked at once.
+//! Every commit syncs the write-ahead log, since the usual setting loses acknowledged commits when
+//! the power fails. A reader borrows one of [`MAX_READERS`] connections, so that memory is bounded
+//! however many requests arrive at once.
 
 #[cfg(test)]
 mod blob_tests;
@@ -11,6 +11,7 @@ mod changes;
 #[cfg(test)]
 mod damage;
 mod empty;
+mod error;
 mod functions;
 mod index;
 mod read;
@@ -21,7 +22,6 @@ mod search;
 mod tests;
 mod write;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,42 +31,38 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::RecordsError;
+use super::model::RecordsError;
 use super::seal::{SealKey, Seals};
-use crate::state::{StateDir, create_private, sync_folder};
+use crate::state::{StateDir, create_private, lock_database, sync_folder};
 
-pub use blobs::StoredBlob;
-pub use empty::LastRecord;
-pub(super) use read::{GrantRow, Range, Scan, Snapshot, StreamRow};
+use error::problem;
+pub(super) use read::Snapshot;
 pub(super) use search::Postings;
-pub use write::{
-    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
-    WriteRefusal,
-};
+pub use write::WriteBatch;
 
 const NAME: &str = "records.db";
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
-/// How long a reader waits for one of the connections.
+/// How long a reader waits for a connection.
 const QUEUE: Duration = Duration::from_secs(10);
-/// The most connections that read at once.
+/// The number of connections that read at once.
 pub const MAX_READERS: usize = 8;
-/// Bytes of a page: a record of usual size with its neighbours, and few pages for a piece of text.
+/// The size of a page in bytes: a few records of usual size, and few pages for a piece of text.
 const PAGE_BYTES: i64 = 8192;
-/// What a reader keeps in memory, in KiB.
+/// The cache of a reader, in KiB.
 const READER_CACHE: i64 = 2048;
-/// What the writer keeps in memory, in KiB: the inner pages of all indexes.
+/// The cache of the writer, in KiB: enough for the inner pages of all indexes.
 const WRITER_CACHE: i64 = 32 * 1024;
-/// Pages of the log, 32 MiB, after which it is written into the database. A page that many batches
-/// change is then written once for them all.
+/// The pages of the log, 32 MiB, after which SQLite writes it into the database. A page that many
+/// batches change is then written once.
 const LOG_PAGES: i64 = 4096;
 
-/// A database without a lineage, which is a new one, an older version's or one made from a backup,
-/// begins a history of its own: what it was when clients last asked for changes may be another
-/// state under the same numbers.
+/// Begins a new history in a database without a lineage: a new one, one of an older version, or one
+/// restored from a backup. The state at a client's last sync may have had other contents under the
+/// same numbers.
 const DRAW_LINEAGE: &str = "UPDATE history SET lineage = randomblob(16) WHERE lineage IS NULL";
 
-/// A database in a file.
+/// The database in its file.
 pub(super) struct Sqlite {
     path: PathBuf,
     writer: Mutex<Connection>,
@@ -74,59 +70,49 @@ pub(super) struct Sqlite {
     seals: Seals,
 }
 
-/// Connections to read with.
+/// Connections that read: the idle ones, and the number of open ones.
 struct Readers {
     idle: Mutex<(Vec<Connection>, usize)>,
-    given_back: Condvar,
+    returned: Condvar,
 }
 
 impl Sqlite {
-    pub(super) fn is_there(state: &StateDir) -> bool {
+    pub(super) fn exists(state: &StateDir) -> bool {
         state.path().join(NAME).exists()
     }
 
     pub(super) fn open(state: &StateDir, now: Instant) -> Result<Self, RecordsError> {
         let path = state.path().join(NAME);
-        // SQLite gives the files beside it the mode of this one.
-        match create_private(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed_io("make", &path, error));
-            }
-            _ => {}
-        }
-        // Turning on the write-ahead log takes the database for itself, and SQLite does not wait
-        // for that however long its timeout is; so processes that start at once queue here.
-        let queue = File::open(&path).map_err(|error| failed_io("open", &path, error))?;
-        queue.lock().map_err(|error| failed_io("lock", &path, error))?;
+        let _queue =
+            lock_database(&path).map_err(|(doing, error)| failed_io(doing, &path, error))?;
         let mut writer = opened(&path, || open_to_write(&path))?;
-        let standing = opened(&path, || schema::migrate(&mut writer))?;
-        match standing {
-            schema::Standing::Ours => {}
-            schema::Standing::Foreign => return Err(RecordsError::Damaged { path }),
-            schema::Standing::Newer => return Err(RecordsError::Newer { path }),
+        let migration = opened(&path, || schema::migrate(&mut writer))?;
+        match migration {
+            schema::Migration::Done => {}
+            schema::Migration::Foreign => return Err(RecordsError::Damaged { path }),
+            schema::Migration::Newer => return Err(RecordsError::Newer { path }),
         }
-        // Last, so that a database that is not ours stays as it was.
+        // Last, so that another program's database stays as it was.
         opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
         opened(&path, || writer.execute(DRAW_LINEAGE, []))?;
         let keys = opened(&path, || seal_keys(&mut writer, now))?.ok_or(RecordsError::Random)?;
         let seals = Seals::new(keys).map_err(|_| RecordsError::Random)?;
-        let readers = Readers { idle: Mutex::new((Vec::new(), 0)), given_back: Condvar::new() };
+        let readers = Readers { idle: Mutex::new((Vec::new(), 0)), returned: Condvar::new() };
         Ok(Self { path, writer: Mutex::new(writer), readers, seals })
     }
 
-    /// What seals cursors.
-    pub(crate) fn seals(&self) -> &Seals {
+    pub(super) fn seals(&self) -> &Seals {
         &self.seals
     }
 
-    /// Reads one moment.
+    /// Reads one moment of the database.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let reader = self.readers.take(&self.path)?;
+        let reader = self.readers.borrow(&self.path)?;
         let connection = reader.connection()?;
-        // From the first query on, the transaction sees one moment. It is never written in.
+        // From the first query on, the transaction sees one moment. It never writes.
         connection.execute_batch("BEGIN").map_err(problem)?;
         let done = read(Snapshot::new(connection), &self.seals);
         connection.execute_batch("ROLLBACK").map_err(problem)?;
@@ -134,7 +120,7 @@ impl Sqlite {
         done
     }
 
-    /// Writes all or nothing.
+    /// Runs `write` in a transaction, which keeps all or nothing.
     pub(super) fn write<T>(
         &self,
         now: Instant,
@@ -145,14 +131,14 @@ impl Sqlite {
             writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(problem)?;
         let mut batch = WriteBatch::new(&transaction, now);
         let done = write(&mut batch)?;
-        batch.forget_states()?;
-        batch.drop_idle_blobs()?;
+        batch.expire_states()?;
+        batch.drop_unused_blobs()?;
         transaction.commit().map_err(problem)?;
         Ok(done)
     }
 
-    /// The path of another file in the same folder.
-    pub(super) fn beside(&self, name: &str) -> PathBuf {
+    /// Returns the path of another file in the folder of the database.
+    pub(super) fn sibling(&self, name: &str) -> PathBuf {
         self.path.with_file_name(name)
     }
 
@@ -162,7 +148,7 @@ impl Sqlite {
             .copy_into(to)
             .and_then(|()| file.sync_all().map_err(|error| failed_io("write", to, error)));
         if copied.is_err() {
-            // Half a backup is worse than none; what cannot be removed either was told of.
+            // Half a backup is worse than none. The first error is the one to report.
             let _ = std::fs::remove_file(to);
             return copied;
         }
@@ -175,12 +161,12 @@ impl Sqlite {
         let text = to
             .to_str()
             .ok_or_else(|| failed_io("make", to, io::ErrorKind::InvalidFilename.into()))?;
-        // One reading transaction: the copy is of one moment, and without the pages that are free.
-        // The connections of readers may write nothing, not even a copy.
+        // The copy is of one moment and has no free pages. Connections of readers cannot make it,
+        // since they may not write.
         let copy = || -> rusqlite::Result<()> {
             Connection::open(&self.path)?.execute("VACUUM INTO ?1", params![text])?;
             let copied = Connection::open(to)?;
-            // No file beside it; a copy that fails is removed.
+            // No journal file: a copy that fails is removed.
             copied.pragma_update(None, "journal_mode", "MEMORY")?;
             copied.execute("UPDATE history SET lineage = NULL", []).map(drop)
         };
@@ -193,42 +179,42 @@ impl Sqlite {
     }
 
     pub(super) fn check(&self) -> Result<(), Problem> {
-        let reader = self.readers.take(&self.path)?;
+        let reader = self.readers.borrow(&self.path)?;
         let check = "PRAGMA quick_check(1)";
-        let said: String =
+        let result: String =
             reader.connection()?.query_row(check, [], |row| row.get(0)).map_err(problem)?;
         reader.give_back();
-        if said == "ok" { Ok(()) } else { Err(Problem::Corrupt) }
+        if result == "ok" { Ok(()) } else { Err(Problem::Corrupt) }
     }
 }
 
-/// A connection that was taken. It goes back with [`Taken::give_back`]; one whose reading failed or
-/// panicked is closed instead, and another may be opened.
-struct Taken<'r> {
+/// A borrowed connection. [`Borrowed::give_back`] returns it. After a failure or a panic it is
+/// closed instead, and another one may be opened.
+struct Borrowed<'r> {
     readers: &'r Readers,
     connection: Option<Connection>,
 }
 
 impl Readers {
-    fn take(&self, path: &Path) -> Result<Taken<'_>, Problem> {
+    fn borrow(&self, path: &Path) -> Result<Borrowed<'_>, Problem> {
         let none_free =
             |(idle, open): &mut (Vec<Connection>, usize)| idle.is_empty() && *open >= MAX_READERS;
-        let waiting = self.given_back.wait_timeout_while(lock(&self.idle), QUEUE, none_free);
+        let waiting = self.returned.wait_timeout_while(lock(&self.idle), QUEUE, none_free);
         let (mut guard, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(Problem::Busy);
         }
-        let mut taken = Taken { readers: self, connection: guard.0.pop() };
-        if taken.connection.is_none() {
+        let mut borrowed = Borrowed { readers: self, connection: guard.0.pop() };
+        if borrowed.connection.is_none() {
             guard.1 += 1;
             drop(guard);
-            taken.connection = Some(open_to_read(path).map_err(problem)?);
+            borrowed.connection = Some(open_to_read(path).map_err(problem)?);
         }
-        Ok(taken)
+        Ok(borrowed)
     }
 }
 
-impl Taken<'_> {
+impl Borrowed<'_> {
     fn connection(&self) -> Result<&Connection, Problem> {
         self.connection.as_ref().ok_or(Problem::Busy)
     }
@@ -236,16 +222,16 @@ impl Taken<'_> {
     fn give_back(mut self) {
         if let Some(connection) = self.connection.take() {
             lock(&self.readers.idle).0.push(connection);
-            self.readers.given_back.notify_one();
+            self.readers.returned.notify_one();
         }
         std::mem::forget(self);
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         lock(&self.readers.idle).1 -= 1;
-        self.readers.given_back.notify_one();
+        self.readers.returned.notify_one();
     }
 }
 
@@ -269,9 +255,9 @@ fn opened<T>(path: &Path, open: impl FnOnce() -> rusqlite::Result<T>) -> Result<
 fn open_to_write(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    // Of a new database alone; of one that is there it changes nothing.
+    // Takes effect in a new database only.
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-    // In WAL mode only FULL makes an answer durable before it is given.
+    // In WAL mode only FULL makes a commit durable before it is acknowledged.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
@@ -290,14 +276,14 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
-    // What is in the file decides nothing about what is run.
+    // The content of the file must not decide which functions run.
     connection.pragma_update(None, "trusted_schema", false)?;
     rusqlite::vtab::array::load_module(connection)?;
     functions::register(connection)
 }
 
-/// The keys of cursors, the newest first; the first is made here. None where there is no
-/// randomness.
+/// Returns the keys that seal cursors, the newest first, after making one if there is none. `None`
+/// if the system gives no random bytes.
 fn seal_keys(writer: &mut Connection, now: Instant) -> rusqlite::Result<Option<Vec<SealKey>>> {
     let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let count: i64 = transaction.query_row("SELECT count(*) FROM seals", [], |row| row.get(0))?;
@@ -312,27 +298,4 @@ fn seal_keys(writer: &mut Connection, now: Instant) -> rusqlite::Result<Option<V
         .collect::<Result<_, _>>()?;
     transaction.commit()?;
     Ok(Some(keys))
-}
-
-/// What a caller is told of an error of the database. What nobody expected goes to the log under a
-/// number.
-pub(super) fn problem(error: rusqlite::Error) -> Problem {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Problem::Busy,
-        Some(ErrorCode::DiskFull) => Problem::Full,
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Problem::Corrupt,
-        code => {
-            if matches!(
-                error,
-                rusqlite::Error::UserFunctionError(_)
-                    | rusqlite::Error::FromSqlConversionFailure(..)
-            ) {
-                return Problem::Corrupt;
-            }
-            let incident = crate::new_incident();
-            let extended = error.sqlite_error().map(|error| error.extended_code);
-            tracing::error!(incident, ?code, ?extended, "unexpected error of the database");
-            Problem::Internal { incident }
-        }
-    }
 }

@@ -1,10 +1,10 @@
-//! Declaring a stream anew, with records in it.
+//! Declares a stream again that has records.
 //!
-//! Where a record stands in lists, when it happened, and what of it is found by a search follow
-//! from the declaration, so all of that is made again, in one transaction and one record at a time:
-//! afterwards everything is as if the records had come under the new declaration. Their numbers,
-//! keys and times of ingest stay. A long text whose slot is another one now is renamed where it
-//! lies and not written again.
+//! The order of a record in lists, its time, and what a search finds of it depend on the
+//! declaration. All of these are computed again, in one transaction and one record at a time.
+//! Afterwards everything is as if the records had been stored under the new declaration. Their
+//! numbers, keys and times of ingest stay. If the slot of a long text changes, its pieces get new
+//! numbers and are not written again.
 
 use rusqlite::params;
 use stile_domain::records::filter::record_time;
@@ -15,51 +15,52 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, BodyWriter, RecordBody, StoredValue};
 use stile_domain::records::value::FieldValue;
 
+use super::error::problem;
 use super::index::Indexer;
-use super::problem;
-use super::write::{TargetStream, WriteBatch};
+use super::write::WriteBatch;
+use crate::records::model::TargetStream;
 
-/// Records whose keys are held at once.
+/// The number of keys that one query reads.
 const PAGE: i64 = 500;
 
-/// A field, and where it was and will be kept.
-struct Moving<'a> {
+/// A field, with its old slot in `entry` and its new one.
+struct MovedField<'a> {
     entry: BodyField<'a>,
     slot: Option<u16>,
-    was_indexed: bool,
-    indexed: bool,
+    was_searchable: bool,
+    is_searchable: bool,
 }
 
 impl WriteBatch<'_> {
-    /// Declares a stream anew and makes its records stand as that says.
+    /// Declares a stream again, and indexes its records by the new declaration.
     ///
     /// # Errors
-    /// [`Problem::InvalidRequest`] where a record has more long and searchable values than it can
-    /// have; what the database says. The batch must then be given up.
+    /// [`Problem::InvalidRequest`] if a record has more long and searchable values than it can
+    /// have; the error of the database. The batch must then be abandoned.
     pub fn redeclare(
         &mut self,
         target: &TargetStream,
         declaration: &str,
-        terms: &IndexedFields,
+        indexed: &IndexedFields,
     ) -> Result<TargetStream, Problem> {
         let text = "UPDATE streams SET declaration = ?2, terms = ?3, revision = revision + 1 WHERE id = ?1";
-        let written = serde_json::to_string(terms).unwrap_or_default();
-        self.execute(text, params![target.row, declaration, written])?;
-        let tags = self.tags(target.row, terms)?;
+        let written = serde_json::to_string(indexed).unwrap_or_default();
+        self.execute(text, params![target.id, declaration, written])?;
+        let tags = self.tags(target.id, indexed)?;
         let made = TargetStream {
-            row: target.row,
+            id: target.id,
             declaration: declaration.to_owned(),
-            terms: terms.clone(),
+            indexed: indexed.clone(),
             tags,
         };
-        if *terms == target.terms {
+        if *indexed == target.indexed {
             return Ok(made);
         }
         let mut after = Vec::new();
         loop {
-            let page = self.page(target.row, &after)?;
+            let page = self.page(target.id, &after)?;
             for (record, _) in &page {
-                self.place_anew(target, &made, *record)?;
+                self.reindex(target, &made, *record)?;
             }
             let Some((_, last)) = page.into_iter().next_back() else { break };
             after = last;
@@ -67,64 +68,54 @@ impl WriteBatch<'_> {
         Ok(made)
     }
 
-    /// Whether the stream has a record.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Returns whether the stream has a record.
     pub fn has_records(&self, target: &TargetStream) -> Result<bool, Problem> {
-        let query = self.transaction.prepare_cached("SELECT 1 FROM records WHERE stream = ?1");
-        query.and_then(|mut query| query.exists([target.row])).map_err(problem)
+        let mut query = self.prepare("SELECT 1 FROM records WHERE stream = ?1")?;
+        query.exists([target.id]).map_err(problem)
     }
 
-    /// The next records by key, which is after `after`.
+    /// Returns the numbers and keys of the next records after the key `after`.
     fn page(&self, stream: i64, after: &[u8]) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
         let text =
             "SELECT id, key FROM records WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-        let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
+        let mut query = self.prepare(text)?;
         let rows =
             query.query_map(params![stream, after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)));
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    fn place_anew(
-        &self,
-        old: &TargetStream,
-        new: &TargetStream,
-        record: i64,
-    ) -> Result<(), Problem> {
-        let mut query = self
-            .transaction
-            .prepare_cached("SELECT body FROM records WHERE id = ?1")
-            .map_err(problem)?;
-        let bytes: Vec<u8> = query.query_row([record], |row| row.get(0)).map_err(problem)?;
-        let fields = moving(&bytes, &old.terms, &new.terms)?;
+    fn reindex(&self, old: &TargetStream, new: &TargetStream, record: i64) -> Result<(), Problem> {
+        let bytes = self.body(record)?;
+        let fields = moved_fields(&bytes, &old.indexed, &new.indexed)?;
         for field in &fields {
-            if let Some(slot) = field.entry.slot.filter(|_| field.was_indexed && !field.stays()) {
+            if let Some(slot) =
+                field.entry.slot.filter(|_| field.was_searchable && !field.keeps_tokens())
+            {
                 self.each_piece(record, slot, &field.entry, |number| {
                     self.execute("DELETE FROM tokens WHERE rowid = ?1", params![number])
                 })?;
             }
         }
-        // Fields keep their order, so what goes up is in nobody's way from the last, and what goes
-        // down from the first.
+        // Fields keep their order. Slots that grow are free from the last field on, and slots that
+        // shrink from the first.
         fields
             .iter()
             .rev()
             .filter(|field| field.slot > field.entry.slot)
-            .try_for_each(|up| self.rename(record, up))?;
+            .try_for_each(|up| self.renumber(record, up))?;
         fields
             .iter()
             .filter(|field| field.slot < field.entry.slot)
-            .try_for_each(|down| self.rename(record, down))?;
-        for field in fields.iter().filter(|field| field.indexed && !field.stays()) {
+            .try_for_each(|down| self.renumber(record, down))?;
+        for field in fields.iter().filter(|field| field.is_searchable && !field.keeps_tokens()) {
             self.index(new, record, field)?;
         }
         let mut writer = BodyWriter::default();
         for field in &fields {
             writer.push(&BodyField { slot: field.slot, ..field.entry });
         }
-        let order = self.order(&new.terms, record, &fields)?;
-        let happened = match &new.terms.time_field {
+        let order = self.order(&new.indexed, record, &fields)?;
+        let happened = match &new.indexed.time_field {
             None => None,
             Some(field) => record_time(RecordBody::new(&bytes), field)
                 .map_err(|_| Problem::Corrupt)?
@@ -147,7 +138,7 @@ impl WriteBatch<'_> {
     }
 
     /// Gives the pieces of a long value the numbers of its new slot.
-    fn rename(&self, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
+    fn renumber(&self, record: i64, field: &MovedField<'_>) -> Result<(), Problem> {
         let (Some(_), Some(from), Some(to)) =
             (field.entry.value.long(), field.entry.slot, field.slot)
         else {
@@ -155,12 +146,17 @@ impl WriteBatch<'_> {
         };
         self.each_piece(record, from, &field.entry, |number| {
             let (_, _, piece) = pieces::parts(number);
-            let renamed = pieces::number(record, to, piece).ok_or(Problem::Corrupt)?;
-            self.execute("UPDATE pieces SET id = ?2 WHERE id = ?1", params![number, renamed])
+            let new_number = pieces::number(record, to, piece).ok_or(Problem::Corrupt)?;
+            self.execute("UPDATE pieces SET id = ?2 WHERE id = ?1", params![number, new_number])
         })
     }
 
-    fn index(&self, target: &TargetStream, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
+    fn index(
+        &self,
+        target: &TargetStream,
+        record: i64,
+        field: &MovedField<'_>,
+    ) -> Result<(), Problem> {
         let (Some(slot), Some(&tag)) = (field.slot, target.tags.get(field.entry.name)) else {
             return Ok(());
         };
@@ -177,28 +173,25 @@ impl WriteBatch<'_> {
     }
 
     fn piece_text(&self, number: i64) -> Result<String, Problem> {
-        let mut query = self
-            .transaction
-            .prepare_cached("SELECT text FROM pieces WHERE id = ?1")
-            .map_err(problem)?;
+        let mut query = self.prepare("SELECT text FROM pieces WHERE id = ?1")?;
         let bytes: Vec<u8> = query.query_row([number], |row| row.get(0)).map_err(problem)?;
         String::from_utf8(bytes).map_err(|_| Problem::Corrupt)
     }
 
     fn order(
         &self,
-        terms: &IndexedFields,
+        indexed: &IndexedFields,
         record: i64,
-        fields: &[Moving<'_>],
+        fields: &[MovedField<'_>],
     ) -> Result<Option<Vec<u8>>, Problem> {
-        let Some(name) = &terms.cursor_field else { return Ok(None) };
+        let Some(name) = &indexed.cursor_field else { return Ok(None) };
         let Some(field) = fields.iter().find(|field| field.entry.name == name) else {
             return Ok(None);
         };
         let value = match field.entry.value {
             StoredValue::Number(digits) => FieldValue::Number(digits.into()),
             StoredValue::Text(text) => FieldValue::Text(text.to_owned()),
-            // The place in the order has the beginning of a text, and no long text is a time.
+            // An order key has the beginning of a text, and no long text is a time.
             StoredValue::LongText(long) if long.chars > 0 => {
                 let first = field
                     .slot
@@ -208,23 +201,23 @@ impl WriteBatch<'_> {
             }
             _ => return Ok(None),
         };
-        Ok(order_key(&value, terms.ordering()))
+        Ok(order_key(&value, indexed.ordering()))
     }
 }
 
-impl Moving<'_> {
-    /// Whether its tokens may stay as they are.
-    fn stays(&self) -> bool {
-        self.was_indexed && self.indexed && self.slot == self.entry.slot
+impl MovedField<'_> {
+    /// Returns whether the tokens of the field stay as they are.
+    fn keeps_tokens(&self) -> bool {
+        self.was_searchable && self.is_searchable && self.slot == self.entry.slot
     }
 }
 
-/// The fields of a body, with the slots that they would have had under the new terms.
-fn moving<'a>(
+/// Returns the fields of a body, with their slots under the new declaration.
+fn moved_fields<'a>(
     bytes: &'a [u8],
     old: &IndexedFields,
     new: &IndexedFields,
-) -> Result<Vec<Moving<'a>>, Problem> {
+) -> Result<Vec<MovedField<'a>>, Problem> {
     let mut next = 0;
     let mut fields = Vec::new();
     for entry in RecordBody::new(bytes).entries() {
@@ -236,11 +229,12 @@ fn moving<'a>(
         let slot = (is_long || searchable).then_some(next).filter(|next| *next < MAX_SLOTS);
         if is_long && slot.is_none() {
             let message = "a record has more than 4,096 values that are long or searchable; declare fewer of them so";
-            return Err(Problem::invalid("query.search.lexical_fields", message));
+            return Problem::refuse("query.search.lexical_fields", message);
         }
         next += u16::from(slot.is_some());
-        let was_indexed = is_text && entry.slot.is_some() && old.searchable.contains(entry.name);
-        fields.push(Moving { entry, slot, was_indexed, indexed: searchable && slot.is_some() });
+        let was_searchable = is_text && entry.slot.is_some() && old.searchable.contains(entry.name);
+        let is_searchable = searchable && slot.is_some();
+        fields.push(MovedField { entry, slot, was_searchable, is_searchable });
     }
     Ok(fields)
 }
@@ -249,14 +243,13 @@ fn moving<'a>(
 mod tests {
     use rusqlite::Connection;
     use stile_domain::records::identifiers::RecordKey;
-    use stile_domain::records::instant::Instant;
     use stile_domain::records::value::RecordFields;
 
-    use super::super::tests::{Rig, name, permits, rig};
-    use super::super::{IncomingRecord, NAME};
+    use super::super::NAME;
+    use super::super::tests::{Rig, incoming, name, permits, rig};
     use super::*;
 
-    fn terms(
+    fn indexed(
         cursor: Option<&str>,
         is_time: bool,
         time: Option<&str>,
@@ -301,16 +294,13 @@ mod tests {
         records
     }
 
-    fn fill(terms: &IndexedFields) -> Rig {
+    fn fill(indexed: &IndexedFields) -> Rig {
         let rig = rig();
         let filled = rig.records.write(&permits().0, |batch| {
-            let target = batch.declare(&name("mail"), &name("messages"), "{}", terms)?;
+            let target = batch.declare(&name("mail"), &name("messages"), "{}", indexed)?;
             for (key, fields) in &records() {
                 let key = RecordKey::parse(key).unwrap();
-                batch.upsert(
-                    &target,
-                    IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() },
-                )?;
+                batch.upsert(&target, incoming(&key, fields))?;
             }
             Ok(())
         });
@@ -318,8 +308,8 @@ mod tests {
         rig
     }
 
-    /// All that a query can tell of the records of a database.
-    fn told(rig: &Rig) -> Vec<String> {
+    /// Reads all that a query can read of the records of a database.
+    fn contents(rig: &Rig) -> Vec<String> {
         let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
         connection
             .execute_batch(
@@ -327,7 +317,7 @@ mod tests {
             )
             .unwrap();
         connection.execute("INSERT INTO tokens (tokens) VALUES ('integrity-check')", []).unwrap();
-        let mut told = Vec::new();
+        let mut contents = Vec::new();
         for query in [
             "SELECT id, CAST(key AS TEXT), hex(ord), happened, hex(body) FROM records ORDER BY id",
             "SELECT id, CAST(text AS TEXT) FROM pieces ORDER BY id",
@@ -341,48 +331,48 @@ mod tests {
                     .map(|at| row.get::<_, rusqlite::types::Value>(at))
                     .collect::<Result<Vec<_>, _>>()
             });
-            told.extend(rows.unwrap().map(|row| format!("{:?}", row.unwrap())));
+            contents.extend(rows.unwrap().map(|row| format!("{:?}", row.unwrap())));
         }
-        told
+        contents
     }
 
     #[test]
-    fn a_stream_declared_anew_is_as_if_its_records_had_come_under_that_declaration() {
+    fn records_of_a_redeclared_stream_equal_records_stored_under_that_declaration() {
         let all = [
-            terms(Some("at"), true, Some("at"), &["text"]),
-            terms(None, false, None, &[]),
-            terms(Some("n"), false, Some("at"), &["big", "text2"]),
-            terms(Some("text"), true, Some("title"), &["title", "text", "text2", "at", "big"]),
+            indexed(Some("at"), true, Some("at"), &["text"]),
+            indexed(None, false, None, &[]),
+            indexed(Some("n"), false, Some("at"), &["big", "text2"]),
+            indexed(Some("text"), true, Some("title"), &["title", "text", "text2", "at", "big"]),
         ];
-        let fresh: Vec<Vec<String>> = all.iter().map(|terms| told(&fill(terms))).collect();
+        let fresh: Vec<Vec<String>> = all.iter().map(|indexed| contents(&fill(indexed))).collect();
         let rig = fill(&all[0]);
         for at in [1, 2, 3, 0, 3, 2, 1, 0] {
             let redeclared = rig.records.write(&permits().0, |batch| {
                 let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
                 let declared = batch.redeclare(&target, &format!("{{\"a\":{at}}}"), &all[at])?;
                 assert_eq!(
-                    batch.target(&name("mail"), &name("messages"))?.unwrap().terms,
-                    declared.terms
+                    batch.target(&name("mail"), &name("messages"))?.unwrap().indexed,
+                    declared.indexed
                 );
                 Ok(())
             });
             redeclared.unwrap();
-            let told = told(&rig);
-            let differs = told.iter().zip(&fresh[at]).find(|(is, should)| is != should);
-            assert!(told.len() == fresh[at].len() && differs.is_none(), "{at}: {differs:?}");
+            let now = contents(&rig);
+            let differs = now.iter().zip(&fresh[at]).find(|(is, should)| is != should);
+            assert!(now.len() == fresh[at].len() && differs.is_none(), "{at}: {differs:?}");
         }
     }
 
     #[test]
-    fn what_is_given_up_halfway_changes_nothing() {
-        let rig = fill(&terms(Some("at"), true, Some("at"), &["text"]));
-        let before = told(&rig);
+    fn an_abandoned_redeclaration_changes_nothing() {
+        let rig = fill(&indexed(Some("at"), true, Some("at"), &["text"]));
+        let before = contents(&rig);
         let failed = rig.records.write(&permits().0, |batch| {
             let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-            batch.redeclare(&target, "{}", &terms(None, false, None, &["title"]))?;
+            batch.redeclare(&target, "{}", &indexed(None, false, None, &["title"]))?;
             Err::<(), _>(Problem::Full)
         });
         assert_eq!(failed, Err(Problem::Full));
-        assert_eq!(told(&rig), before);
+        assert_eq!(contents(&rig), before);
     }
 }

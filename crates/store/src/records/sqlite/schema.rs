@@ -1,17 +1,19 @@
-//! The tables, and how an older database becomes one of this version.
+//! The tables, and the migration of older databases.
 //!
-//! `records` has the fields of a record but for long values, which lie in `pieces` under numbers of
-//! [`stile_domain::records::pieces`]. `tokens` is the index of search tokens, one row for each
-//! piece of searchable text, under the same numbers: what it holds was cut in the domain, and its
-//! tokenizer only splits at spaces. Each token is preceded by the number of its stream and field in
-//! `tags`, so that a search looks at the lists of granted fields and at no others.
+//! `records` has the fields of a record without its long values. `pieces` has the long values,
+//! under numbers that [`stile_domain::records::pieces`] makes. `tokens` is the index of search
+//! tokens, one row for each piece of searchable text, under the same numbers. The domain cuts texts
+//! into tokens, and the tokenizer of the table only splits at spaces. Before each token is the
+//! number of its stream and field in `tags`, so that a search reads the lists of granted fields
+//! only.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// `Stir`, so that no other program's database is taken for ours.
+/// `Stir`: tells our databases from those of other programs.
 pub(super) const APPLICATION: i32 = 0x5374_6972;
 
-/// Each brings the schema from its index to the next version. Never edited; a change is one more.
+/// Each item migrates the schema from the version that is its index. Items are never edited; a
+/// change of the schema adds one.
 pub(super) const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE connections (
@@ -120,19 +122,19 @@ pub(super) const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// What the file is.
+/// The result of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// A database of ours, of this version now.
-    Ours,
-    /// Another program's.
+pub(super) enum Migration {
+    /// The database has the schema of this version.
+    Done,
+    /// The database is another program's.
     Foreign,
-    /// A later version's.
+    /// A newer version of Stile made the database.
     Newer,
 }
 
-/// Brings a database to this version.
-pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Standing> {
+/// Migrates a database to the schema of this version.
+pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Migration> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i32 =
@@ -140,12 +142,12 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Standing>
     let tables: i64 =
         transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if application != APPLICATION && (tables > 0 || version > 0) {
-        return Ok(Standing::Foreign);
+        return Ok(Migration::Foreign);
     }
     let from = usize::try_from(version).unwrap_or(usize::MAX);
-    let Some(pending) = MIGRATIONS.get(from..) else { return Ok(Standing::Newer) };
+    let Some(pending) = MIGRATIONS.get(from..) else { return Ok(Migration::Newer) };
     if pending.is_empty() {
-        return Ok(Standing::Ours);
+        return Ok(Migration::Done);
     }
     for migration in pending {
         transaction.execute_batch(migration)?;
@@ -153,5 +155,5 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Standing>
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
     transaction.commit()?;
-    Ok(Standing::Ours)
+    Ok(Migration::Done)
 }

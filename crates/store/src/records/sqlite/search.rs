@@ -1,8 +1,7 @@
-//! Questions to the index of tokens.
+//! Reads the index of search tokens.
 //!
-//! An index row is a piece of a searchable text; what is asked for are records. A [`Postings`]
-//! gives the records in which one term occurs, the newest first, and can pass over those above a
-//! record without reading them.
+//! An index row is for one piece of a searchable text. A [`Postings`] is the list of records in
+//! which one term occurs, the newest first. It can skip to a record without reading the newer ones.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,39 +11,39 @@ use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::SearchTerm;
 
-use super::super::view::{RecordRow, RecordSource};
-use super::index::mark;
-use super::problem;
+use super::error::problem;
+use super::index::tag_prefix;
 use super::read::{Snapshot, Where};
+use crate::records::model::{RecordRow, RecordSource};
 
-/// Index rows that are read at first, and at most at once.
+/// The number of index rows that the first query and the largest query read.
 const FIRST_ROWS: i64 = 32;
 const MOST_ROWS: i64 = 4096;
-/// How many fields one question names. Each is a list of its own to the index.
+/// The maximum number of fields that one query names. Each has its own list in the index.
 const FIELDS_AT_ONCE: usize = 200;
 
 /// The records in which a term occurs, the newest first.
-pub(in super::super) struct Postings {
+pub(in crate::records) struct Postings {
     parts: Vec<Part>,
 }
 
-/// The same of some of the fields.
+/// The records in which the term occurs in some of the fields.
 struct Part {
     expression: String,
-    /// Records that were read and not passed yet, the newest first.
+    /// Records that were read and not skipped yet, the newest first.
     ahead: VecDeque<i64>,
-    /// What was not read yet is older than this one.
+    /// Records that were not read yet are older than this one.
     below: i64,
     ended: bool,
-    /// Index rows that were read last.
+    /// The number of index rows that the last query read.
     rows: i64,
-    /// How many records of the store there are to one of these, where it was read last.
+    /// How many records the database has for each record of this list, near the last query.
     gap: i64,
 }
 
 impl Postings {
-    /// Of a term in the fields with these marks.
-    pub(in super::super) fn new(term: &SearchTerm, tags: &[i64]) -> Self {
+    /// Lists the records with a term in the fields with these tags.
+    pub(in crate::records) fn new(term: &SearchTerm, tags: &[i64]) -> Self {
         let rows = if matches!(term, SearchTerm::Prefix(_)) { MOST_ROWS } else { FIRST_ROWS };
         let part = |tags: &[i64]| Part {
             expression: expression(term, tags),
@@ -57,8 +56,8 @@ impl Postings {
         Self { parts: tags.chunks(FIELDS_AT_ONCE).map(part).collect() }
     }
 
-    /// The newest record that is not newer than `target`.
-    pub(in super::super) fn seek(
+    /// Returns the newest record of the list that is not newer than `target`.
+    pub(in crate::records) fn seek(
         &mut self,
         snapshot: &Snapshot<'_>,
         target: i64,
@@ -70,14 +69,14 @@ impl Postings {
         Ok(newest)
     }
 
-    /// How many records of the store there are to one of these, where they were read last.
-    pub(in super::super) fn gap(&self) -> i64 {
+    /// Returns how many records the database has for each record of this list, near the last query.
+    pub(in crate::records) fn gap(&self) -> i64 {
         self.parts.iter().map(|part| part.gap).min().unwrap_or(i64::MAX)
     }
 
-    /// Whether `target` is so far from what was read that reading on would pass over more than it
-    /// gives.
-    pub(in super::super) fn is_far(&self, target: i64) -> bool {
+    /// Returns whether `target` is so far from the last query that reading on would skip more than
+    /// one query returns.
+    pub(in crate::records) fn is_far(&self, target: i64) -> bool {
         let far = |part: &Part| {
             let is_read = part.ended || part.ahead.back().is_some_and(|oldest| *oldest <= target);
             !is_read && part.below.saturating_sub(target) > part.gap.saturating_mul(FIRST_ROWS)
@@ -99,7 +98,7 @@ impl Part {
                 return Ok(None);
             }
             let next = self.below.saturating_sub(1);
-            // One who goes on where the last rows ended will want more of them.
+            // A search that continues where the last rows ended will want more.
             self.rows = if target >= next {
                 (self.rows * 4).min(MOST_ROWS)
             } else {
@@ -109,7 +108,7 @@ impl Part {
         }
     }
 
-    /// Reads records that are not newer than `target`.
+    /// Reads the next records, none of them newer than `target`.
     fn read(&mut self, snapshot: &Snapshot<'_>, target: i64) -> Result<(), Problem> {
         let text = "SELECT rowid FROM tokens WHERE tokens MATCH ?1 AND rowid <= ?2 ORDER BY rowid DESC LIMIT ?3";
         let mut query = snapshot.prepare(text)?;
@@ -135,16 +134,16 @@ impl Part {
     }
 }
 
-/// What the index is asked for.
+/// Returns the full-text query for a term in the fields with these tags.
 fn expression(term: &SearchTerm, tags: &[i64]) -> String {
     let one = |tag: &i64| {
-        let mark = mark(*tag);
+        let prefix = tag_prefix(*tag);
         match term {
-            SearchTerm::Word(word) => format!("\"{mark}{word}\""),
-            SearchTerm::Prefix(prefix) => format!("\"{mark}{prefix}\" *"),
+            SearchTerm::Word(word) => format!("\"{prefix}{word}\""),
+            SearchTerm::Prefix(start) => format!("\"{prefix}{start}\" *"),
             SearchTerm::Phrase(phrase) => {
                 let tokens: Vec<String> =
-                    phrase.iter().map(|token| format!("{mark}{token}")).collect();
+                    phrase.iter().map(|token| format!("{prefix}{token}")).collect();
                 format!("\"{}\"", tokens.join(" "))
             }
         }
@@ -153,62 +152,65 @@ fn expression(term: &SearchTerm, tags: &[i64]) -> String {
 }
 
 impl Snapshot<'_> {
-    /// The marks of a stream's fields, those among them that are searchable no more included.
-    pub(in super::super) fn tags(
+    /// Returns the tags of a stream's fields, even of fields that are no longer searchable.
+    pub(in crate::records) fn tags(
         &self,
         source: &RecordSource,
     ) -> Result<HashMap<String, i64>, Problem> {
         let mut query = self.prepare("SELECT field, id FROM tags WHERE stream = ?1")?;
-        let rows = query.query_map([source.row], |row| Ok((row.get(0)?, row.get(1)?)));
+        let rows = query.query_map([source.id], |row| Ok((row.get(0)?, row.get(1)?)));
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    /// The newest record of all that is not newer than `target`, and its stream.
-    pub(in super::super) fn newest(&self, target: i64) -> Result<Option<(i64, i64)>, Problem> {
+    /// Returns the newest record of all streams that is not newer than `target`, and its stream.
+    pub(in crate::records) fn newest_record(
+        &self,
+        target: i64,
+    ) -> Result<Option<(i64, i64)>, Problem> {
         let mut query =
             self.prepare("SELECT id, stream FROM records WHERE id <= ?1 ORDER BY id DESC LIMIT 1")?;
         query.query_row([target], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(problem)
     }
 
-    /// The stream of a record.
-    pub(in super::super) fn stream_of(&self, record: i64) -> Result<Option<i64>, Problem> {
+    pub(in crate::records) fn stream_of(&self, record: i64) -> Result<Option<i64>, Problem> {
         let mut query = self.prepare("SELECT stream FROM records WHERE id = ?1")?;
         query.query_row([record], |row| row.get(0)).optional().map_err(problem)
     }
 
-    /// A record of a source, if it is at a time that the caller may see and the conditions hold.
-    pub(in super::super) fn timely(
+    /// Finds a record of a source by number, if the caller may see its time and the conditions
+    /// hold. Does not check the key.
+    pub(in crate::records) fn find_in_time(
         &self,
         source: &RecordSource,
         record: i64,
         conditions: &[Condition],
     ) -> Result<Option<RecordRow>, Problem> {
-        let mut seen = Where::timely(source);
-        seen.passing(conditions)?;
-        seen.and(" AND id = ?", record);
-        self.one(&seen)
+        let mut filter = Where::in_time(source);
+        filter.conditions(conditions)?;
+        filter.and(" AND id = ?", record);
+        self.one(&filter)
     }
 
-    /// The records of a source that the caller may see, in order; none where there are more than
-    /// `most`.
-    pub(in super::super) fn visible(
+    /// Returns the numbers of the visible records of a source, in order. `None` if there are more
+    /// than `limit`.
+    pub(in crate::records) fn visible_records(
         &self,
         source: &RecordSource,
-        most: i64,
+        limit: i64,
     ) -> Result<Option<Vec<i64>>, Problem> {
-        let mut seen = Where::seen(source)?;
-        seen.values.push(Box::new(most.saturating_add(1)));
+        let mut filter = Where::visible(source);
+        filter.values.push(Box::new(limit.saturating_add(1)));
         let mut query =
-            self.prepare(&format!("SELECT id FROM records WHERE {} LIMIT ?", seen.text))?;
-        let rows = query.query_map(params_from_iter(&seen.values), |row| row.get(0));
+            self.prepare(&format!("SELECT id FROM records WHERE {} LIMIT ?", filter.text))?;
+        let rows = query.query_map(params_from_iter(&filter.values), |row| row.get(0));
         let mut records: Vec<i64> = rows.and_then(Iterator::collect).map_err(problem)?;
         records.sort_unstable();
-        let fits = i64::try_from(records.len()).is_ok_and(|count| count <= most);
+        let fits = i64::try_from(records.len()).is_ok_and(|count| count <= limit);
         Ok(fits.then_some(records))
     }
 
-    /// The first index row in which a term of a field occurs, among those of one value of a record.
-    pub(in super::super) fn first_piece(
+    /// Returns the first index row with a term, among the rows of one value of a record.
+    pub(in crate::records) fn first_piece(
         &self,
         term: &SearchTerm,
         tag: i64,

@@ -1,3 +1,5 @@
+//! Tests of storing, listing and reading records, on a real database.
+
 use std::io::{Cursor, Read};
 
 use rusqlite::Connection;
@@ -5,15 +7,14 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::key_history::ChangeRange;
-use stile_domain::records::value::FieldValue;
 
-use stile_domain::scope::Scopes;
-
-use super::super::{Engine, RecordQuery, Records, RecordsView, SortOrder};
 use super::*;
+use crate::records::model::*;
+use crate::records::{RecordQuery, Records, RecordsView};
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::RecordFields;
+use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_domain::scope::Scopes;
 
 pub(super) struct Rig {
     pub(super) folder: tempfile::TempDir,
@@ -36,7 +37,7 @@ pub(super) fn name(text: &str) -> SourceName {
     SourceName::parse(text).unwrap()
 }
 
-pub(super) fn terms() -> IndexedFields {
+pub(super) fn indexed() -> IndexedFields {
     IndexedFields {
         cursor_field: Some("at".to_owned()),
         cursor_is_time: true,
@@ -52,26 +53,56 @@ pub(super) fn message(at: &str, text: &str) -> RecordFields {
     ]
 }
 
+/// Returns the stream `messages` of the connection `mail`, after declaring it if needed.
+pub(super) fn messages(
+    batch: &mut WriteBatch<'_>,
+    indexed: &IndexedFields,
+) -> Result<TargetStream, Problem> {
+    let (mail, messages) = (name("mail"), name("messages"));
+    match batch.target(&mail, &messages)? {
+        Some(target) => Ok(target),
+        None => batch.declare(&mail, &messages, "{}", indexed),
+    }
+}
+
+/// A record whose fields are all in memory.
+pub(super) fn incoming<'a>(key: &'a RecordKey, fields: &'a RecordFields) -> IncomingRecord<'a> {
+    IncomingRecord { key, emitted: Instant(7), fields, streamed: Vec::new() }
+}
+
 impl Rig {
     pub(super) fn sqlite(&self) -> &Sqlite {
-        let Engine::Sqlite(sqlite) = &self.records.inner.engine;
-        sqlite
+        self.records.engine()
     }
 
     fn upsert(&self, key: &str, fields: &RecordFields) -> UpsertOutcome {
+        self.store(incoming(&RecordKey::parse(key).unwrap(), fields))
+    }
+
+    /// Stores a record whose field `text` is streamed.
+    fn upsert_streamed(
+        &self,
+        key: &str,
+        fields: &RecordFields,
+        text: &mut dyn TextSource,
+    ) -> UpsertOutcome {
+        let streamed = vec![StreamedField { name: "text", text }];
+        self.store(IncomingRecord { streamed, ..incoming(&RecordKey::parse(key).unwrap(), fields) })
+    }
+
+    fn store(&self, record: IncomingRecord<'_>) -> UpsertOutcome {
         let stored = self.records.write(&permits().0, |batch| {
-            let (mail, messages) = (name("mail"), name("messages"));
-            let target = match batch.target(&mail, &messages)? {
-                Some(target) => target,
-                None => batch.declare(&mail, &messages, "{}", &terms())?,
-            };
-            let key = RecordKey::parse(key).unwrap();
-            batch.upsert(
-                &target,
-                IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() },
-            )
+            let target = messages(batch, &indexed())?;
+            batch.upsert(&target, record)
         });
         stored.unwrap()
+    }
+
+    /// Counts the rows of a table.
+    pub(super) fn count(&self, table: &str) -> i64 {
+        let connection = Connection::open(self.folder.path().join(NAME)).unwrap();
+        let count = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&count, [], |row| row.get(0)).unwrap()
     }
 
     fn read<T>(&self, read: impl FnOnce(&RecordsView<'_>) -> Result<T, Problem>) -> T {
@@ -105,7 +136,7 @@ impl Rig {
 }
 
 #[test]
-fn a_record_is_added_changed_or_left_as_it_is() {
+fn storing_a_record_adds_changes_or_leaves_it() {
     let rig = rig();
     let long = "grüße 👩‍👧 ".repeat(3000);
     assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), UpsertOutcome::Added);
@@ -122,14 +153,11 @@ fn a_record_is_added_changed_or_left_as_it_is() {
     });
     assert_eq!(window, long.chars().skip(8190).take(10).collect::<String>());
     assert_eq!(rig.upsert("a", &message("2026-01-02", "short")), UpsertOutcome::Changed);
-    let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-    let pieces: i64 =
-        connection.query_row("SELECT count(*) FROM pieces", [], |row| row.get(0)).unwrap();
-    assert_eq!(pieces, 0, "nothing is left of the old text");
+    assert_eq!(rig.count("pieces"), 0, "no piece of the old text remains");
 }
 
 #[test]
-fn lists_go_by_time_then_key_and_end_with_those_that_have_none() {
+fn lists_are_ordered_by_time_then_key_with_undated_records_last() {
     let rig = rig();
     for (key, at) in [
         ("c", "2026-01-02"),
@@ -146,11 +174,11 @@ fn lists_go_by_time_then_key_and_end_with_those_that_have_none() {
 }
 
 #[test]
-fn tokens_follow_the_text_of_a_record() {
+fn the_index_has_the_tokens_of_the_stored_text() {
     let rig = rig();
     rig.upsert("a", &message("2026-01-01", "Hello wide world"));
-    let tagged = |token: &str| format!("\"{}{token}\"", index::mark(1));
-    let phrase = format!("\"{0}hello {0}wide\"", index::mark(1));
+    let tagged = |token: &str| format!("\"{}{token}\"", index::tag_prefix(1));
+    let phrase = format!("\"{0}hello {0}wide\"", index::tag_prefix(1));
     assert_eq!(rig.matches(&phrase), [pieces_number(1, 0)]);
     rig.upsert("a", &message("2026-01-01", "Goodbye"));
     assert!(rig.matches(&tagged("hello")).is_empty());
@@ -160,7 +188,7 @@ fn tokens_follow_the_text_of_a_record() {
     assert_eq!(
         rig.matches(&phrase).len(),
         1,
-        "a phrase over the end of a piece is found in the first"
+        "the row of a piece has a phrase that ends in the next piece"
     );
     assert_eq!(rig.matches(&tagged("goodbye")), Vec::<i64>::new());
     let deleted = rig.records.write(&permits().0, |batch| {
@@ -177,9 +205,10 @@ fn pieces_number(record: i64, slot: u16) -> i64 {
     stile_domain::records::pieces::number(record, slot, 0).unwrap()
 }
 
-struct Slow(Vec<u8>);
+/// A text that each read returns seven bytes of.
+struct SevenBytes(Vec<u8>);
 
-impl TextSource for Slow {
+impl TextSource for SevenBytes {
     fn open(&mut self) -> io::Result<Box<dyn Read + '_>> {
         struct Dribble<'a>(Cursor<&'a [u8]>);
         impl Read for Dribble<'_> {
@@ -193,30 +222,15 @@ impl TextSource for Slow {
 }
 
 #[test]
-fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
+fn a_streamed_text_is_stored_like_a_text_in_memory() {
     let rig = rig();
     let text = "中文 and emoji 👩‍👧 and\r\nlines\u{0} ".repeat(1200);
     rig.upsert("memory", &message("2026-01-01", &text));
-    let store = |bytes: Vec<u8>| {
-        let stored = rig.records.write(&permits().0, |batch| {
-            let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-            let key = RecordKey::parse("source").unwrap();
-            let mut source = Slow(bytes);
-            let fields = vec![("at".to_owned(), FieldValue::Text("2026-01-01".to_owned()))];
-            let long = vec![StreamedField { name: "text", text: &mut source }];
-            batch.upsert(
-                &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
-            )
-        });
-        stored.unwrap()
-    };
+    let fields = vec![("at".to_owned(), FieldValue::Text("2026-01-01".to_owned()))];
+    let store = |bytes: Vec<u8>| rig.upsert_streamed("source", &fields, &mut SevenBytes(bytes));
     assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Added);
     assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Unchanged);
-    assert_eq!(
-        store(b"abc\xff".to_vec()),
-        UpsertOutcome::Refused(super::write::WriteRefusal::NotUtf8)
-    );
+    assert_eq!(store(b"abc\xff".to_vec()), UpsertOutcome::Refused(WriteRefusal::NotUtf8));
     let read = |key: &str| {
         rig.read(|view| {
             let sources = view.sources_of("messages", None)?;
@@ -236,7 +250,7 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
 }
 
 #[test]
-fn a_record_without_fields_is_one_that_can_change() {
+fn a_record_without_fields_can_change() {
     let rig = rig();
     assert_eq!(rig.upsert("a", &vec![]), UpsertOutcome::Added);
     assert_eq!(rig.upsert("a", &vec![]), UpsertOutcome::Unchanged);
@@ -244,7 +258,7 @@ fn a_record_without_fields_is_one_that_can_change() {
     assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), UpsertOutcome::Unchanged);
 }
 
-/// Another text each time it is opened.
+/// A text that differs each time it is opened.
 struct Fickle(u8);
 
 impl TextSource for Fickle {
@@ -255,55 +269,34 @@ impl TextSource for Fickle {
 }
 
 #[test]
-fn a_text_that_changes_while_it_is_stored_leaves_the_record_as_it_was() {
+fn a_streamed_text_that_changes_between_reads_leaves_the_record_unchanged() {
     let rig = rig();
     let before = message("2026-01-01", &"words ".repeat(2000));
     rig.upsert("a", &before);
-    let store = |key: &str| {
-        let stored = rig.records.write(&permits().0, |batch| {
-            let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-            let key = RecordKey::parse(key).unwrap();
-            let mut source = Fickle(0);
-            let long = vec![StreamedField { name: "text", text: &mut source }];
-            batch.upsert(
-                &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields: &vec![], streamed: long },
-            )
-        });
-        stored.unwrap()
-    };
     for key in ["a", "new"] {
-        assert_eq!(store(key), UpsertOutcome::Refused(super::write::WriteRefusal::Unreadable));
+        let stored = rig.upsert_streamed(key, &vec![], &mut Fickle(0));
+        assert_eq!(stored, UpsertOutcome::Refused(WriteRefusal::Unreadable));
     }
     assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
     assert_eq!(rig.upsert("a", &before), UpsertOutcome::Unchanged);
-    let hits = rig.matches(&format!("\"{}words\"", index::mark(1)));
-    assert_eq!(hits.len(), 2, "its pieces are found as before");
+    let hits = rig.matches(&format!("\"{}words\"", index::tag_prefix(1)));
+    assert_eq!(hits.len(), 2, "the index still has both pieces");
 }
 
 #[test]
-fn a_long_text_stands_where_its_field_does() {
+fn a_streamed_text_takes_the_position_of_its_field() {
     let rig = rig();
     let long = "words ".repeat(2000);
     let mut fields = message("2026-01-01", &long);
     fields.reverse();
     rig.upsert("a", &fields);
-    let stored = rig.records.write(&permits().0, |batch| {
-        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-        let key = RecordKey::parse("a").unwrap();
-        fields[0].1 = FieldValue::Null;
-        let mut source = Slow(long.into_bytes());
-        let long = vec![StreamedField { name: "text", text: &mut source }];
-        batch.upsert(
-            &target,
-            IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
-        )
-    });
-    assert_eq!(stored.unwrap(), UpsertOutcome::Unchanged);
+    fields[0].1 = FieldValue::Null;
+    let stored = rig.upsert_streamed("a", &fields, &mut SevenBytes(long.into_bytes()));
+    assert_eq!(stored, UpsertOutcome::Unchanged);
 }
 
 #[test]
-fn a_backup_is_a_database_with_everything_in_it() {
+fn a_backup_is_a_complete_database() {
     let rig = rig();
     rig.upsert("a", &message("2026-01-01", &"words ".repeat(2000)));
     let other = tempfile::tempdir().unwrap();
@@ -311,7 +304,7 @@ fn a_backup_is_a_database_with_everything_in_it() {
     rig.records.backup(&permits().0, &copy).unwrap();
     assert!(
         matches!(rig.records.backup(&permits().0, &copy), Err(RecordsError::Io { .. })),
-        "never written over"
+        "a backup never overwrites a file"
     );
     rig.upsert("b", &message("2026-01-02", "later"));
     let records = Records::open(&StateDir::open(other.path()).unwrap(), Instant(0)).unwrap();
@@ -325,91 +318,43 @@ fn a_backup_is_a_database_with_everything_in_it() {
 }
 
 #[test]
-fn where_the_disk_is_full_nothing_of_the_batch_is_there_and_the_next_one_may_fit() {
-    let rig = rig();
-    rig.upsert("a", &message("2026-01-01", "small"));
-    let limit = |pages: i64| {
-        let super::super::Engine::Sqlite(sqlite) = &rig.records.inner.engine;
-        let writer = lock(&sqlite.writer);
-        let used: i64 = writer.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-        writer
-            .query_row(&format!("PRAGMA max_page_count = {}", used + pages), [], |_| Ok(()))
-            .unwrap();
-    };
-    limit(3);
-    let fields = message("2026-01-01", &"words that fill a disk ".repeat(20_000));
-    let stored = rig.records.write(&permits().0, |batch| {
-        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
-        for key in ["b", "c"] {
-            let key = RecordKey::parse(key).unwrap();
-            batch.upsert(
-                &target,
-                IncomingRecord {
-                    key: &key,
-                    emitted: Instant(7),
-                    fields: &fields,
-                    streamed: Vec::new(),
-                },
-            )?;
-        }
-        Ok(())
-    });
-    assert_eq!(stored, Err(Problem::Full));
-    assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
-    limit(10_000);
-    assert_eq!(rig.upsert("b", &fields), UpsertOutcome::Added);
-    rig.records.check(&permits().0).unwrap();
-}
-
-#[test]
-fn a_clock_that_jumps_ends_sessions_and_loses_nothing() {
+fn a_clock_that_jumps_expires_sync_tokens_instead_of_losing_changes() {
     const DAY: i64 = 86_400 * 1_000_000;
     let rig = rig();
     let write = |now: i64, text: &str| {
         let done = rig.records.write_at(&permits().0, Instant(now), |batch| {
-            let (mail, messages) = (name("mail"), name("messages"));
-            let target = match batch.target(&mail, &messages)? {
-                Some(target) => target,
-                None => batch.declare(&mail, &messages, "{}", &terms())?,
-            };
+            let target = messages(batch, &indexed())?;
             let (key, fields) = (RecordKey::parse("k").unwrap(), message("2026-01-01", text));
-            batch.upsert(
-                &target,
-                IncomingRecord {
-                    key: &key,
-                    emitted: Instant(7),
-                    fields: &fields,
-                    streamed: Vec::new(),
-                },
-            )
+            batch.upsert(&target, incoming(&key, &fields))
         });
         done.unwrap();
     };
-    let mark = |now| rig.records.read(&permits().1, Instant(now), |view| view.mark()).unwrap();
+    let sync_point =
+        |now| rig.records.read(&permits().1, Instant(now), |view| view.sync_point()).unwrap();
     let is_expired = |now, since| {
         let read = rig.records.read(&permits().1, Instant(now), |view| {
-            view.is_expired(&ChangeRange { since, until: view.mark()? })
+            view.is_expired(&ChangeRange { since, until: view.sync_point()? })
         });
         read.unwrap()
     };
     write(100 * DAY, "one");
-    let token = mark(100 * DAY);
+    let token = sync_point(100 * DAY);
     write(100 * DAY + 1, "two");
     assert!(!is_expired(101 * DAY, token));
-    let ahead = mark(150 * DAY);
+    let ahead = sync_point(150 * DAY);
     assert!(
         is_expired(101 * DAY, ahead) && !is_expired(149 * DAY, ahead),
         "a token from the future"
     );
-    // The lines since the token go, and the clock is set back.
+    // The log loses the lines since the token, and the clock is set back.
     write(150 * DAY, "three");
     assert!(is_expired(101 * DAY, token), "before anything is written");
     write(101 * DAY, "four");
     assert!(is_expired(102 * DAY, token), "and after");
-    let fresh = mark(102 * DAY);
+    let fresh = sync_point(102 * DAY);
     write(102 * DAY, "five");
-    assert!(!is_expired(103 * DAY, fresh), "whoever begins again goes on");
-    // A step of hours, as clocks are set.
+    assert!(!is_expired(103 * DAY, fresh), "a new session continues");
+    // The clock is set back by hours.
     write(102 * DAY - DAY / 2, "six");
     assert!(!is_expired(102 * DAY, fresh));
 }

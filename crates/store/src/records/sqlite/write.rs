@@ -1,16 +1,15 @@
-//! Storing records: all of a batch or nothing.
+//! Stores records, all of a batch or nothing.
 //!
-//! A record that is as it was is left untouched, and of one that changed only the values that did
-//! are written anew. Values too long for the record go into pieces, and searchable text into the
-//! index of tokens, in the same transaction. A long value may come from a source that is read
-//! twice, so that it is never in memory as a whole: once for its digest, and, if that is new, once
-//! to be stored.
+//! An unchanged record is left untouched, and of a changed record only the changed values are
+//! written. Values that are too long for the record go into pieces, and searchable text goes into
+//! the index of tokens, in the same transaction. A streamed value is read twice, so that it is
+//! never in memory as a whole: first to compute its digest, and again to store it if it is new.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{CachedStatement, OptionalExtension as _, Transaction, params};
 use stile_domain::records::filter::record_time;
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::indexed_fields::IndexedFields;
@@ -25,126 +24,50 @@ use stile_domain::records::stored_body::{
 };
 use stile_domain::records::value::{FieldValue, RecordFields};
 
+use super::error::problem;
 use super::index::Indexer;
-use super::problem;
+use crate::records::model::{
+    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
+};
 
-/// A transaction that writes.
+/// A transaction that writes records, blobs, declarations and grants, all or nothing.
+///
+/// Every method can fail with the error of the database. After a failed write the batch must be
+/// abandoned.
 pub struct WriteBatch<'t> {
     pub(super) transaction: &'t Transaction<'t>,
-    /// When it is.
     pub(super) now: Instant,
-    /// How many states of records it kept.
-    pub(super) kept: i64,
-    /// How many blobs were put in it.
-    pub(super) put: i64,
+    /// The number of lines that it added to the log of changes.
+    pub(super) logged: i64,
+    /// The number of blobs that it stored.
+    pub(super) stored_blobs: i64,
 }
 
-/// A stream that records are written to.
-#[derive(Clone, Debug)]
-pub struct TargetStream {
-    pub(super) row: i64,
-    /// What is declared of it, as JSON.
-    pub declaration: String,
-    /// The terms on which its records are stored.
-    pub terms: IndexedFields,
-    /// The number that the tokens of each searchable field are marked with.
-    pub(super) tags: HashMap<String, i64>,
-}
-
-/// A record as it comes.
-pub struct IncomingRecord<'a> {
-    /// Its key.
-    pub key: &'a RecordKey,
-    /// When it was made or came here.
-    pub emitted: Instant,
-    /// Its fields.
-    pub fields: &'a RecordFields,
-    /// More of its fields: texts that are too long to be held in memory. One that `fields` has as
-    /// well stands there, whatever that one holds; the others follow.
-    pub streamed: Vec<StreamedField<'a>>,
-}
-
-/// A text that is read where it is.
-pub struct StreamedField<'a> {
-    /// The field.
-    pub name: &'a str,
-    /// Where its text is.
-    pub text: &'a mut dyn TextSource,
-}
-
-/// A text that can be read from its beginning, more than once.
-pub trait TextSource {
-    /// Begins to read it.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn open(&mut self) -> io::Result<Box<dyn Read + '_>>;
-}
-
-/// What became of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UpsertOutcome {
-    /// It is new.
-    Added,
-    /// It was there and is another now.
-    Changed,
-    /// It was there as it is.
-    Unchanged,
-    /// It cannot be stored. Nothing of it was written.
-    Refused(WriteRefusal),
-}
-
-/// Why a record cannot be stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WriteRefusal {
-    /// More long or searchable values than a record can have.
-    #[error("a record has at most 4,096 values of more than 1,024 bytes")]
-    TooManyLong,
-    /// More text than a field can hold.
-    #[error("a field has at most 8,589,934,592 characters")]
-    TooLong,
-    /// A text that is no text.
-    #[error("the text is not valid UTF-8; convert it first")]
-    NotUtf8,
-    /// A text that cannot be read, or was changed while it was.
-    #[error("the text could not be read, or was changed meanwhile; import it again")]
-    Unreadable,
-    /// The database holds as many records as it ever can.
-    #[error("the database is full: it has had 2,147,483,647 records")]
-    TooManyRecords,
-    /// A blob has more bytes than one can have.
-    #[error("a blob has at most 4,294,967,296 bytes")]
-    BlobTooLarge,
-}
-
-/// One field, on its way into a body.
+/// One field that is about to be stored.
 struct Part<'a> {
     name: &'a str,
     binary: bool,
     searchable: bool,
     held: StoredValue<'a>,
-    /// What goes into pieces or into the index.
+    /// The text that goes into pieces or into the index.
     text: Option<Text<'a>>,
 }
 
-/// Slots of a record, and the part that each is of.
+/// The slots of a record, each with the index of its part.
 type Slots = Vec<(u16, usize)>;
 
 enum Text<'a> {
     Memory(&'a str),
-    /// The one with this number among the long fields.
+    /// The index of a streamed field.
     Source(usize),
 }
 
 impl<'t> WriteBatch<'t> {
     pub(super) fn new(transaction: &'t Transaction<'t>, now: Instant) -> Self {
-        Self { transaction, now, kept: 0, put: 0 }
+        Self { transaction, now, logged: 0, stored_blobs: 0 }
     }
 
-    /// The stream of a connection, if there is one.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Finds the stream of a connection.
     pub fn target(
         &self,
         connection: &SourceName,
@@ -152,32 +75,25 @@ impl<'t> WriteBatch<'t> {
     ) -> Result<Option<TargetStream>, Problem> {
         let text = "SELECT s.id, s.declaration, s.terms FROM streams s JOIN connections c ON c.id = s.connection \
                     WHERE c.name = ?1 AND s.name = ?2";
-        let row: Option<(i64, String, String)> = self
-            .transaction
-            .prepare_cached(text)
-            .and_then(|mut query| {
-                let row = query.query_row([connection.as_str(), stream.as_str()], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                });
-                row.optional()
-            })
-            .map_err(problem)?;
-        let Some((row, declaration, terms)) = row else { return Ok(None) };
-        let terms: IndexedFields = serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?;
-        let tags = self.tags(row, &terms)?;
-        Ok(Some(TargetStream { row, declaration, terms, tags }))
+        let mut query = self.prepare(text)?;
+        let row = query.query_row([connection.as_str(), stream.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?))
+        });
+        let Some((id, declaration, json)) = row.optional().map_err(problem)? else {
+            return Ok(None);
+        };
+        let indexed: IndexedFields = serde_json::from_str(&json).map_err(|_| Problem::Corrupt)?;
+        let tags = self.tags(id, &indexed)?;
+        Ok(Some(TargetStream { id, declaration, indexed, tags }))
     }
 
-    /// Makes a stream of a connection that there is not yet.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Declares a new stream of a connection.
     pub fn declare(
         &mut self,
         connection: &SourceName,
         stream: &SourceName,
         declaration: &str,
-        terms: &IndexedFields,
+        indexed: &IndexedFields,
     ) -> Result<TargetStream, Problem> {
         let insert = || -> rusqlite::Result<i64> {
             let name = connection.as_str();
@@ -187,26 +103,27 @@ impl<'t> WriteBatch<'t> {
             )?;
             let text = "INSERT INTO streams (connection, name, declaration, terms, revision) \
                         SELECT id, ?2, ?3, ?4, 1 FROM connections WHERE name = ?1";
-            let terms = serde_json::to_string(terms).unwrap_or_default();
-            self.transaction.execute(text, params![name, stream.as_str(), declaration, terms])?;
+            let indexed = serde_json::to_string(indexed).unwrap_or_default();
+            self.transaction.execute(text, params![name, stream.as_str(), declaration, indexed])?;
             Ok(self.transaction.last_insert_rowid())
         };
-        let row = insert().map_err(problem)?;
-        let tags = self.tags(row, terms)?;
-        Ok(TargetStream { row, declaration: declaration.to_owned(), terms: terms.clone(), tags })
+        let id = insert().map_err(problem)?;
+        let tags = self.tags(id, indexed)?;
+        let (declaration, indexed) = (declaration.to_owned(), indexed.clone());
+        Ok(TargetStream { id, declaration, indexed, tags })
     }
 
-    /// The marks of a stream's searchable fields; makes those that there are not yet.
+    /// Returns the tags of a stream's fields, after adding those that searchable fields lack.
     pub(super) fn tags(
         &self,
         stream: i64,
-        terms: &IndexedFields,
+        indexed: &IndexedFields,
     ) -> Result<HashMap<String, i64>, Problem> {
-        let marks = || -> rusqlite::Result<HashMap<String, i64>> {
+        let tags = || -> rusqlite::Result<HashMap<String, i64>> {
             let mut insert = self.transaction.prepare_cached(
                 "INSERT INTO tags (stream, field) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
             )?;
-            for field in &terms.searchable {
+            for field in &indexed.searchable {
                 insert.execute(params![stream, field])?;
             }
             let mut query =
@@ -214,13 +131,10 @@ impl<'t> WriteBatch<'t> {
             let rows = query.query_map([stream], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect()
         };
-        marks().map_err(problem)
+        tags().map_err(problem)
     }
 
-    /// Stores a record under its key, whatever was there.
-    ///
-    /// # Errors
-    /// What the database says; the batch must then be given up.
+    /// Stores a record, and replaces the record with the same key.
     pub fn upsert(
         &mut self,
         target: &TargetStream,
@@ -229,7 +143,7 @@ impl<'t> WriteBatch<'t> {
         if incoming.streamed.is_empty() {
             return self.store(target, &mut incoming);
         }
-        // A text may turn out to have changed when half of it is stored.
+        // A streamed text can turn out to have changed when half of it is stored.
         self.execute("SAVEPOINT record", [])?;
         let upserted = self.store(target, &mut incoming)?;
         if let UpsertOutcome::Refused(_) = upserted {
@@ -284,39 +198,31 @@ impl<'t> WriteBatch<'t> {
             }
         }
         if is_new {
-            self.note_uses(record, fields)?;
+            self.add_blob_uses(record, fields)?;
             return Ok(UpsertOutcome::Added);
         }
-        self.note_uses_anew(record, Some(fields))?;
-        self.keep_state(record, &old)?;
+        self.replace_blob_uses(record, Some(fields))?;
+        self.log_state(record, &old)?;
         self.update(target, record, fields, &body)?;
         Ok(UpsertOutcome::Changed)
     }
 
-    /// Whether there is a record with this key.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Returns whether a record has this key.
     pub fn contains(&self, target: &TargetStream, key: &RecordKey) -> Result<bool, Problem> {
         let text = "SELECT 1 FROM records WHERE stream = ?1 AND key = ?2";
-        let found = self
-            .transaction
-            .prepare_cached(text)
-            .and_then(|mut query| query.exists(params![target.row, key.as_str().as_bytes()]));
+        let found = self.prepare(text)?.exists(params![target.id, key.as_str().as_bytes()]);
         found.map_err(problem)
     }
 
-    /// Whether there is a record with this key that says something else than these fields, apart
-    /// from some of them. Of fields that cannot be stored it says that they are something else.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Returns whether the record with this key has other values than these fields, apart from the
+    /// fields in `ignored`. Fields that cannot be stored count as other values. Returns `false` if
+    /// there is no such record.
     pub fn differs_from(
         &self,
         target: &TargetStream,
         key: &RecordKey,
         fields: &RecordFields,
-        apart_from: &[&str],
+        ignored: &[&str],
     ) -> Result<bool, Problem> {
         let Some((_, stored)) = self.stored(target, key)? else { return Ok(false) };
         let Some((body, _)) =
@@ -327,7 +233,7 @@ impl<'t> WriteBatch<'t> {
         let mut compared = BTreeSet::new();
         for entry in RecordBody::new(&stored).entries().chain(RecordBody::new(&body).entries()) {
             let name = entry.map_err(|_| Problem::Corrupt)?.name;
-            if !apart_from.contains(&name) {
+            if !ignored.contains(&name) {
                 compared.insert(name.to_owned());
             }
         }
@@ -335,10 +241,7 @@ impl<'t> WriteBatch<'t> {
         is_same.map(|is_same| !is_same).map_err(|_| Problem::Corrupt)
     }
 
-    /// Removes a record. Says whether there was one.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Removes a record. Returns whether it existed.
     pub fn delete(&mut self, target: &TargetStream, key: &str) -> Result<bool, Problem> {
         let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
         let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };
@@ -346,15 +249,15 @@ impl<'t> WriteBatch<'t> {
         Ok(true)
     }
 
-    /// Removes a record with all that is kept of it. Says how many rows that were, about.
+    /// Removes a record with its pieces and tokens. Returns about how many rows that were.
     pub(super) fn remove(&mut self, record: i64, body: &[u8]) -> Result<u64, Problem> {
         let mut rows = 1;
         for (slot, entry) in &by_slot(body)? {
             self.remove_slot(record, *slot, entry)?;
             rows += entry.value.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
         }
-        self.note_uses_anew(record, None)?;
-        self.keep_state(record, body)?;
+        self.replace_blob_uses(record, None)?;
+        self.log_state(record, body)?;
         self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
         Ok(rows)
     }
@@ -365,8 +268,8 @@ impl<'t> WriteBatch<'t> {
         key: &RecordKey,
     ) -> Result<Option<(i64, Vec<u8>)>, Problem> {
         let text = "SELECT id, body FROM records WHERE stream = ?1 AND key = ?2";
-        let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
-        let row = query.query_row(params![target.row, key.as_str().as_bytes()], |row| {
+        let mut query = self.prepare(text)?;
+        let row = query.query_row(params![target.id, key.as_str().as_bytes()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         });
         row.optional().map_err(problem)
@@ -381,10 +284,10 @@ impl<'t> WriteBatch<'t> {
         body: &[u8],
     ) -> Result<i64, Problem> {
         let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let (order, happened) = place(&target.terms, fields, body)?;
+        let (order, happened) = order_and_time(&target.indexed, fields, body)?;
         self.execute(
             text,
-            params![target.row, key.as_str().as_bytes(), emitted.0, order, happened, body],
+            params![target.id, key.as_str().as_bytes(), emitted.0, order, happened, body],
         )?;
         Ok(self.transaction.last_insert_rowid())
     }
@@ -396,7 +299,7 @@ impl<'t> WriteBatch<'t> {
         fields: &RecordFields,
         body: &[u8],
     ) -> Result<(), Problem> {
-        let (order, happened) = place(&target.terms, fields, body)?;
+        let (order, happened) = order_and_time(&target.indexed, fields, body)?;
         let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
         self.execute(text, params![record, order, happened, body])
     }
@@ -460,7 +363,7 @@ impl<'t> WriteBatch<'t> {
                 if let Err(refused) = read? {
                     return Ok(Err(refused));
                 }
-                // The body says what was read first.
+                // The body has the digest of the first read.
                 if part.held.long().is_none_or(|long| long.digest != *digest.finish().as_ref()) {
                     return Ok(Err(WriteRefusal::Unreadable));
                 }
@@ -486,26 +389,32 @@ impl<'t> WriteBatch<'t> {
         self.execute("INSERT INTO tokens (rowid, text) VALUES (?1, ?2)", params![number, tokens])
     }
 
+    pub(super) fn prepare(&self, text: &str) -> Result<CachedStatement<'_>, Problem> {
+        self.transaction.prepare_cached(text).map_err(problem)
+    }
+
     pub(super) fn execute(&self, text: &str, values: impl rusqlite::Params) -> Result<(), Problem> {
-        self.transaction
-            .prepare_cached(text)
-            .and_then(|mut query| query.execute(values))
-            .map(drop)
-            .map_err(problem)
+        self.prepare(text)?.execute(values).map(drop).map_err(problem)
     }
 
-    pub(in super::super) fn insert_grant(&self, id: &str, terms: &str) -> Result<(), Problem> {
-        self.execute("INSERT INTO grants (id, terms) VALUES (?1, ?2)", params![id, terms])
+    /// Reads the whole body of a record.
+    pub(super) fn body(&self, record: i64) -> Result<Vec<u8>, Problem> {
+        let mut query = self.prepare("SELECT body FROM records WHERE id = ?1")?;
+        query.query_row([record], |row| row.get(0)).map_err(problem)
     }
 
-    pub(in super::super) fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
+    pub(in crate::records) fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
+        self.execute("INSERT INTO grants (id, terms) VALUES (?1, ?2)", params![id, json])
+    }
+
+    pub(in crate::records) fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
         self.execute(
             "UPDATE grants SET bound = ?2 WHERE id = ?1 AND bound IS NULL",
             params![id, token],
         )
     }
 
-    pub(in super::super) fn revoke_grant(
+    pub(in crate::records) fn revoke_grant(
         &self,
         id: &str,
         now: Instant,
@@ -523,25 +432,25 @@ impl<'t> WriteBatch<'t> {
     }
 }
 
-/// Where a record stands, by its own fields.
-fn place(
-    terms: &IndexedFields,
+/// Returns the order key and the time of a record.
+fn order_and_time(
+    indexed: &IndexedFields,
     fields: &RecordFields,
     body: &[u8],
 ) -> Result<(Option<Vec<u8>>, Option<i64>), Problem> {
-    let cursor = terms
+    let cursor = indexed
         .cursor_field
         .as_deref()
         .and_then(|name| fields.iter().find(|(field, _)| field == name));
-    let order = cursor.and_then(|(_, value)| order_key(value, terms.ordering()));
-    let happened = match &terms.time_field {
+    let order = cursor.and_then(|(_, value)| order_key(value, indexed.ordering()));
+    let happened = match &indexed.time_field {
         None => None,
         Some(field) => record_time(RecordBody::new(body), field).map_err(|_| Problem::Corrupt)?,
     };
     Ok((order, happened.map(|Instant(micros)| micros)))
 }
 
-/// Sorts values into those that stay in the record and those that do not.
+/// Decides for each value whether it stays in the record.
 fn parts<'a>(
     target: &TargetStream,
     fields: &'a RecordFields,
@@ -556,7 +465,7 @@ fn parts<'a>(
         };
         let binary = !json && text.is_some_and(is_base64);
         let searchable =
-            !json && !binary && text.is_some() && target.terms.searchable.contains(name);
+            !json && !binary && text.is_some() && target.indexed.searchable.contains(name);
         let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
         let held = match text.filter(|_| is_long) {
             Some(text) if json => StoredValue::LongJson(measured(text)?),
@@ -568,7 +477,7 @@ fn parts<'a>(
     }
     for (at, field) in long.iter_mut().enumerate() {
         let held = StoredValue::LongText(measured_source(field.text)?);
-        let searchable = target.terms.searchable.contains(field.name);
+        let searchable = target.indexed.searchable.contains(field.name);
         let part = Part {
             name: field.name,
             binary: false,
@@ -584,7 +493,7 @@ fn parts<'a>(
     Ok(parts)
 }
 
-/// The body of some parts, and which of them has which slot. None where there are too many.
+/// Writes a body, and assigns slots to its parts. Returns `None` if there are too many.
 fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
     let mut slots = Slots::new();
     let mut writer = BodyWriter::default();
@@ -593,7 +502,7 @@ fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
         let slot = match (&part.text, next) {
             (None, _) => None,
             (Some(_), Some(next)) => Some(next),
-            // A short text that is not indexed is a small loss; a long one cannot be stored.
+            // A short text can go without an index entry. A long one cannot be stored.
             (Some(_), None) if part.held.long().is_none() => None,
             (Some(_), None) => return None,
         };
@@ -654,7 +563,7 @@ impl Measure {
     }
 }
 
-/// Cuts a text that comes in parts into pieces.
+/// Cuts a text that arrives in parts into pieces.
 struct Cutter {
     record: i64,
     slot: u16,
@@ -695,7 +604,7 @@ impl Cutter {
     }
 }
 
-/// Reads a text part by part.
+/// Passes a text to `take`, part by part.
 fn each_text(
     source: &mut dyn TextSource,
     take: &mut dyn FnMut(&str) -> Result<(), Problem>,
@@ -714,7 +623,7 @@ fn each_text(
         let filled = buffer.get(..held + read).unwrap_or_default();
         let valid = match std::str::from_utf8(filled) {
             Ok(text) => text,
-            // A scalar value that goes on in the next part.
+            // The last character continues in the next part.
             Err(error) if error.error_len().is_none() && read > 0 => {
                 let whole = filled.get(..error.valid_up_to()).unwrap_or_default();
                 std::str::from_utf8(whole).unwrap_or_default()

@@ -1,51 +1,46 @@
-//! Blobs, as one caller may see them: through the records that expose them and in no other way.
+//! Blobs, which a caller can see only through the records that expose them.
 
 use stile_domain::records::blob::{BlobId, PIECE_BYTES};
 use stile_domain::records::problem::Problem;
 
-use super::{Authority, RecordRow, RecordSource, RecordsView};
+use super::RecordsView;
+use crate::records::model::{RecordRow, RecordSource};
 
 /// A blob that the caller may see.
 #[derive(Clone, Debug)]
 pub struct Blob {
     number: i64,
-    /// How many bytes it has.
+    /// The size of the blob in bytes.
     pub bytes: u64,
-    /// What all records say of it that the caller may see, where they agree.
+    /// The media type in the records that the caller may see. `None` if they disagree or have none.
     pub media_type: Option<String>,
 }
 
 impl RecordsView<'_> {
-    /// A blob that a record of these sources exposes to the caller. None where there is none, or
-    /// its bytes are not here.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Finds a blob that a record of these sources exposes to the caller. Returns `None` if no
+    /// record does, or if the bytes of the blob are not stored.
     pub fn blob(&self, sources: &[RecordSource], id: &BlobId) -> Result<Option<Blob>, Problem> {
-        let mut said: Option<String> = None;
-        let mut agreed = true;
+        let mut stated: Option<String> = None;
+        let mut agree = true;
         for source in sources {
             let mut after = None;
             while let Some(media_type) = self.snapshot.media_type(source, id, after.as_deref())? {
-                agreed &= said.as_ref().is_none_or(|said| *said == media_type);
-                after = said.insert(media_type).clone().into();
-                if !agreed {
+                agree &= stated.as_ref().is_none_or(|stated| *stated == media_type);
+                after = stated.insert(media_type).clone().into();
+                if !agree {
                     break;
                 }
             }
         }
-        let Some(said) = said else { return Ok(None) };
-        let media_type = Some(said).filter(|said| agreed && !said.is_empty());
+        let Some(stated) = stated else { return Ok(None) };
+        let media_type = Some(stated).filter(|stated| agree && !stated.is_empty());
         Ok(self.snapshot.blob(id)?.map(|(number, bytes)| Blob { number, bytes, media_type }))
     }
 
-    /// Some bytes of a blob, from `start` on: at most so many, and at least one unless it ends
-    /// there. Reads the pieces that hold them and no other.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub fn blob_bytes(&self, blob: &Blob, start: u64, most: u64) -> Result<Vec<u8>, Problem> {
-        let end = start.saturating_add(most).min(blob.bytes);
+    /// Reads at most `limit` bytes of a blob from the offset `start`, and at least one unless the
+    /// blob ends there. Reads only the pieces that hold them.
+    pub fn blob_bytes(&self, blob: &Blob, start: u64, limit: u64) -> Result<Vec<u8>, Problem> {
+        let end = start.saturating_add(limit).min(blob.bytes);
         let mut bytes =
             Vec::with_capacity(usize::try_from(end.saturating_sub(start)).unwrap_or_default());
         let mut at = start;
@@ -53,10 +48,10 @@ impl RecordsView<'_> {
             let base = at / PIECE_BYTES * PIECE_BYTES;
             let before = bytes.len();
             self.snapshot.blob_piece(blob.number, at / PIECE_BYTES, |piece| {
-                let place = |position: u64| {
-                    usize::try_from(position - base).unwrap_or(usize::MAX).min(piece.len())
+                let index = |offset: u64| {
+                    usize::try_from(offset - base).unwrap_or(usize::MAX).min(piece.len())
                 };
-                bytes.extend_from_slice(piece.get(place(at)..place(end)).unwrap_or_default());
+                bytes.extend_from_slice(piece.get(index(at)..index(end)).unwrap_or_default());
             })?;
             if bytes.len() == before {
                 return Err(Problem::Corrupt);
@@ -66,16 +61,12 @@ impl RecordsView<'_> {
         Ok(bytes)
     }
 
-    /// The blobs that a record names in any of its fields, for the owner alone.
+    /// Returns the blobs that any field of a record names. Only for the owner.
     ///
     /// # Errors
-    /// [`Problem::InsufficientScope`] for a client; what the database says.
+    /// [`Problem::InsufficientScope`] for a client; the error of the database.
     pub fn blobs_of(&self, row: &RecordRow) -> Result<Vec<BlobId>, Problem> {
-        match self.authority {
-            Authority::Owner => self.snapshot.blobs_of(row.record),
-            Authority::Client { .. } => {
-                Err(Problem::InsufficientScope { message: "this is for the owner alone" })
-            }
-        }
+        self.require_owner()?;
+        self.snapshot.blobs_of(row.number)
     }
 }

@@ -1,4 +1,4 @@
-//! What changed, as one caller saw it.
+//! The changes between two moments, as one caller could see them.
 
 use stile_domain::records::filter::record_time;
 use stile_domain::records::instant::Instant;
@@ -8,31 +8,32 @@ use stile_domain::records::key_history::{
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
 
-use super::{RecordRow, RecordSource, RecordsView};
+use super::RecordsView;
+use crate::records::model::{RecordRow, RecordSource, StoredState};
 
-/// Keys that are looked at at once.
+/// The number of keys that one query reads.
 const PAGE: usize = 256;
 
-/// A key of which something changed.
+/// The change of one key.
 #[derive(Clone, Debug)]
 pub enum RecordChange {
-    /// The record that the caller sees under it now.
+    /// The record that the key has now.
     Present(RecordRow),
-    /// The caller saw a record and sees none any more.
+    /// The caller could see a record, and now sees none.
     Deleted {
-        /// Which of the sources it was from.
+        /// The index of the record's source among the sources of the query.
         source: usize,
-        /// The key.
+        /// The key that the record had.
         key: String,
         /// When the record was first ingested.
         emitted: Instant,
-        /// When it left their sight.
+        /// When the record stopped being visible.
         deleted: Instant,
     },
 }
 
 impl RecordChange {
-    /// Which of the sources it is about, and which key.
+    /// The index of the source, and the key that changed.
     pub fn source_and_key(&self) -> (usize, &str) {
         match self {
             Self::Present(row) => (row.source, &row.key),
@@ -42,27 +43,19 @@ impl RecordChange {
 }
 
 impl RecordsView<'_> {
-    /// This moment.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub fn mark(&self) -> Result<SyncPoint, Problem> {
-        self.snapshot.mark(self.now)
+    /// Returns a point from which a later request can ask for changes.
+    pub fn sync_point(&self) -> Result<SyncPoint, Problem> {
+        self.snapshot.sync_point(self.now)
     }
 
-    /// Whether something that a session tells of may be forgotten; [`ChangeRange::is_expired`].
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Returns whether changes of the session may be missing from the log;
+    /// [`ChangeRange::is_expired`].
     pub fn is_expired(&self, session: &ChangeRange) -> Result<bool, Problem> {
-        Ok(session.is_expired(&self.mark()?, self.snapshot.forgotten()?))
+        Ok(session.is_expired(&self.sync_point()?, self.snapshot.log_start()?))
     }
 
-    /// What changed in a session, by source and key, after a place in that order. Says whether
-    /// there is more.
-    ///
-    /// # Errors
-    /// What the database says.
+    /// Returns one page of the changes of a session, ordered by source and key, after the source
+    /// and key of `after`; and whether more changes follow.
     pub fn changes(
         &self,
         sources: &[RecordSource],
@@ -101,14 +94,14 @@ impl RecordsView<'_> {
     ) -> Result<Option<RecordChange>, Problem> {
         let mut history = KeyHistory::new(*session, source.fields());
         let mut now = None;
-        self.snapshot.states(source, key, &session.since, &mut |row| {
-            let is_seen = source.sees(RecordBody::new(&row.body))?;
-            let seen = is_seen.then_some(row.body.as_slice());
-            if row.ended.is_none() {
-                now = Some((row.record, row.emitted));
+        self.snapshot.states(source, key, &session.since, &mut |state| {
+            let is_visible = source.shows(RecordBody::new(&state.body))?;
+            let seen = is_visible.then_some(state.body.as_slice());
+            if state.ended.is_none() {
+                now = Some((state.record, state.emitted));
             }
-            let state =
-                RecordState { ended: row.ended, number: row.record, emitted: row.emitted, seen };
+            let StoredState { ended, record: number, emitted, .. } = state;
+            let state = RecordState { ended, number, emitted, seen };
             history.push(state).map_err(|_| Problem::Corrupt)
         })?;
         let change = match now {
@@ -120,13 +113,13 @@ impl RecordsView<'_> {
             (KeyChange::Removed { deleted, emitted }, _) => {
                 Some(RecordChange::Deleted { source: at, key: key.to_owned(), emitted, deleted })
             }
-            (KeyChange::Changed, Some((record, emitted))) => {
+            (KeyChange::Changed, Some((number, emitted))) => {
                 Some(RecordChange::Present(RecordRow {
-                    record,
+                    number,
                     source: at,
                     key: key.to_owned(),
                     emitted,
-                    order: None,
+                    order_key: None,
                 }))
             }
         })
@@ -134,11 +127,11 @@ impl RecordsView<'_> {
 }
 
 impl RecordSource {
-    /// Whether the caller may see a record with this body, if the grant names its key. What a query
-    /// asks of the records that there are, asked of one that there was.
-    fn sees(&self, body: RecordBody<'_>) -> Result<bool, Problem> {
-        let Some(time) = &self.sight.time else { return Ok(true) };
-        let Some(field) = time.field.as_ref().or(self.terms.time_field.as_ref()) else {
+    /// Returns whether the caller may see a past record with this body, if the grant names its key.
+    /// Queries decide the same for present records.
+    fn shows(&self, body: RecordBody<'_>) -> Result<bool, Problem> {
+        let Some(time) = &self.visibility.time else { return Ok(true) };
+        let Some(field) = time.field.as_ref().or(self.indexed.time_field.as_ref()) else {
             return Ok(false);
         };
         let happened = record_time(body, field).map_err(|_| Problem::Corrupt)?;

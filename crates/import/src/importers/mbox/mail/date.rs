@@ -5,7 +5,7 @@
 //! RFC demands. Second 60 is second 0 of the next minute. Comments and the day of the week are
 //! skipped.
 //!
-//! *LineSource*: RFC 5322, sections 3.3 and 4.3.
+//! *Source*: RFC 5322, sections 3.3 and 4.3.
 
 use stile_domain::records::instant::Instant;
 
@@ -140,21 +140,11 @@ mod tests {
     #[test]
     fn an_invalid_date_is_absent() {
         for text in [
-            "",
-            "Fri",
-            "Fri, 1 Mar 2024",
-            "Fri, 1 Mar 2024 00:00:00",
-            "30 Feb 2024 00:00:00 +0000",
-            "0 Mar 2024 00:00:00 +0000",
-            "1 Mrz 2024 00:00:00 +0000",
-            "1 Mar 2024 24:00:00 +0000",
-            "1 Mar 2024 00:60:00 +0000",
-            "1 Mar 2024 00:00:00:00 +0000",
-            "1 Mar 20240 00:00:00 +0000",
-            "1 Mar 2024 00:00:00 +00",
-            "1 Mar 2024 00:00:00 +00é",
-            "2024-03-01T00:00:00Z",
-            "1 Mar 2024 (00:00:00 +0000",
+            "", "Fri", "Fri, 1 Mar 2024", "Fri, 1 Mar 2024 00:00:00", "30 Feb 2024 00:00:00 +0000",
+            "0 Mar 2024 00:00:00 +0000", "1 Mrz 2024 00:00:00 +0000", "1 Mar 2024 24:00:00 +0000",
+            "1 Mar 2024 00:60:00 +0000", "1 Mar 2024 00:00:00:00 +0000",
+            "1 Mar 20240 00:00:00 +0000", "1 Mar 2024 00:00:00 +00", "1 Mar 2024 00:00:00 +00é",
+            "2024-03-01T00:00:00Z", "1 Mar 2024 (00:00:00 +0000",
         ] {
             assert_eq!(to_rfc3339(text), None, "{text}");
         }

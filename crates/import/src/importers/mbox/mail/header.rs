@@ -4,7 +4,7 @@
 //! for its type, because those parsers can read past the end of a field. A value that is not UTF-8
 //! is decoded as windows-1252, as mail programs do.
 //!
-//! *LineSource*: RFC 5322, section 2.2.
+//! *Source*: RFC 5322, section 2.2.
 
 use std::borrow::Cow;
 

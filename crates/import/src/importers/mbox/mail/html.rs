@@ -5,7 +5,7 @@
 //! the page need not be safe. A broken page yields part of its text. The time is linear in the
 //! length of the page and there is no recursion: at most [`MAX_UNCLOSED`] tags are read twice.
 //!
-//! *LineSource*: HTML Living Standard, sections 13.1 and 15.3 (which elements are blocks).
+//! *Source*: HTML Living Standard, sections 13.1 and 15.3 (which elements are blocks).
 
 use mail_parser::decoders::html::add_html_token;
 

@@ -5,7 +5,7 @@
 //! level is scanned once. Parts deeper than [`MAX_DEPTH`] are attached whole, and a message with
 //! more than [`MAX_PARTS`] parts is refused. A message in a message is attached whole.
 //!
-//! *LineSource*: RFC 2046, section 5; RFC 2183.
+//! *Source*: RFC 2046, section 5; RFC 2183.
 
 use std::borrow::Cow;
 

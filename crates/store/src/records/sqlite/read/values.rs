@@ -1,54 +1,52 @@
-//! All records of a source at once: how many there are, and one field of each.
+//! Reads of all records of a source: their number, and one field of each.
 
 use rusqlite::params_from_iter;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, RecordBody};
 
-use super::super::super::view::RecordSource;
-use super::super::problem;
-use super::{Snapshot, Where};
+use super::super::error::problem;
+use super::{Snapshot, Where, bytes};
+use crate::records::model::RecordSource;
 
-/// Takes the number of a record and one field of it, if it has that, and says whether to go on.
-pub(in super::super::super) type Take<'t> =
+/// Takes the number of a record, with one field if the record has it. Returns whether to continue.
+pub(in crate::records) type Take<'t> =
     &'t mut dyn FnMut(i64, Option<BodyField<'_>>) -> Result<bool, Problem>;
 
 impl Snapshot<'_> {
-    /// How many records the caller may see that meet the conditions. No body is read without a
-    /// condition on one.
-    pub(in super::super::super) fn matching(
+    /// Counts the visible records of which the conditions hold. Reads no body without a condition.
+    pub(in crate::records) fn count_matching(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
     ) -> Result<u64, Problem> {
-        let mut seen = Where::seen(source)?;
-        seen.passing(conditions)?;
+        let mut filter = Where::visible(source);
+        filter.conditions(conditions)?;
         let mut query =
-            self.prepare(&format!("SELECT count(*) FROM records WHERE {}", seen.text))?;
+            self.prepare(&format!("SELECT count(*) FROM records WHERE {}", filter.text))?;
         let count: i64 =
-            query.query_row(params_from_iter(&seen.values), |row| row.get(0)).map_err(problem)?;
+            query.query_row(params_from_iter(&filter.values), |row| row.get(0)).map_err(problem)?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// One field of every such record, in no order. A field that the caller may not see is one that
-    /// no record has. Nothing is copied out of the database's own memory.
-    pub(in super::super::super) fn values(
+    /// Passes one field of each such record to `take`, in no particular order. No record has a
+    /// field that the caller may not see. Nothing is copied out of the database's memory.
+    pub(in crate::records) fn field_values(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
         field: &str,
         take: Take<'_>,
     ) -> Result<(), Problem> {
-        let mut seen = Where::seen(source)?;
-        seen.passing(conditions)?;
-        let shown = source.sight.fields().is_none_or(|fields| fields.contains(field));
+        let mut filter = Where::visible(source);
+        filter.conditions(conditions)?;
+        let is_granted = source.visibility.fields().is_none_or(|fields| fields.contains(field));
         let mut query =
-            self.prepare(&format!("SELECT id, body FROM records WHERE {}", seen.text))?;
-        let mut rows = query.query(params_from_iter(&seen.values)).map_err(problem)?;
+            self.prepare(&format!("SELECT id, body FROM records WHERE {}", filter.text))?;
+        let mut rows = query.query(params_from_iter(&filter.values)).map_err(problem)?;
         while let Some(row) = rows.next().map_err(problem)? {
-            let body = row.get_ref(1).map_err(problem)?.as_blob().map_err(|_| Problem::Corrupt)?;
-            let entry = if shown {
-                RecordBody::new(body).field(field).map_err(|_| Problem::Corrupt)?
+            let entry = if is_granted {
+                RecordBody::new(bytes(row, 1)?).field(field).map_err(|_| Problem::Corrupt)?
             } else {
                 None
             };

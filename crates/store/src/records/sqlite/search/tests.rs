@@ -1,5 +1,5 @@
-//! What a search does where there is much of something; what it finds is held to a naive scan by
-//! the oracle of the operations.
+//! Tests of searches among many records, fields and pieces. The tests of the operations compare
+//! what searches find with a naive scan.
 
 use std::collections::BTreeSet;
 
@@ -15,22 +15,15 @@ use stile_domain::records::tokenizer::ParsedQuery;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 
-use super::super::super::{IncomingRecord, RecordSearchQuery, RecordsView};
-use super::super::tests::{Rig, message, name, permits, rig, terms};
+use super::super::tests::{Rig, incoming, indexed, message, messages, name, permits, rig};
+use crate::records::{RecordSearchQuery, RecordsView};
 
-fn fill(rig: &Rig, terms: &IndexedFields, rows: &[RecordFields]) {
+fn fill(rig: &Rig, indexed: &IndexedFields, rows: &[RecordFields]) {
     let stored = rig.records.write(&permits().0, |batch| {
-        let (mail, messages) = (name("mail"), name("messages"));
-        let target = match batch.target(&mail, &messages)? {
-            Some(target) => target,
-            None => batch.declare(&mail, &messages, "{}", terms)?,
-        };
+        let target = messages(batch, indexed)?;
         for (number, fields) in rows.iter().enumerate() {
             let key = RecordKey::parse(&number.to_string()).unwrap();
-            batch.upsert(
-                &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
-            )?;
+            batch.upsert(&target, incoming(&key, fields))?;
         }
         Ok(())
     });
@@ -46,7 +39,7 @@ fn client(grant: &str) -> RecordsPermit {
         .unwrap()
 }
 
-/// The keys of all hits, and the first place in each, a page of two after the other.
+/// Returns the keys of all hits with the first position in each, from pages of two hits.
 fn all(view: &RecordsView<'_>, text: &str) -> Vec<(usize, Option<CharRange>)> {
     paged(view, text, 2)
 }
@@ -55,8 +48,8 @@ fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option
     let (sources, query) = (view.sources_of("messages", None).unwrap(), ParsedQuery::parse(text));
     let (mut found, mut before) = (Vec::new(), None);
     loop {
-        let asked = RecordSearchQuery { query: &query, conditions: &[], before, limit };
-        let page = view.find_text(&sources, asked, &|| Ok(())).unwrap();
+        let search = RecordSearchQuery { query: &query, conditions: &[], before, limit };
+        let page = view.find_text(&sources, search, &|| Ok(())).unwrap();
         before = page.hits.last().map(|hit| hit.row.number());
         found.extend(
             page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].position)),
@@ -70,7 +63,7 @@ fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option
 fn keys(rig: &Rig, text: &str) -> Vec<usize> {
     let both = |view: &RecordsView<'_>| Ok((all(view, text), paged(view, text, 5_000)));
     let (found, at_once) = rig.records.read(&permits().1, Instant(1), both).unwrap();
-    // A page that is longer than what is read of a list at once goes on in it.
+    // A page may need more of a list than one query reads.
     assert_eq!(found, at_once, "{text}");
     found.into_iter().map(|(key, _)| key).collect()
 }
@@ -97,7 +90,7 @@ fn rare_and_common_words_are_found_together_in_many_records() {
         let own: Vec<&str> = words.into_iter().filter(|word| is_in(word, number)).collect();
         message("2026-01-01", &own.join(" and "))
     };
-    fill(&rig, &terms(), &(0..2_400).map(row).collect::<Vec<_>>());
+    fill(&rig, &indexed(), &(0..2_400).map(row).collect::<Vec<_>>());
     let naive = |query: &str| -> Vec<usize> {
         let occurs = |term: &str, number: usize| match term.strip_suffix('*') {
             Some(start) => words.iter().any(|word| word.starts_with(start) && is_in(word, number)),
@@ -109,26 +102,10 @@ fn rare_and_common_words_are_found_together_in_many_records() {
             .collect()
     };
     for query in [
-        "zyg*",
-        "zyg* moss",
-        "moss zygot*",
-        "mo*",
-        "half third",
-        "third half some",
-        "some few",
-        "few moss",
-        "moss half few",
-        "early half third",
-        "late early",
-        "late half",
-        "some late mos*",
-        "ha* thi* so*",
-        "moss zygomorphic",
-        "nothing moss",
-        "moss",
-        "half nothing*",
-        "few ear*",
-        "third early moss",
+        "zyg*", "zyg* moss", "moss zygot*", "mo*", "half third", "third half some", "some few",
+        "few moss", "moss half few", "early half third", "late early", "late half",
+        "some late mos*", "ha* thi* so*", "moss zygomorphic", "nothing moss", "moss",
+        "half nothing*", "few ear*", "third early moss",
     ] {
         assert_eq!(keys(&rig, query), naive(query), "{query}");
     }
@@ -140,11 +117,11 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
     let at = |number: usize| if number % 1000 == 3 { "2026-05-01" } else { "2025-05-01" };
     let rows: Vec<RecordFields> =
         (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
-    fill(&rig, &terms(), &rows);
+    fill(&rig, &indexed(), &rows);
     let fields = BTreeSet::from(["text".to_owned()]);
     let time =
         TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
-    let share = StreamGrant {
+    let granted = StreamGrant {
         stream: name("messages"),
         connections: [name("mail")].into(),
         fields,
@@ -157,7 +134,7 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
         issued: Instant(0),
         expires: None,
         single_use: false,
-        streams: vec![share],
+        streams: vec![granted],
     };
     let id = rig.records.grant(&permits().0, &grant).unwrap().unwrap();
     let permit = client(&id);
@@ -167,18 +144,18 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
 }
 
 #[test]
-fn a_search_stops_where_it_is_told_to() {
+fn a_search_ends_when_a_limit_is_exceeded() {
     let rig = rig();
     let word = |number: usize| if number.is_multiple_of(2) { "moss" } else { "ferns" };
     fill(
         &rig,
-        &terms(),
+        &indexed(),
         &(0..1_000).map(|number| message("2026-01-01", word(number))).collect::<Vec<_>>(),
     );
-    let asked = std::cell::Cell::new(0);
-    let go_on = || {
-        asked.set(asked.get() + 1);
-        if asked.get() == 3 { Err(Problem::Busy) } else { Ok(()) }
+    let checks = std::cell::Cell::new(0);
+    let check_limits = || {
+        checks.set(checks.get() + 1);
+        if checks.get() == 3 { Err(Problem::Busy) } else { Ok(()) }
     };
     let found = rig.records.read(&permits().1, Instant(1), |view| {
         let (sources, query) =
@@ -186,50 +163,50 @@ fn a_search_stops_where_it_is_told_to() {
         view.find_text(
             &sources,
             RecordSearchQuery { query: &query, conditions: &[], before: None, limit: 2 },
-            &go_on,
+            &check_limits,
         )
     });
-    assert_eq!((found.err(), asked.get()), (Some(Problem::Busy), 3));
+    assert_eq!((found.err(), checks.get()), (Some(Problem::Busy), 3));
 }
 
 #[test]
-fn more_fields_than_one_question_names_are_searched() {
+fn more_fields_than_one_query_names_are_searched() {
     let rig = rig();
     let field = |number: usize| format!("f{number}");
-    let terms = IndexedFields { searchable: (0..450).map(field).collect(), ..terms() };
+    let indexed = IndexedFields { searchable: (0..450).map(field).collect(), ..indexed() };
     let rows: Vec<RecordFields> = (0..450)
         .map(|number| vec![(field(number), FieldValue::Text(format!("fern {}", number / 10)))])
         .collect();
-    fill(&rig, &terms, &rows);
+    fill(&rig, &indexed, &rows);
     assert_eq!(keys(&rig, "fern"), (0..450).rev().collect::<Vec<_>>());
     assert_eq!(keys(&rig, "fern 43"), (430..440).rev().collect::<Vec<_>>());
 }
 
 #[test]
-fn a_text_without_a_word_end_is_found_without_a_place() {
+fn a_hit_far_into_a_text_without_spaces_has_no_position() {
     let rig = rig();
-    // Every token is 64 characters of one run, and only its beginning says where they are cut.
+    // Every token is 64 characters of one run, whose beginning decides where tokens begin.
     let run = |last: &str| format!("{}{last}", "ab".repeat(96_000));
     let rows = [
         message("2026-01-01", &run(" end")),
         message("2026-01-01", &format!("{} fern", "x. ".repeat(60_000))),
     ];
-    fill(&rig, &terms(), &rows);
-    let place = |text: &str| {
+    fill(&rig, &indexed(), &rows);
+    let positions = |text: &str| {
         rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap()
     };
-    assert_eq!(place("end"), [(0, Some(CharRange { start: 192_001, end: 192_004 }))]);
-    assert_eq!(place("fern"), [(1, Some(CharRange { start: 180_001, end: 180_005 }))]);
+    assert_eq!(positions("end"), [(0, Some(CharRange { start: 192_001, end: 192_004 }))]);
+    assert_eq!(positions("fern"), [(1, Some(CharRange { start: 180_001, end: 180_005 }))]);
     let token = "ab".repeat(32);
-    assert_eq!(place(&token), [(0, Some(CharRange { start: 0, end: 64 }))]);
-    // Fewer characters before it than are looked through backwards, and more.
-    for (before, has_place) in [(100_000, true), (150_000, false)] {
+    assert_eq!(positions(&token), [(0, Some(CharRange { start: 0, end: 64 }))]);
+    // Fewer characters before the hit than a search reads backwards, and more.
+    for (before, has_position) in [(100_000, true), (150_000, false)] {
         let cut = before % 64;
         let last = format!("{}x", "ab".repeat(cut / 2));
         let text = format!(".{}x", "ab".repeat(before / 2));
-        fill(&rig, &terms(), &[message("2026-01-01", &text)]);
+        fill(&rig, &indexed(), &[message("2026-01-01", &text)]);
         let start = u64::try_from(1 + before - cut).unwrap();
         let expected = CharRange { start, end: start + last.len() as u64 };
-        assert_eq!(place(&last), [(0, has_place.then_some(expected))], "{before}");
+        assert_eq!(positions(&last), [(0, has_position.then_some(expected))], "{before}");
     }
 }

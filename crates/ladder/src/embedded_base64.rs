@@ -1,22 +1,20 @@
-//! Bytes in base64 that stand in texts: where they begin, so that a text is shown as far as they do
-//! not.
+//! Finds base64 within a text, so that a text is shown only up to its first encoded bytes.
 
-/// From so many characters of the alphabet of base64 on, without a break, a text is taken for
-/// bytes.
+/// A run of at least so many characters of the base64 alphabet counts as encoded bytes.
 const BASE64_RUN: usize = 256;
-/// The different characters that such a text has at least.
+/// The fewest different characters of such a run.
 const BASE64_KINDS: u32 = 4;
-/// The shortest line that is taken for one of wrapped base64; usual are 64 and 76.
+/// The shortest line that counts as wrapped base64. Usual lengths are 64 and 76.
 const LINE: usize = 40;
 
-/// A text as far as no bytes stand in it.
-pub(super) fn before_bytes(text: &str) -> &str {
-    bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
+/// Returns the text before the first base64, or the whole text.
+pub(super) fn before_base64(text: &str) -> &str {
+    base64_start(text).and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
-/// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing
-/// else, as mail wraps them.
-pub(super) fn bytes_at(text: &str) -> Option<usize> {
+/// Returns where base64 begins: a long run of its alphabet, or lines of equal length, as mail wraps
+/// them.
+pub(super) fn base64_start(text: &str) -> Option<usize> {
     if text.len() < BASE64_RUN {
         return None;
     }
@@ -30,17 +28,17 @@ pub(super) fn bytes_at(text: &str) -> Option<usize> {
         }
         at = start + end;
     }
-    // Without escapes a line is one run, of which most texts have none.
+    // Without escapes, a line is a run, and most texts have no run this long.
     let may_be_wrapped = bytes.contains(&b'\\') || run_from(bytes, 0, LINE).is_some();
     if may_be_wrapped { wrapped_at(text) } else { None }
 }
 
-/// Where the first run of so many letters of the alphabet begins, from one place on that is not
-/// inside of one.
+/// Returns where the first run of `letters` characters of the alphabet begins. `from` is not within
+/// a run.
 fn run_from(bytes: &[u8], from: usize, letters: usize) -> Option<usize> {
     let mut start = from;
-    // A run that is long enough and begins here has its last byte there; most texts have a space
-    // before it.
+    // Looks at the last byte of a possible run first: most texts have a space near it, which skips
+    // the most.
     loop {
         let run = bytes.get(start..start.checked_add(letters)?)?;
         match run.iter().rposition(|byte| !is_of_base64(*byte)) {
@@ -50,8 +48,8 @@ fn run_from(bytes: &[u8], from: usize, letters: usize) -> Option<usize> {
     }
 }
 
-/// Where lines begin that are wrapped base64: of one length, and a long run together. In JSON their
-/// ends are escapes, and so may letters be.
+/// Returns where wrapped base64 begins: lines of equal length that together are long enough. In
+/// JSON text, line ends and some letters are escaped.
 fn wrapped_at(text: &str) -> Option<usize> {
     let (mut lines, mut run, mut rest) = (Lines::default(), Run::default(), text.as_bytes());
     while !rest.is_empty() {
@@ -73,18 +71,17 @@ fn wrapped_at(text: &str) -> Option<usize> {
     lines.found
 }
 
-/// What a text is made of, as far as lines of base64 are concerned.
+/// A part of a text, as the search for wrapped base64 distinguishes them.
 enum Unit {
-    /// A letter of the alphabet.
+    /// A character of the base64 alphabet.
     Letter(u8),
-    /// The end of a line.
     End,
     Other,
 }
 
 impl Unit {
-    /// The first one of a text, and its bytes. An escape may be escaped itself, in JSON that stands
-    /// in JSON.
+    /// Returns the first unit of a text, and its length in bytes. JSON within JSON escapes an
+    /// escape again.
     fn first(text: &[u8]) -> (Self, usize) {
         let escapes = text.iter().take_while(|byte| **byte == b'\\').count();
         let after = text.get(escapes..).unwrap_or_default();
@@ -109,12 +106,12 @@ impl Unit {
     }
 }
 
-/// Letters of base64 without anything between them.
+/// Consecutive characters of the base64 alphabet.
 #[derive(Default)]
 struct Run {
     start: usize,
     letters: usize,
-    /// A bit for each that there is.
+    /// One bit for each character that occurs.
     seen: u128,
 }
 
@@ -132,20 +129,20 @@ impl Run {
     }
 }
 
-/// Lines of one length that follow each other.
+/// Consecutive lines of equal length.
 #[derive(Default)]
 struct Lines {
     start: usize,
     width: usize,
     letters: usize,
-    /// Where bytes begin, once there are enough.
+    /// Where base64 begins, once there is enough of it.
     found: Option<usize>,
 }
 
 impl Lines {
-    /// Takes the next line, or the nothing between two ends of lines.
+    /// Adds a line. An empty run, as between CR and LF, changes nothing.
     fn push(&mut self, run: Run) {
-        /// The different characters that such a line has at least.
+        /// The fewest different characters of a line.
         const KINDS: u32 = 16;
         if run.letters == 0 {
             return;
@@ -186,22 +183,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_found_however_they_are_wrapped() {
+    fn base64_is_found_with_and_without_line_breaks() {
         let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
         let wrapped = format!("see below\n{}\nend", [line; 5].join("\r\n"));
-        assert_eq!(before_bytes(&wrapped), "see below\n");
-        assert_eq!(before_bytes(&format!("see {} end", line.repeat(4))), "see ");
+        assert_eq!(before_base64(&wrapped), "see below\n");
+        assert_eq!(before_base64(&format!("see {} end", line.repeat(4))), "see ");
         for text in [
             "a\n".repeat(400),
             "one two three four five six seven\n".repeat(40),
             format!("{line}\n{line}"),
         ] {
-            assert_eq!(before_bytes(&text), text);
+            assert_eq!(before_base64(&text), text);
         }
     }
 
     #[test]
-    fn bytes_are_found_however_json_escapes_them() {
+    fn base64_is_found_despite_json_escapes() {
         let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
         for width in [40, 41, 64, 76] {
             let lines: Vec<&str> =
@@ -209,24 +206,24 @@ mod tests {
             for end in ["\\n", "\\r\\n", "\\\\r\\\\n", "\\u000A", "\n", "\r\n"] {
                 let object = format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end));
                 assert_eq!(
-                    before_bytes(&object),
+                    before_base64(&object),
                     "{\"name\":\"a.png\",\"held\":\"",
                     "{width} {end}"
                 );
             }
             let list = format!("[\"{}\"]", lines.join("\",\""));
-            assert_eq!(before_bytes(&list), list, "texts of their own");
+            assert_eq!(before_base64(&list), list, "texts of their own");
             let few = format!("\"{}\"", lines[lines.len() / 2..].join("\\n"));
-            assert_eq!(before_bytes(&few), few);
+            assert_eq!(before_base64(&few), few);
         }
         for slash in ["\\/", "\\u002F", "\\u002b"] {
             let object = format!("{{\"held\":\"{}\"}}", format!("{line}{slash}").repeat(4));
-            assert_eq!(before_bytes(&object), "{\"held\":\"", "{slash}");
+            assert_eq!(before_base64(&object), "{\"held\":\"", "{slash}");
         }
         for text in
             ["\\é".repeat(400), "\\".repeat(1000), "a\\u00".repeat(200), "\\n\\n".repeat(300)]
         {
-            assert_eq!(before_bytes(&text), text);
+            assert_eq!(before_base64(&text), text);
         }
     }
 }

@@ -1,23 +1,23 @@
-//! A window as the resource server tells it, and whether it is one, and the one that was asked for.
+//! A window in the response of the resource server, and the checks that it passes.
 
 use serde::{Deserialize, Deserializer};
 use stile_domain::records::handle::{ContentVersion, parse_digest};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::super::budget::beginning;
+use super::super::budget::prefix_within;
 use super::super::error::LadderError;
 
-/// A window as the resource server tells it.
+/// A response to a request for a window.
 #[derive(Debug, Deserialize)]
-pub(super) struct Told {
+pub(super) struct WindowResponse {
     pub(super) connection_id: Option<String>,
-    pub(super) field: ToldField,
-    pub(super) window: ToldWindow,
+    pub(super) field: WireField,
+    pub(super) window: WireWindow,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ToldField {
+pub(super) struct WireField {
     pub(super) text_like: Option<bool>,
     pub(super) mime_type: Option<String>,
     pub(super) size_chars: Option<u64>,
@@ -25,7 +25,7 @@ pub(super) struct ToldField {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ToldWindow {
+pub(super) struct WireWindow {
     pub(super) text: String,
     pub(super) total_chars: Option<u64>,
     pub(super) start_chars: u64,
@@ -36,53 +36,55 @@ pub(super) struct ToldWindow {
     pub(super) previous_offset_chars: Option<u64>,
     pub(super) match_start_chars: Option<u64>,
     pub(super) match_end_chars: Option<u64>,
-    /// The cursors beside it. The outer `None` is of a server that does not even say that there is
-    /// none.
-    #[serde(default, deserialize_with = "said")]
+    /// The neighbouring cursors. The outer `None` means that the server does not send the member;
+    /// `Some(None)` means that it sends `null`.
+    #[serde(default, deserialize_with = "present_or_null")]
     pub(super) next_cursor: Option<Option<String>>,
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "present_or_null")]
     pub(super) previous_cursor: Option<Option<String>>,
 }
 
-fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+fn present_or_null<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Bytes, which a server tells where a cursor to some is brought to it.
+/// A window of bytes. A server sends one for a cursor of a binary field.
 #[derive(Deserialize)]
-struct ToldBytes {
+struct WireByteWindow {
     #[serde(rename = "window")]
-    _window: ToldBase64,
+    _window: WireBase64,
 }
 
 #[derive(Deserialize)]
-struct ToldBase64 {
+struct WireBase64 {
     #[serde(rename = "base64")]
     _base64: String,
 }
 
-/// Whether an answer is a window of bytes.
-pub(super) fn is_of_bytes(answer: &str) -> bool {
-    serde_json::from_str::<ToldBytes>(answer).is_ok()
+/// Returns whether a response is a window of bytes.
+pub(super) fn is_byte_window(answer: &str) -> bool {
+    serde_json::from_str::<WireByteWindow>(answer).is_ok()
 }
 
-/// What a window must be to be the one that was asked for.
+/// What a response must be to answer its request.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
-    /// Where it begins, or at the end of a field that ends before.
+pub(super) struct ExpectedWindow {
+    /// The offset where the window begins, unless the field ends earlier.
     pub(super) start: Option<u64>,
-    /// Of which content it is.
+    /// The expected version of the field.
     pub(super) version: ContentVersion,
-    /// That only a cursor of the server's own said which.
+    /// Whether only a cursor of the server selected the window.
     pub(super) by_cursor: bool,
 }
 
-impl ToldWindow {
-    /// Takes no more of a window than was asked for, whatever the server sent. What is left is read
-    /// on from there.
-    pub(super) fn cut_to(&mut self, most: u64) {
-        let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
-        let (shown, count) = beginning(&self.text, most, usize::MAX);
+impl WireWindow {
+    /// Truncates the window to `most` scalar values, if the server sent more. The next window
+    /// begins where this one then ends.
+    pub(super) fn truncate(&mut self, max_chars: u64) {
+        let max_chars = usize::try_from(max_chars.min(MAX_CHARS)).unwrap_or(usize::MAX);
+        let (shown, count) = prefix_within(&self.text, max_chars, usize::MAX);
         if shown.len() < self.text.len() {
             self.end_chars = self.start_chars.saturating_add(count as u64);
             self.next_offset_chars = Some(self.end_chars);
@@ -92,8 +94,8 @@ impl ToldWindow {
         }
     }
 
-    /// The end of what was found, where its length is told in units of UTF-16.
-    fn count_match_anew(&mut self) {
+    /// Corrects the end of the match if the server counted its length in UTF-16 units.
+    fn recount_match(&mut self) {
         let (Some(from), Some(to)) = (self.match_start_chars, self.match_end_chars) else { return };
         let before =
             from.checked_sub(self.start_chars).and_then(|before| usize::try_from(before).ok());
@@ -107,9 +109,9 @@ impl ToldWindow {
         self.match_end_chars = from.checked_add(count as u64);
     }
 
-    /// Whether its numbers fit together and its text: none leads back where one came from, or
-    /// beyond what can be counted.
-    fn is_one(&self, size: Option<u64>) -> bool {
+    /// Returns whether the numbers fit the text and each other. A consistent window leads neither
+    /// backwards nor beyond what can be counted.
+    fn is_consistent(&self, size: Option<u64>) -> bool {
         let Self { start_chars: start, end_chars: end, .. } = *self;
         let found = (self.match_start_chars, self.match_end_chars);
         let numbers = [size, Some(end), Some(self.limit_chars), found.0, found.1];
@@ -121,9 +123,9 @@ impl ToldWindow {
             && found.0.zip(found.1).is_none_or(|(from, to)| from <= to)
     }
 
-    /// Whether it is where a cursor led to. A server that passes over cursors begins at the
-    /// beginning, and its windows have none.
-    fn is_led_to(&self) -> bool {
+    /// Returns whether the window follows a cursor. A server that ignores cursors sends the
+    /// beginning of the field, and no cursors.
+    fn follows_cursor(&self) -> bool {
         let Self { next_cursor, previous_cursor, .. } = self;
         match (self.start_chars, self.next_offset_chars) {
             (0, Some(_)) => matches!(next_cursor, Some(Some(_))),
@@ -133,32 +135,33 @@ impl ToldWindow {
     }
 }
 
-impl Told {
-    /// The size of the field in scalar values.
-    pub(super) fn size(&self) -> Option<u64> {
+impl WindowResponse {
+    /// Returns the size of the field in scalar values.
+    pub(super) fn size_chars(&self) -> Option<u64> {
         self.field.size_chars.or(self.window.total_chars)
     }
 
-    /// Counts a window in scalar values whose server cuts by those and tells the length of what it
-    /// cut in units of UTF-16, as one does that cuts in its database and counts in JavaScript. That
-    /// it cuts so is certain where the text has as many scalar values as it may have, or as many as
-    /// there are up to the end: by units it would have fewer. So is the length of a field that is
-    /// told whole. Every other window is left as it is, and is none.
-    pub(super) fn count_anew(&mut self) {
-        let size = self.size();
+    /// Corrects the numbers of a server that truncates by scalar values but reports lengths in
+    /// UTF-16 units. Such a server truncates in its database and counts in JavaScript.
+    ///
+    /// Two cases are certain: the text has as many scalar values as the limit, or as many as remain
+    /// in the field. In UTF-16 units it would be shorter. The length of a whole field is certain
+    /// too. Any other window is left as it is, and the check refuses it.
+    pub(super) fn recount_utf16(&mut self) {
+        let size = self.size_chars();
         let Self { field, window, .. } = self;
-        let (count, told) =
+        let (count, reported) =
             (window.text.chars().count() as u64, window.end_chars.checked_sub(window.start_chars));
-        if told == Some(count) {
+        if reported == Some(count) {
             return;
         }
         let units = window.text.encode_utf16().count() as u64;
-        if told != Some(units) {
+        if reported != Some(units) {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
-        // A total in scalar values can be as many as these units by chance: what was cut where it
-        // may be cut is no whole.
+        // The size in scalar values can equal the number of units by chance, so a window of full
+        // length does not count as the whole field.
         let is_all = |size: u64| size == units && count != window.limit_chars;
         let is_whole = window.start_chars == 0 && window.complete && size.is_none_or(is_all);
         if is_whole {
@@ -166,18 +169,18 @@ impl Told {
         } else if count != window.limit_chars && size != Some(end) {
             return;
         }
-        window.count_match_anew();
+        window.recount_match();
         window.end_chars = end;
         window.next_offset_chars = None;
         window.next_cursor = window.next_cursor.take().map(|_| None);
         window.complete = is_whole || (window.start_chars == 0 && size == Some(end));
     }
 
-    /// Finds where a window goes on whose server says so in another way than by an offset: by a
-    /// cursor alone, by a size that is not reached, or where that is not told by calling it
-    /// incomplete. The last of the latter is an empty one.
-    pub(super) fn lead_on(&mut self) {
-        let size = self.size();
+    /// Sets the next offset if the server says in another way that the field continues: by a
+    /// cursor, by a size beyond the end, or, without a size, by `complete: false`. In the last case
+    /// the final window is empty.
+    pub(super) fn find_next_offset(&mut self) {
+        let size = self.size_chars();
         let window = &mut self.window;
         let has_cursor = matches!(window.next_cursor, Some(Some(_)));
         let is_cut = size.map_or(!window.complete, |size| window.end_chars < size);
@@ -187,38 +190,38 @@ impl Told {
         window.complete &= window.next_offset_chars.is_none();
     }
 
-    /// What is known of the field's content.
+    /// Returns what the response says about the field's version.
     pub(super) fn version(&self) -> ContentVersion {
         ContentVersion {
             digest: self.field.digest.as_deref().and_then(parse_digest),
-            size: self.size(),
+            size: self.size_chars(),
         }
     }
 
-    /// Whether this is a window, and the one that was asked for.
+    /// Checks that the response is a window, and the expected one.
     ///
     /// # Errors
-    /// That the answer is none of this interface's; [`CursorProblem::Stale`] where the field has
-    /// another content now; [`CursorProblem::Malformed`] where the server passed over a cursor.
-    pub(super) fn check(&self, expected: &Expected) -> Result<(), LadderError> {
-        if !self.window.is_one(self.size()) {
-            return Err(LadderError::not_understood());
+    /// `provider_error` for inconsistent numbers or another offset; [`CursorProblem::Stale`] if the
+    /// field changed; [`CursorProblem::Malformed`] if the server ignored a cursor.
+    pub(super) fn check(&self, expected: &ExpectedWindow) -> Result<(), LadderError> {
+        if !self.window.is_consistent(self.size_chars()) {
+            return Err(LadderError::invalid_response());
         }
         if expected.version.differs(&self.version()) {
             return Err(LadderError::Cursor(CursorProblem::Stale));
         }
-        if expected.by_cursor && !self.window.is_led_to() {
+        if expected.by_cursor && !self.window.follows_cursor() {
             return Err(LadderError::Cursor(CursorProblem::Malformed));
         }
         let (start, is_empty) = (self.window.start_chars, self.window.text.is_empty());
-        let is_there = |asked: u64| match self.size() {
-            Some(size) => start == asked.min(size),
-            None => start == asked || (start < asked && is_empty),
+        let is_there = |requested: u64| match self.size_chars() {
+            Some(size) => start == requested.min(size),
+            None => start == requested || (start < requested && is_empty),
         };
         if expected.start.is_none_or(is_there) {
             Ok(())
         } else {
-            Err(LadderError::not_understood())
+            Err(LadderError::invalid_response())
         }
     }
 }
@@ -228,7 +231,7 @@ mod tests {
     use super::*;
     use serde_json::{Value as Json, json};
 
-    fn told(more: Json) -> Told {
+    fn response(more: Json) -> WindowResponse {
         let mut window = json!({
             "text": "é🙂x", "total_chars": 9, "start_chars": 3, "end_chars": 6, "limit_chars": 3, "complete": false,
             "next_offset_chars": 6, "previous_offset_chars": 0,
@@ -238,25 +241,21 @@ mod tests {
     }
 
     #[test]
-    fn a_window_whose_length_is_told_in_utf_16_is_counted_anew_where_that_is_certain() {
+    fn lengths_in_utf16_units_are_corrected_if_that_is_certain() {
         let counted = |more: Json| {
             let mut all = json!({ "text": "é🙂x🙂", "end_chars": 9, "total_chars": 20, "limit_chars": 4, "next_offset_chars": 9 });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            let mut told = told(all);
-            told.count_anew();
-            told.lead_on();
-            let ok = told.check(&Expected::default()).is_ok();
-            let ToldWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } =
-                told.window;
+            let mut window = response(all);
+            window.recount_utf16();
+            window.find_next_offset();
+            let ok = window.check(&ExpectedWindow::default()).is_ok();
+            let WireWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } =
+                window.window;
             ok.then_some((
-                end_chars,
-                next_offset_chars,
-                match_end_chars,
-                complete,
-                told.field.size_chars,
+                end_chars, next_offset_chars, match_end_chars, complete, window.field.size_chars,
             ))
         };
-        // As many as it may have; the end; the end of another.
+        // A window of full length; with a cursor; with a known end.
         assert_eq!(counted(json!({})), Some((7, Some(7), None, false, None)));
         assert_eq!(counted(json!({ "next_cursor": "c" })), Some((7, Some(7), None, false, None)));
         assert_eq!(
@@ -282,7 +281,7 @@ mod tests {
             let found = json!({ "match_start_chars": from, "match_end_chars": to });
             assert_eq!(counted(found), Some((7, Some(7), Some(end), false, None)), "{from} {to}");
         }
-        // By units it would be this too, or it is nothing that a server can mean.
+        // These could be counted in UTF-16 units, or make no sense.
         for unclear in [
             json!({ "limit_chars": 5 }),
             json!({ "limit_chars": 6 }),
@@ -297,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_leads_on_however_the_server_says_that_there_is_more() {
+    fn every_sign_that_a_field_continues_sets_the_next_offset() {
         let next = |more: Json| {
             let mut all = json!({ "next_offset_chars": null, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            let mut told = told(all);
-            told.lead_on();
-            assert_eq!(told.check(&Expected::default()), Ok(()), "{more}");
-            let ToldWindow { next_offset_chars, complete, .. } = told.window;
+            let mut window = response(all);
+            window.find_next_offset();
+            assert_eq!(window.check(&ExpectedWindow::default()), Ok(()), "{more}");
+            let WireWindow { next_offset_chars, complete, .. } = window.window;
             assert!(!complete || next_offset_chars.is_none(), "{more}");
             next_offset_chars
         };
@@ -328,22 +327,22 @@ mod tests {
         ] {
             assert_eq!(next(more.clone()), None, "{more}");
         }
-        // A cursor that was passed over is one still where only the size says that there is more.
-        let mut first = told(json!({
+        // A server that ignores cursors is found out even if only the size says that there is more.
+        let mut first = response(json!({
             "start_chars": 0, "end_chars": 3, "next_offset_chars": null, "previous_offset_chars": null, "next_cursor": null,
         }));
-        first.lead_on();
-        let by_cursor = Expected { by_cursor: true, ..Expected::default() };
+        first.find_next_offset();
+        let by_cursor = ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() };
         assert_eq!(first.check(&by_cursor), Err(LadderError::Cursor(CursorProblem::Malformed)));
     }
 
     fn provider_error() -> Result<(), LadderError> {
-        Err(LadderError::not_understood())
+        Err(LadderError::invalid_response())
     }
 
     #[test]
-    fn security_a_window_whose_numbers_do_not_fit_is_none() {
-        assert_eq!(told(json!({})).check(&Expected::default()), Ok(()));
+    fn inconsistent_windows_are_refused() {
+        assert_eq!(response(json!({})).check(&ExpectedWindow::default()), Ok(()));
         for lie in [
             json!({ "end_chars": 2 }),
             json!({ "end_chars": 7 }),
@@ -361,18 +360,22 @@ mod tests {
             json!({ "match_start_chars": 5, "match_end_chars": u64::MAX }),
             json!({ "text": "", "end_chars": 3, "next_offset_chars": 3 }),
         ] {
-            assert_eq!(told(lie.clone()).check(&Expected::default()), provider_error(), "{lie}");
+            assert_eq!(
+                response(lie.clone()).check(&ExpectedWindow::default()),
+                provider_error(),
+                "{lie}"
+            );
         }
     }
 
     #[test]
-    fn a_window_begins_where_it_was_asked_for_or_at_the_end() {
-        let at = |start| Expected { start: Some(start), ..Expected::default() };
-        assert_eq!(told(json!({})).check(&at(3)), Ok(()));
-        assert_eq!(told(json!({})).check(&at(4)), provider_error());
-        assert_eq!(told(json!({})).check(&at(0)), provider_error());
+    fn a_window_begins_at_the_requested_offset_or_at_the_end() {
+        let at = |start| ExpectedWindow { start: Some(start), ..ExpectedWindow::default() };
+        assert_eq!(response(json!({})).check(&at(3)), Ok(()));
+        assert_eq!(response(json!({})).check(&at(4)), provider_error());
+        assert_eq!(response(json!({})).check(&at(0)), provider_error());
         let end = |size: Json| {
-            told(
+            response(
                 json!({ "text": "", "start_chars": 9, "end_chars": 9, "total_chars": size, "next_offset_chars": null }),
             )
         };
@@ -384,36 +387,39 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_a_server_passed_over_leads_nowhere() {
-        let by_cursor = || Expected { by_cursor: true, ..Expected::default() };
+    fn an_ignored_cursor_is_malformed() {
+        let by_cursor = || ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() };
         let malformed = Err(LadderError::Cursor(CursorProblem::Malformed));
         let first = |more: Json| {
             let mut all = json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            told(all)
+            response(all)
         };
         assert_eq!(first(json!({})).check(&by_cursor()), malformed);
         assert_eq!(first(json!({ "next_cursor": null })).check(&by_cursor()), malformed);
         assert_eq!(first(json!({ "next_cursor": "c" })).check(&by_cursor()), Ok(()));
         let whole = json!({ "total_chars": 3, "next_offset_chars": null });
         assert_eq!(first(whole.clone()).check(&by_cursor()), malformed);
-        let mut said = whole;
-        said["next_cursor"] = Json::Null;
-        assert_eq!(first(said).check(&by_cursor()), Ok(()));
+        let mut sent = whole;
+        sent["next_cursor"] = Json::Null;
+        assert_eq!(first(sent).check(&by_cursor()), Ok(()));
         assert_eq!(
-            told(json!({})).check(&by_cursor()),
+            response(json!({})).check(&by_cursor()),
             Ok(()),
             "it begins where only the cursor says"
         );
     }
 
     #[test]
-    fn another_content_is_told_from_the_one_that_is_continued() {
-        let of = |size| Expected {
+    fn a_window_of_another_version_is_stale() {
+        let of = |size| ExpectedWindow {
             version: ContentVersion { digest: None, size: Some(size) },
-            ..Expected::default()
+            ..ExpectedWindow::default()
         };
-        assert_eq!(told(json!({})).check(&of(9)), Ok(()));
-        assert_eq!(told(json!({})).check(&of(8)), Err(LadderError::Cursor(CursorProblem::Stale)));
+        assert_eq!(response(json!({})).check(&of(9)), Ok(()));
+        assert_eq!(
+            response(json!({})).check(&of(8)),
+            Err(LadderError::Cursor(CursorProblem::Stale))
+        );
     }
 }

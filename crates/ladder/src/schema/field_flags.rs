@@ -1,40 +1,40 @@
-//! Whether the words that the compact form has for a field say all that the full form says of it,
-//! but for its schema.
+//! Compares the compact form of a field with its full form: whether the flags say everything but
+//! the schema.
 
 use serde_json::{Map, Value as Json};
 use stile_domain::records::declaration::Aggregation;
 
-/// The fields of a stream with their words: `t=string,eq,r=gte|lt,lex,a=sum|max`.
-pub(super) struct Words<'a>(&'a Map<String, Json>);
+/// The flags of a stream's fields by field name, such as `t=string,eq,r=gte|lt,lex,a=sum|max`.
+pub(super) struct FieldFlags<'a>(&'a Map<String, Json>);
 
-impl<'a> Words<'a> {
-    /// None where what stands there are no words.
+impl<'a> FieldFlags<'a> {
+    /// Returns `None` if any flags are not a string.
     pub(super) fn of(fields: &'a Map<String, Json>) -> Option<Self> {
         fields.values().all(Json::is_string).then_some(Self(fields))
     }
 
-    /// Whether the field is listed.
-    pub(super) fn has(&self, field: &str) -> bool {
+    /// Returns whether the field is listed.
+    pub(super) fn lists(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
 
-    fn say(&self, field: &str, word: &str) -> bool {
-        self.of_field(field).any(|own| own == word)
+    fn has_flag(&self, field: &str, word: &str) -> bool {
+        self.flags_of(field).any(|own| own == word)
     }
 
-    fn say_aggregation(&self, field: &str, kind: &str) -> bool {
-        self.of_field(field)
+    fn has_aggregation(&self, field: &str, kind: &str) -> bool {
+        self.flags_of(field)
             .filter_map(|own| own.strip_prefix("a="))
             .any(|kinds| kinds.split('|').any(|own| own == kind))
     }
 
-    fn of_field(&self, field: &str) -> impl Iterator<Item = &'a str> {
+    fn flags_of(&self, field: &str) -> impl Iterator<Item = &'a str> {
         self.0.get(field).and_then(Json::as_str).unwrap_or_default().split(',')
     }
 
-    /// Whether they say all of a member of `field_capabilities`.
-    pub(super) fn say_capability(&self, field: &str, capability: &Json) -> bool {
-        let says = |word: &str| self.say(field, word);
+    /// Returns whether the flags say everything that `field_capabilities` says of a field.
+    pub(super) fn cover_capability(&self, field: &str, capability: &Json) -> bool {
+        let says = |word: &str| self.has_flag(field, word);
         let all = capability.as_object().map(|members| {
             members.iter().all(|(member, value)| match member.as_str() {
                 "schema" => true,
@@ -50,11 +50,11 @@ impl<'a> Words<'a> {
                         && (!is_usable || says(&format!("r={operators}")))
                 }),
                 "aggregation" => value.as_object().is_some_and(|kinds| {
-                    let is_said = |(kind, value): (&String, &Json)| {
+                    let is_covered = |(kind, value): (&String, &Json)| {
                         usable(value, false).is_some_and(|(is_usable, _)| is_usable)
-                            && self.say_aggregation(field, kind)
+                            && self.has_aggregation(field, kind)
                     };
-                    kinds.iter().all(is_said)
+                    kinds.iter().all(is_covered)
                 }),
                 _ => false,
             })
@@ -62,39 +62,39 @@ impl<'a> Words<'a> {
         all == Some(true)
     }
 
-    /// Whether they say all of the member `query`.
-    pub(super) fn say_query(&self, query: &Json) -> bool {
-        let all = |names: &Json, is_said: &dyn Fn(&str) -> bool| {
+    /// Returns whether the flags say everything that the member `query` says.
+    pub(super) fn cover_query(&self, query: &Json) -> bool {
+        let all = |names: &Json, is_covered: &dyn Fn(&str) -> bool| {
             names
                 .as_array()
-                .is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_said)))
+                .is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_covered)))
         };
         members(query, |member, value| match member {
-            "exact_filters" => all(value, &|name| self.say(name, "eq")),
+            "exact_filters" => all(value, &|name| self.has_flag(name, "eq")),
             "range_filters" => members(value, |field, operators| {
                 joined(operators)
-                    .is_some_and(|operators| self.say(field, &format!("r={operators}")))
+                    .is_some_and(|operators| self.has_flag(field, &format!("r={operators}")))
             }),
             "search" => members(value, |member, names| {
-                member == "lexical_fields" && all(names, &|name| self.say(name, "lex"))
+                member == "lexical_fields" && all(names, &|name| self.has_flag(name, "lex"))
             }),
             "aggregations" => members(value, |kind, names| {
                 let is_known = Aggregation::ALL.into_iter().any(|known| known.name() == kind);
-                is_known && all(names, &|name| self.say_aggregation(name, kind))
+                is_known && all(names, &|name| self.has_aggregation(name, kind))
             }),
             _ => false,
         })
     }
 }
 
-/// Whether a value is nothing, or an object with such members alone.
+/// Returns whether a value is null, or an object whose members all pass `is_one`.
 fn members(value: &Json, is_one: impl Fn(&str, &Json) -> bool) -> bool {
     value.is_null()
         || value.as_object().is_some_and(|all| all.iter().all(|(name, value)| is_one(name, value)))
 }
 
-/// Whether something is declared and usable, with its operators, where it may have any; none where
-/// more is said than that, or it is the one and not the other.
+/// Reads a capability: whether it is usable, and its operators. `None` if it says more, or is
+/// declared but not usable, or the reverse.
 fn usable(value: &Json, has_operators: bool) -> Option<(bool, String)> {
     let members = value.as_object()?;
     let is_known = |name: &str| {
@@ -107,7 +107,7 @@ fn usable(value: &Json, has_operators: bool) -> Option<(bool, String)> {
     is_whole.then_some((is_usable, operators))
 }
 
-/// The texts of a list as words have them.
+/// Joins a list of strings with `|`, as flags do.
 fn joined(list: &Json) -> Option<String> {
     let texts: Option<Vec<&str>> = list.as_array()?.iter().map(Json::as_str).collect();
     texts.map(|texts| texts.join("|"))
@@ -119,19 +119,19 @@ mod tests {
     use serde_json::json;
 
     fn fields() -> Map<String, Json> {
-        let told = json!({ "size": "t=integer,eq,r=gte|lt,a=sum|max", "body": "t=string,lex", "id": "t=string" });
-        told.as_object().unwrap().clone()
+        let fields = json!({ "size": "t=integer,eq,r=gte|lt,a=sum|max", "body": "t=string,lex", "id": "t=string" });
+        fields.as_object().unwrap().clone()
     }
 
     #[test]
-    fn capabilities_are_said_where_nothing_of_them_is_more_than_the_words() {
+    fn flags_cover_a_capability_that_says_no_more() {
         let fields = fields();
-        let words = Words::of(&fields).unwrap();
+        let flags = FieldFlags::of(&fields).unwrap();
         let on = json!({ "declared": true, "usable": true });
         let off = json!({ "declared": false, "usable": false });
         let range =
             |operators: Json| json!({ "declared": true, "usable": true, "operators": operators });
-        for (field, capability, is_said) in [
+        for (field, capability, is_covered) in [
             (
                 "size",
                 json!({ "granted": true, "schema": { "type": "integer" }, "exact_filter": on }),
@@ -165,15 +165,19 @@ mod tests {
             ("size", json!({ "semantics": "x" }), false),
             ("size", json!("x"), false),
         ] {
-            assert_eq!(words.say_capability(field, &capability), is_said, "{field} {capability}");
+            assert_eq!(
+                flags.cover_capability(field, &capability),
+                is_covered,
+                "{field} {capability}"
+            );
         }
     }
 
     #[test]
-    fn a_query_is_said_where_the_words_of_each_field_say_it() {
+    fn a_query_is_covered_where_the_words_of_each_field_say_it() {
         let fields = fields();
-        let words = Words::of(&fields).unwrap();
-        for (query, is_said) in [
+        let flags = FieldFlags::of(&fields).unwrap();
+        for (query, is_covered) in [
             (json!(null), true),
             (
                 json!({ "exact_filters": ["size"], "range_filters": { "size": ["gte", "lt"] } }),
@@ -194,9 +198,9 @@ mod tests {
             (json!({ "expand": [] }), false),
             (json!([]), false),
         ] {
-            assert_eq!(words.say_query(&query), is_said, "{query}");
+            assert_eq!(flags.cover_query(&query), is_covered, "{query}");
         }
         let no_words = json!({ "size": "eq", "body": { "x": 1 } });
-        assert!(Words::of(no_words.as_object().unwrap()).is_none());
+        assert!(FieldFlags::of(no_words.as_object().unwrap()).is_none());
     }
 }

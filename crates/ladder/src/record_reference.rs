@@ -1,4 +1,4 @@
-//! Which record a caller names, in one of the ways that there are.
+//! The record that a caller names, by identifier or by handle.
 
 use stile_domain::records::handle::{Handle, HandleKind, RecordPart};
 use stile_domain::records::problem::CursorProblem;
@@ -10,30 +10,29 @@ use super::error::LadderError;
 
 /// A record that a caller named.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
-    /// Which.
+pub(super) struct RecordReference {
     pub(super) id: RecordId,
-    /// For whom the address was made that named it, if it was one. Looked at once the read was
-    /// allowed.
-    pub(super) made_for: Option<Binding>,
-    /// Where that address goes on with the record's fields, if it does.
+    /// The caller that the handle was issued to, if a handle named the record. Compared after the
+    /// read is authorised.
+    pub(super) issued_to: Option<Binding>,
+    /// The cursor within the handle, with which the record's fields continue.
     pub(super) cursor: Option<String>,
 }
 
-impl Named {
-    /// The record of an `id`, with the connection that is said beside it.
+impl RecordReference {
+    /// Parses an `id`, with the connection from `connection_id`.
     ///
     /// # Errors
     /// `invalid_id` and `conflicting_connection_id`, before anything is read.
-    pub(super) fn by_id(
+    pub(super) fn parse(
         context: &CallContext,
         id: &str,
         connection: Option<&str>,
     ) -> Result<Self, LadderError> {
-        let (mut id, made_for, cursor) = match id.strip_prefix(RECORD_URI) {
+        let (mut id, issued_to, cursor) = match id.strip_prefix(RECORD_URI) {
             Some(handle) => {
-                let handle = opened(context, handle, HandleKind::Record)?;
-                (id_of(&handle), Some(handle.caller), cursor_of(handle.part))
+                let handle = open_handle(context, handle, HandleKind::Record)?;
+                (handle_record(&handle), Some(handle.caller), fields_cursor(handle.part))
             }
             None => {
                 let id = RecordId::parse(id)
@@ -42,28 +41,26 @@ impl Named {
             }
         };
         match (&id.connection, connection) {
-            (Some(own), Some(said)) if own != said => {
+            (Some(own), Some(given)) if own != given => {
                 let message =
                     "`id` names another connection than `connection_id`; send one of them";
                 return Err(LadderError::call(
-                    "conflicting_connection_id",
-                    "connection_id",
-                    message,
+                    "conflicting_connection_id", "connection_id", message,
                 ));
             }
-            (None, Some(said)) => id.connection = Some(said.to_owned()),
+            (None, Some(given)) => id.connection = Some(given.to_owned()),
             _ => {}
         }
-        Ok(Self { id, made_for, cursor })
+        Ok(Self { id, issued_to, cursor })
     }
 
-    /// Whether the address was made for this caller.
+    /// Checks that the handle was issued to this caller.
     ///
     /// # Errors
     /// [`CursorProblem::Mismatch`].
-    pub(super) fn check(&self, context: &CallContext) -> Result<(), LadderError> {
-        match self.made_for {
-            Some(made_for) if made_for != context.handle_binding() => {
+    pub(super) fn check_caller(&self, context: &CallContext) -> Result<(), LadderError> {
+        match self.issued_to {
+            Some(issued_to) if issued_to != context.handle_binding() => {
                 Err(LadderError::Cursor(CursorProblem::Mismatch))
             }
             _ => Ok(()),
@@ -71,11 +68,11 @@ impl Named {
     }
 }
 
-/// What an address stands for; for whom it was made is not looked at yet.
+/// Opens a handle. Does not check the caller that the handle was issued to.
 ///
 /// # Errors
-/// [`CursorProblem::Malformed`] or, of an address of the other kind, [`CursorProblem::Mismatch`].
-pub(super) fn opened(
+/// [`CursorProblem::Malformed`]; [`CursorProblem::Mismatch`] for a handle of the other kind.
+pub(super) fn open_handle(
     context: &CallContext,
     handle: &str,
     kind: HandleKind,
@@ -84,21 +81,21 @@ pub(super) fn opened(
     Handle::decode(&plain, kind).map_err(LadderError::Cursor)
 }
 
-/// The record of an address.
-pub(super) fn id_of(handle: &Handle) -> RecordId {
-    let connection = connection_of(Some(handle.connection.clone()));
+/// Returns the record that a handle names.
+pub(super) fn handle_record(handle: &Handle) -> RecordId {
+    let connection = non_empty_connection(Some(handle.connection.clone()));
     RecordId { connection, stream: handle.stream.clone(), key: handle.key.clone() }
 }
 
-/// Where an address goes on with a record's fields.
-pub(super) fn cursor_of(part: RecordPart) -> Option<String> {
+/// Returns the cursor with which a handle continues the record's fields.
+pub(super) fn fields_cursor(part: RecordPart) -> Option<String> {
     match part {
         RecordPart::Fields { cursor } => cursor,
         RecordPart::Window(_) | RecordPart::Bytes { .. } => None,
     }
 }
 
-/// A connection as a server or an address names it; one without a name is none.
-pub(super) fn connection_of(name: Option<String>) -> Option<String> {
+/// Returns a connection, or `None` if its name is empty.
+pub(super) fn non_empty_connection(name: Option<String>) -> Option<String> {
     name.filter(|name| !name.is_empty())
 }

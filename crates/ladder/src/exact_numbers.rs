@@ -1,17 +1,16 @@
-//! Whether the numbers of a JSON text are kept: a double holds most of them, and of the others it
-//! is another number.
+//! Checks whether the numbers of a JSON text survive parsing. A double rounds some of them.
 
 use serde_json::Number;
 use stile_domain::records::decimal::Decimal;
 
-/// Whether each number of a JSON text is the same decimal number where this program reads and
-/// writes it, however it is written. What stands in texts and names is no number.
-pub(super) fn is_exact(json: &str) -> bool {
+/// Returns whether each number of a JSON text keeps its decimal value when this program reads and
+/// writes it. The spelling may change. Digits in strings and names do not count.
+pub(super) fn numbers_are_exact(json: &str) -> bool {
     numbers(json).all(is_kept)
 }
 
 fn is_kept(written: &str) -> bool {
-    /// The digits that every double has.
+    /// Every number with at most so many digits is exact as a double.
     const DIGITS: usize = 15;
     if written.len() <= DIGITS && !written.contains(['e', 'E']) {
         return true;
@@ -21,7 +20,7 @@ fn is_kept(written: &str) -> bool {
     Decimal::parse(written).is_some_and(|written| Decimal::parse(&kept) == Some(written))
 }
 
-/// The numbers of a JSON text as they are written.
+/// Returns the numbers of a JSON text as they are written.
 fn numbers(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -40,7 +39,7 @@ fn numbers(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What comes after a JSON string whose first quote is not there.
+/// Returns what follows a JSON string whose opening quote was already consumed.
 fn after_text(json: &str) -> Option<&str> {
     let mut is_escaped = false;
     let is_end = |byte: u8| {
@@ -58,69 +57,59 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_same_decimal_number_is_exact_however_it_is_written() {
+    fn a_number_is_exact_in_any_spelling_of_its_value() {
         let exact = [
-            "0",
-            "-0",
-            "-0.0",
-            "12.50",
-            "1E2",
-            "1e2",
-            "100",
-            "1.5e+1",
-            "0e400",
-            "9007199254740993",
+            "0", "-0", "-0.0", "12.50", "1E2", "1e2", "100", "1.5e+1", "0e400", "9007199254740993",
             "2.50e-3",
         ];
         for number in exact {
-            assert!(is_exact(number), "{number}");
+            assert!(numbers_are_exact(number), "{number}");
         }
         let others = [
-            "9007199254740993.0",
-            "1e400",
-            "0.30000000000000001",
-            "1e-400",
-            "9007199254740993000001",
-            "5e-324000",
+            "9007199254740993.0", "1e400", "0.30000000000000001", "1e-400",
+            "9007199254740993000001", "5e-324000",
         ];
         for number in others {
-            assert!(!is_exact(number), "{number}");
-            assert!(!is_exact(&format!("{{\"a\":[1,{{\"b\":{number}}}]}}")), "{number}");
+            assert!(!numbers_are_exact(number), "{number}");
+            assert!(!numbers_are_exact(&format!("{{\"a\":[1,{{\"b\":{number}}}]}}")), "{number}");
         }
     }
 
     #[test]
-    fn letters_are_no_exponents_and_texts_no_numbers() {
+    fn digits_in_strings_are_not_numbers() {
         for json in [
             r#"{"total":{"price":12.50,"currency":"EUR"}}"#,
             r#"{"e":["1e400","\"1e400","\\",-0.10,"9007199254740993.0\\\"",true,false,null]}"#,
             "[]",
             "\"\"",
         ] {
-            assert!(is_exact(json), "{json}");
+            assert!(numbers_are_exact(json), "{json}");
         }
-        assert!(!is_exact(r#"{"\\":1e400}"#) && !is_exact(r#"["\"", "\\", 1e-400 , 1]"#));
+        assert!(
+            !numbers_are_exact(r#"{"\\":1e400}"#)
+                && !numbers_are_exact(r#"["\"", "\\", 1e-400 , 1]"#)
+        );
     }
 
     #[test]
-    fn hostile_numbers_take_no_longer_than_they_are_long() {
+    fn long_numbers_take_linear_time() {
         let long = "9".repeat(1 << 20);
         for number in [
             format!("0.{long}"),
             format!("1e{long}"),
             format!("[{}1]", "0.1234567890123456e1,".repeat(1 << 15)),
         ] {
-            is_exact(&number);
+            numbers_are_exact(&number);
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_exact_is_written_as_the_same_number(mantissa in "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,12})?", exponent in "([eE][+-]?[0-9]{1,3})?") {
+        fn an_exact_number_is_written_with_the_same_value(mantissa in "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,12})?", exponent in "([eE][+-]?[0-9]{1,3})?") {
             let written = mantissa + &exponent;
             let kept = written.parse::<Number>().map(|number| number.to_string());
             let is_same = kept.is_ok_and(|kept| Decimal::parse(&kept) == Decimal::parse(&written));
-            prop_assert_eq!(is_exact(&written), is_same);
+            prop_assert_eq!(numbers_are_exact(&written), is_same);
         }
     }
 }

@@ -1,0 +1,340 @@
+//! How to read what an answer leaves out: the member `content_ladder`.
+//!
+//! *Shape*: `entries[]` has one entry for each truncated field, binary fields last. An entry says
+//! how much is shown, the call that continues (`read`) and the resource with the same window
+//! (`resource`). `more_fields[]` has one entry for each record that shows some of its fields only.
+//! A binary field has no call, only the resource.
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
+use stile_domain::records::record_id::RecordId;
+use stile_domain::records::selector::DEFAULT_CHARS;
+use stile_tools::answer::ResourceLink;
+
+use super::call_context::CallContext;
+use super::error::LadderError;
+use super::json_members::{json_object, present_members};
+use super::record_view::{CutKind, FieldView, MoreFields};
+use super::text_lines;
+
+/// The most bytes of a binary field in one resource.
+pub(super) const MAX_BYTES_PART: u64 = 64 * 1024;
+
+/// Something that an answer shortens, and how to read the rest. Rendered on demand for the text,
+/// the structure and the links.
+pub(super) struct Continuation<'a> {
+    id: &'a RecordId,
+    /// The record's identifier as text.
+    name: String,
+    what: ContinuationKind<'a>,
+    uri: String,
+}
+
+enum ContinuationKind<'a> {
+    /// A text field that continues.
+    Text(TextContinuation<'a>),
+    /// A binary field.
+    Bytes {
+        field: &'a str,
+        mime_type: Option<&'a str>,
+        size_bytes: Option<u64>,
+        digest: Option<&'a str>,
+    },
+    /// A record with more fields than shown, and the arguments of the call that shows the rest.
+    More { more: &'a MoreFields, args: Json },
+    /// A record of which no field is shown.
+    Record,
+}
+
+/// The window with which a client reads the rest of a truncated field.
+pub(super) struct TextContinuation<'a> {
+    pub(super) field: &'a str,
+    pub(super) status: &'static str,
+    /// The scalar values shown, and the scalar values of the whole field.
+    pub(super) shown: u64,
+    pub(super) size: Option<u64>,
+    pub(super) digest: Option<&'a str>,
+    /// The offset at which the window begins, in scalar values.
+    pub(super) start: u64,
+}
+
+/// A [`Continuation`], rendered for both the structure and the links.
+#[derive(Clone, Debug)]
+pub(super) struct RenderedContinuation {
+    pub(super) json: Json,
+    pub(super) link: ResourceLink,
+}
+
+/// Returns the continuation of a field; `None` if the field is complete.
+pub(super) fn of_field<'a>(
+    context: &CallContext,
+    id: &'a RecordId,
+    field: &'a FieldView,
+) -> Result<Option<Continuation<'a>>, LadderError> {
+    let Some(cut) = &field.cut else { return Ok(None) };
+    if let CutKind::Binary { mime_type, size_bytes } = &cut.kind {
+        let (mime_type, digest) = (mime_type.as_deref(), cut.digest.as_deref());
+        let what = ContinuationKind::Bytes {
+            field: &field.name,
+            mime_type,
+            size_bytes: *size_bytes,
+            digest,
+        };
+        return Ok(Some(Continuation::new(id, what, bytes_uri(context, id, &field.name)?)));
+    }
+    let onward = TextContinuation {
+        field: &field.name,
+        status: "truncated",
+        shown: cut.shown_chars,
+        size: cut.size_chars,
+        digest: cut.digest.as_deref(),
+        start: cut.shown_chars,
+    };
+    onward.continuation(context, id).map(Some)
+}
+
+impl<'a> TextContinuation<'a> {
+    /// Returns the continuation for a field of this record.
+    pub(super) fn continuation(
+        self,
+        context: &CallContext,
+        id: &'a RecordId,
+    ) -> Result<Continuation<'a>, LadderError> {
+        let digest = self.digest.and_then(parse_digest);
+        let extent = FieldRange {
+            field: self.field.to_owned(),
+            digest,
+            start: self.start,
+            limit: DEFAULT_CHARS,
+        };
+        let uri = context.uri(id, RecordPart::Window(extent))?;
+        Ok(Continuation::new(id, ContinuationKind::Text(self), uri))
+    }
+}
+
+/// Returns the address of the first bytes of a binary field.
+pub(super) fn bytes_uri(
+    context: &CallContext,
+    id: &RecordId,
+    field: &str,
+) -> Result<String, LadderError> {
+    let extent =
+        FieldRange { field: field.to_owned(), digest: None, start: 0, limit: MAX_BYTES_PART };
+    context.uri(id, RecordPart::Bytes { extent, cursor: None })
+}
+
+/// The most bytes of field names that a call repeats.
+const NAMES_BYTES: usize = 2048;
+
+/// Returns the continuation of a record with more fields than shown.
+///
+/// A cursor is valid only with the same `fields`, so the call repeats these. If the names are too
+/// long for that, the call reads the record from its beginning. So does the address, which has no
+/// room for names.
+pub(super) fn of_more<'a>(
+    context: &CallContext,
+    id: &'a RecordId,
+    more: &'a MoreFields,
+    fields: &[String],
+) -> Result<Continuation<'a>, LadderError> {
+    let (args, cursor) = match (fields, json!(fields)) {
+        ([], _) => (
+            json!({ "id": id.to_string(), "cursor": more.next_cursor }),
+            Some(more.next_cursor.clone()),
+        ),
+        (_, names) if names.to_string().len() <= NAMES_BYTES => {
+            (json!({ "id": id.to_string(), "fields": names, "cursor": more.next_cursor }), None)
+        }
+        _ => (json!({ "id": id.to_string() }), None),
+    };
+    Ok(Continuation::new(
+        id,
+        ContinuationKind::More { more, args },
+        context.uri(id, RecordPart::Fields { cursor })?,
+    ))
+}
+
+/// Returns the continuation of a record of which no field is shown.
+pub(super) fn of_record<'a>(
+    context: &CallContext,
+    id: &'a RecordId,
+) -> Result<Continuation<'a>, LadderError> {
+    Ok(Continuation::new(
+        id,
+        ContinuationKind::Record,
+        context.uri(id, RecordPart::Fields { cursor: None })?,
+    ))
+}
+
+impl<'a> Continuation<'a> {
+    fn new(id: &'a RecordId, what: ContinuationKind<'a>, uri: String) -> Self {
+        Self { id, name: id.to_string(), what, uri }
+    }
+
+    /// Returns the tool and the arguments that continue; `None` for a binary field.
+    pub(super) fn read(&self) -> Option<(&'static str, Json)> {
+        let id = ("id", Json::from(self.name.as_str()));
+        match &self.what {
+            ContinuationKind::Text(TextContinuation { field, start, .. }) => {
+                let args = [id, ("field_path", (*field).into()), ("offset_chars", (*start).into())];
+                Some(("read_record_field", json_object(args)))
+            }
+            ContinuationKind::Bytes { .. } => None,
+            ContinuationKind::More { args, .. } => Some(("fetch", args.clone())),
+            ContinuationKind::Record => Some(("fetch", json_object([id]))),
+        }
+    }
+
+    /// Renders the continuation for the structure.
+    pub(super) fn json(&self) -> Json {
+        let resource = ("resource", Some(json_object([("uri", self.uri.as_str().into())])));
+        let read = (
+            "read",
+            self.read().map(|(tool, args)| json_object([("tool", tool.into()), ("args", args)])),
+        );
+        let id = ("id", Some(self.name.as_str().into()));
+        let [one, two, three] = self.sizes();
+        let (field, status) = match &self.what {
+            ContinuationKind::Text(TextContinuation { field, status, .. }) => (field, *status),
+            ContinuationKind::Bytes { field, .. } => (field, "binary-only"),
+            ContinuationKind::More { .. } | ContinuationKind::Record => {
+                return present_members([id, one, two, three, read, resource]).into();
+            }
+        };
+        present_members([
+            id,
+            ("connection_id", Some(self.id.connection.as_deref().unwrap_or_default().into())),
+            ("stream", Some(self.id.stream.as_str().into())),
+            ("record_id", Some(self.id.key.as_str().into())),
+            ("field_path", Some((*field).into())),
+            ("preview_status", Some(status.into())),
+            one,
+            two,
+            three,
+            read,
+            resource,
+        ])
+        .into()
+    }
+
+    /// Returns the members that say how much there is and how much is shown.
+    fn sizes(&self) -> [(&'static str, Option<Json>); 3] {
+        match &self.what {
+            ContinuationKind::Text(TextContinuation { shown, size, digest, .. }) => [
+                ("shown_chars", Some((*shown).into())),
+                ("size_chars", size.map(Json::from)),
+                ("digest", digest.map(Json::from)),
+            ],
+            ContinuationKind::Bytes { mime_type, size_bytes, digest, .. } => [
+                ("mime_type", mime_type.map(Json::from)),
+                ("size_bytes", size_bytes.map(Json::from)),
+                ("digest", digest.map(Json::from)),
+            ],
+            ContinuationKind::More { more: MoreFields { shown, total, .. }, .. } => [
+                ("shown_fields", Some((*shown).into())),
+                ("total_fields", Some((*total).into())),
+                ("", None),
+            ],
+            ContinuationKind::Record => [("", None), ("", None), ("", None)],
+        }
+    }
+
+    /// Renders the continuation as a line of the text.
+    pub(super) fn line(&self) -> String {
+        let note = match &self.what {
+            ContinuationKind::Text(TextContinuation { shown, size, .. }) => {
+                text_lines::shown_note(*shown, *size)
+            }
+            ContinuationKind::Bytes { field, .. } => {
+                let [mime_type, size_bytes, digest] = self.sizes();
+                let members: Json = present_members([
+                    ("field_path", Some((*field).into())),
+                    mime_type,
+                    size_bytes,
+                    digest,
+                ])
+                .into();
+                return format!("binary: {members} is behind its resource link");
+            }
+            ContinuationKind::More { more, .. } => shown_fields_note(more),
+            ContinuationKind::Record => String::new(),
+        };
+        self.read()
+            .map(|(tool, args)| text_lines::next_call(tool, &args, &note))
+            .unwrap_or_default()
+    }
+
+    /// Renders the continuation as a link beside the text.
+    pub(super) fn link(self) -> ResourceLink {
+        let Self { name: id, what, uri, .. } = self;
+        let (name, description, mime_type) = match what {
+            ContinuationKind::Text(TextContinuation { field, start, size, .. }) => {
+                let size = size.map(|size| format!(" of {size}")).unwrap_or_default();
+                let description =
+                    format!("{id} {}, from character {start}{size} on", Json::from(field));
+                ("field-window", description, "text/plain")
+            }
+            ContinuationKind::Bytes { field, mime_type, size_bytes, .. } => {
+                let size = size_bytes.map(|size| format!(", {size} bytes")).unwrap_or_default();
+                let mime_type = mime_type.unwrap_or("application/octet-stream");
+                ("field-bytes", format!("{id} {}{size}", Json::from(field)), mime_type)
+            }
+            ContinuationKind::More { more, .. } => (
+                "record",
+                format!("{id}, its other fields: {}", shown_fields_note(more)),
+                "application/json",
+            ),
+            ContinuationKind::Record => ("record", format!("{id}, whole"), "application/json"),
+        };
+        ResourceLink { uri, name: name.to_owned(), description, mime_type: mime_type.to_owned() }
+    }
+
+    /// Renders the continuation for the structure and as a link.
+    pub(super) fn rendered(self) -> RenderedContinuation {
+        RenderedContinuation { json: self.json(), link: self.link() }
+    }
+}
+
+fn shown_fields_note(more: &MoreFields) -> String {
+    format!("{} of {} fields shown", more.shown, more.total)
+}
+
+/// Makes the member `content_ladder`. Binary fields come last in `entries`.
+pub(super) fn content_ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
+    let is_bytes =
+        |entry: &Json| entry.get("preview_status").and_then(Json::as_str) == Some("binary-only");
+    let (bytes, cut): (Vec<Json>, Vec<Json>) = entries.into_iter().partition(is_bytes);
+    let entries: Vec<Json> = cut.into_iter().chain(bytes).collect();
+    json_object([("entries", entries.into()), ("more_fields", more.into())])
+}
+
+// The shape of `content_ladder`. A doc comment would become part of every output schema.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub(super) struct LadderShape {
+    entries: Vec<EntryShape>,
+    more_fields: Option<Vec<Map<String, Json>>>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct EntryShape {
+    id: String,
+    connection_id: Json,
+    stream: Json,
+    record_id: Json,
+    field_path: String,
+    preview_status: PreviewStatusShape,
+    read: Option<Map<String, Json>>,
+    resource: Map<String, Json>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+enum PreviewStatusShape {
+    Truncated,
+    SnippetOnly,
+    BinaryOnly,
+}

@@ -1,0 +1,20 @@
+//! Builds JSON objects from lists of members.
+
+use serde_json::{Map, Value as Json};
+
+/// Makes an object with the members in this order.
+pub(super) fn json_object<const N: usize>(object: [(&str, Json); N]) -> Json {
+    Json::Object(members(object))
+}
+
+/// Makes the members of an object, in this order.
+pub(super) fn members<const N: usize>(members: [(&str, Json); N]) -> Map<String, Json> {
+    present_members(members.map(|(name, value)| (name, Some(value))))
+}
+
+/// Makes the members of an object from those that have a value, in this order.
+pub(super) fn present_members<const N: usize>(
+    members: [(&str, Option<Json>); N],
+) -> Map<String, Json> {
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}

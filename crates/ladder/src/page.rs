@@ -1,0 +1,361 @@
+//! Renders a page of items within the budgets: as many whole items as fit.
+//!
+//! The text and the structure are truncated separately, because a model reads the text and a
+//! program reads the structure. Each says how to continue after its own last item. An item is
+//! rendered only if there may be room for it.
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use stile_domain::records::request::ReadRequest;
+use stile_tools::answer::ResourceLink;
+
+use super::budget::{Budgets, count_fitting, json_len};
+use super::call_context::CallContext;
+use super::continuation::RenderedContinuation;
+use super::error::LadderError;
+use super::json_members::members;
+use super::output::RecordOutput;
+use super::wire;
+use super::{continuation, text_lines};
+
+/// The lines of an item, and its links.
+pub(super) type ItemText = (String, Vec<ResourceLink>);
+
+/// An item of a page, rendered on demand.
+pub(super) trait PageItem: Send + Sync {
+    /// Renders the item for the text. The first item has the number 1.
+    fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError>;
+
+    /// Renders the item for the structure. Called once, after `lines`.
+    ///
+    /// # Errors
+    /// If no identifier leads back to the item.
+    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError>;
+
+    /// Renders the item as briefly as possible, if it is the first and does not fit.
+    fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError>;
+
+    /// Returns the cursor that continues after the item, if the server sent one.
+    fn cursor(&self) -> Option<&str>;
+}
+
+/// An item of the structure.
+pub(super) struct ItemRow {
+    /// The item's member of the list.
+    pub(super) json: Json,
+    /// The continuations of its truncated fields.
+    pub(super) entries: Vec<Json>,
+    /// The continuation of a record with more fields.
+    pub(super) more: Option<Json>,
+}
+
+/// An item that shows only how to read it.
+pub(super) struct MinimalItem {
+    pub(super) text: String,
+    pub(super) json: Json,
+    pub(super) whole: RenderedContinuation,
+}
+
+/// A page as the resource server sent it.
+pub(super) struct Page<'a, I> {
+    pub(super) tool: &'static str,
+    pub(super) items: Vec<I>,
+    pub(super) next_cursor: Option<String>,
+    /// The request, without a limit.
+    pub(super) ask: ReadRequest,
+    /// Makes the first line from the number of shown items.
+    pub(super) head: &'a (dyn Fn(usize) -> String + Sync),
+    /// Lines for the end of the page, shown after its last item only.
+    pub(super) tail: Vec<String>,
+}
+
+/// A page that is rendered within the budgets.
+pub(super) struct RenderedPage {
+    pub(super) text: String,
+    pub(super) links: Vec<ResourceLink>,
+    pub(super) rows: Vec<Json>,
+    pub(super) ladder: Json,
+    next_cursor: Option<String>,
+    /// Whether the structure has all items of the page.
+    pub(super) is_whole: bool,
+    /// How to continue if the structure lacks items and no cursor continues.
+    dead_end: Option<Json>,
+}
+
+/// How a list continues after the shown items.
+#[derive(Clone, Debug, PartialEq)]
+enum NextPage {
+    /// The list ends there.
+    End,
+    /// The list continues at this cursor.
+    After(String),
+    /// The list changed meanwhile, so no cursor continues. The same call with this limit shows a
+    /// page completely.
+    Restart(usize),
+    /// No call continues: the server ignores the limit, or gives no cursor after a shorter page.
+    Unreachable,
+}
+
+/// The identifying members of an item in a response.
+#[derive(Deserialize)]
+struct WireItem {
+    #[serde(alias = "record_key")]
+    id: String,
+    stream: Option<String>,
+    connection_id: Option<String>,
+}
+
+/// A page that is requested to learn the cursor at its end.
+#[derive(Deserialize)]
+struct WirePage {
+    data: Vec<WireItem>,
+    next_cursor: Option<String>,
+}
+
+impl WireItem {
+    /// Returns whether a row shows this item.
+    fn is(&self, row: &Json) -> bool {
+        let is = |name: &str, sent: &str| row.get(name).and_then(Json::as_str) == Some(sent);
+        let may_be =
+            |name: &str, sent: &Option<String>| sent.as_deref().is_none_or(|sent| is(name, sent));
+        is("record_id", &self.id)
+            && may_be("stream", &self.stream)
+            && may_be("connection_id", &self.connection_id)
+    }
+}
+
+/// Bytes reserved for the structure's other members.
+const MEMBERS_BYTES: usize = 4 * 1024;
+
+impl<I: PageItem> Page<'_, I> {
+    /// Renders the page.
+    pub(super) async fn render(
+        mut self,
+        context: &CallContext,
+    ) -> Result<RenderedPage, LadderError> {
+        let Budgets { text: text_budget, structured, .. } = context.budgets;
+        let count = self.items.len();
+        let texts = self.text_items(context, text_budget)?;
+        let (rows, ladder) = self.rows(context, structured.saturating_sub(MEMBERS_BYTES))?;
+        let (shown, listed) = (texts.len(), rows.len());
+        let after_text = self.next_after(context, shown, &rows).await?;
+        let after_rows = if listed == shown {
+            after_text.clone()
+        } else {
+            self.next_after(context, listed, &rows).await?
+        };
+        let mut text = (self.head)(shown);
+        let mut links = Vec::new();
+        for (lines, own) in texts {
+            text.push('\n');
+            text += &lines;
+            links.extend(own);
+        }
+        if shown == count {
+            self.tail.iter().for_each(|line| text = format!("{text}\n{line}"));
+        }
+        if let Some(line) = after_text.line(context, self.tool) {
+            text = format!("{text}\n{line}");
+        }
+        let dead_end = after_rows.dead_end(context, self.tool);
+        let next_cursor =
+            if let NextPage::After(cursor) = after_rows { Some(cursor) } else { None };
+        Ok(RenderedPage {
+            text,
+            links,
+            rows,
+            ladder,
+            next_cursor,
+            is_whole: listed == count,
+            dead_end,
+        })
+    }
+
+    /// Renders the items of the text: as many as fit, and at least one. The last page needs room
+    /// for its tail, the others for the line that continues.
+    fn text_items(
+        &self,
+        context: &CallContext,
+        budget: usize,
+    ) -> Result<Vec<ItemText>, LadderError> {
+        let count = self.items.len();
+        // The first line is longer if items are left out, since it says so.
+        let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
+        let (again, tail) = (
+            self.max_next_line_len(context),
+            self.tail.iter().map(|line| line.len() + 1).sum::<usize>(),
+        );
+        let end = if self.next_cursor.is_some() { again + tail } else { tail };
+        let room = budget.saturating_sub(head);
+        let (mut texts, mut used) = (Vec::new(), 0);
+        for (item, number) in self.items.iter().zip(1..) {
+            let (lines, links) = item.lines(context, number)?;
+            let lines = text_lines::escape_line_breaks(lines);
+            used += lines.len() + 1;
+            texts.push((lines, links));
+            if used > room {
+                break;
+            }
+        }
+        if texts.len() == count && used + end <= room {
+            return Ok(texts);
+        }
+        let fits = count_fitting(
+            texts.iter().map(|(lines, _)| lines.len() + 1),
+            room.saturating_sub(again),
+        );
+        texts.truncate(fits.min(count.saturating_sub(1)));
+        if let Some(first) = self.items.first().filter(|_| texts.is_empty()) {
+            let minimal = first.minimal(context)?;
+            texts.push((minimal.text, vec![minimal.whole.link]));
+        }
+        Ok(texts)
+    }
+
+    /// Renders the items of the structure and their continuations: as many as fit, and at least
+    /// one.
+    fn rows(
+        &mut self,
+        context: &CallContext,
+        room: usize,
+    ) -> Result<(Vec<Json>, Json), LadderError> {
+        let mut left = room;
+        let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
+        for item in &mut self.items {
+            let row = item.row(context)?;
+            let parts = row.entries.iter().chain(&row.more).map(json_len);
+            match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
+                Some(rest) => left = rest,
+                None if rows.is_empty() => {
+                    let minimal = item.minimal(context)?;
+                    return Ok((
+                        vec![minimal.json],
+                        continuation::content_ladder(Vec::new(), vec![minimal.whole.json]),
+                    ));
+                }
+                None => break,
+            }
+            rows.push(row.json);
+            entries.extend(row.entries);
+            more.extend(row.more);
+        }
+        Ok((rows, continuation::content_ladder(entries, more)))
+    }
+
+    /// Returns an upper bound for the length of the line that continues.
+    fn max_next_line_len(&self, context: &CallContext) -> usize {
+        /// The length assumed for a cursor that is not known yet.
+        const USUAL: usize = 340;
+        if self.items.len() < 2 && self.next_cursor.is_none() {
+            return 0;
+        }
+        let own = self.items.first().and_then(I::cursor);
+        let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
+        let cursor = "x".repeat(longest.unwrap_or(USUAL));
+        let other = [NextPage::Restart(self.items.len()), NextPage::Unreachable]
+            .into_iter()
+            .filter(|_| own.is_none());
+        let lines =
+            other.chain([NextPage::After(cursor)]).filter_map(|next| next.line(context, self.tool));
+        lines.map(|line| line.len() + 1).max().unwrap_or(0)
+    }
+
+    /// Returns how the list continues after the first `shown` items. `rows` are the rendered items
+    /// of the structure.
+    async fn next_after(
+        &mut self,
+        context: &CallContext,
+        shown: usize,
+        rows: &[Json],
+    ) -> Result<NextPage, LadderError> {
+        let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.len()) else {
+            return Ok(self.next_cursor.clone().map_or(NextPage::End, NextPage::After));
+        };
+        if let Some(own) = self.items.get(last).and_then(I::cursor) {
+            return Ok(NextPage::After(own.to_owned()));
+        }
+        // Some servers send a cursor only at the end of a page, so this asks for a page that ends
+        // here.
+        let page = context.ask(self.ask.clone().with("limit", shown.to_string())).await?;
+        let page: WirePage = wire::parse(&page)?;
+        if page.data.len() > shown {
+            return Ok(NextPage::Unreachable);
+        }
+        let rendered = match (rows.get(last), self.items.get_mut(last)) {
+            (None, Some(item)) => Some(item.row(context)?.json),
+            _ => None,
+        };
+        let row = rows.get(last).or(rendered.as_ref());
+        let is_last = row.zip(page.data.get(last)).is_some_and(|(row, item)| item.is(row));
+        Ok(match page.next_cursor {
+            _ if !is_last => NextPage::Restart(shown),
+            Some(cursor) => NextPage::After(cursor),
+            None => NextPage::Unreachable,
+        })
+    }
+}
+
+/// The notes for a list that no cursor continues.
+const RESTART_NOTE: &str =
+    "the list has changed, and nothing leads on after what is shown; ask anew for so many";
+const UNREACHABLE_NOTE: &str =
+    "the server has more, and no way on after what is shown; ask for something narrower";
+
+impl NextPage {
+    /// Renders the line that continues, for the text.
+    fn line(&self, context: &CallContext, tool: &str) -> Option<String> {
+        match self {
+            Self::End => None,
+            Self::After(cursor) => Some(text_lines::next_page(context, tool, cursor)),
+            Self::Restart(limit) => {
+                let limit = ("limit", (*limit).into());
+                Some(text_lines::same_call(context, tool, limit, RESTART_NOTE))
+            }
+            Self::Unreachable => Some(format!("note: {UNREACHABLE_NOTE}")),
+        }
+    }
+
+    /// Renders the member `onward` for a structure that no cursor continues.
+    fn dead_end(&self, context: &CallContext, tool: &str) -> Option<Json> {
+        match self {
+            Self::End | Self::After(_) => None,
+            Self::Restart(limit) => {
+                let args = context.arguments_with("limit", (*limit).into());
+                Some(json!({ "note": RESTART_NOTE, "read": { "tool": tool, "args": args } }))
+            }
+            Self::Unreachable => Some(json!({ "note": UNREACHABLE_NOTE })),
+        }
+    }
+}
+
+/// Returns the server's warnings, counts and completeness, as far as these are short.
+pub(super) fn bounded_meta(meta: &Json) -> Json {
+    /// The most bytes of one member.
+    const MAX_MEMBER_BYTES: usize = 2048;
+    let known = ["warnings", "count", "count_accuracy", "recall"];
+    let kept = known.into_iter().filter_map(|name| Some((name, meta.get(name)?)));
+    let short = kept.filter(|(_, value)| json_len(value) <= MAX_MEMBER_BYTES);
+    Json::Object(short.map(|(name, value)| (name.to_owned(), value.clone())).collect())
+}
+
+impl RenderedPage {
+    /// Returns the cursor that continues after the structure's items, as JSON.
+    pub(super) fn next_cursor(&self) -> Option<Json> {
+        self.next_cursor.as_deref().map(Json::from)
+    }
+
+    /// Makes the answer. The member `data` of the structure says how the list continues.
+    pub(super) fn into_output<S, const N: usize>(
+        self,
+        structured: [(&str, Json); N],
+    ) -> Result<RecordOutput<S>, LadderError> {
+        let mut structured = members(structured);
+        if let (Some(dead_end), Some(Json::Object(data))) =
+            (self.dead_end, structured.get_mut("data"))
+        {
+            data.insert("has_more".to_owned(), true.into());
+            data.insert("onward".to_owned(), dead_end);
+        }
+        RecordOutput::new(self.text, Json::Object(structured), self.links)
+    }
+}
