@@ -19,6 +19,7 @@ use stile_domain::notes::NotePath;
 use stile_tools::space::SpaceTools;
 
 use super::admission::{Admission, Admitted};
+use super::challenge;
 use super::headers;
 use super::response_body::GuardedBody;
 use super::responses;
@@ -94,7 +95,7 @@ impl GatewayNotes {
             .admission
             .admit(parts)
             .await
-            .map_err(|why| responses::not_admitted(&metadata_url, why))?;
+            .map_err(|why| challenge::not_admitted(&metadata_url, why))?;
         let threads = &self.admission.shares().threads;
         let thread = threads.take(&neighbour, 1).await.map_err(responses::share_used_up)?;
         let user = self.agreed_user(headers, &caller).map_err(gateway_error_response)?;

@@ -16,6 +16,7 @@ use http::{
 use serde_json::{Value, json};
 
 use super::admission::{Admission, Admitted};
+use super::challenge;
 use super::headers::{self, RepeatedHeader};
 use super::request_body::{self, BodyError};
 use super::response_body::{ExpiringBody, GuardedBody};
@@ -91,7 +92,7 @@ impl McpEndpoint {
         let Admitted { caller: verified, token, neighbour, call } =
             self.admission.admit(&parts).await.map_err(|why| {
                 let metadata_url = self.admission.metadata_url(&parts.headers);
-                Box::new(responses::not_admitted(&metadata_url, why))
+                Box::new(challenge::not_admitted(&metadata_url, why))
             })?;
         let caller = self
             .service

@@ -11,6 +11,7 @@
 //! [`admission::Admission::admit`] first.
 
 pub mod admission;
+pub mod challenge;
 pub mod connection;
 pub mod cross_origin;
 pub mod edge;

@@ -1,7 +1,7 @@
 //! Responses that the HTTP layer makes itself.
 //!
 //! Their texts are constants or come from a [`stile_domain::error::Refusal`]. None reveals what is
-//! stored, and a 401 says of a token only what its holder may know.
+//! stored.
 
 use std::time::Duration;
 
@@ -13,17 +13,10 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 use stile_domain::records::problem::Problem;
 
-use super::admission::{NotAdmitted, Unauthorized};
 use crate::fair_share::ShareUsedUp;
 
-/// The message for a request without a valid token.
-pub(super) const SEND_TOKEN: &str =
-    "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
-/// The message while the list of tokens cannot be read.
-pub(super) const TOKENS_UNAVAILABLE: &str = "the server cannot check tokens now, because its \
-    storage fails; your token may be valid. Send the request again later, and tell the owner";
 /// When to repeat a request that found a share used up.
-const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// The message for a request that may succeed later.
 pub(super) const WAIT: &str = "wait a moment, then send it again";
 
@@ -63,55 +56,12 @@ pub fn no_vault() -> Response<Body> {
     plain(StatusCode::FORBIDDEN, "no_vault", message)
 }
 
-/// Returns 401, 429 or 503 for a request that was not admitted.
-pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
-    match why {
-        NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, why),
-        NotAdmitted::TokensUnavailable => tokens_unavailable(),
-        NotAdmitted::RateLimited(wait) => too_many(wait),
-        NotAdmitted::ShareUsedUp(used_up) => *share_used_up(used_up),
-    }
-}
-
 /// Returns 429 with `Retry-After` for a caller whose other requests use up a share. The connection
 /// closes, because the body of the request was not read.
 pub fn share_used_up(used_up: ShareUsedUp) -> Box<Response<Body>> {
     let problem = Problem::from(used_up);
     let response = plain(StatusCode::TOO_MANY_REQUESTS, problem.code().0, &problem.to_string());
     Box::new(closing(with_retry_after(response, RETRY)))
-}
-
-/// Returns 401 with a challenge (RFC 6750, section 3).
-fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
-    let message = unauthorized_message(why);
-    let response = plain(StatusCode::UNAUTHORIZED, "unauthorized", &message);
-    with_challenge(response, metadata_url, why)
-}
-
-/// Returns what a 401 says.
-pub(super) fn unauthorized_message(why: Unauthorized) -> String {
-    format!("{}; {SEND_TOKEN}", why.description())
-}
-
-/// Returns 503 with `Retry-After` while the list of tokens cannot be read.
-fn tokens_unavailable() -> Response<Body> {
-    let response = plain(StatusCode::SERVICE_UNAVAILABLE, "tokens_unavailable", TOKENS_UNAVAILABLE);
-    with_retry_after(response, RETRY)
-}
-
-/// Adds the challenge of a 401.
-pub(super) fn with_challenge(
-    response: Response<Body>,
-    metadata_url: &str,
-    why: Unauthorized,
-) -> Response<Body> {
-    // RFC 6750, section 3.1: a request without a token learns no error.
-    let error = match why {
-        Unauthorized::Missing => String::new(),
-        _ => format!("error=\"invalid_token\", error_description=\"{}\", ", why.description()),
-    };
-    let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
-    with_header(response, WWW_AUTHENTICATE, &challenge)
 }
 
 /// Returns 403 for a valid token whose scopes do not allow the call.
@@ -124,7 +74,7 @@ pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Res
 }
 
 /// Returns 429 with `Retry-After`, in whole seconds.
-fn too_many(wait: Duration) -> Response<Body> {
+pub(super) fn too_many(wait: Duration) -> Response<Body> {
     let response = plain(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", WAIT);
     with_retry_after(response, wait)
 }

@@ -27,11 +27,9 @@ use stile_records::{RecordService, openapi};
 
 use super::Timeouts;
 use super::admission::{Admission, Admitted, NotAdmitted};
+use super::challenge::{TOKENS_UNAVAILABLE, unauthorized_message, with_challenge};
 use super::response_body::GuardedBody;
-use super::responses::{
-    TOKENS_UNAVAILABLE, WAIT, closing, json_text, unauthorized_message, with_challenge,
-    with_header, with_retry_after,
-};
+use super::responses::{WAIT, closing, json_text, with_header, with_retry_after};
 use crate::clock;
 use crate::fair_share::Neighbour;
 use crate::mcp::server_info;

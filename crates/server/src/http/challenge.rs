@@ -1,0 +1,59 @@
+//! The response to a request that is not admitted, and the challenge of a 401.
+//!
+//! A 401 says of a token only what its holder may know. *Source*: RFC 6750, section 3.
+
+use axum::body::Body;
+use http::header::WWW_AUTHENTICATE;
+use http::{Response, StatusCode};
+
+use super::admission::{NotAdmitted, Unauthorized};
+use super::responses::{RETRY, plain, share_used_up, too_many, with_header, with_retry_after};
+
+/// The message for a request without a valid token.
+pub(super) const SEND_TOKEN: &str =
+    "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
+/// The message while the list of tokens cannot be read.
+pub(super) const TOKENS_UNAVAILABLE: &str = "the server cannot check tokens now, because its \
+    storage fails; your token may be valid. Send the request again later, and tell the owner";
+/// Returns 401, 429 or 503 for a request that was not admitted.
+pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
+    match why {
+        NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, why),
+        NotAdmitted::TokensUnavailable => tokens_unavailable(),
+        NotAdmitted::RateLimited(wait) => too_many(wait),
+        NotAdmitted::ShareUsedUp(used_up) => *share_used_up(used_up),
+    }
+}
+
+/// Returns 401 with a challenge.
+fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
+    let message = unauthorized_message(why);
+    let response = plain(StatusCode::UNAUTHORIZED, "unauthorized", &message);
+    with_challenge(response, metadata_url, why)
+}
+
+/// Returns what a 401 says.
+pub(super) fn unauthorized_message(why: Unauthorized) -> String {
+    format!("{}; {SEND_TOKEN}", why.description())
+}
+
+/// Returns 503 with `Retry-After` while the list of tokens cannot be read.
+fn tokens_unavailable() -> Response<Body> {
+    let response = plain(StatusCode::SERVICE_UNAVAILABLE, "tokens_unavailable", TOKENS_UNAVAILABLE);
+    with_retry_after(response, RETRY)
+}
+
+/// Adds the challenge of a 401.
+pub(super) fn with_challenge(
+    response: Response<Body>,
+    metadata_url: &str,
+    why: Unauthorized,
+) -> Response<Body> {
+    // RFC 6750, section 3.1: a request without a token learns no error.
+    let error = match why {
+        Unauthorized::Missing => String::new(),
+        _ => format!("error=\"invalid_token\", error_description=\"{}\", ", why.description()),
+    };
+    let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
+    with_header(response, WWW_AUTHENTICATE, &challenge)
+}
