@@ -15,7 +15,7 @@ use stile_domain::records::blob;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::journal::Journal;
-use stile_store::records::{Blob, Records, RecordsView};
+use stile_store::records::{Blob, ReadLimit, Records, RecordsView};
 
 use crate::context::{OwnerContext, ReadContext};
 use crate::declarations::DeclarationCache;
@@ -36,6 +36,7 @@ pub struct RecordService {
     pub(crate) declarations: Arc<DeclarationCache>,
     /// One line for each request, which the owner can read.
     journal: Option<Arc<Journal>>,
+    limit: ReadLimit,
 }
 
 /// The facts about a blob that precede its bytes.
@@ -52,13 +53,19 @@ pub struct BlobHead {
 impl RecordService {
     /// Serves this database without a journal.
     pub fn new(records: Records) -> Self {
-        Self { records, declarations: Arc::default(), journal: None }
+        Self { records, declarations: Arc::default(), journal: None, limit: ReadLimit::none() }
     }
 
     /// Adds a journal, which gets a line for each request.
     #[must_use]
     pub fn with_journal(self, journal: Arc<Journal>) -> Self {
         Self { journal: Some(journal), ..self }
+    }
+
+    /// Ends the reads of this value when `limit` is reached.
+    #[must_use]
+    pub fn within(self, limit: ReadLimit) -> Self {
+        Self { limit, ..self }
     }
 
     /// Answers a request that reads, and writes its line in the journal. Blocks.
@@ -192,7 +199,7 @@ impl RecordService {
         }
         let permit = caller.gate().records()?;
         let parameters = Parameters::parse(call.operation.parameters, &call.target.pairs);
-        self.records.read(&permit, now, |view| {
+        self.records.read_within(&self.limit, &permit, now, |view| {
             // The error for a grant that has ended comes before any other.
             read(ReadContext { view, declarations: &self.declarations }, &parameters?)
         })
@@ -272,5 +279,40 @@ pub(crate) fn incident(doing: &'static str, error: &io::Error) -> Problem {
     match stile_store::incident(doing, error) {
         Refusal::Internal { incident } => Problem::Internal { incident },
         _ => Problem::Busy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::operations::Operation;
+    use crate::test_store::{TestStore, owner};
+
+    #[test]
+    fn a_read_ends_when_its_time_is_over_or_its_client_has_gone() {
+        let mut stored = TestStore::new();
+        let rows: String = (0..3000)
+            .map(|row| format!("{{\"data\":{{\"id\":\"r{row}\",\"n\":{row}}}}}\n"))
+            .collect();
+        let connection = [("connection_id", "test")];
+        stored.ingest(&owner(), "rows", &connection, &mut rows.as_bytes()).unwrap();
+        let (past, _waits) = ReadLimit::new(Duration::ZERO);
+        let (left, gone) = ReadLimit::new(Duration::from_secs(3600));
+        drop(gone);
+        let count = |store: &TestStore| {
+            let parameters = [("metric", "count"), ("group_by", "n")];
+            store.read(Operation::AggregateRecords, "rows", "", &parameters)
+        };
+        for limit in [past, left] {
+            stored.service = stored.service.clone().within(limit);
+            assert_eq!(count(&stored), Err(Problem::QueryTooBroad));
+        }
+        // The database serves other reads as before.
+        stored.service = stored.service.clone().within(ReadLimit::none());
+        assert!(
+            stored.read(Operation::AggregateRecords, "rows", "", &[("metric", "count")]).is_ok()
+        );
     }
 }

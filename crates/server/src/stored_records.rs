@@ -16,8 +16,10 @@ use stile_records::RecordService;
 use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
+use stile_store::records::ReadLimit;
 
 use crate::fair_share::{FairShare, Neighbour, Shares};
+use crate::http::v1::MAX_READ;
 
 /// The resource server of this process.
 pub struct StoredRecords {
@@ -72,6 +74,9 @@ impl RecordServer for StoredRecords {
         let target = RequestTarget { stream, key, pairs, ..RequestTarget::default() };
         let call = OperationCall::from_read_operation(operation, target);
         async move {
+            // Dropped if the client hangs up.
+            let (limit, _cancels) = ReadLimit::new(MAX_READ);
+            let services = services.within(limit);
             let reader = self.readers.take(&Neighbour::of(&caller), 1).await;
             let reader = reader.map_err(Problem::from)?;
             let read = tokio::task::spawn_blocking(move || {

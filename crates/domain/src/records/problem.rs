@@ -223,6 +223,12 @@ pub enum Problem {
          lack another one; search for rarer words, or in fewer streams"
     )]
     SearchTooBroad,
+    /// The request read records for so long that other requests would have to wait.
+    #[error(
+        "the server stopped reading for this request after 20 seconds; ask about fewer records: \
+         narrow the request by `filter` or by time, or to one stream"
+    )]
+    QueryTooBroad,
     /// Another process writes, or every reader is in use.
     #[error("the store is busy; wait a second and send the request again")]
     Busy,
@@ -364,6 +370,7 @@ impl Problem {
             Self::TooManyGroups { .. } => ("too_many_groups", 422),
             Self::NumberTooLong => ("number_too_long", 422),
             Self::SearchTooBroad => ("search_too_broad", 422),
+            Self::QueryTooBroad => ("query_too_broad", 422),
             Self::Busy => ("busy", 503),
             Self::ShareUsedUp { .. } => ("share_used_up", 429),
             Self::Full => ("storage_full", 507),

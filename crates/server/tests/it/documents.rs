@@ -270,6 +270,7 @@ fn problems() -> Vec<Problem> {
         Problem::TooManyGroups { param: "group_by" },
         Problem::NumberTooLong,
         Problem::SearchTooBroad,
+        Problem::QueryTooBroad,
         Problem::Busy,
         Problem::ShareUsedUp { share: "database readers" },
         Problem::Full,
@@ -311,6 +312,7 @@ fn problems() -> Vec<Problem> {
             | Problem::TooManyGroups { .. }
             | Problem::NumberTooLong
             | Problem::SearchTooBroad
+            | Problem::QueryTooBroad
             | Problem::Busy
             | Problem::ShareUsedUp { .. }
             | Problem::Full

@@ -12,6 +12,7 @@ use stile_domain::records::problem::Problem;
 use super::engine::{Engine, WriteBatch};
 use super::grants::{self, Access, GrantCache, GrantRecord};
 use super::model::RecordsError;
+use super::read_limit::ReadLimit;
 use super::spool_file::SpoolFile;
 use super::view::RecordsView;
 use crate::now;
@@ -58,10 +59,24 @@ impl Records {
         now: Instant,
         read: impl FnOnce(&RecordsView<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
+        self.read_within(&ReadLimit::none(), permit, now, read)
+    }
+
+    /// Reads as [`Records::read`] does, until `limit` is reached.
+    ///
+    /// # Errors
+    /// The errors of [`Records::read`]; [`Problem::QueryTooBroad`] if the limit was reached.
+    pub fn read_within<T>(
+        &self,
+        limit: &ReadLimit,
+        permit: &RecordsPermit,
+        now: Instant,
+        read: impl FnOnce(&RecordsView<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let engine = self.engine();
         let mut read = Some(read);
         for _ in 0..2 {
-            let done = engine.read(|snapshot, seals| {
+            let done = engine.read_within(limit, |snapshot, seals| {
                 match grants::access(&snapshot, permit.caller(), now, &self.inner.grants)? {
                     Access::Unbound => Ok(None),
                     Access::Granted(authority) => {

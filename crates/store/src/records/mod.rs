@@ -12,6 +12,7 @@ mod database;
 mod engine;
 mod grants;
 mod model;
+mod read_limit;
 pub(crate) mod seal;
 mod search;
 mod spool_file;
@@ -25,6 +26,7 @@ pub use model::{
     IncomingRecord, LastRecord, RecordRow, RecordSource, RecordsError, SortOrder, StoredBlob,
     StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
 };
+pub use read_limit::{CancelOnDrop, ReadLimit};
 pub use search::{FieldMatch, RecordHit, RecordSearchPage, RecordSearchQuery};
 pub use spool_file::SpoolFile;
 pub use view::blobs::Blob;

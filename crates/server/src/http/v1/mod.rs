@@ -10,6 +10,7 @@ mod request_body;
 mod spool;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -41,6 +42,8 @@ pub const OPENAPI_PATH: &str = "/v1/openapi.json";
 
 /// The version of the protocol that this server implements.
 const VERSION: &str = "2026-04-06";
+/// How long a request may read the database.
+pub(crate) const MAX_READ: Duration = Duration::from_secs(20);
 const PDPP_VERSION: HeaderName = HeaderName::from_static("pdpp-version");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// The name under which some clients look for the request's identifier.

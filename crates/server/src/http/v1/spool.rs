@@ -8,7 +8,6 @@
 
 use std::io::{self, Read, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::{Body, Bytes};
 use futures::stream;
@@ -17,9 +16,9 @@ use http::header::CONTENT_LENGTH;
 use stile_domain::records::problem::Problem;
 use stile_records::operation_declaration::{OperationCall, ReadHandler};
 use stile_records::response_sink::ResponseSink;
-use stile_store::records::{Records, SpoolFile};
+use stile_store::records::{ReadLimit, Records, SpoolFile};
 
-use super::{Requester, V1, clock, success_status};
+use super::{MAX_READ, Requester, V1, clock, success_status};
 use crate::fair_share::{FairShare, Neighbour, Share};
 use crate::http::responses::{json_text, with_header};
 
@@ -33,11 +32,11 @@ pub(super) async fn answer(
     call: OperationCall<ReadHandler>,
 ) -> Result<Response<Body>, Problem> {
     let status = success_status(call.operation);
-    let hung_up = Arc::new(AtomicBool::new(false));
-    let _hang_up = SetOnDrop(Arc::clone(&hung_up));
-    let service = v1.service.clone();
+    // Dropped if the client hangs up.
+    let (limit, _cancels) = ReadLimit::new(MAX_READ);
+    let service = v1.service.clone().within(limit.clone());
     let shared = Arc::clone(&v1.admission.shares().answer_bytes);
-    let spool = Spool::new(service.records.clone(), shared, neighbour.clone(), hung_up);
+    let spool = Spool::new(service.records.clone(), shared, neighbour.clone(), limit);
     let run = move || {
         let mut spool = spool;
         let outcome = service.answer(&principal, clock::now(), &call, &mut spool);
@@ -52,15 +51,6 @@ pub(super) async fn answer(
     }
 }
 
-/// Sets a flag when dropped.
-struct SetOnDrop(Arc<AtomicBool>);
-
-impl Drop for SetOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A complete answer.
 enum Collected {
     Text(String),
@@ -72,7 +62,7 @@ struct Spool {
     records: Records,
     shared: Arc<FairShare>,
     by: Neighbour,
-    hung_up: Arc<AtomicBool>,
+    limit: ReadLimit,
     /// What is not in the file.
     held: String,
     file: Option<(SpoolFile, Share)>,
@@ -93,19 +83,14 @@ impl ResponseSink for Spool {
     }
 
     fn is_closed(&self) -> bool {
-        self.problem.is_some() || self.hung_up.load(Ordering::Relaxed)
+        self.problem.is_some() || self.limit.is_cancelled()
     }
 }
 
 impl Spool {
-    fn new(
-        records: Records,
-        shared: Arc<FairShare>,
-        by: Neighbour,
-        hung_up: Arc<AtomicBool>,
-    ) -> Self {
+    fn new(records: Records, shared: Arc<FairShare>, by: Neighbour, limit: ReadLimit) -> Self {
         let held = String::new();
-        Self { records, shared, by, hung_up, held, file: None, bytes: 0, problem: None }
+        Self { records, shared, by, limit, held, file: None, bytes: 0, problem: None }
     }
 
     /// Moves what is held to the file, which is made if there is none.

@@ -7,6 +7,7 @@ use stile_domain::records::problem::Problem;
 pub(super) fn problem(error: rusqlite::Error) -> Problem {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Problem::Busy,
+        Some(ErrorCode::OperationInterrupted) => Problem::QueryTooBroad,
         Some(ErrorCode::DiskFull) => Problem::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Problem::Corrupt,
         code => {

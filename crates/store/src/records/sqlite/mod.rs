@@ -32,6 +32,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
+use super::read_limit::ReadLimit;
 use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, create_private, lock_database, sync_folder};
 
@@ -45,6 +46,9 @@ const NAME: &str = "records.db";
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a reader waits for a connection.
 const QUEUE: Duration = Duration::from_secs(10);
+/// How many steps of its machine SQLite takes until the limit of a read is checked: some tenths of
+/// a millisecond.
+const STEPS_PER_CHECK: i32 = 10_000;
 /// The number of connections that read at once.
 pub const MAX_READERS: usize = 8;
 /// The size of a page in bytes: a few records of usual size, and few pages for a piece of text.
@@ -110,11 +114,24 @@ impl Sqlite {
         &self,
         read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let reader = self.readers.borrow(&self.path)?;
-        let connection = reader.connection()?;
+        self.read_within(&ReadLimit::none(), read)
+    }
+
+    /// Does what [`Self::read`] does, until `limit` is reached.
+    pub(super) fn read_within<T>(
+        &self,
+        limit: &ReadLimit,
+        read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let mut reader = self.readers.borrow(&self.path)?;
+        let connection = reader.connection_mut()?;
         // From the first query on, the transaction sees one moment. It never writes.
         connection.execute_batch("BEGIN").map_err(problem)?;
+        let limit = limit.clone();
+        let is_reached = move || limit.is_reached();
+        connection.progress_handler(STEPS_PER_CHECK, Some(is_reached)).map_err(problem)?;
         let done = read(Snapshot::new(connection), &self.seals);
+        connection.progress_handler(0, None::<fn() -> bool>).map_err(problem)?;
         connection.execute_batch("ROLLBACK").map_err(problem)?;
         reader.give_back();
         done
@@ -215,6 +232,10 @@ impl Readers {
 }
 
 impl Borrowed<'_> {
+    fn connection_mut(&mut self) -> Result<&mut Connection, Problem> {
+        self.connection.as_mut().ok_or(Problem::Busy)
+    }
+
     fn connection(&self) -> Result<&Connection, Problem> {
         self.connection.as_ref().ok_or(Problem::Busy)
     }
