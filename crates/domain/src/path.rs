@@ -206,8 +206,8 @@ impl FilePath {
     /// Parses the path of a file.
     ///
     /// # Errors
-    /// Those of [`SpacePath::parse`], and [`BadPath::Folder`] where the last component is empty, `.`
-    /// or `..`.
+    /// The errors of [`SpacePath::parse`], and [`BadPath::Folder`] if the last component is empty,
+    /// `.` or `..`.
     pub fn parse(text: &str) -> Result<Self, BadPath> {
         let path = SpacePath::parse(text)?;
         let last = text.rsplit('/').next().unwrap_or_default();

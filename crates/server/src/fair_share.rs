@@ -98,19 +98,19 @@ pub struct FairShare {
 /// The shared resources of a server. Every request takes its part of each that it uses, whatever
 /// endpoint it is for.
 pub struct Shares {
-    /// Connections whose last request was admitted.
+    /// [`Resource::Connections`] whose last request was admitted.
     pub connections: Arc<FairShare>,
-    /// Bytes of request bodies.
+    /// [`Resource::BodyBytes`], in bytes of memory.
     pub body_bytes: Arc<FairShare>,
-    /// Calls in flight.
+    /// [`Resource::Calls`], until their responses have been sent.
     pub calls: Arc<FairShare>,
-    /// Threads for files.
+    /// [`Resource::Threads`], one for each call.
     pub threads: Arc<FairShare>,
-    /// Database readers.
+    /// [`Resource::DatabaseReaders`], one for each read.
     pub database_readers: Arc<FairShare>,
-    /// Requests to the server with the notes.
+    /// [`Resource::UpstreamRequests`], one for each call.
     pub upstream_requests: Arc<FairShare>,
-    /// Bytes of unread answers.
+    /// [`Resource::AnswerBytes`], in bytes of files.
     pub answer_bytes: Arc<FairShare>,
 }
 

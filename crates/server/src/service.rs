@@ -50,7 +50,7 @@ impl Service {
         Self { space: Some(tools.clone()), ..Self::new(tools, Some(Resource::Threads)) }
     }
 
-    /// Adds a toolset.
+    /// Adds a toolset, whose calls each take a part of the resource `works_with`.
     #[must_use]
     pub fn with(mut self, toolset: impl Toolset + 'static, works_with: Option<Resource>) -> Self {
         self.toolsets.push((Arc::new(toolset), works_with));

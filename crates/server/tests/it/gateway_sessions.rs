@@ -245,13 +245,14 @@ fn a_session_never_replaces_a_token() {
 
 #[test]
 fn challenges_name_the_identity_provider() {
+    const INVALID: &str = "error=\"invalid_token\", error_description=\"the token is malformed\", ";
     let place = Place::new(&[]);
     let rig = place.hosted.rig("origin");
     let origin = place.hosted.origin(&rig, &[]);
     for (server, scopes) in [(&place.gateway, Value::Null), (&origin, json!(["read:/"]))] {
         let address = server.address;
         let metadata_url = format!("http://{address}/.well-known/oauth-protected-resource/mcp");
-        for (token, error) in [("", ""), ("no.such.token", "error=\"invalid_token\", ")] {
+        for (token, error) in [("", ""), ("no.such.token", INVALID)] {
             for lifecycle in LIFECYCLES {
                 let mut peer = Peer::new(address, token, lifecycle);
                 for reply in
