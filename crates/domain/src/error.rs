@@ -136,6 +136,28 @@ pub enum Refusal {
         /// The path that the call named.
         path: SpacePath,
     },
+    /// Nobody has permission to write to the file or to its folder, which is how people protect
+    /// files. The server could replace the file nevertheless.
+    #[error(
+        "`{path}` is protected: nobody may write to {}. Nothing was written. Retrying will not \
+         help: ask the user to allow writing to it.",
+        if *.is_folder { "its folder" } else { "the file" }
+    )]
+    ReadOnly {
+        /// The path that the call named.
+        path: SpacePath,
+        /// Whether the folder of the file is protected.
+        is_folder: bool,
+    },
+    /// The folder that is served was moved or replaced, so a change would be lost with the old one.
+    #[error(
+        "the folder of this space is not where it was: it was moved, unmounted or replaced. \
+         Nothing was read or written. Ask the user to put it back, or to restart the server."
+    )]
+    RootMoved,
+    /// The caller cancelled the call or hung up before anything was changed.
+    #[error("the call was cancelled. Nothing was written.")]
+    Cancelled,
     /// Too many callers change the folder, or another program locks it.
     #[error(
         "`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment \
@@ -318,6 +340,9 @@ impl Refusal {
             Self::SymlinkRefused { .. } => ("symlink_refused", Remedy::Agent),
             Self::HardLinked { .. } => ("hard_linked", Remedy::User),
             Self::NotPermitted { .. } => ("not_permitted", Remedy::User),
+            Self::ReadOnly { .. } => ("not_permitted", Remedy::User),
+            Self::RootMoved => ("root_moved", Remedy::User),
+            Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
             Self::NotText { .. } => ("not_text", Remedy::Agent),
             Self::Stale { .. } => ("stale", Remedy::Agent),
@@ -396,6 +421,7 @@ impl Refusal {
             | Self::SymlinkRefused { path }
             | Self::HardLinked { path }
             | Self::NotPermitted { path }
+            | Self::ReadOnly { path, .. }
             | Self::Busy { path }
             | Self::NotText { path, .. }
             | Self::Stale { path, .. }

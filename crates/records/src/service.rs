@@ -289,6 +289,7 @@ mod tests {
     use super::*;
     use crate::operations::Operation;
     use crate::test_store::{TestStore, owner};
+    use stile_store::cancellation::Cancellation;
 
     #[test]
     fn a_read_ends_when_its_time_is_over_or_its_client_has_gone() {
@@ -298,9 +299,10 @@ mod tests {
             .collect();
         let connection = [("connection_id", "test")];
         stored.ingest(&owner(), "rows", &connection, &mut rows.as_bytes()).unwrap();
-        let (past, _waits) = ReadLimit::new(Duration::ZERO);
-        let (left, gone) = ReadLimit::new(Duration::from_secs(3600));
-        drop(gone);
+        let past = ReadLimit::new(Duration::ZERO, Cancellation::default());
+        let gone = Cancellation::default();
+        drop(gone.on_drop());
+        let left = ReadLimit::new(Duration::from_secs(3600), gone);
         let count = |store: &TestStore| {
             let parameters = [("metric", "count"), ("group_by", "n")];
             store.read(Operation::AggregateRecords, "rows", "", &parameters)

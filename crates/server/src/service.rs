@@ -109,7 +109,7 @@ impl Service {
             Some(sessions) => Some(sessions.session(verified, token)?),
             None => None,
         };
-        Ok(Caller { principal: verified.principal.clone(), session })
+        Ok(Caller { session, ..Caller::local(verified.principal.clone()) })
     }
 
     /// Returns what an agent reads when it connects.

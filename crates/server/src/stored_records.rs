@@ -16,6 +16,7 @@ use stile_records::RecordService;
 use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
+use stile_store::cancellation::Cancellation;
 use stile_store::records::ReadLimit;
 
 use crate::fair_share::{FairShare, Neighbour, Shares};
@@ -74,9 +75,10 @@ impl RecordServer for StoredRecords {
         let target = RequestTarget { stream, key, pairs, ..RequestTarget::default() };
         let call = OperationCall::from_read_operation(operation, target);
         async move {
+            let cancellation = Cancellation::default();
             // Dropped if the client hangs up.
-            let (limit, _cancels) = ReadLimit::new(MAX_READ);
-            let services = services.within(limit);
+            let _cancels = cancellation.on_drop();
+            let services = services.within(ReadLimit::new(MAX_READ, cancellation));
             let reader = self.readers.take(&Neighbour::of(&caller), 1).await;
             let reader = reader.map_err(Problem::from)?;
             let read = tokio::task::spawn_blocking(move || {

@@ -4,6 +4,7 @@
 //! it takes permits and plans, and carries them out on a disk that other programs write to as well.
 
 pub mod archive;
+pub mod cancellation;
 pub mod files;
 pub mod journal;
 pub mod records;

@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use stile_domain::permit::Principal;
+use stile_store::cancellation::Cancellation;
 
 use crate::answer::Answer;
 use crate::definition::ToolDefinition;
@@ -20,12 +21,14 @@ pub struct Caller {
     pub principal: Principal,
     /// The session for notes that another server has; `None` where this server has the files.
     pub session: Option<NoteSession>,
+    /// Cancels the call. A change that has not begun by then writes nothing.
+    pub cancellation: Cancellation,
 }
 
 impl Caller {
     /// Creates the caller for the local user, who started this process.
     pub fn local(principal: Principal) -> Self {
-        Self { principal, session: None }
+        Self { principal, session: None, cancellation: Cancellation::default() }
     }
 }
 

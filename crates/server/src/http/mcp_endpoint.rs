@@ -101,11 +101,13 @@ impl McpEndpoint {
         // Only the gateway keeps the token, to send it to its server. The code that follows knows
         // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
+        // Dropped if the client hangs up.
+        let cancels = caller.cancellation.on_drop();
         let requester = Requester { owner: SessionOwner::new(&verified), caller, neighbour };
         parts.extensions.insert(requester.caller.clone());
         let response = if parts.method == Method::POST {
             let response = self.post(parts, body, &requester).await?;
-            response.map(|body| GuardedBody::wrap(body, call))
+            response.map(|body| GuardedBody::wrap(body, (call, cancels)))
         } else {
             // An event stream may last for hours; its connection is counted instead.
             self.get_or_delete(parts, &requester).await?

@@ -7,6 +7,8 @@ use serde_json::json;
 use stile_domain::records::request::ReadOperation;
 use stile_records::list_response::{DEFAULT_LIMIT, MAX_LIMIT};
 
+use stile_tools::space::SpaceTools;
+
 use super::responses;
 use crate::mcp::server_info;
 
@@ -91,7 +93,15 @@ pub fn protected_resource(
     responses::json(StatusCode::OK, &body)
 }
 
-/// Returns 200 with the version of the server.
-pub fn health() -> Response<Body> {
-    responses::json(StatusCode::OK, &json!({ "status": "ok", "version": server_info::VERSION }))
+/// Returns 200 with the version of the server, or 503 if the folder of its space is not in place.
+pub async fn health(space: Option<SpaceTools>) -> Response<Body> {
+    let checked = match &space {
+        Some(space) => space.check_root().await,
+        None => Ok(()),
+    };
+    let (code, status) = match checked {
+        Ok(()) => (StatusCode::OK, "ok"),
+        Err(refusal) => (StatusCode::SERVICE_UNAVAILABLE, refusal.code().0),
+    };
+    responses::json(code, &json!({ "status": status, "version": server_info::VERSION }))
 }

@@ -112,6 +112,7 @@ fn routes(
         Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = RateLimit::new(options.rate_per_second, options.rate_burst);
     let shares = Arc::clone(service.shares());
+    let space = service.space().cloned();
     let admission = Arc::new(Admission::new(verifier, rate, shares, options.public_url.clone()));
     // A gateway has no notes of its own.
     let notes = service.space().map(|tools| {
@@ -134,7 +135,7 @@ fn routes(
     let mut router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
         .with_state(endpoint)
-        .route("/health", get(|| async { metadata::health() }))
+        .route("/health", get(move || metadata::health(space.clone())))
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
     if let Some(notes) = notes {

@@ -20,6 +20,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
 use stile_tools::toolset::{Caller, UnknownTool};
 
@@ -62,7 +63,10 @@ impl Handler {
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
         match &self.shared.caller {
-            CallerSource::Fixed(caller) => Ok(caller.clone()),
+            CallerSource::Fixed(caller) => {
+                // Each call is cancelled by itself.
+                Ok(Caller { cancellation: Cancellation::default(), ..caller.clone() })
+            }
             CallerSource::Request => context
                 .extensions
                 .get::<http::request::Parts>()
@@ -181,7 +185,17 @@ impl ServerHandler for Handler {
         guarded(async {
             let caller = self.caller(&context)?;
             let arguments = request.arguments.map_or(Value::Null, Value::Object);
-            match self.shared.service.call(&request.name, arguments, &caller).await {
+            let call = self.shared.service.call(&request.name, arguments, &caller);
+            let mut call = std::pin::pin!(call);
+            // A call that is cancelled ends by itself, and is journalled.
+            let answer = tokio::select! {
+                answer = &mut call => answer,
+                () = context.ct.cancelled() => {
+                    caller.cancellation.cancel();
+                    call.await
+                }
+            };
+            match answer {
                 Ok(answer) => Ok(tool_result(answer, meta(&context)).into()),
                 Err(UnknownTool) => Err(ErrorData::invalid_params(
                     "there is no tool of that name; see `tools/list`",

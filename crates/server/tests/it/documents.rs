@@ -121,6 +121,9 @@ fn samples() -> Vec<Refusal> {
         Refusal::SymlinkRefused { path: path.clone() },
         Refusal::HardLinked { path: path.clone() },
         Refusal::NotPermitted { path: path.clone() },
+        Refusal::ReadOnly { path: path.clone(), is_folder: false },
+        Refusal::RootMoved,
+        Refusal::Cancelled,
         Refusal::Busy { path: path.clone() },
         Refusal::NotText {
             path: path.clone(),
@@ -166,6 +169,9 @@ fn samples() -> Vec<Refusal> {
             | Refusal::SymlinkRefused { .. }
             | Refusal::HardLinked { .. }
             | Refusal::NotPermitted { .. }
+            | Refusal::ReadOnly { .. }
+            | Refusal::RootMoved
+            | Refusal::Cancelled
             | Refusal::Busy { .. }
             | Refusal::NotText { .. }
             | Refusal::Stale { .. }

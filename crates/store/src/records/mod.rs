@@ -26,7 +26,7 @@ pub use model::{
     IncomingRecord, LastRecord, RecordRow, RecordSource, RecordsError, SortOrder, StoredBlob,
     StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
 };
-pub use read_limit::{CancelOnDrop, ReadLimit};
+pub use read_limit::ReadLimit;
 pub use search::{FieldMatch, RecordHit, RecordSearchPage, RecordSearchQuery};
 pub use spool_file::SpoolFile;
 pub use view::blobs::Blob;

@@ -13,6 +13,7 @@ mod lock;
 mod names;
 mod os;
 mod read;
+mod root;
 mod write;
 
 #[cfg(test)]
@@ -38,8 +39,12 @@ use stile_domain::listing::{ListPage, ListPosition};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Permit, Read};
 
+use crate::cancellation::Cancellation;
+
 pub use keeper::SpaceEvents;
 use os::Identity;
+use root::{Check, Root};
+use write::Change;
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
@@ -51,7 +56,10 @@ const OWN_WRITES: usize = 1024;
 /// A folder that agents are let into. All clones are the same space. A method that takes a permit
 /// fails with a [`Refusal`] for the agent.
 #[derive(Clone)]
-pub struct Space(Arc<Inner>);
+pub struct Space {
+    inner: Arc<Inner>,
+    cancellation: Cancellation,
+}
 
 /// The settings of a space.
 #[derive(Clone)]
@@ -70,7 +78,7 @@ pub struct SpaceOptions {
 pub struct OpenError(#[from] io::Error);
 
 struct Inner {
-    root: OwnedFd,
+    root: Root,
     options: SpaceOptions,
     /// Whether the file system has advisory locks on folders. Without them every change is refused.
     can_lock: bool,
@@ -156,7 +164,7 @@ impl Space {
         root: &Path,
         options: SpaceOptions,
     ) -> Result<(Self, Vec<String>), OpenError> {
-        let root = os::open_root(root)?;
+        let root = Root::open(root)?;
         let folders = Arc::new(lock::Folders::default());
         let mut notices = Vec::new();
         let abilities = probe(&root);
@@ -185,11 +193,11 @@ impl Space {
     /// [`OpenError`] if the folder cannot be opened.
     pub fn open_ambient_to_read(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
         let abilities = Abilities { lock: false, exchange: None };
-        Ok(Self::new(os::open_root(root)?, Arc::default(), abilities, options))
+        Ok(Self::new(Root::open(root)?, Arc::default(), abilities, options))
     }
 
     fn new(
-        root: OwnedFd,
+        root: Root,
         folders: Arc<lock::Folders>,
         abilities: Abilities,
         options: SpaceOptions,
@@ -206,7 +214,7 @@ impl Space {
             large_edits: lock::Turnstile::new(LARGE_AT_ONCE),
             options,
         };
-        Self(Arc::new(inner))
+        Self { inner: Arc::new(inner), cancellation: Cancellation::default() }
     }
 
     /// Reads lines of a text file.
@@ -248,7 +256,7 @@ impl Space {
         permit: Permit<Edit>,
         bytes: Vec<u8>,
     ) -> Result<CreatedFile, Refusal> {
-        self.run(move |inner| inner.create(permit.path(), &bytes)).await
+        self.change(move |change| change.create(permit.path(), &bytes)).await
     }
 
     /// Removes a file if it still is the version `base`.
@@ -256,7 +264,7 @@ impl Space {
     /// # Errors
     /// A [`Refusal`]; the file is then unchanged.
     pub async fn remove(&self, permit: Permit<Edit>, base: ContentHash) -> Result<(), Refusal> {
-        self.run(move |inner| inner.remove(permit.path(), base)).await
+        self.change(move |change| change.remove(permit.path(), base)).await
     }
 
     /// Replaces the text of a file by what `plan` makes of it, if the file still is the version
@@ -272,21 +280,48 @@ impl Space {
         arguments: [&'static str; 2],
         plan: impl FnOnce(&str) -> Result<String, EditError> + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
-        self.run(move |inner| inner.edit(permit.path(), base, arguments, Box::new(plan))).await
+        self.change(move |change| change.edit(permit.path(), base, arguments, Box::new(plan))).await
+    }
+
+    /// Returns the same space, whose changes stop before anything is changed once `cancellation` is
+    /// cancelled.
+    #[must_use]
+    pub fn until(&self, cancellation: Cancellation) -> Self {
+        Self { inner: Arc::clone(&self.inner), cancellation }
+    }
+
+    /// Checks that the folder of the space is where it was when the space was opened.
+    ///
+    /// # Errors
+    /// [`Refusal::RootMoved`].
+    pub async fn check_root(&self) -> Result<(), Refusal> {
+        self.run(|inner| inner.root.check(Check::Now)).await
     }
 
     /// Releases all displaced files that are still kept. Takes a second at most.
     pub async fn close(&self) {
-        let inner = Arc::clone(&self.0);
+        let inner = Arc::clone(&self.inner);
         let _ = tokio::task::spawn_blocking(move || inner.keeper.close()).await;
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Change<'_>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let cancellation = self.cancellation.clone();
+        self.run(move |inner| work(Change { inner, cancellation: &cancellation })).await
     }
 
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let inner = Arc::clone(&self.0);
-        match tokio::task::spawn_blocking(move || work(&inner)).await {
+        let inner = Arc::clone(&self.inner);
+        let run = move || {
+            inner.root.check(Check::Recent)?;
+            work(&inner)
+        };
+        match tokio::task::spawn_blocking(run).await {
             Ok(done) => done,
             Err(error) => Err(crate::incident("space", &error.into())),
         }

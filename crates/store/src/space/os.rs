@@ -145,6 +145,11 @@ impl Status {
     pub(super) fn identity(&self) -> Identity {
         Identity(self.stamp.device, self.stamp.inode)
     }
+
+    /// Returns whether nobody has permission to write, which binds the super-user too.
+    pub(super) fn is_protected(&self) -> bool {
+        self.mode & 0o222 == 0
+    }
 }
 
 #[expect(
@@ -289,7 +294,8 @@ pub(super) fn unlock(file: impl AsFd) {
     let _ = flock(file, FlockOperation::Unlock);
 }
 
-/// Copies owner, mode and extended attributes, which include access lists, from `from` to `to`.
+/// Copies owner, mode and extended attributes, which include access lists, from `from` to `to`. The
+/// set-user-id and set-group-id bits are not copied: they are for the old content.
 pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Result<()> {
     let (owner, group) = status.owner;
     if self::status(to)?.owner != status.owner {
@@ -306,7 +312,7 @@ pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Resu
             fsetxattr(to, name.as_str(), &value, rustix::fs::XattrFlags::empty())?;
         }
     }
-    set_mode(to, status.mode)
+    set_mode(to, status.mode & !0o6000)
 }
 
 fn attributes(file: impl AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {

@@ -25,7 +25,7 @@ use stile_testkit::swapper::Swapper;
 
 use super::names::{ChangeKind, Owner, TemporaryName};
 use super::write::UNFINISHED;
-use super::{FileWindow, Inner, Space, SpaceOptions, WindowStart, fault, os, read};
+use super::{Cancellation, Change, FileWindow, Space, SpaceOptions, WindowStart, fault, os, read};
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -64,8 +64,8 @@ impl Rig {
         Self { folder, space, events }
     }
 
-    fn inner(&self) -> &Inner {
-        &self.space.0
+    fn inner(&self) -> Change<'_> {
+        Change { inner: &self.space.inner, cancellation: &self.space.cancellation }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -651,9 +651,13 @@ fn an_edit_without_an_exchange_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::on(folder, FileLimits::default());
     let Rig { folder, space, events } = rig;
-    let mut inner = Arc::into_inner(space.0).unwrap();
+    let mut inner = Arc::into_inner(space.inner).unwrap();
     inner.can_exchange = false;
-    let rig = Rig { folder, space: Space(Arc::new(inner)), events };
+    let rig = Rig {
+        folder,
+        space: Space { inner: Arc::new(inner), cancellation: space.cancellation },
+        events,
+    };
     rig.put("a.md", "one\n");
     rig.replace("a.md", "one\n", "one", "two").unwrap();
     assert_eq!(rig.text("a.md"), "two\n");
@@ -736,7 +740,9 @@ fn a_folder_that_another_process_locked_is_busy() {
     assert!(os::try_lock(&other).unwrap());
     let edit = || {
         let plan = Box::new(|text: &str| Ok(edit::append(text, "two\n")));
-        space.0.edit(&path("a.md"), hash("one\n"), ["", ""], plan)
+        let cancellation = Cancellation::default();
+        let change = Change { inner: &space.inner, cancellation: &cancellation };
+        change.edit(&path("a.md"), hash("one\n"), ["", ""], plan)
     };
     assert_eq!(code(edit()), "busy");
     drop(other);
@@ -767,4 +773,67 @@ fn a_derived_text_is_read_with_one_open_and_not_remembered() {
     assert_eq!(fault::calls(), [fault::Call::Open]);
     assert_eq!(rig.inner().memory().footprint(), 0);
     assert_eq!(code(rig.inner().read_text(&path("a.md"), 5)), "too_large");
+}
+
+#[test]
+fn a_protected_file_or_folder_is_not_changed() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    let protect = |name: &str, mode| {
+        fs::set_permissions(rig.file(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    protect("a.md", 0o444);
+    assert_eq!(code(rig.replace("a.md", "one\n", "one", "two")), "not_permitted");
+    assert_eq!(code(rig.inner().remove(&path("a.md"), hash("one\n"))), "not_permitted");
+    protect("a.md", 0o6755);
+    rig.replace("a.md", "one\n", "one", "two").unwrap();
+    let mode = fs::metadata(rig.file("a.md")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755, "the bits that give the file's rights away are dropped");
+    fs::create_dir(rig.file("b")).unwrap();
+    rig.put("b/c.md", "one\n");
+    protect("b", 0o555);
+    assert_eq!(code(rig.replace("b/c.md", "one\n", "one", "two")), "not_permitted");
+    assert_eq!(code(rig.inner().create(&path("b/d.md"), b"x")), "not_permitted");
+    assert_eq!(code(rig.inner().create(&path("b/d/e.md"), b"x")), "not_permitted");
+    assert_eq!(rig.text("b/c.md"), "one\n");
+    protect("b", 0o755);
+}
+
+#[test]
+fn a_root_that_was_moved_is_not_changed_until_it_is_back() {
+    let above = tempfile::tempdir().unwrap();
+    let (root, elsewhere) = (above.path().join("space"), above.path().join("moved"));
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("a.md"), "one\n").unwrap();
+    let options = SpaceOptions {
+        limits: FileLimits::default(),
+        lock_wait: Duration::from_secs(5),
+        events: Arc::new(|_| {}),
+    };
+    let (space, _) = Space::open_ambient(&root, options).unwrap();
+    let cancellation = Cancellation::default();
+    let append = |base: &str| {
+        let change = Change { inner: &space.inner, cancellation: &cancellation };
+        let plan = Box::new(|text: &str| Ok(edit::append(text, "two\n")));
+        change.edit(&path("a.md"), hash(base), ["", ""], plan)
+    };
+    fs::rename(&root, &elsewhere).unwrap();
+    assert_eq!(code(append("one\n")), "root_moved");
+    fs::create_dir(&root).unwrap();
+    assert_eq!(code(append("one\n")), "root_moved");
+    assert_eq!(fs::read_to_string(elsewhere.join("a.md")).unwrap(), "one\n");
+    fs::remove_dir(&root).unwrap();
+    fs::rename(&elsewhere, &root).unwrap();
+    append("one\n").unwrap();
+}
+
+#[test]
+fn a_change_that_is_cancelled_while_it_waits_writes_nothing() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    drop(rig.space.cancellation.on_drop());
+    assert_eq!(code(rig.replace("a.md", "one\n", "one", "two")), "cancelled");
+    assert_eq!(code(rig.inner().create(&path("b.md"), b"x")), "cancelled");
+    assert_eq!(code(rig.inner().remove(&path("a.md"), hash("one\n"))), "cancelled");
+    assert_eq!((rig.text("a.md"), rig.file("b.md").exists()), ("one\n".to_owned(), false));
 }

@@ -12,6 +12,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,11 +24,14 @@ use stile_domain::hash::ContentHash;
 use stile_domain::lines;
 use stile_domain::path::SpacePath;
 
+use crate::cancellation::Cancellation;
+
 use super::keeper::MarkedFolder;
 use super::lock::{LockError, LockedFolder};
 use super::names::{ChangeKind, TemporaryName};
 use super::os::{self, Identity};
 use super::read::{Opened, facts_of, hash_file, read_whole, regular, relative};
+use super::root::Check;
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
 /// Makes the new text of a file from the old one.
@@ -72,7 +76,30 @@ impl Drop for Draft<'_> {
     }
 }
 
-impl Inner {
+/// A change of a space, with what cancels it.
+pub(super) struct Change<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) cancellation: &'a Cancellation,
+}
+
+impl Deref for Change<'_> {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        self.inner
+    }
+}
+
+impl Change<'_> {
+    /// Refuses a change that nobody waits for any more, or that would go into a folder that was
+    /// moved away. The last step before something is changed.
+    fn may_begin(&self) -> Result<(), Refusal> {
+        fault::before_swap();
+        if self.cancellation.is_cancelled() {
+            return Err(Refusal::Cancelled);
+        }
+        self.root.check(Check::Now)
+    }
+
     /// Locks the folder of a file for a change.
     fn lock<'a>(&self, path: &'a SpacePath) -> Result<LockedFile<'a>, Refusal> {
         let (folder, name) = path.split().ok_or_else(|| Refusal::not_a_file(path))?;
@@ -88,6 +115,9 @@ impl Inner {
             LockError::Busy => Refusal::Busy { path: path.clone() },
             LockError::Io(error) => refusal(&error, path),
         })?;
+        if os::status(&locked.handle).map_err(|error| refusal(&error, path))?.is_protected() {
+            return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
+        }
         let kept = self
             .keeper
             .enter(&locked.handle, locked.identity)
@@ -143,6 +173,9 @@ impl Inner {
         let old = regular(os::open_in(target.handle(), target.name), target.path)?;
         if old.status.links > 1 {
             return Err(Refusal::HardLinked { path: target.path.clone() });
+        }
+        if old.status.is_protected() {
+            return Err(Refusal::ReadOnly { path: target.path.clone(), is_folder: false });
         }
         Ok(old)
     }
@@ -217,7 +250,7 @@ impl Inner {
             return self.replace_aside(target, draft, base, old.status.stamp.size);
         }
         let ours = os::status(&draft.file).map_err(target.io())?.identity();
-        fault::before_swap();
+        self.may_begin()?;
         os::exchange(target.handle(), &draft.name, target.name).map_err(target.io())?;
         draft.is_unused = false;
         let unknown = |_| Refusal::UnknownOutcome { path: target.path.clone() };
@@ -301,7 +334,7 @@ impl Inner {
         size: u64,
     ) -> Result<(), Refusal> {
         let aside = self.temporary_name(target, ChangeKind::Replace, Some(&base), None);
-        fault::before_swap();
+        self.may_begin()?;
         os::rename_new(target.handle(), target.name, &aside).map_err(target.io())?;
         let fits = self.is_version(target, &aside, base);
         if !fits || os::rename_new(target.handle(), &draft.name, target.name).is_err() {
@@ -351,6 +384,7 @@ impl Inner {
         let FileFacts { hash, lines } = facts_of(bytes);
         let name = self.temporary_name(&target, ChangeKind::Create, None, Some(&hash));
         let mut draft = self.draft(&target, name, bytes, None)?;
+        self.may_begin()?;
         os::rename_new(target.handle(), &draft.name, target.name).map_err(|error| {
             match error.kind() {
                 io::ErrorKind::AlreadyExists => Refusal::AlreadyExists { path: path.clone() },
@@ -381,6 +415,9 @@ impl Inner {
         for name in folder.components() {
             let here = above.child(name).ok_or_else(|| Refusal::not_found(path))?;
             let parent = os::open_folder(&self.root, relative(&above)).map_err(io)?;
+            if os::status(&parent).map_err(io)?.is_protected() {
+                return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
+            }
             match os::open_folder(&self.root, relative(&here)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -429,7 +466,7 @@ impl Inner {
             return Err(stale());
         }
         let aside = self.temporary_name(&target, ChangeKind::Remove, Some(&base), None);
-        fault::before_swap();
+        self.may_begin()?;
         os::rename_new(target.handle(), target.name, &aside).map_err(target.io())?;
         if !self.is_version(&target, &aside, base) {
             self.put_back(&target, &aside);

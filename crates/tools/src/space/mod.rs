@@ -72,6 +72,14 @@ impl SpaceTools {
         FILE_TOOLS.iter().chain(NOTE_TOOLS.iter().map(|tool| &tool.local))
     }
 
+    /// Checks that the folder of the space is where it was when the server started.
+    ///
+    /// # Errors
+    /// [`Refusal::RootMoved`].
+    pub async fn check_root(&self) -> Result<(), Refusal> {
+        self.space.check_root().await
+    }
+
     /// Offers the tools for files and text alone, for callers whose notes a gateway reads.
     #[must_use]
     pub fn without_note_tools(self) -> Self {
@@ -135,7 +143,8 @@ impl Toolset for SpaceTools {
     ) -> BoxFuture<'a, Result<Answer, UnknownTool>> {
         async move {
             let tool = self.entry(name).ok_or(UnknownTool)?;
-            Ok(tool.call(arguments, &caller.principal, &self.space, &self.log).await)
+            let space = self.space.until(caller.cancellation.clone());
+            Ok(tool.call(arguments, &caller.principal, &space, &self.log).await)
         }
         .boxed()
     }

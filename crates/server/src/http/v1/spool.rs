@@ -16,6 +16,7 @@ use http::header::CONTENT_LENGTH;
 use stile_domain::records::problem::Problem;
 use stile_records::operation_declaration::{OperationCall, ReadHandler};
 use stile_records::response_sink::ResponseSink;
+use stile_store::cancellation::Cancellation;
 use stile_store::records::{ReadLimit, Records, SpoolFile};
 
 use super::{MAX_READ, Requester, V1, clock, success_status};
@@ -32,8 +33,10 @@ pub(super) async fn answer(
     call: OperationCall<ReadHandler>,
 ) -> Result<Response<Body>, Problem> {
     let status = success_status(call.operation);
+    let cancellation = Cancellation::default();
     // Dropped if the client hangs up.
-    let (limit, _cancels) = ReadLimit::new(MAX_READ);
+    let _cancels = cancellation.on_drop();
+    let limit = ReadLimit::new(MAX_READ, cancellation);
     let service = v1.service.clone().within(limit.clone());
     let shared = Arc::clone(&v1.admission.shares().answer_bytes);
     let spool = Spool::new(service.records.clone(), shared, neighbour.clone(), limit);
