@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::future::BoxFuture;
+use stile_domain::permit::Principal;
 use stile_store::state::{TokenKey, TokenStore};
 
 use super::claims::whole_seconds;
@@ -64,6 +65,11 @@ impl TokenVerifier for LocalVerifier {
         token: &'a str,
     ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
         Box::pin(std::future::ready(self.verify_now(token)))
+    }
+
+    fn is_revoked(&self, caller: &Principal) -> bool {
+        // A list that cannot be read revokes nothing.
+        caller.token().is_some_and(|jti| matches!(self.tokens.is_live(jti), Ok(false)))
     }
 }
 

@@ -69,6 +69,12 @@ pub trait TokenVerifier: Send + Sync + 'static {
     /// Verifies a token. May wait for the keys of an identity provider.
     fn verify<'a>(&'a self, token: &'a str)
     -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>>;
+
+    /// Returns whether the token of a caller was revoked after it was verified. Verifiers without a
+    /// list of tokens cannot know.
+    fn is_revoked(&self, _caller: &Principal) -> bool {
+        false
+    }
 }
 
 /// Returns the local user, who started this process and gave the scopes, and perhaps a grant, on

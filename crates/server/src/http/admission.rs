@@ -12,6 +12,8 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 
+use stile_domain::permit::Principal;
+
 use super::connection::ConnectionState;
 use super::headers::{self, RepeatedHeader};
 use super::metadata;
@@ -128,6 +130,11 @@ impl Admission {
         }
         let call = self.shares.calls.take(&neighbour, 1).await?;
         Ok(Admitted { caller, token, neighbour, call })
+    }
+
+    /// Returns whether the token of an admitted caller was revoked meanwhile.
+    pub fn is_revoked(&self, caller: &Principal) -> bool {
+        self.verifier.is_revoked(caller)
     }
 
     /// Returns the shared resources, for what a request uses after it was admitted.

@@ -112,7 +112,26 @@ impl McpEndpoint {
             // An event stream may last for hours; its connection is counted instead.
             self.get_or_delete(parts, &requester).await?
         };
-        Ok(ending_with_token(response, &verified))
+        Ok(self.ending_with_token(response, verified))
+    }
+
+    /// Ends an event stream when its token ends: by time, or because the owner revoked it.
+    fn ending_with_token(
+        &self,
+        response: Response<Body>,
+        verified: VerifiedCaller,
+    ) -> Response<Body> {
+        let is_stream = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        if !is_stream {
+            return response;
+        }
+        let VerifiedCaller { principal, expires, .. } = verified;
+        let admission = Arc::clone(&self.admission);
+        let is_revoked = move || admission.is_revoked(&principal);
+        response.map(|body| ExpiringBody::wrap(body, expires, is_revoked))
     }
 
     /// Answers a POST, which carries one message.
@@ -368,17 +387,4 @@ fn not_a_message(message: &Envelope) -> Response<Body> {
         None,
     );
     responses::json(StatusCode::BAD_REQUEST, &body)
-}
-
-/// Ends an event stream when the token expires that it was opened with.
-fn ending_with_token(response: Response<Body>, verified: &VerifiedCaller) -> Response<Body> {
-    let is_stream = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
-    if is_stream {
-        response.map(|body| ExpiringBody::wrap(body, verified.expires))
-    } else {
-        response
-    }
 }

@@ -1,5 +1,7 @@
 //! Reads the body of a request once and whole, within limits of size and time.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -24,10 +26,15 @@ pub enum BodyError {
 /// The most bytes that are allocated before anything has arrived, whatever `Content-Length` says.
 const MAX_INITIAL_CAPACITY: usize = 64 * 1024;
 
+/// The longest refused body that is read to its end, in bytes.
+const MAX_DRAINED_BYTES: usize = 256 * 1024 * 1024;
+/// How long a refused body is read.
+const MAX_DRAIN: Duration = Duration::from_secs(10);
+
 /// Reads a body of at most `max_bytes`, counted in `held` as they arrive.
 ///
 /// # Errors
-/// [`BodyError`]. A body whose `Content-Length` is larger is not read at all.
+/// [`BodyError`]. Of a body whose `Content-Length` is larger nothing is kept.
 pub async fn read(
     body: Body,
     max_bytes: usize,
@@ -36,11 +43,23 @@ pub async fn read(
 ) -> Result<Bytes, BodyError> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > max_bytes {
+        drain(body, announced, timeouts).await;
         return Err(BodyError::TooLarge);
     }
     timeout(timeouts.body, read_pieces(body, announced, max_bytes, timeouts, held))
         .await
         .unwrap_or(Err(BodyError::Stalled))
+}
+
+/// Reads and drops a body that is refused, if it is not much too long. Clients that send a whole
+/// body before they read would otherwise find the connection closed, and never see the answer.
+async fn drain(mut body: Body, announced: usize, timeouts: &Timeouts) {
+    if announced > MAX_DRAINED_BYTES {
+        return;
+    }
+    let pieces = async { while let Some(Ok(_)) = body.frame().await {} };
+    // The client learns of its body's size in any case, at worst from a closed connection.
+    let _ = timeout(timeouts.stall.min(MAX_DRAIN), pieces).await;
 }
 
 async fn read_pieces(

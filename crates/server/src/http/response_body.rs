@@ -2,7 +2,7 @@
 //!
 //! A [`GuardedBody`] keeps a value alive until the body ends, such as the mark that its connection
 //! is busy. An [`ExpiringBody`] ends an event stream when the token expires that the stream was
-//! opened with.
+//! opened with, and within a second after the token was revoked.
 
 use std::any::Any;
 use std::future::Future as _;
@@ -14,8 +14,8 @@ use axum::body::{Body, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How often the wall clock is read, because it may jump.
-const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// How often the token is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A body that keeps a value until the body ends.
 pub struct GuardedBody {
@@ -55,19 +55,26 @@ impl HttpBody for GuardedBody {
     }
 }
 
-/// A body that ends at a time of the wall clock.
+/// A body that ends with the token that it was opened with.
 pub struct ExpiringBody {
     inner: Option<Body>,
     expires: SystemTime,
+    is_revoked: Box<dyn Fn() -> bool + Send>,
     timer: Pin<Box<Sleep>>,
 }
 
 impl ExpiringBody {
-    /// Returns `inner` as a body that ends at `expires`.
-    pub fn wrap(inner: Body, expires: SystemTime) -> Body {
+    /// Returns `inner` as a body that ends at `expires`, a time of the wall clock, or soon after
+    /// `is_revoked`.
+    pub fn wrap(
+        inner: Body,
+        expires: SystemTime,
+        is_revoked: impl Fn() -> bool + Send + 'static,
+    ) -> Body {
         let timer =
             Box::pin(sleep(until_next_check(expires, SystemTime::now()).unwrap_or_default()));
-        Body::new(Self { inner: Some(inner), expires, timer })
+        let is_revoked = Box::new(is_revoked);
+        Body::new(Self { inner: Some(inner), expires, is_revoked, timer })
     }
 }
 
@@ -91,8 +98,10 @@ impl HttpBody for ExpiringBody {
         let this = self.get_mut();
         while this.timer.as_mut().poll(cx).is_ready() {
             match until_next_check(this.expires, SystemTime::now()) {
-                Some(wait) => this.timer.as_mut().reset(Instant::now() + wait),
-                None => {
+                Some(wait) if !(this.is_revoked)() => {
+                    this.timer.as_mut().reset(Instant::now() + wait)
+                }
+                _ => {
                     this.inner = None;
                     return Poll::Ready(None);
                 }
@@ -110,11 +119,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wall_clock_is_read_every_thirty_seconds_and_at_expiry() {
+    fn a_token_is_checked_twice_a_second_and_at_expiry() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         assert_eq!(
-            until_next_check(now + Duration::from_secs(5), now),
-            Some(Duration::from_secs(5))
+            until_next_check(now + Duration::from_millis(5), now),
+            Some(Duration::from_millis(5))
         );
         assert_eq!(until_next_check(now + Duration::from_secs(86_400), now), Some(CHECK_INTERVAL));
         assert_eq!(until_next_check(now, now), None);

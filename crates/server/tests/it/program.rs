@@ -2,8 +2,9 @@
 //! caller, the day that the README promises, and the search for what must never be given away.
 
 use std::collections::BTreeMap;
+use std::net::TcpStream;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
@@ -12,7 +13,8 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{MintRequest, mint};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
-use stile_testkit::client::{Http, McpClient as _, Reply};
+use stile_testkit::client::{Http, McpClient as _, Reply, read_reply};
+use stile_testkit::hosted::{Lifecycle, Peer};
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::{Rig, Server};
 use stile_tools::space::SpaceTools;
@@ -167,6 +169,75 @@ fn revoke(stage: &Stage, token: &str) {
     let mut command =
         stage.rig.command(&["token", "revoke", claims["jti"].as_str().unwrap(), "--state"]);
     assert!(command.arg(&stage.rig.state).status().unwrap().success());
+}
+
+#[test]
+fn a_stream_ends_soon_after_its_token_was_revoked() {
+    use std::io::{Read as _, Write as _};
+    let stage = Stage::new();
+    let token = stage.rig.token(&["write:/"], &[]);
+    let address = stage.server.address;
+    let mut peer = Peer::new(address, &token, Lifecycle::Session("2025-11-25"));
+    let opened = peer.initialize().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let session = opened.header("mcp-session-id").unwrap();
+    let head = format!(
+        "GET /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+         Accept: text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n\
+         Mcp-Session-Id: {session}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    revoke(&stage, &token);
+    let revoked = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(revoked.elapsed() < Duration::from_secs(10), "{:?}", revoked.elapsed());
+}
+
+#[test]
+fn a_client_that_sends_a_body_before_it_reads_sees_that_it_is_too_large() {
+    use std::io::Write as _;
+    let stage = Stage::new();
+    let token = stage.rig.token(&["write:/"], &[]);
+    for megabytes in [5, 40] {
+        let body = vec![b' '; megabytes << 20];
+        let mut stream = TcpStream::connect(stage.server.address).unwrap();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            stage.server.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&body).unwrap();
+        let reply = read_reply(&mut std::io::BufReader::new(stream)).unwrap();
+        assert_eq!(reply.status, 413);
+    }
+}
+
+#[test]
+fn a_server_whose_folder_was_moved_is_not_ready_until_it_is_back() {
+    let stage = Stage::new();
+    let health = || {
+        let head = format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", stage.server.address);
+        let reply = stage.server.client("").send(head.as_bytes()).unwrap();
+        (reply.status, reply.json()["status"].clone())
+    };
+    assert_eq!(health(), (200, json!("ok")));
+    let moved = stage.rig.root.with_file_name("moved");
+    std::fs::rename(&stage.rig.root, &moved).unwrap();
+    assert_eq!(health(), (503, json!("root_moved")));
+    let mut client = stage.client(&["write:/"]);
+    let arguments = json!({ "path": "/new.md", "content": "x" });
+    let refused = client.tool("file.create", arguments.clone()).unwrap();
+    assert_eq!(refused.pointer("/error/code"), Some(&json!("root_moved")));
+    std::fs::rename(&moved, &stage.rig.root).unwrap();
+    assert_eq!(health(), (200, json!("ok")));
+    assert!(client.tool("file.create", arguments).unwrap().get("error").is_none());
 }
 
 #[test]
