@@ -14,7 +14,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
 
-use self::plain::WatchedEvents;
+use self::plain::{MAX_DEPTH, MAX_NODES, WatchedEvents};
 use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES, dates};
 
 #[cfg(test)]
@@ -218,10 +218,6 @@ fn is_valid(front: &str) -> bool {
     matches!(serde_saphyr::from_str_with_options(front, options), Ok(Shape::Mapping))
 }
 
-/// The deepest valid front matter. The limit also bounds the recursion of [`Shape`].
-const MAX_DEPTH: usize = 16;
-/// The most keys, values, lists and mappings of valid front matter. Each is at most two events.
-const MAX_NODES: usize = 5_000;
 const _: () = assert!(MAX_FACET_VALUES < MAX_NODES);
 
 /// The kind of the root of a document. Deserializing visits the whole document, so that any fault
