@@ -224,7 +224,7 @@ impl Schema {
             listing.count(|full| full.text.has_parts),
         )?;
         if let Some(cursor) = of_text {
-            text += &format!("\n{}", text_lines::next_page(context, Self::NAME, &cursor));
+            text += &format!("\n{}", context.next_page(Self::NAME, &cursor));
         }
         let structured = listing.structure(skipped, rows, bearer, of_rows);
         RecordOutput::new(text, Json::Object(structured), Vec::new())
