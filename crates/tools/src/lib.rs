@@ -9,6 +9,7 @@ pub mod answer;
 pub mod arguments;
 pub mod call_log;
 pub mod definition;
+pub mod note_session;
 pub mod notes;
 pub mod remote_notes;
 pub mod space;

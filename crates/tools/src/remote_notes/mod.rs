@@ -18,17 +18,15 @@ use self::source::NoteSource;
 use crate::answer::Answer;
 use crate::call_log::CallLog;
 use crate::definition::ToolDefinition;
+use crate::note_session::NoteSession;
 use crate::notes::NOTE_TOOLS;
 use crate::tool::{Denial, ToolEntry};
 use crate::toolset::{Caller, Feature, OnHangUp, Toolset, UnknownTool, find_entry};
 
 pub mod error;
 pub mod roles;
-mod session;
 pub mod source;
 pub(crate) mod tool;
-
-pub use session::{Credential, NoteSession};
 
 /// What an agent reads when it connects to a gateway.
 const INSTRUCTIONS: &str = "What is in the notes of the user's vault, by paths such as inbox/one.md: \
