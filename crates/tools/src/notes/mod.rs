@@ -21,9 +21,9 @@ use stile_store::space::Space;
 
 use crate::answer::Answer;
 use crate::arguments::ArgumentError;
+use crate::refusal::failure;
 use crate::remote_notes::RemoteNote;
 use crate::remote_notes::tool::Remote;
-use crate::space::failure;
 use crate::tool::{Denial, Output, Tool, ToolEntry, ToolError};
 
 pub mod facets;
