@@ -5,6 +5,8 @@
 //! ([`source`]), in the name of a [`NoteSession`] made from a verified token. A refusal names the
 //! kind of fault and nothing else ([`error`]). Nothing is kept or journaled: no note, no answer and
 //! no error.
+//!
+//! [`NoteSession`]: crate::note_session::NoteSession
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +17,10 @@ use serde_json::Value;
 
 use self::roles::is_tool_allowed;
 use self::source::NoteSource;
+use self::tool::RemoteNote;
 use crate::answer::Answer;
 use crate::call_log::CallLog;
 use crate::definition::ToolDefinition;
-use crate::note_session::NoteSession;
 use crate::notes::NOTE_TOOLS;
 use crate::tool::{Denial, ToolEntry};
 use crate::toolset::{Caller, Feature, OnHangUp, Toolset, UnknownTool, find_entry};
@@ -26,7 +28,7 @@ use crate::toolset::{Caller, Feature, OnHangUp, Toolset, UnknownTool, find_entry
 pub mod error;
 pub mod roles;
 pub mod source;
-pub(crate) mod tool;
+pub mod tool;
 
 /// What an agent reads when it connects to a gateway.
 const INSTRUCTIONS: &str = "What is in the notes of the user's vault, by paths such as inbox/one.md: \
@@ -38,12 +40,6 @@ const INSTRUCTIONS: &str = "What is in the notes of the user's vault, by paths s
 #[derive(Clone)]
 pub struct RemoteNotes {
     source: Arc<dyn NoteSource>,
-}
-
-/// What one call works on: the server that has the notes, and the session to ask it in.
-pub struct RemoteNote {
-    source: Arc<dyn NoteSource>,
-    session: NoteSession,
 }
 
 impl RemoteNotes {
