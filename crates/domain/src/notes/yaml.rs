@@ -15,7 +15,8 @@ use serde_json::{Map, Value as Json};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
 
 use self::plain::{MAX_DEPTH, MAX_NODES, WatchedEvents};
-use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES, dates};
+use super::dates;
+use super::limits::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES};
 
 #[cfg(test)]
 mod one_pass_tests;

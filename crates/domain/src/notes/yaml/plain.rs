@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, StrInput};
 
-use super::super::MAX_FRONT_MATTER_BYTES;
+use super::super::limits::MAX_FRONT_MATTER_BYTES;
 
 /// The deepest valid front matter. The limit also bounds the recursion of the code that
 /// reads nested values.
