@@ -10,7 +10,7 @@ use stile_domain::permit::Principal;
 
 use crate::answer::Answer;
 use crate::definition::ToolDefinition;
-use crate::remote_notes::NoteSession;
+use crate::note_session::NoteSession;
 use crate::tool::{Denial, ToolEntry};
 
 /// A caller whose token was verified for this request.

@@ -23,11 +23,12 @@ use stile_domain::hash::ContentHash;
 use stile_domain::lines;
 use stile_domain::path::SpacePath;
 
+use super::file_hash::hash_file;
 use super::keeper::MarkedFolder;
 use super::lock::{LockError, LockedFolder};
 use super::names::{ChangeKind, TemporaryName};
 use super::os::{self, Identity};
-use super::read::{Opened, facts_of, hash_file, read_whole, regular, relative};
+use super::read::{Opened, facts_of, read_whole, regular, relative};
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
 /// Makes the new text of a file from the old one.

@@ -1,0 +1,13 @@
+//! The port through which a transport verifies tokens.
+
+use futures::future::BoxFuture;
+
+use super::claims::VerifiedCaller;
+use super::rejection::TokenRejected;
+
+/// Turns a bearer token into a verified caller. One implementation per kind of token.
+pub trait TokenVerifier: Send + Sync + 'static {
+    /// Verifies a token. May wait for the keys of an identity provider.
+    fn verify<'a>(&'a self, token: &'a str)
+    -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>>;
+}
