@@ -11,12 +11,18 @@ use stile_domain::records::sealed_cursor::Binding;
 
 use super::budget::Budgets;
 use super::error::LadderError;
+use super::json_members::json_object;
 use super::port::{RecordServer, caller_name};
+use super::text_lines::{escape_line_breaks, next_call};
 
 /// The beginning of the addresses of records.
 pub(super) const RECORD_URI: &str = "pdpp://record/";
 /// The beginning of the addresses of parts of fields.
 pub(super) const WINDOW_URI: &str = "pdpp://field-window/";
+
+/// The longest call that continues a page and is written out. A longer one is described by what
+/// differs.
+const MAX_CALL_BYTES: usize = 400;
 
 /// The caller, the arguments and the budgets of one call, and the server to ask.
 pub struct CallContext {
@@ -85,5 +91,32 @@ impl CallContext {
         arguments.retain(|other, value| other != name && !value.is_null());
         arguments.insert(name.to_owned(), value);
         Json::Object(arguments)
+    }
+
+    /// Renders the text line that continues this call's list at a cursor.
+    pub(super) fn next_page(&self, tool: &str, cursor: &str) -> String {
+        let bytes = MAX_CALL_BYTES.max(cursor.len() + 120);
+        self.same_call_within(bytes, tool, ("cursor", cursor.into()), "")
+    }
+
+    /// Renders the text line that names this call with another value of one argument.
+    pub(super) fn same_call(&self, tool: &str, argument: (&str, Json), note: &str) -> String {
+        self.same_call_within(MAX_CALL_BYTES, tool, argument, note)
+    }
+
+    fn same_call_within(
+        &self,
+        bytes: usize,
+        tool: &str,
+        (name, value): (&str, Json),
+        note: &str,
+    ) -> String {
+        let arguments = self.arguments_with(name, value.clone());
+        let written_out = escape_line_breaks(next_call(tool, &arguments, note));
+        if written_out.len() <= bytes {
+            return written_out;
+        }
+        let tool = format!("{tool} with the same arguments and");
+        next_call(&tool, &json_object([(name, value)]), note)
     }
 }

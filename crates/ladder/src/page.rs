@@ -306,10 +306,10 @@ impl NextPage {
     fn line(&self, context: &CallContext, tool: &str) -> Option<String> {
         match self {
             Self::End => None,
-            Self::After(cursor) => Some(text_lines::next_page(context, tool, cursor)),
+            Self::After(cursor) => Some(context.next_page(tool, cursor)),
             Self::Restart(limit) => {
                 let limit = ("limit", (*limit).into());
-                Some(text_lines::same_call(context, tool, limit, RESTART_NOTE))
+                Some(context.same_call(tool, limit, RESTART_NOTE))
             }
             Self::Unreachable => Some(format!("note: {UNREACHABLE_NOTE}")),
         }

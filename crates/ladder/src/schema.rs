@@ -2,6 +2,7 @@
 
 mod field_flags;
 mod full_declaration;
+mod listed_stream;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +16,8 @@ use stile_domain::records::sealed_cursor::Binding;
 use stile_tools::tool::Tool;
 
 use self::full_declaration::FullDeclaration;
-use super::budget::{count_fitting, json_len, take_fitting};
+use self::listed_stream::{Connections, ListedStream, MAX_KEY_BYTES, WireConnector, stream_name};
+use super::budget::{json_len, take_fitting};
 use super::call_context::CallContext;
 use super::error::LadderError;
 use super::json_members::present_members;
@@ -24,12 +26,6 @@ use super::{text_lines, wire};
 
 /// The most bytes of fields beside the name of a stream when all streams are listed.
 const MAX_FIELDS_BYTES: usize = 4 * 1024;
-/// The most bytes of a primary key that is shown.
-const MAX_KEY_BYTES: usize = 1024;
-/// The most connections of a stream that are named, and the most bytes of their names. The first
-/// one is always named.
-const MAX_NAMED: usize = 16;
-const MAX_NAMED_BYTES: usize = 512;
 /// Bytes reserved for the first lines of the text and the line that continues.
 const RESERVED_TEXT_BYTES: usize = 600;
 /// Bytes reserved for the structure's members beside the list.
@@ -70,26 +66,6 @@ struct WireSchema {
     connectors: Vec<WireConnector>,
 }
 
-#[derive(Deserialize)]
-struct WireConnector {
-    #[serde(default, deserialize_with = "wire::null_as_default")]
-    granted_connections: Vec<GrantedConnection>,
-    connector_id: Option<String>,
-    #[serde(default, deserialize_with = "wire::null_as_default")]
-    streams: Vec<Map<String, Json>>,
-}
-
-#[derive(Deserialize)]
-struct GrantedConnection {
-    connection_id: String,
-}
-
-/// The connections of a stream: their number, and the first names. There may be thousands.
-struct Connections {
-    named: Vec<String>,
-    count: usize,
-}
-
 /// An item of the list: a stream or, for a single stream, a field or a part of its declaration.
 enum ListedItem<'a> {
     Stream {
@@ -108,9 +84,6 @@ enum ListedItem<'a> {
         json: &'a str,
     },
 }
-
-/// A stream, with the connections of its connector.
-type ListedStream<'a> = (&'a Connections, &'a Map<String, Json>);
 
 /// The shape of the structured answers of `schema`.
 #[derive(JsonSchema)]
@@ -224,7 +197,7 @@ impl Schema {
             listing.count(|full| full.text.has_parts),
         )?;
         if let Some(cursor) = of_text {
-            text += &format!("\n{}", text_lines::next_page(context, Self::NAME, &cursor));
+            text += &format!("\n{}", context.next_page(Self::NAME, &cursor));
         }
         let structured = listing.structure(skipped, rows, bearer, of_rows);
         RecordOutput::new(text, Json::Object(structured), Vec::new())
@@ -449,26 +422,6 @@ impl ListedItem<'_> {
             Self::Stream { .. } | Self::Part { .. } => None,
         }
     }
-}
-
-impl WireConnector {
-    fn connections(&self) -> Connections {
-        let granted = || self.granted_connections.iter().map(|granted| &granted.connection_id);
-        let all = || {
-            granted()
-                .chain(self.connector_id.iter().filter(|_| self.granted_connections.is_empty()))
-        };
-        let named = count_fitting(
-            all().take(MAX_NAMED).map(|id| json_len(&id.as_str().into())),
-            MAX_NAMED_BYTES,
-        )
-        .max(1);
-        Connections { named: all().take(named).cloned().collect(), count: all().count() }
-    }
-}
-
-fn stream_name(stream: &Map<String, Json>) -> &str {
-    stream.get("name").and_then(Json::as_str).unwrap_or_default()
 }
 
 fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> {

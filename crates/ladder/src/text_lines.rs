@@ -3,13 +3,6 @@
 
 use serde_json::Value as Json;
 
-use super::call_context::CallContext;
-use super::json_members::json_object;
-
-/// The longest call that continues a page and is written out. A longer one is described by what
-/// differs.
-const MAX_CALL_BYTES: usize = 400;
-
 /// Renders a line that names a call: `next: tool {arguments} (note)`.
 pub(super) fn next_call(tool: &str, arguments: &Json, note: &str) -> String {
     if note.is_empty() {
@@ -17,43 +10,6 @@ pub(super) fn next_call(tool: &str, arguments: &Json, note: &str) -> String {
     } else {
         format!("next: {tool} {arguments} ({note})")
     }
-}
-
-/// Renders the line that continues this call's list at a cursor.
-pub(super) fn next_page(context: &CallContext, tool: &str, cursor: &str) -> String {
-    same_call_within(
-        MAX_CALL_BYTES.max(cursor.len() + 120),
-        context,
-        tool,
-        ("cursor", cursor.into()),
-        "",
-    )
-}
-
-/// Renders the line that names the same call with another value of one argument.
-pub(super) fn same_call(
-    context: &CallContext,
-    tool: &str,
-    argument: (&str, Json),
-    note: &str,
-) -> String {
-    same_call_within(MAX_CALL_BYTES, context, tool, argument, note)
-}
-
-fn same_call_within(
-    bytes: usize,
-    context: &CallContext,
-    tool: &str,
-    (name, value): (&str, Json),
-    note: &str,
-) -> String {
-    let arguments = context.arguments_with(name, value.clone());
-    let written_out = escape_line_breaks(next_call(tool, &arguments, note));
-    if written_out.len() <= bytes {
-        return written_out;
-    }
-    let tool = format!("{tool} with the same arguments and");
-    next_call(&tool, &json_object([(name, value)]), note)
 }
 
 /// Renders a text from a resource server: bare if it is one printable word, as JSON otherwise.

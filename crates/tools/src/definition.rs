@@ -1,11 +1,8 @@
-//! A tool as clients see it, derived from the tool's types.
+//! A tool as clients see it, and the schemas of its types in a form that clients accept.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
-use stile_domain::permit::Permits;
-
-use crate::tool::{Output, Tool, ToolError};
 
 /// A tool as clients see it in `tools/list`.
 #[derive(Clone, Debug)]
@@ -28,25 +25,8 @@ pub struct ToolDefinition {
     pub idempotent: bool,
 }
 
-impl ToolDefinition {
-    /// Derives the definition of a tool from its types.
-    pub fn new<T: Tool>() -> Self {
-        let next = if T::NEXT.is_empty() { String::new() } else { format!(" {}", T::NEXT) };
-        Self {
-            name: T::NAME,
-            title: T::TITLE,
-            description: description::<T>() + &next,
-            input: input_schema::<T>(),
-            output: output_schema::<T>(),
-            read_only: <T::Permits as Permits>::READ_ONLY,
-            destructive: T::DESTRUCTIVE,
-            idempotent: T::IDEMPOTENT,
-        }
-    }
-}
-
 /// Returns the doc comment of a type, which is the description of a tool.
-fn description<T: JsonSchema>() -> String {
+pub(crate) fn description<T: JsonSchema>() -> String {
     schema::<T>().get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
@@ -54,20 +34,6 @@ fn description<T: JsonSchema>() -> String {
 pub(crate) fn input_schema<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = schema::<T>();
     schema.remove("description");
-    schema
-}
-
-/// Returns the schema of a tool's structured answers: `type: object` at the root, for clients that
-/// read no further, and beside it the output or one of the refusals.
-fn output_schema<T: Tool>() -> Map<String, Value> {
-    let mut success = input_schema::<T::Output>();
-    if !T::Output::IS_OPEN {
-        success.insert("additionalProperties".to_owned(), false.into());
-    }
-    let choices = std::iter::once(Value::Object(success)).chain(T::Error::schemas());
-    let mut schema = Map::new();
-    schema.insert("type".to_owned(), "object".into());
-    schema.insert("anyOf".to_owned(), choices.collect());
     schema
 }
 

@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::notes::answers::AnswerExtent;
@@ -22,7 +22,7 @@ use stile_domain::permit::{Gate, Permits, Principal};
 use crate::answer::Answer;
 use crate::arguments::{self, ArgumentError};
 use crate::call_log::CallLog;
-use crate::definition::ToolDefinition;
+use crate::definition::{ToolDefinition, description, input_schema};
 
 /// One thing that an agent can do.
 ///
@@ -151,7 +151,7 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
         Self {
             name: T::NAME,
             read_only: <T::Permits as Permits>::READ_ONLY,
-            definition: ToolDefinition::new::<T>,
+            definition: definition::<T>,
             ask: ask::<T>,
             run: run::<T>,
             internal: |incident| T::Error::internal(incident).into_answer(T::NAME),
@@ -231,6 +231,35 @@ pub async fn guard<T>(name: &'static str, work: impl Future<Output = T>) -> Resu
 
 fn log_panic(name: &'static str, incident: u64) {
     tracing::error!(incident, tool = name, "a handler panicked");
+}
+
+/// Derives the definition of a tool from its types.
+fn definition<T: Tool>() -> ToolDefinition {
+    let next = if T::NEXT.is_empty() { String::new() } else { format!(" {}", T::NEXT) };
+    ToolDefinition {
+        name: T::NAME,
+        title: T::TITLE,
+        description: description::<T>() + &next,
+        input: input_schema::<T>(),
+        output: output_schema::<T>(),
+        read_only: <T::Permits as Permits>::READ_ONLY,
+        destructive: T::DESTRUCTIVE,
+        idempotent: T::IDEMPOTENT,
+    }
+}
+
+/// Returns the schema of a tool's structured answers: `type: object` at the root, for clients that
+/// read no further, and beside it the output or one of the refusals.
+fn output_schema<T: Tool>() -> Map<String, Value> {
+    let mut success = input_schema::<T::Output>();
+    if !T::Output::IS_OPEN {
+        success.insert("additionalProperties".to_owned(), false.into());
+    }
+    let choices = std::iter::once(Value::Object(success)).chain(T::Error::schemas());
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("anyOf".to_owned(), choices.collect());
+    schema
 }
 
 fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), Denied> {

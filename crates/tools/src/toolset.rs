@@ -11,7 +11,7 @@ use stile_store::cancellation::Cancellation;
 
 use crate::answer::Answer;
 use crate::definition::ToolDefinition;
-use crate::remote_notes::NoteSession;
+use crate::note_session::NoteSession;
 use crate::tool::{Denial, ToolEntry};
 
 /// A caller whose token was verified for this request.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::{Map, Value};
-use stile_domain::error::Refusal;
 use stile_domain::limits::FileLimits;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;

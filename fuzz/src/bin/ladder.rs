@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use libfuzzer_sys::fuzz_target;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::record_id::RecordId;

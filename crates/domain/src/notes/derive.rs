@@ -10,8 +10,9 @@ use super::answers::{
 };
 use super::front_matter::Note;
 use super::headings::{Heading, Headings, headings};
+use super::limits::{MAX_ANSWER_BYTES, MAX_BODY_UNITS};
 use super::note_path::NotePath;
-use super::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, facets, whitespace};
+use super::{facets, whitespace};
 
 /// The error for a body of more than [`MAX_BODY_UNITS`] UTF-16 code units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,11 +2,12 @@
 //! title comes from the same places.
 
 use super::answers::{Facets, MetadataFacets, PathFacets};
+use super::dates;
 use super::front_matter::Front;
+use super::limits::{MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_TEXT_CHARS};
 use super::note_path::NotePath;
 use super::whitespace::{slug, trim, truncate};
 use super::yaml::{FrontMatterScalar, FrontMatterValue};
-use super::{MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_TEXT_CHARS, dates};
 
 pub(super) fn facets(path: &NotePath, front: Front<'_>) -> MetadataFacets {
     let keys = ["project", "tags", "date", "updated", "causal_chain_id", "entity", "episode_id"];

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::{MAX_HEADINGS, MAX_TEXT_CHARS, commonmark, whitespace};
+use super::limits::{MAX_HEADINGS, MAX_TEXT_CHARS};
+use super::{commonmark, whitespace};
 
 /// A heading, without the text of its section.
 #[derive(Clone, Debug, PartialEq, Eq)]

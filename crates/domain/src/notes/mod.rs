@@ -14,6 +14,7 @@ mod derive;
 mod facets;
 mod front_matter;
 mod headings;
+mod limits;
 mod note_path;
 pub mod portable;
 mod whitespace;
@@ -21,21 +22,8 @@ mod yaml;
 
 pub use derive::{NoteTooLarge, document_tree, metadata_facets, note_outline, section_source};
 pub use front_matter::{Note, parse_front_matter};
+pub use limits::{
+    MAX_ANSWER_BYTES, MAX_BODY_UNITS, MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES,
+    MAX_HEADINGS, MAX_NOTE_BYTES, MAX_TEXT_CHARS,
+};
 pub use note_path::NotePath;
-
-/// The most headings in an answer. Nobody reads a longer table of contents.
-pub const MAX_HEADINGS: usize = 500;
-/// The longest heading text or title, in Unicode scalar values.
-pub const MAX_TEXT_CHARS: usize = 1024;
-/// The largest answer, in bytes of compact JSON.
-pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
-/// The largest note, in bytes. A larger file is refused unread.
-pub const MAX_NOTE_BYTES: u64 = 4 * 1024 * 1024;
-/// The longest body that is parsed, in UTF-16 code units.
-pub const MAX_BODY_UNITS: usize = 1_000_000;
-/// The longest front matter that is read, in bytes. A longer one counts as absent.
-pub const MAX_FRONT_MATTER_BYTES: usize = 64 * 1024;
-/// The most values of a facet that is a list.
-pub const MAX_FACET_VALUES: usize = 100;
-/// The longest value of a facet, in Unicode scalar values.
-pub const MAX_FACET_CHARS: usize = 256;

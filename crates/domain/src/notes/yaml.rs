@@ -14,8 +14,9 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
 
-use self::plain::WatchedEvents;
-use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES, dates};
+use self::plain::{MAX_DEPTH, MAX_NODES, WatchedEvents};
+use super::dates;
+use super::limits::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES};
 
 #[cfg(test)]
 mod one_pass_tests;
@@ -218,10 +219,6 @@ fn is_valid(front: &str) -> bool {
     matches!(serde_saphyr::from_str_with_options(front, options), Ok(Shape::Mapping))
 }
 
-/// The deepest valid front matter. The limit also bounds the recursion of [`Shape`].
-const MAX_DEPTH: usize = 16;
-/// The most keys, values, lists and mappings of valid front matter. Each is at most two events.
-const MAX_NODES: usize = 5_000;
 const _: () = assert!(MAX_FACET_VALUES < MAX_NODES);
 
 /// The kind of the root of a document. Deserializing visits the whole document, so that any fault

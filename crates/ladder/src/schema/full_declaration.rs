@@ -14,7 +14,9 @@ use super::super::error::LadderError;
 use super::super::exact_numbers::numbers_are_exact;
 use super::super::{text_lines, wire};
 use super::field_flags::FieldFlags;
-use super::{Connections, GrantedConnection, ListedStream, MAX_KEY_BYTES};
+use super::listed_stream::{
+    Connections, GrantedConnection, ListedStream, MAX_KEY_BYTES, stream_name,
+};
 
 /// The most bytes of a field's name and schema, in the text and in the structure.
 const LINE_SCHEMA_BYTES: usize = 2 * 1024;
@@ -92,7 +94,7 @@ impl<'t> FullDeclaration<'t> {
         let whole: Option<Json> =
             if may_be_shown { serde_json::from_str(all.get()).ok() } else { None };
         let found = one.and_then(|(connections, listed)| {
-            find_stream(all.get(), super::stream_name(listed), connections)
+            find_stream(all.get(), stream_name(listed), connections)
         });
         let stream = found
             .filter(|raw| numbers_are_exact(raw))

@@ -5,7 +5,7 @@
 //! ignored.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
@@ -14,7 +14,7 @@ use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
 
-use super::{TokenRejected, VerifiedCaller, check};
+use super::rejection::{TokenRejected, check};
 
 /// The longest life of a token: any year. A token that outlives that was forgotten.
 pub const MAX_LIFE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -72,6 +72,17 @@ pub(super) struct Validity {
     pub(super) issued: Option<i64>,
     pub(super) not_before: Option<i64>,
     pub(super) expires: i64,
+}
+
+/// A caller whose token was verified just now.
+#[derive(Clone, Debug)]
+pub struct VerifiedCaller {
+    /// The caller and the scopes of the token.
+    pub principal: Principal,
+    /// What else the token says about the caller.
+    pub identity: IdentityClaims,
+    /// When the token expires. Streams that were opened with it end then.
+    pub expires: SystemTime,
 }
 
 /// What a verified token says about its bearer beyond the scopes.

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 use super::claims::Claims;
+use super::rejection::{TokenRejected, check};
 use super::signature::{Hs256Key, PublicKeyAlgorithm};
-use super::{TokenRejected, check};
 use crate::strict_json::parse_object;
 
 /// The longest token that is accepted, in bytes.

@@ -10,10 +10,11 @@ use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
 use stile_store::state::{TokenKey, TokenStore};
 
-use super::claims::whole_seconds;
+use super::claims::{VerifiedCaller, whole_seconds};
 use super::jws::CompactJws;
+use super::rejection::{TokenRejected, check};
 use super::signature::Hs256Key;
-use super::{TokenRejected, TokenVerifier, VerifiedCaller, check};
+use super::verifier::TokenVerifier;
 use crate::clock::unix_seconds;
 
 /// Accepts tokens that were signed with the local key, are addressed to this server and are not

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::key_set::{KeySet, KeySetError};
+use super::rejection::{TokenRejected, check};
 use super::signature::PublicKeyAlgorithm;
-use super::{TokenRejected, check};
 
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -9,11 +9,12 @@ use std::time::SystemTime;
 
 use futures::future::BoxFuture;
 
-use super::claims::{Claims, Validity, is_name, truncated_seconds};
+use super::claims::{Claims, Validity, VerifiedCaller, is_name, truncated_seconds};
 use super::jws::CompactJws;
 use super::provider_keys::ProviderKeys;
+use super::rejection::{TokenRejected, check};
 use super::verified_cache::VerifiedCache;
-use super::{TokenRejected, TokenVerifier, VerifiedCaller, check};
+use super::verifier::TokenVerifier;
 use crate::clock::unix_seconds;
 
 /// Accepts tokens that one identity provider signed for this server.

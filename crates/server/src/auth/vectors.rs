@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::TokenRejected;
 use super::jws::CompactJws;
 use super::key_set::KeySet;
+use super::rejection::TokenRejected;
 use super::samples::document;
 use super::signature::PublicKeyAlgorithm;
 

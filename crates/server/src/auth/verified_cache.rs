@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::digest::{SHA256, digest};
 
-use super::VerifiedCaller;
-use super::claims::Validity;
+use super::claims::{Validity, VerifiedCaller};
 use super::key_set::KeySet;
 
 /// The most tokens that are kept. Each entry takes a few kilobytes at most, because a token has at
@@ -81,7 +80,7 @@ mod tests {
     use stile_domain::role::Role;
     use stile_domain::scope::Scopes;
 
-    use super::super::{IdentityClaims, VaultClaim};
+    use super::super::claims::{IdentityClaims, VaultClaim};
     use super::*;
 
     const VALIDITY: Validity = Validity { issued: Some(100), not_before: None, expires: 200 };

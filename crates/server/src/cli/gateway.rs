@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
 use stile_store::state::{StateDir, StateError, TokenKey, TokenStore};
-use stile_tools::remote_notes::{Credential, RemoteNotes};
+use stile_tools::note_session::Credential;
+use stile_tools::remote_notes::RemoteNotes;
 
 use super::identity_provider::IdentityProvider;
 use super::settings_files::{http_client, read_secret};

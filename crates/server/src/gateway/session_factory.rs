@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use stile_tools::remote_notes::{Credential, NoteSession};
+use stile_tools::note_session::{Credential, NoteSession};
 
 use crate::auth::{VaultClaim, VerifiedCaller};
 

@@ -1,6 +1,6 @@
 //! ARCHITECTURE.md, the glossary and other pages name only what is in the tree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 
@@ -126,6 +126,80 @@ fn is_for_tests(module: &str, file: &SourceFile, files: &[SourceFile]) -> bool {
     is_declared_for_tests || declarations.clone().any(|above| is_for_tests(parent, above, files))
         // A file of tests without a declaring file of its own, such as `space/tests.rs`.
         || (name == "tests" && file.path.ends_with("/tests.rs"))
+}
+
+/// Returns the other modules that each module imports from.
+fn module_imports(files: &[SourceFile]) -> BTreeMap<String, BTreeSet<String>> {
+    let modules: BTreeSet<String> = files.iter().filter_map(SourceFile::module).collect();
+    let module_of = |path: String| {
+        let parent = |path: &String| Some(path.rsplit_once("::")?.0.to_owned());
+        std::iter::successors(Some(path), parent).find(|path| modules.contains(path))
+    };
+    let mut all = BTreeMap::<_, BTreeSet<_>>::new();
+    for file in files {
+        let Some(module) = file.module().filter(|own| !is_for_tests(own, file, files)) else {
+            continue;
+        };
+        let imported = file.imports().into_iter().filter_map(module_of);
+        let others: Vec<String> = imported.filter(|other| *other != module).collect();
+        all.entry(module).or_default().extend(others);
+    }
+    all
+}
+
+/// Returns the circles in which modules import from each other; at least one if there are any.
+fn import_circles(mut imports: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    // A module that imports from no remaining module is in no circle.
+    loop {
+        let remaining: BTreeSet<String> = imports.keys().cloned().collect();
+        imports.values_mut().for_each(|others| others.retain(|other| remaining.contains(other)));
+        imports.retain(|_, others| !others.is_empty());
+        if imports.len() == remaining.len() {
+            break;
+        }
+    }
+    let circle_from = |start: &String| {
+        let (mut way, mut next) = (Vec::new(), start);
+        while !way.contains(&next) {
+            way.push(next);
+            next = imports[next].first().unwrap();
+        }
+        let mut circle = way.split_off(way.iter().position(|module| *module == next).unwrap());
+        let least = circle.iter().enumerate().min_by_key(|(_, module)| **module).unwrap().0;
+        circle.rotate_left(least);
+        circle.push(circle[0]);
+        circle.iter().map(|module| module.as_str()).collect::<Vec<_>>().join(" -> ")
+    };
+    imports.keys().map(circle_from).collect()
+}
+
+#[test]
+fn no_imports_run_in_a_circle_between_modules() {
+    let circles = import_circles(module_imports(&rust_files()));
+    assert!(circles.is_empty(), "modules import from each other: {circles:#?}");
+}
+
+#[test]
+fn a_circle_of_imports_is_found() {
+    let file = |name: &str, text: &str| SourceFile {
+        path: format!("crates/x/src/{name}.rs"),
+        text: text.to_owned(),
+    };
+    let mut files = vec![
+        file("lib", "use self::a::One;\n"),
+        file("a", "mod b;\npub use b::{self, Two};\nuse crate::c::{One, d::{Three as Four, E}};\n"),
+        file("a/b", "#[cfg(test)]\nuse super::One;\nuse serde::a;\n// use super::One;\n"),
+        file("c", "mod d;\n\n#[cfg(test)]\nmod tests {\n    use crate::a::One;\n}\n"),
+        file("c/d", "use super::super::a::b;\n"),
+    ];
+    let of = |modules: &[&str]| modules.iter().map(|module| format!("x::{module}")).collect();
+    let imports = module_imports(&files);
+    assert_eq!(imports["x::a"], of(&["a::b", "c", "c::d"]));
+    assert_eq!(imports["x::c::d"], of(&["a::b"]));
+    assert_eq!(import_circles(imports), BTreeSet::new());
+    files.push(file("a/b", "pub(crate) use super::{\n    One,\n};\n"));
+    let circles = import_circles(module_imports(&files));
+    assert_eq!(circles.into_iter().collect::<Vec<_>>(), ["x::a -> x::a::b -> x::a"]);
 }
 
 #[test]

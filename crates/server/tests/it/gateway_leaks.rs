@@ -23,7 +23,7 @@ use stile_testkit::log::Log;
 use stile_testkit::process::Server;
 use stile_testkit::upstream::faults::CANARY;
 use stile_testkit::upstream::{Behaviour, Reply};
-use stile_tools::remote_notes::Credential;
+use stile_tools::note_session::Credential;
 use stile_tools::remote_notes::RemoteNotes;
 use stile_tools::remote_notes::source::{NoteRequest, NoteSource, UpstreamFailure};
 use tokio::net::TcpStream;

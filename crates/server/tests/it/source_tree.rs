@@ -83,11 +83,55 @@ impl SourceFile {
         self.text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(&self.text)
     }
 
+    /// Returns the paths that the module imports outside of tests, as in `tools::space::list::ROOT`.
+    /// Paths of other crates appear below the module itself.
+    pub fn imports(&self) -> Vec<String> {
+        let Some(module) = self.module() else { return Vec::new() };
+        let (mut paths, mut rest) = (Vec::new(), self.without_tests());
+        let mut is_for_tests = false;
+        while let Some((line, after)) = rest.split_once('\n') {
+            if let Some((visibility, _)) = line.split_once("use ")
+                && (visibility.trim().is_empty() || visibility.trim_start().starts_with("pub"))
+                && !is_for_tests
+            {
+                let tree = rest[visibility.len() + "use ".len()..].split(';').next().unwrap();
+                push_paths(&module, tree.trim(), &mut paths);
+            }
+            is_for_tests = line.trim() == "#[cfg(test)]";
+            rest = after;
+        }
+        paths
+    }
+
     /// Returns the `//!` lines at the head, without the marks.
     pub fn head(&self) -> String {
         let lines = self.text.lines().map_while(|line| line.strip_prefix("//!"));
         lines.map(str::trim).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Appends the paths of the tree of a `use` declaration, read from `base` on.
+fn push_paths(base: &str, tree: &str, paths: &mut Vec<String>) {
+    let (head, group) = tree.split_once('{').unwrap_or((tree, ""));
+    let mut base: Vec<&str> = base.split("::").collect();
+    for segment in head.split(" as ").next().unwrap().split("::") {
+        match segment {
+            "crate" => base.truncate(1),
+            "super" => base.truncate(base.len() - 1),
+            "self" | "" => {}
+            name => base.push(name),
+        }
+    }
+    let base = base.join("::");
+    let Some(group) = group.strip_suffix('}') else { return paths.push(base) };
+    let mut depth = 0;
+    let parts = group.split(|c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty()).for_each(|part| {
+        push_paths(&base, part, paths);
+    });
 }
 
 /// Returns the items that the files under `src` declare, and the modules that the files are.

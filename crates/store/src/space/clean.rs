@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use stile_domain::listing::EntryKind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 
+use super::file_hash::hash_file;
 use super::keeper::{SpaceEvents, make_conflict_copy, report_copy};
 use super::lock::Folders;
 use super::names::{ChangeKind, Owner, TemporaryName, marker_owner, short};
 use super::os;
-use super::read::{hash_file, relative};
+use super::read::relative;
 use super::write::UNFINISHED;
 
 /// How long the cleaner waits for a folder. If the wait is longer, a living process works there.

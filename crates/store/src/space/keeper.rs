@@ -15,9 +15,9 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 
+use super::file_hash::hash_file;
 use super::names::{self, Owner};
 use super::os::{self, Identity};
-use super::read::hash_file;
 
 /// How long a displaced file is kept if many are kept, and otherwise.
 const SHORT_KEEP: Duration = Duration::from_secs(1);

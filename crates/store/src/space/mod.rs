@@ -7,6 +7,7 @@
 
 mod clean;
 mod fault;
+mod file_hash;
 mod keeper;
 mod list;
 mod lock;

@@ -20,32 +20,15 @@ use stile_domain::path::SpacePath;
 use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 
+use super::file_hash::PIECE;
 use super::{FileWindow, Inner, WindowContinuation, WindowStart, os, refusal};
 
 /// The largest file that is read in one piece, in bytes.
 const ONE_PIECE: u64 = 1024 * 1024;
-/// The size of the pieces in which larger files are read, in bytes.
-const PIECE: usize = 256 * 1024;
 /// How long after a change another program may still be saving the file.
 const SETTLING: Duration = Duration::from_millis(5);
 /// How long a read waits for a file to stop changing.
 const PATIENCE: Duration = Duration::from_millis(250);
-
-/// Hashes an open file.
-pub(super) fn hash_file(file: &File) -> io::Result<ContentHash> {
-    let mut hasher = ContentHasher::default();
-    let size = os::status(file)?.stamp.size;
-    let mut buffer = vec![0; usize::try_from(size).unwrap_or(PIECE).clamp(1, PIECE)];
-    let mut offset = 0;
-    loop {
-        let read = os::read_at(file, &mut buffer, offset)?;
-        hasher.update(buffer.get(..read).unwrap_or_default());
-        offset += read as u64;
-        if read < buffer.len() {
-            return Ok(hasher.finish());
-        }
-    }
-}
 
 /// Reads an open file of about `size` bytes. Returns `None` if it has more than `limit` bytes.
 pub(super) fn read_whole(file: &File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {

@@ -26,11 +26,12 @@ use stile_domain::path::SpacePath;
 
 use crate::cancellation::Cancellation;
 
+use super::file_hash::hash_file;
 use super::keeper::MarkedFolder;
 use super::lock::{LockError, LockedFolder};
 use super::names::{ChangeKind, TemporaryName};
 use super::os::{self, Identity};
-use super::read::{Opened, facts_of, hash_file, read_whole, regular, relative};
+use super::read::{Opened, facts_of, read_whole, regular, relative};
 use super::root::Check;
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 

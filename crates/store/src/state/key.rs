@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use stile_domain::hash::hex;
 use uuid::Uuid;
 
-use super::{StateDir, StateError, create_private, io_error, private, sync_folder};
+use super::private::{self, create_private, sync_folder};
+use super::state_dir::{StateDir, StateError, io_error};
 
 const NAME: &str = "key.json";
 /// The number of bytes that are read. A key file has about 150.

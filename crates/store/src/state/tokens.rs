@@ -13,7 +13,7 @@ use rusqlite::{
 use stile_domain::percent;
 
 use super::private::lock_database;
-use super::{StateDir, StateError, io_error};
+use super::state_dir::{StateDir, StateError, io_error};
 
 const NAME: &str = "stile.db";
 /// `Stil`: tells our databases from those of other programs.

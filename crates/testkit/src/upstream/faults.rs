@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Behaviour, Reply, Step, bomb};
+use super::behaviour::{Behaviour, Reply, Step};
+use super::bomb;
 
 /// A text in every reply, which must never reach the gateway's caller, log or traces.
 pub const CANARY: &str = "canary-7d41-of-the-upstream";

@@ -20,7 +20,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::{Behaviour, Received, Shared, held, wire};
+use super::behaviour::{Behaviour, Received, Shared, held};
+use super::wire;
 
 /// What the server offers to speak under TLS. Who asks for none of it in the handshake is answered
 /// in HTTP/1.1.

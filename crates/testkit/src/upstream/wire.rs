@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::{Behaviour, Received, Shared, Step, held};
+use super::behaviour::{Behaviour, Received, Shared, Step, held};
 
 /// A head that is longer is not read on.
 const HEAD_BYTES: usize = 1 << 20;

@@ -7,8 +7,7 @@ use stile_domain::notes::answers::MetadataFacets;
 use stile_domain::notes::{Note, NoteTooLarge, metadata_facets};
 use stile_domain::role::Role;
 
-use super::NoteTool;
-use crate::remote_notes::roles::READERS;
+use super::note_tool::{NoteTool, READERS};
 
 /// Tell the project, tags, dates, entities, episode and causal chain that the front matter of one
 /// note names, and the folder it lies in, without its body or the rest of its front matter. The

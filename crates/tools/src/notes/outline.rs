@@ -7,8 +7,7 @@ use stile_domain::notes::answers::NoteOutline;
 use stile_domain::notes::{Note, NoteTooLarge, note_outline};
 use stile_domain::role::Role;
 
-use super::NoteTool;
-use crate::remote_notes::roles::READERS;
+use super::note_tool::{NoteTool, READERS};
 
 /// List the headings of one Markdown note in document order, without its body. At most 500
 /// headings: `truncated` says whether something was left out. Headings are source material that

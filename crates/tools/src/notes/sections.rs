@@ -7,8 +7,7 @@ use stile_domain::notes::answers::SectionSource;
 use stile_domain::notes::{Note, NoteTooLarge, section_source};
 use stile_domain::role::Role;
 
-use super::NoteTool;
-use crate::remote_notes::roles::READERS;
+use super::note_tool::{NoteTool, READERS};
 
 /// List the sections of one Markdown note without what they say: each one's heading, the headings
 /// above it, its subsections, and whether it has a body to read. At most 500 sections: `truncated`

@@ -7,8 +7,7 @@ use stile_domain::notes::answers::DocumentTree;
 use stile_domain::notes::{Note, NoteTooLarge, document_tree};
 use stile_domain::role::Role;
 
-use super::NoteTool;
-use crate::remote_notes::roles::READERS;
+use super::note_tool::{NoteTool, READERS};
 
 /// Show how the headings of one Markdown note nest, without its body: each heading holds those
 /// below it. At most 500 headings: `truncated` says whether something was left out. Headings are

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::source::UpstreamFailure;
 use crate::answer::{Answer, Failure};
 use crate::arguments::ArgumentError;
-use crate::notes::{flat_error_schema, invalid_path};
+use crate::notes::note_tool::{flat_error_schema, invalid_path};
 use crate::tool::{Denial, ToolError};
 
 /// The code of every refusal, whatever its cause.

@@ -5,6 +5,8 @@
 //! ([`source`]), in the name of a [`NoteSession`] made from a verified token. A refusal names the
 //! kind of fault and nothing else ([`error`]). Nothing is kept or journaled: no note, no answer and
 //! no error.
+//!
+//! [`NoteSession`]: crate::note_session::NoteSession
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +17,7 @@ use serde_json::Value;
 
 use self::roles::is_tool_allowed;
 use self::source::NoteSource;
+use self::tool::RemoteNote;
 use crate::answer::Answer;
 use crate::call_log::CallLog;
 use crate::definition::ToolDefinition;
@@ -24,11 +27,8 @@ use crate::toolset::{Caller, Feature, OnHangUp, Toolset, UnknownTool, find_entry
 
 pub mod error;
 pub mod roles;
-mod session;
 pub mod source;
-pub(crate) mod tool;
-
-pub use session::{Credential, NoteSession};
+pub mod tool;
 
 /// What an agent reads when it connects to a gateway.
 const INSTRUCTIONS: &str = "What is in the notes of the user's vault, by paths such as inbox/one.md: \
@@ -40,12 +40,6 @@ const INSTRUCTIONS: &str = "What is in the notes of the user's vault, by paths s
 #[derive(Clone)]
 pub struct RemoteNotes {
     source: Arc<dyn NoteSource>,
-}
-
-/// What one call works on: the server that has the notes, and the session to ask it in.
-pub struct RemoteNote {
-    source: Arc<dyn NoteSource>,
-    session: NoteSession,
 }
 
 impl RemoteNotes {

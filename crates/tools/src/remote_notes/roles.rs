@@ -6,9 +6,6 @@ use stile_domain::role::Role;
 
 use crate::notes::NOTE_TOOLS;
 
-/// Every known role: each may know the structure of a note.
-pub const READERS: &[Role] = &[Role::Viewer, Role::Editor, Role::Evaluator, Role::Admin];
-
 /// Returns whether a caller with this role may list and call a tool.
 pub fn is_tool_allowed(tool: &str, role: Role) -> bool {
     NOTE_TOOLS.iter().any(|entry| entry.remote.name == tool && entry.roles.contains(&role))

@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use stile_domain::notes::NotePath;
 use stile_domain::notes::portable::PortableNote;
 
-use super::session::NoteSession;
+use crate::note_session::NoteSession;
 
 /// A permit to read one note once, in one caller's name. Only a remote note tool makes one, after
 /// the role table has allowed the call.

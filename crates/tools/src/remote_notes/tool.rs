@@ -1,21 +1,28 @@
 //! A note tool over a note that another server has.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use stile_domain::notes::NoteTooLarge;
 use stile_domain::permit::Gate;
 
-use super::RemoteNote;
 use super::error::RemoteNoteError;
-use super::source::NoteRequest;
-use crate::notes::NoteTool;
+use super::source::{NoteRequest, NoteSource};
+use crate::note_session::NoteSession;
+use crate::notes::note_tool::NoteTool;
 use crate::tool::Tool;
 
 /// The bytes of a body from which on the note is parsed on a blocking thread, so that no other call
 /// waits for the parser.
 const LONG_BODY_BYTES: usize = 32 * 1024;
+
+/// What one call works on: the server that has the notes, and the session to ask it in.
+pub struct RemoteNote {
+    pub(super) source: Arc<dyn NoteSource>,
+    pub(super) session: NoteSession,
+}
 
 /// A note tool over a note that another server has. The definition names no tool that is missing
 /// there.

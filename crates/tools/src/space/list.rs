@@ -7,6 +7,7 @@ use stile_domain::listing::{self, BadListUri, ListRequest};
 use stile_domain::permit::{List, Permit, Principal};
 
 use super::SpaceTools;
+use crate::refusal::failure;
 use crate::tool::{Denial, ToolError as _};
 use crate::toolset::{
     ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
@@ -68,7 +69,7 @@ impl SpaceTools {
         let request = parse(uri).map_err(|refusal| resource_error(uri, &refusal))?;
         let trace = CallTrace::of_file(&request.path, None);
         let page = self.list(request, principal).await;
-        let failure = page.as_ref().err().map(super::failure);
+        let failure = page.as_ref().err().map(failure);
         let outcome = failure.as_ref().map_or("ok", |failure| failure.code.as_ref());
         let incident = failure.as_ref().and_then(|failure| failure.incident);
         self.log.record(TEMPLATE.name, principal, trace, outcome, incident);

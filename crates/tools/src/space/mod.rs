@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::Value;
 use stile_domain::error::Refusal;
 use stile_domain::path::SpacePath;
 use stile_domain::scope::Verb;
 use stile_store::journal::Journal;
 use stile_store::space::Space;
 
-use crate::answer::{Answer, Failure};
-use crate::arguments::ArgumentError;
+use crate::answer::Answer;
 use crate::call_log::CallLog;
 use crate::definition::ToolDefinition;
 use crate::notes::NOTE_TOOLS;
-use crate::tool::{Denial, ToolEntry, ToolError};
+use crate::tool::{Denial, ToolEntry};
 use crate::toolset::{
     Caller, Feature, ResourceContent, ResourceError, ResourceKind, Toolset, UnknownTool, find_entry,
 };
@@ -174,65 +173,4 @@ impl Toolset for SpaceTools {
     ) -> BoxFuture<'a, Result<ResourceContent, ResourceError>> {
         self.read_list(uri, &caller.principal).boxed()
     }
-}
-
-/// How refusals of a space's tools read: code, message and more in an `error` object.
-impl ToolError for Refusal {
-    fn from_arguments(error: ArgumentError, _: &Value) -> Self {
-        match error {
-            ArgumentError::Path(why) => Self::InvalidPath { argument: "path", why },
-            other => Self::invalid_argument(other.to_string()),
-        }
-    }
-
-    fn internal(incident: u64) -> Self {
-        Self::Internal { incident }
-    }
-
-    fn unknown_outcome(path: SpacePath, _: u64) -> Self {
-        Self::UnknownOutcome { path }
-    }
-
-    fn into_answer(self, _: &'static str) -> Answer {
-        let structured = json!({ "error": self.to_json() });
-        Answer::failed(structured, Some(self.to_string()), failure(&self))
-    }
-
-    fn into_denial(self) -> Denial {
-        let scopes = match &self {
-            Self::InsufficientScope { needed, .. } => {
-                needed.iter().map(ToString::to_string).collect()
-            }
-            _ => Vec::new(),
-        };
-        Denial { code: self.code().0, message: self.to_string(), scopes }
-    }
-
-    fn schemas() -> Vec<Value> {
-        vec![json!({
-            "type": "object",
-            "properties": {
-                "error": {
-                    "type": "object",
-                    "properties": {
-                        "code": { "type": "string" },
-                        "message": { "type": "string" }
-                    },
-                    "required": ["code", "message"]
-                }
-            },
-            "required": ["error"],
-            "additionalProperties": false
-        })]
-    }
-}
-
-/// Returns what the journal and the metrics record of a refusal.
-pub(crate) fn failure(refusal: &Refusal) -> Failure {
-    let incident = match refusal {
-        Refusal::Internal { incident } => Some(*incident),
-        _ => None,
-    };
-    let code = refusal.code().0;
-    Failure { code: code.into(), incident, outcome: code, upstream: "none" }
 }

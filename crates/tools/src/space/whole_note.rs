@@ -11,6 +11,7 @@ use stile_domain::notes::{MAX_NOTE_BYTES, NotePath};
 use stile_domain::permit::{Permit, Principal, Read};
 
 use super::SpaceTools;
+use crate::refusal::failure;
 
 /// The name of the read in the journal.
 const NAME: &str = "note";
@@ -30,7 +31,7 @@ impl SpaceTools {
     ) -> Result<String, Refusal> {
         let trace = CallTrace::of_file(path.space_path(), None);
         let read = self.whole_note(path, principal).await;
-        let failure = read.as_ref().err().map(super::failure);
+        let failure = read.as_ref().err().map(failure);
         let outcome = failure.as_ref().map_or("ok", |failure| failure.code.as_ref());
         let incident = failure.as_ref().and_then(|failure| failure.incident);
         let line = JournalLine::for_call(principal, NAME, trace, outcome, incident);

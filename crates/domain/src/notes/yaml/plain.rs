@@ -10,7 +10,13 @@ use std::borrow::Cow;
 
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, StrInput};
 
-use super::{MAX_DEPTH, MAX_FRONT_MATTER_BYTES, MAX_NODES};
+use super::super::limits::MAX_FRONT_MATTER_BYTES;
+
+/// The deepest valid front matter. The limit also bounds the recursion of the code that
+/// reads nested values.
+pub(super) const MAX_DEPTH: usize = 16;
+/// The most keys, values, lists and mappings of valid front matter. Each is at most two events.
+pub(super) const MAX_NODES: usize = 5_000;
 
 /// The events of a YAML text up to a syntax error, watched for anything that is not plain.
 pub(super) struct WatchedEvents<'a> {

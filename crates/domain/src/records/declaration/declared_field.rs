@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
+use super::declaration_fault::{BadDeclaration, DeclarationFault, DeclarationNode, MAX_FIELDS};
 use super::type_set::{self, JsonType, StringFormat, TypeSet};
-use super::{BadDeclaration, DeclarationFault, DeclarationNode, MAX_FIELDS};
 use crate::records::identifiers;
 
 /// One field of a declaration, and the queries that it allows.

@@ -7,7 +7,8 @@
 
 use serde_json::Value as Json;
 
-use super::{BadDeclaration, Declaration, DeclarationFault, DeclarationNode, FieldRequirement};
+use super::declaration_fault::{BadDeclaration, DeclarationFault, DeclarationNode};
+use super::declared_fields::{DeclaredFields, FieldRequirement};
 use crate::records::identifiers::{self, SourceName};
 
 /// The related records of one record if neither request nor declaration sets a limit.
@@ -59,7 +60,7 @@ impl Relation {
 }
 
 pub(super) fn views(
-    declaration: &Declaration,
+    declared: &DeclaredFields,
     node: &DeclarationNode<'_>,
 ) -> Result<Vec<FieldView>, BadDeclaration> {
     let mut views: Vec<FieldView> = Vec::new();
@@ -74,13 +75,13 @@ pub(super) fn views(
         if fields.value.is_none() {
             return Err(fields.must_be("a list of names of fields"));
         }
-        views.push(FieldView { id: name.to_owned(), fields: declaration.list(&fields, None)? });
+        views.push(FieldView { id: name.to_owned(), fields: declared.list(&fields, None)? });
     }
     Ok(views)
 }
 
 pub(super) fn relations(
-    declaration: &Declaration,
+    declared: &DeclaredFields,
     relationships: &DeclarationNode<'_>,
     expand: &DeclarationNode<'_>,
 ) -> Result<Vec<Relation>, BadDeclaration> {
@@ -89,7 +90,7 @@ pub(super) fn relations(
         relationships,
         "a list of objects with `name`, `stream`, `foreign_key` and `cardinality`",
     )? {
-        let relation = relation(declaration, &item)?;
+        let relation = relation(declared, &item)?;
         if known.iter().any(|other| other.name == relation.name) {
             return Err(item.member("name").bad(DeclarationFault::Again(relation.name)));
         }
@@ -114,7 +115,7 @@ pub(super) fn relations(
 }
 
 fn relation(
-    declaration: &Declaration,
+    declared: &DeclaredFields,
     item: &DeclarationNode<'_>,
 ) -> Result<Relation, BadDeclaration> {
     let name_of = |member: &str| {
@@ -135,7 +136,7 @@ fn relation(
     let foreign_key =
         key.text().filter(is_name).ok_or_else(|| key.must_be("the name of a field"))?;
     if many.is_none() {
-        declaration.check(&key, foreign_key, Some(FieldRequirement::Scalar))?;
+        declared.check(&key, foreign_key, Some(FieldRequirement::Scalar))?;
     }
     Ok(Relation {
         name: name.as_str().to_owned(),

@@ -6,7 +6,7 @@
 
 use serde_json::Value as Json;
 
-use super::DeclarationFault;
+use super::declaration_fault::DeclarationFault;
 
 /// A type of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

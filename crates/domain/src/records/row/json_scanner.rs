@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::{MAX_DEPTH, MAX_NUMBER_CHARS, RowError, RowFault, repeated};
+use super::row_error::{MAX_DEPTH, MAX_NUMBER_CHARS, RowError, RowFault};
 use crate::records::value::FieldValue;
 
 /// A text and the position up to which it has been read.
@@ -343,4 +343,22 @@ fn push_escaped(out: &mut String, character: char) {
         '\0'..='\u{1f}' => drop(write!(out, "\\u{:04x}", u32::from(character))),
         _ => out.push(character),
     }
+}
+
+/// Returns the index of the second of two equal names among `count`.
+///
+/// Few names are compared with each other. Many are sorted, which needs memory for indexes only,
+/// while a set would hold the names a second time.
+pub(super) fn repeated<'a>(count: usize, name_of: impl Fn(usize) -> &'a str) -> Option<usize> {
+    const FEW: usize = 16;
+    if count <= FEW {
+        return (1..count)
+            .find(|&later| (0..later).any(|earlier| name_of(earlier) == name_of(later)));
+    }
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_unstable_by_key(|&index| (name_of(index), index));
+    order.windows(2).find_map(|pair| match pair {
+        &[earlier, later] if name_of(earlier) == name_of(later) => Some(later),
+        _ => None,
+    })
 }

@@ -8,7 +8,7 @@
 //! Other stars, and a quotation mark without its partner, count as white space.
 
 use super::characters::CharacterClass;
-use super::tokens;
+use super::token_iterator::tokens;
 
 /// The scalar values of a query that are read. The rest is ignored.
 pub const MAX_QUERY_SCALARS: usize = 1024;

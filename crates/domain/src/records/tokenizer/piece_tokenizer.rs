@@ -3,7 +3,7 @@
 //! Tokens may cross the ends of pieces. Cutting may also begin in the middle of a text.
 
 use super::characters::{CharacterClass, is_voicing};
-use super::{SearchToken, tokens};
+use super::token_iterator::{SearchToken, tokens};
 use crate::records::pieces;
 
 /// A tokenizer for a text in pieces. Holds no more than one piece and one token.
@@ -96,7 +96,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::MAX_TOKEN_SPAN;
+    use super::super::token_iterator::MAX_TOKEN_SPAN;
     use super::*;
 
     fn owned(token: &SearchToken<'_>) -> (String, u64, u64) {

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{SearchTerm, SearchToken};
+use super::parsed_query::SearchTerm;
+use super::token_iterator::{SearchToken, tokens};
 use crate::records::pieces::CharRange;
 
 /// A search for the first occurrence of a term among tokens that come in order.
@@ -46,7 +47,7 @@ impl<'q> TermFinder<'q> {
 /// Returns the first occurrence of a term in a text.
 pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
     let mut finder = TermFinder::new(term, 0);
-    super::tokens(text).find_map(|token| finder.feed(&token))
+    tokens(text).find_map(|token| finder.feed(&token))
 }
 
 #[cfg(test)]
@@ -55,7 +56,7 @@ mod tests {
 
     use crate::records::pieces;
 
-    use super::super::{ParsedQuery, matches, tokens};
+    use super::super::parsed_query::{ParsedQuery, matches};
     use super::*;
 
     #[test]

@@ -1,0 +1,21 @@
+//! The port through which a transport verifies tokens.
+
+use futures::future::BoxFuture;
+
+use stile_domain::permit::Principal;
+
+use super::claims::VerifiedCaller;
+use super::rejection::TokenRejected;
+
+/// Turns a bearer token into a verified caller. One implementation per kind of token.
+pub trait TokenVerifier: Send + Sync + 'static {
+    /// Verifies a token. May wait for the keys of an identity provider.
+    fn verify<'a>(&'a self, token: &'a str)
+    -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>>;
+
+    /// Returns whether the token of a caller was revoked after it was verified. Verifiers without a
+    /// list of tokens cannot know.
+    fn is_revoked(&self, _caller: &Principal) -> bool {
+        false
+    }
+}
