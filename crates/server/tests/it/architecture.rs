@@ -190,7 +190,7 @@ fn a_circle_of_imports_is_found() {
         file("a", "mod b;\npub use b::{self, Two};\nuse crate::c::{One, d::{Three as Four, E}};\n"),
         file("a/b", "#[cfg(test)]\nuse super::One;\nuse serde::a;\n// use super::One;\n"),
         file("c", "mod d;\n\n#[cfg(test)]\nmod tests {\n    use crate::a::One;\n}\n"),
-        file("c/d", "use super::super::a::b;\n"),
+        file("c/d", "use super::super::a::b;\nmod own {\n    use super::Five;\n}\n"),
     ];
     let of = |modules: &[&str]| modules.iter().map(|module| format!("x::{module}")).collect();
     let imports = module_imports(&files);

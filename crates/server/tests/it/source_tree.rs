@@ -83,19 +83,24 @@ impl SourceFile {
         self.text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(&self.text)
     }
 
-    /// Returns the paths that the module imports outside of tests, as in `tools::space::list::ROOT`.
-    /// Paths of other crates appear below the module itself.
+    /// Returns the paths that the module imports outside of tests, as in
+    /// `tools::space::list::ROOT`. Paths of other crates appear below the module itself.
     pub fn imports(&self) -> Vec<String> {
         let Some(module) = self.module() else { return Vec::new() };
         let (mut paths, mut rest) = (Vec::new(), self.without_tests());
-        let mut is_for_tests = false;
+        let (mut base, mut is_for_tests) = (module.clone(), false);
         while let Some((line, after)) = rest.split_once('\n') {
+            if let Some(("mod", name, _)) = declared(line).filter(|_| line.ends_with('{')) {
+                base = format!("{module}::{name}");
+            } else if line == "}" {
+                base.clone_from(&module);
+            }
             if let Some((visibility, _)) = line.split_once("use ")
                 && (visibility.trim().is_empty() || visibility.trim_start().starts_with("pub"))
                 && !is_for_tests
             {
                 let tree = rest[visibility.len() + "use ".len()..].split(';').next().unwrap();
-                push_paths(&module, tree.trim(), &mut paths);
+                push_paths(&base, tree.trim(), &mut paths);
             }
             is_for_tests = line.trim() == "#[cfg(test)]";
             rest = after;
