@@ -23,8 +23,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::Timeouts;
 use super::idle_connections::IdleConnections;
+use super::options::Timeouts;
 use super::request_head::{HeadScanner, HeadVerdict, StreamPosition};
 use crate::fair_share::{FairShare, Neighbour, Share, ShareUsedUp};
 

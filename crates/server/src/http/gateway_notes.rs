@@ -12,7 +12,6 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use ring::hmac;
 use serde_json::json;
 use stile_domain::error::Refusal;
 use stile_domain::notes::NotePath;
@@ -21,6 +20,7 @@ use stile_tools::space::SpaceTools;
 use super::admission::{Admission, Admitted};
 use super::challenge;
 use super::headers;
+use super::options::GatewayNotesOptions;
 use super::response_body::GuardedBody;
 use super::responses;
 use crate::auth::{VaultClaim, VerifiedCaller};
@@ -28,47 +28,6 @@ use crate::gateway::http_note_store::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
 /// The route of notes, in the router's syntax.
 pub const NOTES_PATH: &str = "/api/v1/notes/{path}";
-
-/// Settings that a gateway must agree with.
-#[derive(Clone, Debug)]
-pub struct GatewayNotesOptions {
-    /// The name of the one vault that the space is.
-    pub vault: String,
-    /// The secret that every request must send; `None` if none is required.
-    pub secret: Option<GatewaySecret>,
-    /// The `sub` of the gateway that may read on behalf of another user.
-    pub trusted_gateway: Option<String>,
-}
-
-impl Default for GatewayNotesOptions {
-    fn default() -> Self {
-        Self { vault: "default".to_owned(), secret: None, trusted_gateway: None }
-    }
-}
-
-/// A secret that a server shares with its gateway, compared in constant time.
-#[derive(Clone)]
-pub struct GatewaySecret(hmac::Tag);
-
-/// The message signed with each secret, so that signatures are compared and not secrets.
-const COMPARED: &[u8] = b"the secret of a gateway";
-
-impl GatewaySecret {
-    /// Keeps only a signature made with `secret`.
-    pub fn new(secret: &[u8]) -> Self {
-        Self(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), COMPARED))
-    }
-
-    fn matches(&self, given: &[u8]) -> bool {
-        hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, given), COMPARED, self.0.as_ref()).is_ok()
-    }
-}
-
-impl std::fmt::Debug for GatewaySecret {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("GatewaySecret(…)")
-    }
-}
 
 /// The endpoint of notes.
 pub struct GatewayNotes {
@@ -218,21 +177,4 @@ pub async fn route(
 ) -> Response<Body> {
     let path = path.ok().map(|Path(path)| path);
     notes.answer(path.as_deref(), &parts).await.unwrap_or_else(|refused| *refused)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_matches_only_itself_and_is_never_printed() {
-        let secret = GatewaySecret::new(b"correct horse");
-        assert!(secret.matches(b"correct horse"));
-        for wrong in
-            [&b""[..], b"correct hors", b"correct horse ", b"Correct horse", b"correct horse\0\0x"]
-        {
-            assert!(!secret.matches(wrong));
-        }
-        assert_eq!(format!("{secret:?}"), "GatewaySecret(…)");
-    }
 }

@@ -7,7 +7,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
-use super::Timeouts;
+use super::options::Timeouts;
 use crate::fair_share::{Share, ShareUsedUp};
 
 /// Why a request body was not read.

@@ -48,8 +48,8 @@ struct Editor<'a> {
     acknowledged: &'a AtomicUsize,
     chance: Chance,
     saves: Vec<Save<ContentHash>>,
-    /// Saves that took longer than the promise reaches.
-    late: usize,
+    /// What was overwritten by saves that took longer than the promise reaches.
+    overwritten_late: Vec<ContentHash>,
 }
 
 impl Editor<'_> {
@@ -62,7 +62,7 @@ impl Editor<'_> {
     }
 
     fn save(&mut self, folder: &Path, name: &str) -> io::Result<()> {
-        let number = self.saves.len() + self.late;
+        let number = self.saves.len() + self.overwritten_late.len();
         let lines = 1 + self.chance.below(30);
         let content: String = (0..lines)
             .map(|line| format!("save {number} of {name}, line {line} {CANARY}\n"))
@@ -73,11 +73,13 @@ impl Editor<'_> {
             Manner::Truncate => self.write(&folder.join(name), &content, true)?,
             Manner::Overwrite => self.write(&folder.join(name), &content, false)?,
         };
+        let overwrote = ContentHash::digest(&overwrote);
         if opened.elapsed() < WITHIN {
             let version = ContentHash::digest(content.as_bytes());
-            self.saves.push(Save { version, overwrote: Some(ContentHash::digest(&overwrote)) });
+            self.saves.push(Save { version, overwrote: Some(overwrote) });
         } else {
-            self.late += 1;
+            // The save itself is not judged, but it did overwrite an earlier one.
+            self.overwritten_late.push(overwrote);
         }
         Ok(())
     }
@@ -140,7 +142,7 @@ fn no_save_of_an_editor_is_lost_among_agents() {
             acknowledged,
             chance: chance.fork(),
             saves: Vec::new(),
-            late: 0,
+            overwritten_late: Vec::new(),
         })
         .collect();
     let started = Instant::now();
@@ -201,7 +203,8 @@ fn no_save_of_an_editor_is_lost_among_agents() {
             .filter(|(path, _)| path.starts_with(&beside))
             .map(|(_, hash)| *hash)
             .collect();
-        let faults = lost(&changes, &editor.saves, files[&format!("/{name}")], &copies);
+        let accounted = [copies.as_slice(), &editor.overwritten_late].concat();
+        let faults = lost(&changes, &editor.saves, files[&format!("/{name}")], &accounted);
         let count = |outcome| changes.iter().filter(|change| change.outcome == outcome).count();
         let kept = editor.saves.iter().filter(|save| copies.contains(&save.version)).count();
         all_kept += kept;
@@ -209,13 +212,17 @@ fn no_save_of_an_editor_is_lost_among_agents() {
             "{manner:?}: {} saves judged and {} too late, {} edits acknowledged and {} refused, {} conflict copies, \
              {kept} of them saves",
             editor.saves.len(),
-            editor.late,
+            editor.overwritten_late.len(),
             count(Outcome::Acknowledged),
             count(Outcome::Refused),
             copies.len()
         );
         assert!(faults.is_empty(), "seed {seed}: {manner:?}: {faults:?}");
-        assert!(editor.saves.len() > goal / 2, "{} saves were too late to be judged", editor.late);
+        assert!(
+            editor.saves.len() > goal / 2,
+            "{} saves were too late to be judged",
+            editor.overwritten_late.len()
+        );
         assert!(count(Outcome::Acknowledged) > goal / 4, "hardly an agent came in between");
     }
     println!("{took:.1?}");

@@ -2,10 +2,10 @@
 //! client of the same owner, goes on as before.
 //!
 //! Law: whatever greedy clients do, no request of the other client is refused, and none takes much
-//! longer than without them. A test run is too small and its machine too busy for figures; the
-//! bound there only tells waiting behind others from being served. `STILE_RIG_SCALE=full` asserts
-//! the bound that we promise: the 99th percentile within twice the idle one plus 50 ms, and memory
-//! within 256 MB of idle.
+//! longer than without them. The machine of a test run is too busy for figures, so the bound of a
+//! second there only tells waiting behind others from being served. `STILE_RIG_BOUND=promised`, with
+//! `STILE_RIG_SCALE=full` and an optimised program, asserts the bound that we promise: the 99th
+//! percentile within twice the idle one plus 50 ms. Memory stays within 256 MB of idle.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -29,8 +29,10 @@ const UNLIMITED: [&str; 4] = ["--rate-per-second", "1000000", "--rate-burst", "1
 /// What the system counts memory in, on the machines that the rigs run on.
 const PAGE_BYTES: usize = 4096;
 
-fn is_full() -> bool {
-    scaled(1, 2) == 2
+/// How much longer than twice the idle time a request may take.
+fn excess() -> Duration {
+    let is_promised = std::env::var("STILE_RIG_BOUND").is_ok_and(|bound| bound == "promised");
+    Duration::from_millis(if is_promised { 50 } else { 1000 })
 }
 
 /// Makes requests one after another until `until` holds, and returns how long each took, sorted.
@@ -90,7 +92,7 @@ fn assert_undisturbed(
     let (idle, busy) = (p99(&idle), p99(&busy));
     let grown = most.saturating_sub(memory) >> 20;
     println!("{name}: p99 {idle:?} alone, {busy:?} beside; {grown} MB more");
-    let bound = idle * 2 + Duration::from_millis(if is_full() { 50 } else { 1000 });
+    let bound = idle * 2 + excess();
     assert!(busy <= bound, "{name}: {busy:?} beside, {idle:?} alone");
     assert!(grown <= 256, "{name}: {grown} MB more");
     while p99(&latencies(&mut victim, |done| done >= 20)) > bound {

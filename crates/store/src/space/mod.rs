@@ -45,7 +45,6 @@ use crate::cancellation::Cancellation;
 pub use keeper::SpaceEvents;
 use os::Identity;
 use root::{Check, Root};
-use write::Change;
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
@@ -307,10 +306,10 @@ impl Space {
 
     async fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Change<'_>) -> Result<T, Refusal> + Send + 'static,
+        work: impl FnOnce(write::Change<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let cancellation = self.cancellation.clone();
-        self.run(move |inner| work(Change { inner, cancellation: &cancellation })).await
+        self.run(move |inner| work(write::Change { inner, cancellation: &cancellation })).await
     }
 
     async fn run<T: Send + 'static>(

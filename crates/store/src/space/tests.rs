@@ -24,8 +24,8 @@ use stile_testkit::chance::scaled;
 use stile_testkit::swapper::Swapper;
 
 use super::names::{ChangeKind, Owner, TemporaryName};
-use super::write::UNFINISHED;
-use super::{Cancellation, Change, FileWindow, Space, SpaceOptions, WindowStart, fault, os, read};
+use super::write::{Change, UNFINISHED};
+use super::{Cancellation, FileWindow, Space, SpaceOptions, WindowStart, fault, os, read};
 
 struct Rig {
     folder: tempfile::TempDir,

@@ -26,9 +26,9 @@ use stile_records::operations::OPERATIONS;
 use stile_records::routing::{RouteError, route as find_operation};
 use stile_records::{RecordService, openapi};
 
-use super::Timeouts;
 use super::admission::{Admission, Admitted, NotAdmitted};
 use super::challenge::{TOKENS_UNAVAILABLE, unauthorized_message, with_challenge};
+use super::options::Timeouts;
 use super::response_body::GuardedBody;
 use super::responses::{WAIT, closing, json_text, with_header, with_retry_after};
 use crate::clock;
