@@ -3,9 +3,11 @@
 //!
 //! Law: whatever greedy clients do, no request of the other client is refused, and none takes much
 //! longer than without them. The machine of a test run is too busy for figures, so the bound of a
-//! second there only tells waiting behind others from being served. `STILE_RIG_BOUND=promised`, with
-//! `STILE_RIG_SCALE=full` and an optimised program, asserts the bound that we promise: the 99th
-//! percentile within twice the idle one plus 50 ms. Memory stays within 256 MB of idle.
+//! second there only tells waiting behind others from being served.
+//!
+//! `STILE_RIG_BOUND=promised`, with `STILE_RIG_SCALE=full` and an optimised program, asserts the
+//! bound that we promise: the 99th percentile within twice the idle one plus 50 ms. Memory stays
+//! within 256 MB of idle.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
