@@ -76,6 +76,8 @@ fn assert_undisturbed(
             let stop = &stop;
             scope.spawn(move || attack(stop));
         }
+        // Attackers end even if the victim's request fails.
+        let _stops = SetOnDrop(&stop);
         let most = Mutex::new(memory);
         let began = Instant::now();
         let busy = latencies(
@@ -87,7 +89,6 @@ fn assert_undisturbed(
             // Attackers need some time to get going.
             |done| done >= REQUESTS && began.elapsed() > Duration::from_secs(2),
         );
-        stop.store(true, Ordering::Relaxed);
         (busy, most.into_inner().unwrap())
     });
     let ended = Instant::now();
@@ -99,6 +100,15 @@ fn assert_undisturbed(
     assert!(grown <= 256, "{name}: {grown} MB more");
     while p99(&latencies(&mut victim, |done| done >= 20)) > bound {
         assert!(ended.elapsed() < Duration::from_secs(5), "{name}: it does not end");
+    }
+}
+
+/// Sets a flag when dropped.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
