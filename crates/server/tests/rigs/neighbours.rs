@@ -61,6 +61,7 @@ fn resident_bytes(server: &Server) -> usize {
 
 /// Measures a victim alone and beside attackers, and asserts the law. Each attacker runs until the
 /// flag is set.
+#[expect(clippy::print_stdout, reason = "a rig prints its figures")]
 fn assert_undisturbed(
     name: &str,
     server: &Server,
