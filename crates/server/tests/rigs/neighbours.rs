@@ -233,14 +233,16 @@ fn dear_questions_keep_nobody_else_waiting() {
     place.import("rows", scaled(20_000, 200_000), 40);
     let server = place.serve();
     let mut client = server.client(&place.victim);
+    let question = "/v1/streams/rows/aggregate?metric=count&group_by=kind";
+    assert_eq!(get(&mut client, &server, &place.victim, question), 200, "the attack is a question");
     let attacks: Vec<_> = (0..scaled(12, 40))
         .map(|number| {
             let (server, token) = (&server, &place.greedy[number % place.greedy.len()]);
             move |stop: &AtomicBool| {
-                let target = "GET /v1/streams/rows/aggregate?metric=count&group_by=kind HTTP/1.1";
+                let head = format!("GET {question} HTTP/1.1");
                 while !stop.load(Ordering::Relaxed) {
-                    if let Some(stream) = begin(server, target, token, b"Connection: close\r\n\r\n")
-                    {
+                    let rest = b"Connection: close\r\n\r\n";
+                    if let Some(stream) = begin(server, &head, token, rest) {
                         finish(stream, stop);
                     }
                 }
@@ -265,16 +267,20 @@ fn stale_changes_of_a_large_file_keep_nobody_else_waiting() {
         .unwrap();
     let server = place.serve();
     let mut client = server.client(&place.victim);
+    let append = json!({ "name": "text.append", "arguments": {
+        "path": "/large.md", "hash": "0".repeat(64), "content": "more"
+    } });
+    let refused = client.post("tools/call", append.clone()).unwrap().json();
+    let code = refused.pointer("/result/structuredContent/error/code");
+    assert_eq!(code, Some(&json!("stale")), "the attack reads the file: {refused}");
     let attacks: Vec<_> = (0..scaled(60, 600))
         .map(|number| {
-            let (server, token) = (&server, &place.greedy[number % place.greedy.len()]);
+            let (server, append) = (&server, &append);
+            let token = &place.greedy[number % place.greedy.len()];
             move |stop: &AtomicBool| {
                 let mut client = server.client(token);
-                let arguments =
-                    json!({ "path": "/large.md", "hash": "0".repeat(64), "text": "more" });
                 while !stop.load(Ordering::Relaxed) {
-                    let call = json!({ "name": "text.append", "arguments": arguments });
-                    let _ = client.post("tools/call", call);
+                    let _ = client.post("tools/call", append.clone());
                 }
             }
         })
