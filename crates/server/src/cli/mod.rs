@@ -109,7 +109,7 @@ pub fn main() -> ExitCode {
 struct Invocation<'a> {
     matches: &'a ArgMatches,
     environment: Environment<'a>,
-    /// Standard output, or what stands for it in a test.
+    /// Standard output; a buffer in tests.
     output: &'a mut dyn Write,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The edge and the endpoint check hosts, origins, callers, the owners of sessions and sizes before
 //! a request gets here, so the SDK's own checks of hosts are off. The SDK keeps the sessions
-//! themselves. There is no event store, because it would replay any caller's events to any other.
+//! themselves. No event store is installed: the SDK's would replay one caller's events to another.
 
 use std::sync::Arc;
 use std::time::Duration;

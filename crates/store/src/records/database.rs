@@ -174,8 +174,8 @@ impl Records {
         Ok(grants)
     }
 
-    /// Revokes a grant, durably: it no longer counts from the next request on. Returns when the
-    /// grant was revoked before this call, and `None` if there is no such grant.
+    /// Revokes a grant, durably: it no longer counts from the next request on. Returns `None`
+    /// for an unknown grant. The inner value is the time of an earlier revocation, if any.
     pub fn revoke(
         &self,
         _permit: &OwnerPermit,
