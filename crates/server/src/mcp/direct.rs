@@ -79,8 +79,8 @@ fn headers_agree(headers: &HeaderMap, name: &str) -> bool {
         && !headers.keys().any(|header| header.as_str().starts_with("mcp-param-"))
 }
 
-/// Returns the answer to a call and its status; `None` for an unknown tool, which the SDK refuses in
-/// its own words. Drops `held` when the call has ended.
+/// Returns the answer to a call and its status; `None` for an unknown tool, which the SDK refuses.
+/// Drops `held` when the call has ended.
 pub(crate) async fn answer(
     call: Call<'_>,
     service: &Service,
