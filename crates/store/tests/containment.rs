@@ -22,13 +22,15 @@ use stile_domain::permit::{Action, Permit, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::space::{FileWindow, Space, SpaceOptions, WindowStart};
-use stile_testkit::chance::scaled;
+use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 
 const INSIDE: &str = "inside\n";
 const OUTSIDE: &str = "outside\n";
 /// How long the tests wait for the other thread to exchange names.
-const PATIENCE: Duration = Duration::from_secs(600);
+fn patience() -> Duration {
+    Duration::from_secs(scaled_long(600, 600, 4 * 3600) as u64)
+}
 
 /// A space whose folder `swapped` and file `plain/swapped.md` are exchanged with links to the
 /// outside, which has the same names.
@@ -138,13 +140,13 @@ impl Tally {
 #[tokio::test]
 async fn nothing_outside_is_read_while_names_become_links() {
     let field = Field::new();
-    let goal = scaled(5_000, 200_000);
+    let goal = scaled_long(5_000, 200_000, 1_000_000);
     let folders = Swapper::start(&field.at("space"), "swapped", "other");
     let files = Swapper::start(&field.at("space/plain"), "swapped.md", "other.md");
     let mut tally = Tally::default();
     let paths =
         ["/swapped/deep/file.md", "/plain/swapped.md", "/other/deep/file.md", "/plain/other.md"];
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     let enough = |tally: &Tally, swaps: u64| {
         tally.done + tally.refused >= goal
             && tally.done.min(tally.refused) > goal / 50
@@ -171,12 +173,12 @@ async fn nothing_outside_is_read_while_names_become_links() {
 #[tokio::test]
 async fn nothing_outside_is_written_while_names_become_links() {
     let field = Field::new();
-    let goal = scaled(500, 20_000);
+    let goal = scaled_long(500, 20_000, 200_000);
     let folders = Swapper::start(&field.at("space"), "swapped", "other");
     let files = Swapper::start(&field.at("space/plain"), "swapped.md", "other.md");
     let (mut created, mut edited, mut removed) =
         (Tally::default(), Tally::default(), Tally::default());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     for count in 0.. {
         let enough = created.done > 0 && created.refused > 0 && edited.done > 0;
         if (count >= goal && enough) || Instant::now() > deadline {

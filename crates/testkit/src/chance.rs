@@ -46,21 +46,64 @@ pub fn seed() -> u64 {
     })
 }
 
-/// Returns how many rounds of a rig to run: `usual`, or `full` if `STILE_RIG_SCALE` is `full`, or
-/// that many times `usual`, at most `full`, if the variable is a number.
+/// How much a rig does, as `STILE_RIG_SCALE` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// So many times what a usual test run does: 1 without the variable.
+    Times(usize),
+    /// `full`: what must pass before a merge.
+    Full,
+    /// `long`: what takes hours.
+    Long,
+}
+
+impl Scale {
+    /// Returns the scale in `STILE_RIG_SCALE`.
+    ///
+    /// # Panics
+    /// The variable is neither a whole number nor `full` nor `long`.
+    #[expect(clippy::panic, reason = "a misspelt scale would prove less than was asked for")]
+    pub fn given() -> Self {
+        let given = std::env::var("STILE_RIG_SCALE").unwrap_or_default();
+        Self::parse(&given).unwrap_or_else(|| {
+            panic!("STILE_RIG_SCALE is `{given}`; it is a whole number, `full` or `long`")
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" => Some(Self::Times(1)),
+            "full" => Some(Self::Full),
+            "long" => Some(Self::Long),
+            _ => text.parse().ok().map(Self::Times),
+        }
+    }
+
+    /// Returns how many rounds to run, where these are the rounds of a usual, a full and a long
+    /// run. A number of times stops at `full`.
+    pub fn rounds(self, usual: usize, full: usize, long: usize) -> usize {
+        match self {
+            Self::Times(times) => usual.saturating_mul(times).clamp(1, full),
+            Self::Full => full,
+            Self::Long => long,
+        }
+    }
+}
+
+/// Returns how many rounds of a rig to run, where a long run does the same as a full one.
 ///
 /// # Panics
-/// The variable is neither a whole number nor `full`.
-#[expect(clippy::panic, reason = "a misspelt scale would prove less than was asked for")]
+/// `STILE_RIG_SCALE` names no scale.
 pub fn scaled(usual: usize, full: usize) -> usize {
-    match std::env::var("STILE_RIG_SCALE").as_deref() {
-        Err(_) | Ok("") => usual,
-        Ok("full") => full,
-        Ok(scale) => match scale.parse::<usize>() {
-            Ok(scale) => usual.saturating_mul(scale).clamp(1, full),
-            Err(_) => panic!("STILE_RIG_SCALE is `{scale}`; it is a whole number or `full`"),
-        },
-    }
+    scaled_long(usual, full, full)
+}
+
+/// Returns how many rounds of a rig to run, where a long run does more than a full one.
+///
+/// # Panics
+/// `STILE_RIG_SCALE` names no scale.
+pub fn scaled_long(usual: usize, full: usize, long: usize) -> usize {
+    Scale::given().rounds(usual, full, long)
 }
 
 /// Returns how long a rig runs at least: `STILE_RIG_SECONDS`, or `None` for its usual rounds.
@@ -87,5 +130,29 @@ mod tests {
         assert_eq!(draw(Chance::of(1)), draw(Chance::of(1)));
         assert_ne!(draw(Chance::of(1)), draw(Chance::of(2)));
         assert!((0..7).all(|face| draw(Chance::of(3)).contains(&face)));
+    }
+
+    #[test]
+    fn a_scale_is_a_number_or_full_or_long() {
+        for (text, scale) in [
+            ("", Some(Scale::Times(1))),
+            ("3", Some(Scale::Times(3))),
+            ("full", Some(Scale::Full)),
+            ("long", Some(Scale::Long)),
+            ("Long", None),
+            ("-1", None),
+        ] {
+            assert_eq!(Scale::parse(text), scale, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_long_run_does_more_than_a_full_one() {
+        assert_eq!(Scale::Times(1).rounds(5, 100, 1000), 5);
+        assert_eq!(Scale::Times(9).rounds(5, 100, 1000), 45);
+        assert_eq!(Scale::Times(99).rounds(5, 100, 1000), 100);
+        assert_eq!(Scale::Times(0).rounds(5, 100, 1000), 1);
+        assert_eq!(Scale::Full.rounds(5, 100, 1000), 100);
+        assert_eq!(Scale::Long.rounds(5, 100, 1000), 1000);
     }
 }

@@ -221,7 +221,7 @@ fn is_known(small: &str) -> bool {
 #[test]
 fn two_implementations_of_commonmark_agree_on_generated_documents() {
     let documents = match std::env::var("STILE_RIG_SCALE") {
-        Ok(scale) if scale == "full" => 100_000,
+        Ok(scale) if scale == "full" || scale == "long" => 100_000,
         _ => 4_000,
     };
     let mut found = std::collections::BTreeMap::new();

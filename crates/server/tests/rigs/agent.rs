@@ -156,7 +156,11 @@ const MANY: usize = 40;
 
 /// A change of a text that puts `line` into it: the tool, its arguments, and the text that it must
 /// make.
-fn propose(text: &str, line: &str, chance: &mut Chance) -> (&'static str, Value, String) {
+pub(crate) fn propose(
+    text: &str,
+    line: &str,
+    chance: &mut Chance,
+) -> (&'static str, Value, String) {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let bare = |line: &str| line.trim_end_matches('\n').to_owned();
     if lines.is_empty() || (lines.len() < MANY && chance.happens(30)) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use stile_domain::hash::ContentHash;
-use stile_testkit::chance::{Chance, scaled, seed};
+use stile_testkit::chance::{Chance, scaled_long, seed};
 use stile_testkit::history::{Activity, Change, Outcome, check_line};
 
 use crate::agent::{Agent, Clock, Told};
@@ -124,7 +124,7 @@ impl Worker {
 
 #[test]
 fn a_kill_at_any_instant_tears_no_file_and_loses_no_acknowledged_change() {
-    let (seed, kills) = (seed(), scaled(30, 1_000));
+    let (seed, kills) = (seed(), scaled_long(30, 1_000, 10_000));
     println!("seed {seed}");
     let mut chance = Chance::of(seed);
     let mut field = Field::new();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{RenameFlags, renameat_with};
 use stile_domain::hash::ContentHash;
-use stile_testkit::chance::{Chance, scaled, seed};
+use stile_testkit::chance::{Chance, scaled_long, seed};
 use stile_testkit::history::{Activity, Outcome, Save, lost};
 
 use crate::agent::{Agent, Clock, Told};
@@ -118,7 +118,8 @@ impl Editor<'_> {
 
 #[test]
 fn no_save_of_an_editor_is_lost_among_agents() {
-    let (seed, goal) = (seed(), scaled(40, 1_000));
+    // Each of the manners saves so often: 20,000 saves in a long run.
+    let (seed, goal) = (seed(), scaled_long(40, 1_000, 20_000_usize.div_ceil(MANNERS.len())));
     println!("seed {seed}");
     let mut chance = Chance::of(seed);
     let mut field = Field::new();

@@ -3,8 +3,9 @@
 //! for canaries. And rigs that would tell one user's note to another if the gateway could.
 //!
 //! A test run does a few per cent of what the figures ask for. `STILE_RIG_SCALE=full` does all of
-//! it, best with an optimised program named by `STILE_BIN`; `STILE_RIG_SEED` repeats the choices of
-//! a run, though not the instants that the system chooses.
+//! it in minutes, and `STILE_RIG_SCALE=long` more in hours, best with an optimised program named by
+//! `STILE_BIN`. `STILE_RIG_SEED` repeats the choices of a run, though not the instants that the
+//! system chooses.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@
 )]
 
 mod agent;
+mod connections;
 mod crash;
 mod creators;
 #[path = "../it/doors.rs"]
@@ -25,4 +27,6 @@ mod neighbours;
 mod race;
 mod rotation;
 mod servers;
+mod soak;
 mod starts;
+mod usage;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use stile_domain::hash::ContentHash;
-use stile_testkit::chance::{Chance, scaled, seed};
+use stile_testkit::chance::{Chance, scaled_long, seed};
 use stile_testkit::history::{Activity, Outcome, check_line};
 
 use crate::agent::{Agent, Clock, Told};
@@ -15,7 +15,7 @@ const AGENTS: usize = 4;
 
 #[test]
 fn no_agent_that_races_in_many_processes_loses_an_edit() {
-    let (seed, goal) = (seed(), scaled(2_000, 100_000));
+    let (seed, goal) = (seed(), scaled_long(2_000, 100_000, 1_000_000));
     println!("seed {seed}");
     let mut chance = Chance::of(seed);
     let mut field = Field::new();

@@ -192,7 +192,7 @@ impl Process {
 }
 
 /// Calls `each` with every file below a folder; names that vanish meanwhile are passed over.
-fn walk(folder: &Path, each: &mut dyn FnMut(&Path)) {
+pub(crate) fn walk(folder: &Path, each: &mut dyn FnMut(&Path)) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.map_while(Result::ok) {
         match entry.file_type() {

@@ -20,7 +20,7 @@ use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 use stile_domain::permit::{List, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_testkit::chance::scaled;
+use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 
 use super::names::{ChangeKind, Owner, TemporaryName};
@@ -401,8 +401,8 @@ fn the_walk_reads_nothing_outside_while_folders_and_files_become_links() {
     let root = os::open_root(&at("space")).unwrap();
     let folders = Swapper::start(&at("space"), "swapped", "other");
     let files = Swapper::start(&at("space/plain"), "file.md", "other.md");
-    let (mut opened, mut tried, goal) = (0, 0, scaled(5_000, 200_000));
-    let deadline = Instant::now() + Duration::from_secs(600);
+    let (mut opened, mut tried, goal) = (0, 0, scaled_long(5_000, 200_000, 1_000_000));
+    let deadline = Instant::now() + Duration::from_secs(scaled_long(600, 600, 4 * 3600) as u64);
     // This many opens take milliseconds, in which the other threads may not have run.
     let enough = |opened: usize, tried: usize| {
         let swaps = folders.swaps() + files.swaps();
