@@ -231,6 +231,16 @@ pub enum Refusal {
         /// The number of lines in the file.
         total_lines: u64,
     },
+    /// The note has no section with this id.
+    #[error(
+        "no section of `{path}` has the id that `section` names. Nothing was written. The note \
+         may have changed: call `get_section_source` on it and send a `section_id` that it returns \
+         now, or read with `lines` or `q`."
+    )]
+    NoSuchSection {
+        /// The path that the call named.
+        path: SpacePath,
+    },
     /// The text to match occurs more than once in the searched lines.
     #[error(
         "`old` occurs {} times in those lines of `{path}`, beginning at lines {}. Nothing was \
@@ -346,7 +356,9 @@ impl Refusal {
             Self::Busy { .. } => ("busy", Remedy::Time),
             Self::NotText { .. } => ("not_text", Remedy::Agent),
             Self::Stale { .. } => ("stale", Remedy::Agent),
-            Self::NoMatch { .. } | Self::NoSuchText { .. } => ("no_match", Remedy::Agent),
+            Self::NoMatch { .. } | Self::NoSuchText { .. } | Self::NoSuchSection { .. } => {
+                ("no_match", Remedy::Agent)
+            }
             Self::AmbiguousMatch { .. } => ("ambiguous_match", Remedy::Agent),
             Self::TooLarge { .. } => ("too_large", Remedy::Agent),
             Self::NoSpace { .. } => ("no_space", Remedy::User),
@@ -388,6 +400,9 @@ impl Refusal {
                 set("argument", "q".into());
                 set("total_lines", (*total_lines).into());
             }
+            Self::NoSuchSection { .. } => {
+                set("argument", "section".into());
+            }
             Self::AmbiguousMatch { matches, .. } => {
                 set("matches", json!(matches));
             }
@@ -427,6 +442,7 @@ impl Refusal {
             | Self::Stale { path, .. }
             | Self::NoMatch { path, .. }
             | Self::NoSuchText { path, .. }
+            | Self::NoSuchSection { path }
             | Self::AmbiguousMatch { path, .. }
             | Self::TooLarge { path, .. }
             | Self::NoSpace { path }

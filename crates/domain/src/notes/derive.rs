@@ -8,11 +8,13 @@ use super::answers::{
     AlwaysFalse, DocumentTree, HeadingId, MetadataFacets, NoteOutline, OutlineHeading, Section,
     SectionSource, TreeNode,
 };
-use super::front_matter::Note;
-use super::headings::{Heading, Headings, headings};
+use super::front_matter::{Note, body_offset};
+use super::headings::{Heading, Headings, headings, headings_in};
 use super::limits::{MAX_ANSWER_BYTES, MAX_BODY_UNITS};
+use super::line_numbers::LineNumbers;
 use super::note_path::NotePath;
-use super::{facets, whitespace};
+use super::{commonmark, facets, whitespace};
+use crate::lines::{ResolvedLines, count_lines};
 
 /// The error for a body of more than [`MAX_BODY_UNITS`] UTF-16 code units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,8 +85,7 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
     let mut answer = SectionSource::new(path, parsed.title, parsed.truncated);
     let mut remaining = RemainingBytes::beside(&answer);
     let parents = parents(parsed.headings.iter());
-    let prefix = whitespace::slug(path.as_str());
-    let prefix = if prefix.is_empty() { "note" } else { &prefix };
+    let prefix = section_prefix(path);
     for ((heading, id), parent) in parsed.headings.iter().zip(&parsed.ids).zip(parents) {
         let above = parent.and_then(|parent| answer.sections.get(parent));
         let mut heading_path = above.map(|above| above.heading_path.clone()).unwrap_or_default();
@@ -112,6 +113,41 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
         answer.sections.push(section);
     }
     Ok(answer)
+}
+
+/// Finds the lines of a section in the text of a file: its heading, what follows the heading, and
+/// its subsections. `None` where no section of the note has this id.
+///
+/// `id` is the `section_id` or the `heading_id` of an answer about the same text. The sections of
+/// headings without a parent, and the lines before the first of them, are all lines of the text.
+/// Lines end at `\n`, as in [`crate::lines`]. Where Markdown reads a lone carriage return as the
+/// end of a line too, sections that share a line each have the whole line.
+///
+/// # Errors
+/// [`NoteTooLarge`] where the body is too long to be parsed.
+pub fn section_lines(
+    path: &NotePath,
+    text: &str,
+    id: &str,
+) -> Result<Option<ResolvedLines>, NoteTooLarge> {
+    let wanted = match id.split_once(':') {
+        Some((prefix, heading)) if prefix == section_prefix(path) => heading,
+        Some(_) => return Ok(None),
+        None => id,
+    };
+    let note = Note::parse(text);
+    let body = commonmark::readable(checked_body(note.markdown())?);
+    let list = headings_in(&body).list;
+    let mut numbered = list.iter().zip(1..);
+    let found = numbered.find(|(heading, ordinal)| self::id(heading, *ordinal) == wanted);
+    let Some((heading, _)) = found else { return Ok(None) };
+    let lines = LineNumbers::new(text, body_offset(text), &body);
+    let start = lines.line_at(heading.start);
+    let end = match heading.end {
+        Some(end) => lines.line_at(end).max(start + 1),
+        None => count_lines(text) + 1,
+    };
+    Ok(Some(ResolvedLines { start, end }))
 }
 
 /// Derives the facets of a note from its front matter and its path.
@@ -148,6 +184,12 @@ fn checked_body(body: &str) -> Result<&str, NoteTooLarge> {
         return Err(NoteTooLarge);
     }
     Ok(body)
+}
+
+/// Returns what all section ids of a note begin with, before the colon.
+fn section_prefix(path: &NotePath) -> String {
+    let prefix = whitespace::slug(path.as_str());
+    if prefix.is_empty() { "note".to_owned() } else { prefix }
 }
 
 fn id(heading: &Heading, ordinal: usize) -> HeadingId {

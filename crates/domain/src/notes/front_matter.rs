@@ -74,6 +74,11 @@ pub fn parse_front_matter(text: &str) -> (FrontMatterMembers, usize) {
     parsed.unwrap_or_default()
 }
 
+/// Returns the byte offset of the text after the front matter; 0 without front matter.
+pub(super) fn body_offset(text: &str) -> usize {
+    fenced(text).map_or(0, |(_, body)| text.len() - body.len())
+}
+
 /// Returns a member as a facet needs it; `None` for null, an object, and an absent member.
 fn value<'a>(members: &'a FrontMatterMembers, key: &str) -> Option<FrontMatterValue<'a>> {
     match members.get(key)? {

@@ -20,6 +20,11 @@ pub(super) struct Heading {
     pub(super) text: String,
     /// Whether content follows the heading in its section.
     pub(super) body: bool,
+    /// The byte offset of the heading in the [`commonmark::readable`] body.
+    pub(super) start: usize,
+    /// The offset of the next heading of the same or a lower level; `None` where no such heading
+    /// follows.
+    pub(super) end: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,12 +36,16 @@ pub(super) struct Headings {
 
 /// Collects the headings of a Markdown text.
 pub(super) fn headings(body: &str) -> Headings {
-    let body = commonmark::readable(body);
+    headings_in(&commonmark::readable(body))
+}
+
+/// Collects the headings of a text that [`commonmark::readable`] has rewritten.
+pub(super) fn headings_in(body: &str) -> Headings {
     let mut walk = Walk::default();
-    let mut events = commonmark::events(&body);
+    let mut events = commonmark::events(body);
     // A `for` would move each event, which costs a tenth of the pass. A reference does not.
     while let Some((event, range)) = &events.next() {
-        walk.take(event, &body, range.clone());
+        walk.take(event, body, range.clone());
     }
     walk.found
 }
@@ -191,6 +200,9 @@ impl Walk {
 
     fn heading(&mut self, level: u8, body: &str, range: Range<usize>) {
         while let Some(open) = self.open.pop_if(|open| open.level >= level) {
+            if let Some(ended) = open.index.and_then(|index| self.found.list.get_mut(index)) {
+                ended.end = Some(range.start);
+            }
             // The block of this heading began before the heading and after the open one.
             if self.depth > 0 && open.block < self.block {
                 self.ending.extend(open.index);
@@ -198,7 +210,8 @@ impl Walk {
         }
         let index = (self.found.list.len() < MAX_HEADINGS).then_some(self.found.list.len());
         if index.is_some() {
-            self.found.list.push(Heading { level, text: String::new(), body: false });
+            let (text, start) = (String::new(), range.start);
+            self.found.list.push(Heading { level, text, body: false, start, end: None });
         } else {
             self.found.truncated = true;
         }

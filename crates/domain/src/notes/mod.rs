@@ -15,12 +15,15 @@ mod facets;
 mod front_matter;
 mod headings;
 mod limits;
+mod line_numbers;
 mod note_path;
 pub mod portable;
 mod whitespace;
 mod yaml;
 
-pub use derive::{NoteTooLarge, document_tree, metadata_facets, note_outline, section_source};
+pub use derive::{
+    NoteTooLarge, document_tree, metadata_facets, note_outline, section_lines, section_source,
+};
 pub use front_matter::{Note, parse_front_matter};
 pub use limits::{
     MAX_ANSWER_BYTES, MAX_BODY_UNITS, MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES,

@@ -33,6 +33,11 @@ impl NotePath {
         if path.is_root() { Err(BadPath::Empty) } else { Ok(Self(path)) }
     }
 
+    /// Returns the note path of a file; `None` for the root of the space.
+    pub fn of(path: &SpacePath) -> Option<Self> {
+        (!path.is_root()).then(|| Self(path.clone()))
+    }
+
     /// Returns the same path as a space path, for permits and the store.
     pub fn space_path(&self) -> &SpacePath {
         &self.0

@@ -15,4 +15,5 @@
 mod notes;
 mod notes_differential;
 mod notes_hostile;
+mod notes_sections;
 mod unauthorized;

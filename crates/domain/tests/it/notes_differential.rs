@@ -57,6 +57,19 @@ fn theirs(markdown: &str) -> Vec<FoundHeading> {
     headings.iter().enumerate().map(heading).collect()
 }
 
+/// Returns the lines of the headings, from 1, as the other implementation finds them; `None` for a
+/// document about which the implementations disagree, or with lines that end at a carriage return.
+pub(super) fn heading_lines(markdown: &str) -> Option<Vec<u64>> {
+    if markdown.replace("\r\n", "\n").contains('\r') || !agree(markdown) {
+        return None;
+    }
+    let arena = Arena::new();
+    let document = parse_document(&arena, &format!("{markdown}\n"), &Options::default());
+    let nodes = document.descendants().map(|node| node.data.borrow());
+    let headings = nodes.filter(|node| matches!(node.value, NodeValue::Heading(_)));
+    Some(headings.map(|node| node.sourcepos.start.line as u64).collect())
+}
+
 fn is_whitespace(character: char) -> bool {
     (character.is_whitespace() && character != '\u{85}') || character == '\u{feff}'
 }
@@ -146,7 +159,8 @@ const INLINES: &[&str] = &[
     "\u{e9}", "\u{a0}", "<!-- c -->", "-", "=", "~", ":", "|", "1.", "+", "\u{201c}", "\u{20ac}",
 ];
 
-fn document(seed: u64) -> String {
+/// Makes a document from a seed.
+pub(super) fn document(seed: u64) -> String {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     // The first line is empty, because only one implementation knows front matter.
     let mut text = String::from("\n");

@@ -143,6 +143,7 @@ fn samples() -> Vec<Refusal> {
             elsewhere: vec![9],
         },
         Refusal::NoSuchText { path: path.clone(), first: 1, last: 12, total_lines: 12 },
+        Refusal::NoSuchSection { path: path.clone() },
         Refusal::AmbiguousMatch { path: path.clone(), matches: vec![3, 9], more: false },
         Refusal::TooLarge {
             path: path.clone(),
@@ -177,6 +178,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::Stale { .. }
             | Refusal::NoMatch { .. }
             | Refusal::NoSuchText { .. }
+            | Refusal::NoSuchSection { .. }
             | Refusal::AmbiguousMatch { .. }
             | Refusal::TooLarge { .. }
             | Refusal::NoSpace { .. }

@@ -262,18 +262,58 @@ fn an_agent_finds_a_fact_in_a_long_note_by_reading_little_of_it() {
     std::fs::write(notes.rig.root.join("book.md"), &long).unwrap();
     let mut agent = notes.rig.stdio(&["--scope", "read:/", "--read-budget-bytes", "4096"]);
     let outline = agent.tool("get_note_outline", json!({ "path": "book.md" })).unwrap();
-    let heading = outline["headings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|heading| heading["text"].as_str().unwrap())
-        .find(|text| text.contains("ferns"))
-        .unwrap();
-    let read = agent.tool("text.read", json!({ "path": "book.md", "q": heading })).unwrap();
+    let mut headings = outline["headings"].as_array().unwrap().iter();
+    let heading = headings.find(|one| one["text"].as_str().unwrap().contains("ferns")).unwrap();
+    let section = json!({ "path": "book.md", "section": heading["id"] });
+    let read = agent.tool("text.read", section).unwrap();
     let content = read["content"].as_str().unwrap();
     assert!(content.starts_with("## Mulch for ferns\n\nUse beech leaves"), "{}", &content[..80]);
     assert!(content.len() < 5_000, "{} bytes of the note were read", content.len());
     assert!(!outline.to_string().contains("beech"));
+}
+
+#[test]
+fn every_section_is_read_to_its_end_by_its_id() {
+    let notes = Notes::new();
+    let filler = "Water the ferns.\n".repeat(100);
+    let text = format!(
+        "---\ntitle: x\n---\n# Same\n\n{filler}\n## Same\n\nsecond\n\n# `code` [a](u)\n\nthird"
+    );
+    std::fs::write(notes.rig.root.join("a.md"), &text).unwrap();
+    let mut agent = notes.rig.stdio(&["--scope", "read:/", "--read-budget-bytes", "1KiB"]);
+    let sections = agent.tool("get_section_source", json!({ "path": "a.md" })).unwrap();
+    let mut pieces = Vec::new();
+    for section in sections["sections"].as_array().unwrap() {
+        let mut arguments = json!({ "path": "/a.md", "section": section["section_id"] });
+        let mut piece = String::new();
+        loop {
+            let read = agent.tool("text.read", arguments).unwrap();
+            piece += read["content"].as_str().unwrap();
+            let Some(cursor) = read.get("next_cursor") else { break };
+            arguments = json!({ "path": "/a.md", "cursor": cursor });
+        }
+        pieces.push(piece);
+    }
+    let second = "## Same\n\nsecond\n\n".to_owned();
+    let first = format!("# Same\n\n{filler}\n{second}");
+    assert_eq!(pieces, [first, second, "# `code` [a](u)\n\nthird".to_owned()]);
+
+    let found = json!({ "path": "/a.md", "section": "h1-same-0001", "q": "SECOND" });
+    assert_eq!(agent.tool("text.read", found).unwrap()["match_line"], 109);
+    for (arguments, code) in [
+        (json!({ "section": "h1-same-0002" }), "no_match"),
+        (json!({ "section": "b-md:h1-same-0001" }), "no_match"),
+        (json!({ "section": "h1-same-0001", "q": "third" }), "no_match"),
+        (json!({ "section": "h1-same-0001", "lines": [1, 2] }), "invalid_argument"),
+        (json!({ "section": "h1-same-0001", "cursor": "x" }), "invalid_argument"),
+    ] {
+        let mut arguments = arguments;
+        arguments["path"] = json!("/a.md");
+        let call = json!({ "name": "text.read", "arguments": arguments });
+        let refused = agent.request("tools/call", call).unwrap();
+        let error = &refused["result"]["structuredContent"]["error"];
+        assert_eq!(error["code"], code, "{refused}");
+    }
 }
 
 /// The tools whose listing says that they answer with sections, headings or what is derived of

@@ -104,6 +104,13 @@ pub enum WindowStart {
         /// The text to find.
         query: LineQuery,
     },
+    /// At the first line of a section of a note.
+    Section {
+        /// The `section_id` or `heading_id` of the section.
+        id: String,
+        /// The text to find in the section, for a window that begins at the line with it.
+        query: Option<LineQuery>,
+    },
     /// Where an earlier read ended.
     Cursor(FileCursor),
 }
@@ -119,7 +126,7 @@ pub struct FileWindow {
     pub total_lines: u64,
     /// The lines that `content` has, in whole or in part.
     pub lines: ResolvedLines,
-    /// The line that contains the text of [`WindowStart::Match`].
+    /// The line that contains the text to find.
     pub match_line: Option<u64>,
     /// Where the range continues. `None` if it is complete.
     pub next: Option<WindowContinuation>,

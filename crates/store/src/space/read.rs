@@ -16,6 +16,7 @@ use stile_domain::hash::{ContentHash, ContentHasher};
 use stile_domain::line_search::LineQuery;
 use stile_domain::lines::{LineIndex, LineRange, LineScanner, ResolvedLines};
 use stile_domain::listing::EntryKind;
+use stile_domain::notes::{MAX_NOTE_BYTES, NotePath, NoteTooLarge, section_lines};
 use stile_domain::path::SpacePath;
 use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
@@ -348,26 +349,58 @@ impl FileText<'_> {
                 match_line: None,
             }),
             WindowStart::Range(range) => match resolve(*range, total) {
-                Ok(lines) => {
-                    let offset = self.offset_of(lines.start)?;
-                    Ok(WindowPosition {
-                        offset,
-                        line: lines.start,
-                        end: lines.end,
-                        match_line: None,
-                    })
-                }
+                Ok(lines) => Ok(self.first_line(lines)?),
                 Err(refusal) => Err(refusal),
             },
             WindowStart::Match { range, query } => match resolve(*range, total) {
-                Ok(lines) => self.find(lines, query)?.ok_or_else(|| Refusal::NoSuchText {
-                    path: path.clone(),
-                    first: lines.start,
-                    last: lines.end.saturating_sub(1).max(lines.start),
-                    total_lines: total,
-                }),
+                Ok(lines) => self.match_in(path, lines, query)?,
                 Err(refusal) => Err(refusal),
             },
+            WindowStart::Section { id, query } => match (self.section(path, id)?, query) {
+                (Ok(lines), Some(query)) => self.match_in(path, lines, query)?,
+                (Ok(lines), None) => Ok(self.first_line(lines)?),
+                (Err(refusal), _) => Err(refusal),
+            },
+        })
+    }
+
+    fn first_line(&self, lines: ResolvedLines) -> io::Result<WindowPosition> {
+        let offset = self.offset_of(lines.start)?;
+        Ok(WindowPosition { offset, line: lines.start, end: lines.end, match_line: None })
+    }
+
+    fn match_in(
+        &self,
+        path: &SpacePath,
+        lines: ResolvedLines,
+        query: &LineQuery,
+    ) -> io::Result<Result<WindowPosition, Refusal>> {
+        Ok(self.find(lines, query)?.ok_or_else(|| Refusal::NoSuchText {
+            path: path.clone(),
+            first: lines.start,
+            last: lines.end.saturating_sub(1).max(lines.start),
+            total_lines: self.lines.total_lines(),
+        }))
+    }
+
+    /// Returns the lines of a section of a note.
+    fn section(&self, path: &SpacePath, id: &str) -> io::Result<Result<ResolvedLines, Refusal>> {
+        let too_large = |NoteTooLarge| Refusal::TooLarge {
+            path: path.clone(),
+            limit_bytes: MAX_NOTE_BYTES,
+            advice: "Call `text.read` with `lines` or `q` instead of `section`.",
+        };
+        let size = self.lines.size_bytes();
+        if size > MAX_NOTE_BYTES {
+            return Ok(Err(too_large(NoteTooLarge)));
+        }
+        let bytes = self.bytes_at(0, usize::try_from(size).unwrap_or(usize::MAX))?;
+        let (Ok(text), Some(note)) = (std::str::from_utf8(&bytes), NotePath::of(path)) else {
+            return Ok(Err(Refusal::NoSuchSection { path: path.clone() }));
+        };
+        Ok(match section_lines(&note, text, id) {
+            Ok(lines) => lines.ok_or_else(|| Refusal::NoSuchSection { path: path.clone() }),
+            Err(error) => Err(too_large(error)),
         })
     }
 

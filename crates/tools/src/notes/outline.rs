@@ -23,7 +23,7 @@ impl NoteTool for GetNoteOutline {
     const NAME: &'static str = "get_note_outline";
     const TITLE: &'static str = "Outline of a note";
     const NEXT: &'static str =
-        "To read below a heading, call `text.read` with the heading's text as `q`.";
+        "To read below a heading, call `text.read` with its `id` as `section`.";
     const ROLES: &'static [Role] = READERS;
     type Answer = NoteOutline;
 

@@ -23,7 +23,8 @@ pub struct GetSectionSource {
 impl NoteTool for GetSectionSource {
     const NAME: &'static str = "get_section_source";
     const TITLE: &'static str = "Sections of a note";
-    const NEXT: &'static str = "To read a section, call `text.read` with `heading_text` as `q`.";
+    const NEXT: &'static str =
+        "To read a section, call `text.read` with its `section_id` as `section`.";
     const ROLES: &'static [Role] = READERS;
     type Answer = SectionSource;
 

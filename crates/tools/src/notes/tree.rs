@@ -22,6 +22,8 @@ pub struct GetDocumentTree {
 impl NoteTool for GetDocumentTree {
     const NAME: &'static str = "get_document_tree";
     const TITLE: &'static str = "Tree of a note";
+    const NEXT: &'static str =
+        "To read below a heading, call `text.read` with its `id` as `section`.";
     const ROLES: &'static [Role] = READERS;
     type Answer = DocumentTree;
 

@@ -33,7 +33,11 @@ pub struct TextRead {
     /// `cursor`.
     #[schemars(length(min = 1, max = 1024))]
     q: Option<String>,
-    /// `next_cursor` of the answer to be continued. Not with `lines` or `q`.
+    /// Only this section of a Markdown note, its subsections included: a `section_id`, or the `id`
+    /// of a heading, as the note tools return it. Not with `lines` or `cursor`.
+    #[schemars(length(min = 1, max = 8192))]
+    section: Option<String>,
+    /// `next_cursor` of the answer to be continued. Not with `lines`, `q` or `section`.
     cursor: Option<String>,
 }
 
@@ -141,16 +145,19 @@ impl Tool for TextRead {
 impl TextRead {
     /// Decides where the window begins, from the three ways to say so.
     fn window_start(&self) -> Result<WindowStart, Refusal> {
-        let range = self.lines.unwrap_or(LineRange::ALL);
-        match (&self.cursor, &self.q) {
-            (Some(_), Some(_)) => {
-                Err(Refusal::invalid_argument("`cursor` and `q` exclude each other"))
-            }
-            (Some(_), None) if self.lines.is_some() => {
-                Err(Refusal::invalid_argument("`cursor` and `lines` exclude each other"))
-            }
-            (Some(cursor), None) => {
-                FileCursor::decode(cursor, &self.path).map(WindowStart::Cursor).map_err(|error| {
+        let excluded = match (&self.cursor, &self.section, &self.lines, &self.q) {
+            (Some(_), Some(_), ..) => Some("`cursor` and `section`"),
+            (Some(_), _, Some(_), _) => Some("`cursor` and `lines`"),
+            (Some(_), _, _, Some(_)) => Some("`cursor` and `q`"),
+            (_, Some(_), Some(_), _) => Some("`section` and `lines`"),
+            _ => None,
+        };
+        if let Some(both) = excluded {
+            return Err(Refusal::invalid_argument(format!("{both} exclude each other")));
+        }
+        if let Some(cursor) = &self.cursor {
+            return FileCursor::decode(cursor, &self.path).map(WindowStart::Cursor).map_err(
+                |error| {
                     let next = match error {
                         BadFileCursor::Malformed => {
                             "; send `next_cursor` exactly as it was returned, or `lines`"
@@ -160,15 +167,20 @@ impl TextRead {
                         }
                     };
                     Refusal::invalid_argument(format!("{error}{next}"))
-                })
-            }
-            (None, Some(q)) => match LineQuery::new(q, MAX_QUERY_CHARS) {
-                Some(query) => Ok(WindowStart::Match { range, query }),
-                None => {
-                    Err(Refusal::invalid_argument("`q` must be 1 to 1024 characters of one line"))
-                }
-            },
-            (None, None) => Ok(WindowStart::Range(range)),
+                },
+            );
         }
+        let query = match &self.q {
+            Some(q) => Some(LineQuery::new(q, MAX_QUERY_CHARS).ok_or_else(|| {
+                Refusal::invalid_argument("`q` must be 1 to 1024 characters of one line")
+            })?),
+            None => None,
+        };
+        let range = self.lines.unwrap_or(LineRange::ALL);
+        Ok(match (&self.section, query) {
+            (Some(id), query) => WindowStart::Section { id: id.clone(), query },
+            (None, Some(query)) => WindowStart::Match { range, query },
+            (None, None) => WindowStart::Range(range),
+        })
     }
 }
