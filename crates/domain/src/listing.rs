@@ -68,11 +68,19 @@ pub struct ListPage {
     pub path: SpacePath,
     /// The children, at most [`crate::limits::MAX_LIST_ENTRIES`].
     pub entries: Vec<ListEntry>,
+    /// How many entries of the whole directory no page shows, since no path can hold their names;
+    /// absent for 0. Counts only for a caller who may see the whole directory.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unnameable_entries: u64,
     /// Whether more entries follow this page.
     pub truncated: bool,
     /// The URI of the next page; absent for the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_uri: Option<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The scheme of every listing URI.

@@ -32,6 +32,7 @@ pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &SpaceEvents
         let mut has_ours = false;
         // A folder that cannot be read could not be edited either, so there is nothing to clean.
         let _ = os::entries(&handle, |name, kind| {
+            let Some(name) = name else { return };
             if name.starts_with(RESERVED_PREFIX) {
                 has_ours = true;
             } else if kind == EntryKind::Directory {
@@ -52,7 +53,7 @@ fn clean_folder(folder: &OwnedFd, path: &SpacePath, events: &SpaceEvents) {
     let mut names = Vec::new();
     let mut alive: HashMap<Owner, bool> = HashMap::new();
     let _ = os::entries(folder, |name, _| {
-        if name.starts_with(RESERVED_PREFIX) {
+        if let Some(name) = name.filter(|name| name.starts_with(RESERVED_PREFIX)) {
             names.push(name.to_owned());
         }
     });

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use stile_domain::error::Refusal;
 use stile_domain::limits::MAX_LIST_ENTRIES;
 use stile_domain::listing::{self, EntryKind, ListEntry, ListPage, ListPosition};
+use stile_domain::path::RESERVED_PREFIX;
 use stile_domain::permit::{List, Permit};
 
 use super::{Inner, os, read::relative, refusal};
@@ -31,7 +32,14 @@ impl Inner {
         // The names of the page and one more, with the last one on top.
         let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(MAX_LIST_ENTRIES + 2);
         let may_list_all = permit.may_list_all();
+        let mut unnameable = 0;
         os::entries(&folder, |name, kind| {
+            // No request could name a file that no path can express, so no scope covers it alone.
+            let Some(name) = name.filter(|name| path.can_hold(name)) else {
+                let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
+                unnameable += u64::from(may_list_all && !is_ours);
+                return;
+            };
             // Most names of a large folder are not on this page, so this check comes first.
             let full = first.len() > MAX_LIST_ENTRIES;
             if after.is_some_and(|after| !after.is_before(kind, name))
@@ -39,8 +47,7 @@ impl Inner {
             {
                 return;
             }
-            // No request could name a file that no path can express.
-            if !path.can_hold(name) || !(may_list_all || permit.may_list(name)) {
+            if !(may_list_all || permit.may_list(name)) {
                 return;
             }
             first.push(Candidate {
@@ -61,7 +68,13 @@ impl Inner {
             .filter(|_| truncated)
             .map(|last| listing::next_page_uri(path, &last.position));
         let entries = page.into_iter().map(|candidate| self.entry(&folder, candidate)).collect();
-        Ok(ListPage { path: path.clone(), entries, truncated, next_uri })
+        Ok(ListPage {
+            path: path.clone(),
+            entries,
+            unnameable_entries: unnameable,
+            truncated,
+            next_uri,
+        })
     }
 
     fn entry(&self, folder: &std::os::fd::OwnedFd, candidate: Candidate) -> ListEntry {

@@ -345,12 +345,18 @@ fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`. Skips a
-/// name that is not UTF-8, since no path can express it.
-pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, EntryKind)) -> io::Result<()> {
+/// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`. The name
+/// is `None` if it is not UTF-8, since no path can express it.
+pub(super) fn entries(
+    folder: &OwnedFd,
+    mut each: impl FnMut(Option<&str>, EntryKind),
+) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else { continue };
+        let Ok(name) = entry.file_name().to_str() else {
+            each(None, EntryKind::Other);
+            continue;
+        };
         if name == "." || name == ".." {
             continue;
         }
@@ -363,7 +369,7 @@ pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, EntryKind)) -
             }
             _ => EntryKind::Other,
         };
-        each(name, kind);
+        each(Some(name), kind);
     }
     Ok(())
 }

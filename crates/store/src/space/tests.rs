@@ -552,6 +552,55 @@ fn a_listing_is_ordered_and_hides_our_own_files() {
 }
 
 #[test]
+fn a_listing_counts_the_entries_that_no_path_can_name() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let rig = Rig::new();
+    fs::create_dir_all(rig.file("work/sub")).unwrap();
+    for name in ["line\nbreak", "back\\slash", "c1\u{85}control", ".stile-\u{1}", ".stile-x"] {
+        rig.put(&format!("work/{name}"), "x");
+    }
+    rig.put("work/a.md", "x");
+    rig.put("C:", "x");
+    // A file system of UTF-8 names alone has no such name.
+    let raw = std::ffi::OsStr::from_bytes(b"latin-\xe9");
+    let has_raw = fs::write(rig.file("work").join(raw), "x").is_ok();
+    let unnameable = |folder: &str, claim: &str| {
+        let permit = principal(claim).gate().permit::<List>(&path(folder)).unwrap();
+        rig.inner().list(&permit, None).unwrap().unnameable_entries
+    };
+    assert_eq!(unnameable("/work", "read:/"), 3 + u64::from(has_raw));
+    assert_eq!(unnameable("/work", "read:/work/*"), 3 + u64::from(has_raw));
+    assert_eq!(unnameable("/", "read:/"), 1);
+    assert_eq!(unnameable("/work/sub", "read:/"), 0);
+    assert_eq!(unnameable("/work/sub", "read:/work/* read:/work/sub/b"), 0);
+    for number in 0..250 {
+        rig.put(&format!("work/f{number:03}"), "x");
+    }
+    let permit = principal("read:/").gate().permit::<List>(&path("/work")).unwrap();
+    let first = rig.inner().list(&permit, None).unwrap();
+    let after = stile_domain::listing::parse_uri(&first.next_uri.unwrap()).unwrap().after;
+    let last = rig.inner().list(&permit, after.as_ref()).unwrap();
+    assert_eq!(
+        (first.unnameable_entries, last.unnameable_entries),
+        (3 + u64::from(has_raw), 3 + u64::from(has_raw))
+    );
+}
+
+#[test]
+fn a_listing_never_counts_unnameable_entries_that_scopes_hide() {
+    let rig = Rig::new();
+    fs::create_dir_all(rig.file("work/sub")).unwrap();
+    rig.put("work/sub/b", "x");
+    rig.put("work/sub/back\\slash", "x");
+    let permit = principal("read:/work/* read:/work/sub/b")
+        .gate()
+        .permit::<List>(&path("/work/sub"))
+        .unwrap();
+    let page = rig.inner().list(&permit, None).unwrap();
+    assert_eq!((page.entries.len(), page.unnameable_entries), (1, 0));
+}
+
+#[test]
 fn pages_together_list_the_whole_folder() {
     let rig = Rig::new();
     for number in 0..450 {
