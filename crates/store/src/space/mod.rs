@@ -47,7 +47,7 @@ use os::Identity;
 use root::{Check, Root};
 
 /// The memory for facts about files, in bytes.
-const MEMORY_BYTES: usize = 16 * 1024 * 1024;
+const MEMORY_BYTES: usize = 32 * 1024 * 1024;
 /// How many large files are hashed for the first time, or edited, at once.
 const LARGE_AT_ONCE: usize = 2;
 /// How many of our own writes are remembered, so that reads of them need not wait.
