@@ -41,6 +41,13 @@ const LEAST_CALLS: usize = 2 * HOSTILE_EVERY * Kind::ALL.len();
 const RECORDS: usize = 500;
 /// How many lines the file has that nobody changes.
 const LARGE_LINES: usize = 20_000;
+/// How many files change before a long run, to fill the cache of what is known of files: in that
+/// run the callers would need an hour to fill it, and what grows besides would not be seen.
+const CHANGING_FILES: usize = 512;
+/// How often those files change in all: more often than the cache has places.
+fn changes_before() -> usize {
+    scaled_long(1, 1, 220_000)
+}
 /// Stands in a file beside the space, which no answer may show.
 const OUTSIDE: &str = "bittern-90fa4411c7";
 /// How much the rig lags behind before it gives up the calls that it could not make.
@@ -69,28 +76,45 @@ struct Tokens {
 
 /// Says when the next call is due.
 struct Pace {
-    /// When the next call is due, and which one that is.
-    next: Mutex<(Instant, usize)>,
+    due: Mutex<Due>,
     interval: Duration,
-    ends: Instant,
     stop: AtomicBool,
 }
 
+/// When the next call is due, which one that is, and when the last one is due.
+struct Due {
+    next: Instant,
+    number: usize,
+    ends: Instant,
+}
+
 impl Pace {
+    fn of(rate: usize) -> Self {
+        let interval = Duration::from_secs(1) / u32::try_from(rate).unwrap();
+        let (now, stop) = (Instant::now(), AtomicBool::new(false));
+        Self { due: Mutex::new(Due { next: now, number: 0, ends: now }), interval, stop }
+    }
+
+    /// Calls are due from now on, for so long.
+    fn begin(&self, took: Duration) {
+        let mut due = self.due.lock().unwrap();
+        due.next = Instant::now();
+        due.ends = due.next + took;
+    }
+
     /// Waits until another call is due, and says which one; `None` at the end.
     fn wait(&self) -> Option<usize> {
-        let (due, number) = {
-            let mut next = self.next.lock().unwrap();
-            let due = Instant::now().checked_sub(LAG).unwrap().max(next.0);
-            let number = next.1;
-            *next = (due + self.interval, number + 1);
-            (due, number)
+        let (at, number) = {
+            let mut due = self.due.lock().unwrap();
+            let (at, number) = (Instant::now().checked_sub(LAG).unwrap().max(due.next), due.number);
+            let is_over = at >= due.ends && number >= LEAST_CALLS;
+            if is_over || self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            (due.next, due.number) = (at + self.interval, number + 1);
+            (at, number)
         };
-        let is_over = due >= self.ends && number >= LEAST_CALLS;
-        if is_over || self.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
         Some(number)
     }
 }
@@ -101,7 +125,7 @@ fn large_line(number: usize) -> String {
 }
 
 impl Place {
-    fn open(took: Duration, rate: usize) -> Self {
+    fn open(rate: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let rig = Rig::below(folder.path(), binary());
         std::fs::write(folder.path().join("outside.md"), OUTSIDE).unwrap();
@@ -131,15 +155,33 @@ impl Place {
         };
         // Hostile calls are logged as warnings, if at all; two hours of the rest would fill memory.
         let server = rig.serve(&["--log", "warn"]);
-        let now = Instant::now();
-        let interval = Duration::from_secs(1) / u32::try_from(rate).unwrap();
-        let pace = Pace {
-            next: Mutex::new((now, 0)),
-            interval,
-            ends: now + took,
-            stop: AtomicBool::new(false),
-        };
-        Self { _folder: folder, rig, server, tokens, pace, faults: Mutex::default() }
+        Self {
+            _folder: folder,
+            rig,
+            server,
+            tokens,
+            pace: Pace::of(rate),
+            faults: Mutex::default(),
+        }
+    }
+
+    /// Changes files as another program does, and reads each version of them.
+    fn fill_caches(&self) {
+        let mut client = self.server.client(&self.tokens.owner);
+        let path = |number: usize| format!("changing-{}.md", number % CHANGING_FILES);
+        for number in 0..changes_before() {
+            std::fs::write(self.rig.root.join(path(number)), large_line(number)).unwrap();
+            // What was written last a while ago, since facts of a file that just changed may not
+            // last and are not kept.
+            if number >= CHANGING_FILES {
+                let read = json!({ "path": format!("/{}", path(number + 1)) });
+                let call = json!({ "name": "text.read", "arguments": read });
+                // The rate of a user is limited, and this is as fast as it can be.
+                while client.post("tools/call", call.clone()).unwrap().status == 429 {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
     }
 
     /// Notes a fault, after which everybody stops.
@@ -167,7 +209,7 @@ fn a_server_that_works_for_long_refuses_no_proper_call_and_does_not_grow() {
     let (seed, rate) = (seed(), rate());
     println!("seed {seed}, {took:?} at {rate} calls a second");
     let mut chance = Chance::of(seed);
-    let place = Place::open(took, rate);
+    let place = Place::open(rate);
     let idle = {
         // Everything that is made once is there before the first measure.
         let mut first = Caller::new(&place, CALLERS, chance.fork());
@@ -176,6 +218,7 @@ fn a_server_that_works_for_long_refuses_no_proper_call_and_does_not_grow() {
             first.act().unwrap();
         }
         drop(first);
+        place.fill_caches();
         std::thread::sleep(Duration::from_millis(200));
         Usage::of(&place.server, &place.rig.state)
     };
@@ -183,6 +226,7 @@ fn a_server_that_works_for_long_refuses_no_proper_call_and_does_not_grow() {
         (0..CALLERS).map(|number| Caller::new(&place, number, chance.fork())).collect();
     let watch = Watch::new(idle, took);
     let began = Instant::now();
+    place.pace.begin(took);
     std::thread::scope(|scope| {
         let working: Vec<_> = callers
             .iter_mut()
