@@ -7,6 +7,7 @@
 
 pub(crate) mod declarations;
 mod lookup;
+mod network;
 mod setting;
 mod values;
 
@@ -20,6 +21,7 @@ pub(crate) use lookup::{
     ConfigError, Lookup, ResolvedSetting, ResolvedSettings, SettingsList, Source, resolve,
     settings_list,
 };
+pub use network::Network;
 pub(crate) use setting::{CommandGroup, Declaration, DefaultValue, Form, Setting};
 pub use values::ToolNames;
 pub(crate) use values::{CredentialMode, Environment, LogLevel, YesNo, is_exposed};
@@ -37,6 +39,10 @@ settings_list! {
         config: PathBuf = declarations::CONFIG,
         root: PathBuf = declarations::ROOT,
         listen: SocketAddr = declarations::LISTEN,
+        tls_certificate: Option<PathBuf> = declarations::TLS_CERTIFICATE,
+        tls_key: Option<PathBuf> = declarations::TLS_KEY,
+        behind_proxy: Vec<Network> = declarations::BEHIND_PROXY,
+        insecure_http: YesNo = declarations::INSECURE_HTTP,
         public_url: Option<String> = declarations::PUBLIC_URL,
         allowed_hosts: Vec<String> = declarations::ALLOWED_HOSTS,
         allowed_origins: Vec<String> = declarations::ALLOWED_ORIGINS,
@@ -250,6 +256,8 @@ mod tests {
         let resolved = with_flags(&[
             ("public_url", "https://a.example/"),
             ("allowed_hosts", "x,y"),
+            ("behind_proxy", "10.0.0.0/8,::1"),
+            ("tls_key", "/k.pem"),
             ("log", "debug"),
         ]);
         let ResolvedSettings { config, settings } = resolved.unwrap();
@@ -271,6 +279,9 @@ mod tests {
         let mut errors = String::new();
         for (name, value) in [
             ("listen", "9999"),
+            ("behind_proxy", "10.0.0.1,proxy"),
+            ("behind_proxy", "10.0.0.0/33"),
+            ("insecure_http", "maybe"),
             ("max_body_bytes", "4MB"),
             ("max_body_bytes", "99999999999GiB"),
             ("read_budget_bytes", "10"),

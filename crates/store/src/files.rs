@@ -55,6 +55,19 @@ fn instant(time: std::time::SystemTime) -> Option<Instant> {
     }
 }
 
+/// Returns whether every user of the machine can read a file.
+#[cfg(unix)]
+pub fn others_can_read(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
+}
+
+/// Returns `false`: the rights of the system are not known.
+#[cfg(not(unix))]
+pub fn others_can_read(_: &Path) -> bool {
+    false
+}
+
 /// Returns whether a path leads to a folder.
 pub fn is_folder(path: &Path) -> bool {
     path.is_dir()

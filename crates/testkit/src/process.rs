@@ -223,7 +223,8 @@ impl Server {
             }
             log.extend_from_slice(&line);
             let text = String::from_utf8_lossy(&line);
-            if let Some((_, address)) = text.split_once("listening on http://") {
+            let url = text.split_once("listening on ").and_then(|(_, url)| url.split_once("://"));
+            if let Some((_, address)) = url {
                 break address.trim().parse().expect("an address follows");
             }
         };

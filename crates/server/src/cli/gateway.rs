@@ -32,6 +32,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     let outbound = http_client(config)?;
     let store = note_store(config, outbound.clone(), upstream)?;
     warn_if_exposed(upstream, "--upstream", "tokens and notes")?;
+    let options = http_server::options(config)?;
     let issuer = TokenIssuer::new(provider, config)?;
     process::log_without_targets(config.log);
     process::raise_file_limit();
@@ -41,15 +42,14 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
             default_vault: config.vault.as_str().into(),
             credential: upstream_credential(config, issuer.audience())?,
         };
-        let options = HttpOptions {
-            authorization_servers: issuer.authorization_servers(),
-            ..http_server::options(config)?
-        };
+        let options =
+            HttpOptions { authorization_servers: issuer.authorization_servers(), ..options };
         let notes = RemoteNotes::new(Arc::new(store));
         let service = Service::new(notes, Some(Resource::UpstreamRequests))
             .with_sessions(sessions)
             .with_shares(Arc::new(Shares::new(config.max_connections, config.max_body_bytes)));
-        http_server::serve(config, options, service, verifier, http_server::print_address).await
+        let on_listening = |address| http_server::print_address(config, address);
+        http_server::serve(config, options, service, verifier, on_listening).await
     })
 }
 

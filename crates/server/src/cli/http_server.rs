@@ -5,12 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::uri::Scheme;
+use stile_store::files::others_can_read;
 use tokio_util::sync::CancellationToken;
 
 use super::settings_files::read_secret;
 use super::{Failure, process};
 use crate::auth::TokenVerifier;
-use crate::config::Config;
+use crate::config::{Config, YesNo};
+use crate::http::peer::{DirectClients, PeerPolicy};
+use crate::http::tls::{TlsFiles, TlsIdentity};
 use crate::http::{GatewayNotesOptions, GatewaySecret, HttpOptions, Timeouts};
 use crate::metrics::Metrics;
 use crate::service::Service;
@@ -49,8 +53,13 @@ pub(super) async fn serve(
 }
 
 /// Prints where the server listens to standard error.
-pub(super) fn print_address(address: SocketAddr) {
-    print_line(&format!("listening on http://{address}"));
+pub(super) fn print_address(config: &Config, address: SocketAddr) {
+    print_line(&format!("listening on {}://{address}", scheme(config)));
+}
+
+/// Returns the scheme that clients connect with.
+pub(super) fn scheme(config: &Config) -> Scheme {
+    if config.tls_certificate.is_some() { Scheme::HTTPS } else { Scheme::HTTP }
 }
 
 /// Prints a line to standard error in one write. A program that waits for the line never reads only
@@ -65,8 +74,17 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
         .as_deref()
         .map(|file| read_secret("--gateway-secret-file", file))
         .transpose()?;
+    let tls = tls(config)?;
+    check_exposure(config)?;
+    let direct = if config.behind_proxy.is_empty() || config.insecure_http == YesNo::Yes {
+        DirectClients::Answered
+    } else {
+        DirectClients::Refused
+    };
     Ok(HttpOptions {
         listen: config.listen,
+        tls,
+        peers: PeerPolicy::new(config.behind_proxy.clone(), direct),
         public_url: config.public_url.clone(),
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
@@ -85,6 +103,49 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
         },
         timeouts: Timeouts::default(),
     })
+}
+
+/// Opens the certificate and its key, if they are configured.
+fn tls(config: &Config) -> Result<Option<Arc<TlsIdentity>>, Failure> {
+    let (certificate, key) = match (&config.tls_certificate, &config.tls_key) {
+        (None, None) => return Ok(None),
+        (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
+        (Some(_), None) => {
+            return Err(Failure::Usage("--tls-certificate needs --tls-key".to_owned()));
+        }
+        (None, Some(_)) => {
+            return Err(Failure::Usage("--tls-key needs --tls-certificate".to_owned()));
+        }
+    };
+    if others_can_read(&key) {
+        print_line(
+            "warning: every user of this machine can read the file of --tls-key; take the right \
+             from others (chmod o-r)",
+        );
+    }
+    let opened = TlsIdentity::open(TlsFiles { certificate, key });
+    opened.map(Some).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Refuses to serve other machines over plain text, unless the operator has said that it may be.
+fn check_exposure(config: &Config) -> Result<(), Failure> {
+    let listen = config.listen;
+    if listen.ip().to_canonical().is_loopback() || config.tls_certificate.is_some() {
+        return Ok(());
+    }
+    if config.insecure_http == YesNo::Yes {
+        print_line("warning: tokens and content pass to and from other machines as plain text");
+        return Ok(());
+    }
+    if !config.behind_proxy.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "other machines can connect to --listen {listen}, and their tokens would pass as plain \
+         text; give --tls-certificate and --tls-key, or --behind-proxy with the addresses of the \
+         proxies that do TLS, or --insecure-http if everyone on the network may read and use the \
+         tokens"
+    )))
 }
 
 fn listen_failure(listen: SocketAddr, error: &io::Error) -> Failure {

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 
-use super::http_server::print_address;
 use super::identity_provider::IdentityProvider;
 use super::open::OpenSpace;
 use super::settings_files::http_client;
@@ -53,7 +52,8 @@ async fn serve_hosted(
 ) -> Result<(), Failure> {
     let options = HttpOptions { authorization_servers: vec![provider.issuer.clone()], ..options };
     let verifier = provider.verifier(http_client(config)?).await?;
-    http_server::serve(config, options, service, verifier, print_address).await
+    let on_listening = |address| http_server::print_address(config, address);
+    http_server::serve(config, options, service, verifier, on_listening).await
 }
 
 /// Serves callers whose tokens were minted with the key in the state folder.

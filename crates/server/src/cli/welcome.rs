@@ -10,7 +10,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Verb};
 use stile_store::state::{TokenKey, TokenStore};
 
-use super::http_server::print_address;
+use super::http_server::{print_address, scheme};
 use super::user_name;
 use crate::auth::{MintRequest, mint};
 use crate::config::declarations::STATE;
@@ -30,7 +30,7 @@ pub(super) fn print_welcome(
     tokens: &TokenStore,
     address: SocketAddr,
 ) {
-    print_address(address);
+    print_address(&resolved.config, address);
     if !io::stdout().is_terminal() {
         let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
         return;
@@ -88,14 +88,15 @@ fn quoted(word: &str) -> String {
 
 /// Returns the address that a client on this machine, or behind the operator's proxy, connects to.
 fn client_url(config: &Config, address: SocketAddr) -> String {
+    let scheme = scheme(config);
     let origin = config.public_url.clone().unwrap_or_else(|| match address {
         SocketAddr::V4(address) if address.ip().is_unspecified() => {
-            format!("http://127.0.0.1:{}", address.port())
+            format!("{scheme}://127.0.0.1:{}", address.port())
         }
         SocketAddr::V6(address) if address.ip().is_unspecified() => {
-            format!("http://[::1]:{}", address.port())
+            format!("{scheme}://[::1]:{}", address.port())
         }
-        address => format!("http://{address}"),
+        address => format!("{scheme}://{address}"),
     });
     origin + "/mcp"
 }
@@ -164,6 +165,14 @@ mod tests {
             client_url(&public.config, public.config.listen),
             "https://notes.example.org/mcp"
         );
+        let tls = resolved(&[("tls_certificate", "/c.pem"), ("tls_key", "/k.pem")]);
+        for (address, url) in [
+            ("127.0.0.1:9999", "https://127.0.0.1:9999/mcp"),
+            ("0.0.0.0:80", "https://127.0.0.1:80/mcp"),
+            ("[::]:80", "https://[::1]:80/mcp"),
+        ] {
+            assert_eq!(client_url(&tls.config, address.parse().unwrap()), url);
+        }
         assert_eq!(mint_command("stile", &default), "stile token --scope write:/");
     }
 }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use stile_ladder::budget::Budgets;
 
+use super::network::{Network, networks};
 use super::setting::CommandGroup::{Gateway, Mcp, Note, Records, Serve, Stdio, Token};
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
@@ -39,6 +40,21 @@ declare_settings! {
     /// Accept connections on this address and port.
     LISTEN: SocketAddr = Flag("listen", "ADDR:PORT"), address, default Text("127.0.0.1:9999"),
         for HTTP;
+
+    /// Serve over TLS with the certificate in this PEM file, followed by those that lead to its
+    /// authority. A change of the file takes effect without a restart.
+    TLS_CERTIFICATE: Option<PathBuf> = Flag("tls_certificate", "FILE"), optional_path, for HTTP;
+
+    /// The PEM file with the key of the certificate.
+    TLS_KEY: Option<PathBuf> = Flag("tls_key", "FILE"), optional_path, for HTTP;
+
+    /// Believe `X-Forwarded-Proto` and `X-Forwarded-For` of the proxies at these addresses or
+    /// networks. Without TLS, other machines than these are refused.
+    BEHIND_PROXY: Vec<Network> = Flag("behind_proxy", "ADDR,…"), networks, for HTTP;
+
+    /// Serve other machines without TLS (yes or no). Whoever is on the network between can read
+    /// and use their tokens.
+    INSECURE_HTTP: YesNo = Switch("insecure_http", "yes|no"), word, default Text("no"), for HTTP;
 
     /// Name this origin in challenges and metadata, as in `https://notes.example.org`; left
     /// out, the request's own Host is named.

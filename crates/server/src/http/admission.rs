@@ -17,6 +17,7 @@ use stile_domain::permit::Principal;
 use super::connection::ConnectionState;
 use super::headers::{self, RepeatedHeader};
 use super::metadata;
+use super::peer::RequestOrigin;
 use super::rate_limit::RateLimit;
 use crate::auth::{TokenRejected, TokenVerifier, VerifiedCaller};
 use crate::fair_share::{Neighbour, Share, ShareUsedUp, Shares};
@@ -119,7 +120,13 @@ impl Admission {
     pub async fn admit<'a>(&self, parts: &'a Parts) -> Result<Admitted<'a>, NotAdmitted> {
         let token = token(&parts.headers).map_err(NotAdmitted::Unauthorized)?;
         let caller = self.verifier.verify(token).await.map_err(|rejected| {
-            tracing::debug!(target: "stile::http", reason = rejected.0, "a token was rejected");
+            let origin = parts.extensions.get::<RequestOrigin>();
+            tracing::debug!(
+                target: "stile::http",
+                reason = rejected.0,
+                client = origin.map(|origin| tracing::field::display(origin.address)),
+                "a token was rejected"
+            );
             NotAdmitted::from(rejected)
         })?;
         let subject = caller.principal.subject();
@@ -143,8 +150,8 @@ impl Admission {
     }
 
     /// Returns the address where a refused client learns how to get a token.
-    pub fn metadata_url(&self, headers: &HeaderMap) -> String {
-        metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers))
+    pub fn metadata_url(&self, request: &Parts) -> String {
+        metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), request))
     }
 }
 

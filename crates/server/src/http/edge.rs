@@ -19,12 +19,14 @@ use tower::ServiceExt as _;
 use super::connection::ConnectionState;
 use super::cross_origin;
 use super::origin_policy::{ForeignRequest, OriginPolicy};
+use super::peer::{ConnectedPeer, PeerPolicy, PeerRefused, RequestOrigin};
 use super::request_head::HeadVerdict;
 use super::response_body::GuardedBody;
 use super::responses;
 
 /// The outermost layer of the server, shared by all connections.
 pub struct Edge {
+    peers: PeerPolicy,
     origin_policy: OriginPolicy,
     routes: Router,
     in_flight: watch::Sender<usize>,
@@ -32,8 +34,8 @@ pub struct Edge {
 
 impl Edge {
     /// Checks requests for `routes`.
-    pub fn new(origin_policy: OriginPolicy, routes: Router) -> Arc<Self> {
-        Arc::new(Self { origin_policy, routes, in_flight: watch::Sender::new(0) })
+    pub fn new(peers: PeerPolicy, origin_policy: OriginPolicy, routes: Router) -> Arc<Self> {
+        Arc::new(Self { peers, origin_policy, routes, in_flight: watch::Sender::new(0) })
     }
 
     /// Completes once no request is active but GET requests, which may be event streams.
@@ -42,10 +44,11 @@ impl Edge {
         let _ = self.in_flight.subscribe().wait_for(|requests| *requests == 0).await;
     }
 
-    /// Answers one request of a connection.
+    /// Answers one request of a connection with `peer`.
     pub async fn answer<B>(
         self: Arc<Self>,
         connection: Arc<ConnectionState>,
+        peer: ConnectedPeer,
         request: Request<B>,
     ) -> Result<Response<Body>, Infallible>
     where
@@ -58,11 +61,12 @@ impl Edge {
         let counted = (request.method() != Method::GET).then(|| self.count());
         let verdict = connection.next_verdict();
         let origin = request.headers().get(ORIGIN).cloned();
-        let checked = self.check(verdict, &request);
+        let checked = self.check(verdict, &peer, &request);
         let preflight = cross_origin::preflight(request.method(), request.headers());
         let response = match (checked, preflight) {
-            (Ok(()), Some(answer)) => cross_origin::allow(answer, origin),
-            (Ok(()), None) => {
+            (Ok(_), Some(answer)) => cross_origin::allow(answer, origin),
+            (Ok(sender), None) => {
+                request.extensions_mut().insert(sender);
                 let response = self.routes.clone().oneshot(request.map(Body::new));
                 let response = match AssertUnwindSafe(response).catch_unwind().await {
                     Ok(Ok(response)) => response,
@@ -78,19 +82,40 @@ impl Edge {
         Ok(response.map(|body| GuardedBody::wrap(body, (active, counted))))
     }
 
-    /// Refuses a request that must not reach the routes.
+    /// Refuses a request that must not reach the routes. Returns who sent another.
     fn check<B>(
         &self,
         verdict: HeadVerdict,
+        peer: &ConnectedPeer,
         request: &Request<B>,
-    ) -> Result<(), Box<Response<Body>>> {
+    ) -> Result<RequestOrigin, Box<Response<Body>>> {
         let refuse =
             |status, code, message: &str| Err(Box::new(responses::plain(status, code, message)));
         if let HeadVerdict::Refuse(why) = verdict {
             return refuse(StatusCode::BAD_REQUEST, "bad_request", why);
         }
+        let sender = match self.peers.origin(peer, request.headers()) {
+            Ok(sender) => sender,
+            Err(PeerRefused::NotTheProxy) => {
+                return refuse(
+                    StatusCode::FORBIDDEN,
+                    "not_the_proxy",
+                    "the server answers other machines only through its proxy; call the \
+                     proxy's address. Nothing was done. If a token was sent, it passed as plain \
+                     text: the owner should revoke it",
+                );
+            }
+            Err(PeerRefused::ForwardedHeaders) => {
+                return refuse(
+                    StatusCode::BAD_REQUEST,
+                    "bad_request",
+                    "X-Forwarded-Proto or X-Forwarded-For of the proxy has no one meaning; the \
+                     operator must let the proxy replace what its clients send",
+                );
+            }
+        };
         match self.origin_policy.check(request.headers()) {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(sender),
             Err(ForeignRequest::Host) => refuse(
                 StatusCode::FORBIDDEN,
                 "foreign_host",

@@ -49,7 +49,7 @@ impl GatewayNotes {
         parts: &Parts,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
         let headers = &parts.headers;
-        let metadata_url = self.admission.metadata_url(headers);
+        let metadata_url = self.admission.metadata_url(parts);
         let Admitted { caller, call, neighbour, .. } = self
             .admission
             .admit(parts)

@@ -92,7 +92,7 @@ impl McpEndpoint {
     ) -> Result<Response<Body>, EarlyResponse> {
         let Admitted { caller: verified, token, neighbour, call } =
             self.admission.admit(&parts).await.map_err(|why| {
-                let metadata_url = self.admission.metadata_url(&parts.headers);
+                let metadata_url = self.admission.metadata_url(&parts);
                 Box::new(challenge::not_admitted(&metadata_url, why))
             })?;
         let caller = self
@@ -167,7 +167,7 @@ impl McpEndpoint {
             parts.headers.remove(SESSION_ID);
         }
         let session = self.enter_session(&parts.headers, &requester.owner)?;
-        self.check_scopes(&message, &parts.headers, &requester.caller)?;
+        self.check_scopes(&message, &parts, &requester.caller)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.
         let work = self.work_share(&message, &requester.neighbour).await?;
@@ -244,7 +244,7 @@ impl McpEndpoint {
     fn check_scopes(
         &self,
         message: &Envelope,
-        headers: &HeaderMap,
+        parts: &Parts,
         caller: &Caller,
     ) -> Result<(), EarlyResponse> {
         if !message.is_request() {
@@ -263,7 +263,7 @@ impl McpEndpoint {
         };
         match refusal {
             Some(refusal) => {
-                Err(Box::new(forbidden(message, &refusal, &self.admission.metadata_url(headers))))
+                Err(Box::new(forbidden(message, &refusal, &self.admission.metadata_url(parts))))
             }
             None => Ok(()),
         }

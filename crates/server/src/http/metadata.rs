@@ -2,13 +2,16 @@
 
 use axum::body::Body;
 use http::header::HOST;
-use http::{HeaderMap, Response, StatusCode};
+use http::request::Parts;
+use http::uri::Scheme;
+use http::{Response, StatusCode};
 use serde_json::json;
 use stile_domain::records::request::ReadOperation;
 use stile_records::list_response::{DEFAULT_LIMIT, MAX_LIMIT};
 
 use stile_tools::space::SpaceTools;
 
+use super::peer::RequestOrigin;
 use super::responses;
 use crate::mcp::server_info;
 
@@ -20,13 +23,15 @@ pub const METADATA_PATH_OF_ORIGIN: &str = "/.well-known/oauth-protected-resource
 pub const MCP_PATH: &str = "/mcp";
 
 /// Returns the origin under which a client reaches the server: the configured one, or else the
-/// `Host` of the request, which [`super::origin_policy`] has checked.
-pub fn origin(public_url: Option<&str>, headers: &HeaderMap) -> String {
+/// `Host` of the request, which [`super::origin_policy`] has checked, with the client's scheme.
+pub fn origin(public_url: Option<&str>, request: &Parts) -> String {
     match public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => {
-            let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
-            format!("http://{host}")
+            let host = request.headers.get(HOST).and_then(|host| host.to_str().ok());
+            let origin = request.extensions.get::<RequestOrigin>();
+            let scheme = origin.map_or(&Scheme::HTTP, |origin| &origin.scheme);
+            format!("{scheme}://{}", host.unwrap_or("localhost"))
         }
     }
 }

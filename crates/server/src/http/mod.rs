@@ -22,6 +22,7 @@ pub mod mcp_endpoint;
 pub mod metadata;
 pub mod options;
 pub mod origin_policy;
+pub mod peer;
 pub mod rate_limit;
 pub mod request_body;
 pub mod request_head;
@@ -29,8 +30,9 @@ pub mod response_body;
 pub mod responses;
 pub mod server;
 pub mod sessions;
+pub mod tls;
 pub mod v1;
 
-pub use crate::config::ToolNames;
+pub use crate::config::{Network, ToolNames};
 pub use options::{GatewayNotesOptions, GatewaySecret, HttpOptions, Timeouts};
 pub use server::{serve, serve_metrics};

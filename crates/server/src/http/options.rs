@@ -1,10 +1,13 @@
 //! The settings of the HTTP server.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ring::hmac;
 
+use super::peer::PeerPolicy;
+use super::tls::TlsIdentity;
 use crate::config::ToolNames;
 
 /// Settings of the HTTP server.
@@ -12,8 +15,12 @@ use crate::config::ToolNames;
 pub struct HttpOptions {
     /// The address to listen on; port 0 takes any free port.
     pub listen: SocketAddr,
+    /// The certificate and its key; if absent, connections are plain text.
+    pub tls: Option<Arc<TlsIdentity>>,
+    /// The proxies that are believed.
+    pub peers: PeerPolicy,
     /// The origin that clients use, such as `https://notes.example.org`, without a final slash.
-    /// If absent, each request's own `Host` is used, over `http`.
+    /// If absent, each request's own `Host` is used, with the scheme that the client used.
     pub public_url: Option<String>,
     /// Names accepted in `Host` besides the loopback names and the address listened on.
     pub allowed_hosts: Vec<String>,
@@ -73,6 +80,8 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9999)),
+            tls: None,
+            peers: PeerPolicy::default(),
             public_url: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),

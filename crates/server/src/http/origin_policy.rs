@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
+use http::uri::Scheme;
 
 use super::headers::{self, RepeatedHeader};
 
@@ -46,9 +47,10 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 impl OriginPolicy {
     /// Allows the loopback names, the address listened on, the public origin, and the configured
-    /// hosts and origins. A malformed entry allows nothing.
+    /// hosts and origins. The server's own pages have `scheme`. A malformed entry allows nothing.
     pub fn new(
         listen: SocketAddr,
+        scheme: &Scheme,
         public_url: Option<&str>,
         hosts: &[String],
         origins: &[String],
@@ -63,7 +65,7 @@ impl OriginPolicy {
         let own: Vec<Authority> = own.map(|name| Authority { name, port: None }).collect();
         // A page that another program on this machine serves is foreign too, so the port counts.
         let own_pages = own.iter().map(|authority| Origin {
-            scheme: "http".to_owned(),
+            scheme: scheme.to_string(),
             authority: Authority { name: authority.name.clone(), port: Some(listen.port()) },
         });
         Self {
@@ -171,6 +173,7 @@ mod tests {
     fn check(host: &[&str], origin: &[&str]) -> Result<(), ForeignRequest> {
         let policy = OriginPolicy::new(
             "127.0.0.2:9999".parse().unwrap(),
+            &Scheme::HTTP,
             Some("https://notes.example.org"),
             &["nas.local".to_owned(), "nas:81".to_owned()],
             &[

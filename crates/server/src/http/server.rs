@@ -4,9 +4,10 @@
 //! stops in these steps: accept no more connections, let each one finish its response, wait for
 //! running calls up to a limit, end the event streams, then drop the connections that are left.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +15,19 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
+use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::uri::Scheme;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
@@ -33,9 +39,11 @@ use super::mcp_endpoint::McpEndpoint;
 use super::metadata::SupportedFeatures;
 use super::options::{HttpOptions, Timeouts};
 use super::origin_policy::OriginPolicy;
+use super::peer::{ConnectedPeer, PeerPolicy};
 use super::rate_limit::RateLimit;
+use super::tls::TlsIdentity;
 use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
-use super::{metadata, request_head};
+use super::{metadata, request_head, responses};
 use crate::auth::TokenVerifier;
 use crate::mcp::handler::{CallerSource, Handler};
 use crate::mcp::streamable::Streamable;
@@ -67,15 +75,20 @@ pub async fn serve(
     let streams = CancellationToken::new();
     let timeouts = options.timeouts;
     let max_connections = options.max_connections;
+    let tls = options.tls.clone();
+    let scheme = if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
     let origin_policy = OriginPolicy::new(
         address,
+        &scheme,
         options.public_url.as_deref(),
         &options.allowed_hosts,
         &options.allowed_origins,
     );
-    let edge = Edge::new(origin_policy, routes(options, service, verifier, streams.clone()));
+    let peers = options.peers.clone();
+    let routes = routes(options, service, verifier, streams.clone());
+    let edge = Edge::new(peers, origin_policy, routes);
     on_listening(address);
-    Acceptor::new(edge, max_connections, timeouts).serve(listener, shutdown, streams).await;
+    Acceptor::new(edge, tls, max_connections, timeouts).serve(listener, shutdown, streams).await;
     Ok(())
 }
 
@@ -93,10 +106,11 @@ pub async fn serve_metrics(
     let listener = TcpListener::bind(listen).await?;
     let address = listener.local_addr()?;
     let scrape = move || async move { ([(CONTENT_TYPE, MEDIA_TYPE)], metrics.text()) };
-    let origin_policy = OriginPolicy::new(address, None, &[], &[]);
-    let edge = Edge::new(origin_policy, Router::new().route("/metrics", get(scrape)));
+    let origin_policy = OriginPolicy::new(address, &Scheme::HTTP, None, &[], &[]);
+    let routes = Router::new().route("/metrics", get(scrape));
+    let edge = Edge::new(PeerPolicy::default(), origin_policy, routes);
     on_listening(address);
-    Acceptor::new(edge, MAX_METRICS_CONNECTIONS, Timeouts::default())
+    Acceptor::new(edge, None, MAX_METRICS_CONNECTIONS, Timeouts::default())
         .serve(listener, shutdown, CancellationToken::new())
         .await;
     Ok(())
@@ -129,7 +143,8 @@ fn routes(
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {
-            let origin = metadata::origin(options.public_url.as_deref(), request.headers());
+            let (parts, _) = request.into_parts();
+            let origin = metadata::origin(options.public_url.as_deref(), &parts);
             metadata::protected_resource(&origin, &options.authorization_servers, supported)
         }
     };
@@ -161,6 +176,7 @@ async fn all_ended(mut connections: JoinSet<()>) {
 /// The loop that accepts connections.
 struct Acceptor {
     edge: Arc<Edge>,
+    tls: Option<Arc<TlsIdentity>>,
     slots: Arc<Semaphore>,
     idle: IdleConnections,
     stop: CancellationToken,
@@ -168,9 +184,15 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    fn new(edge: Arc<Edge>, max_connections: usize, timeouts: Timeouts) -> Self {
+    fn new(
+        edge: Arc<Edge>,
+        tls: Option<Arc<TlsIdentity>>,
+        max_connections: usize,
+        timeouts: Timeouts,
+    ) -> Self {
         Self {
             edge,
+            tls,
             slots: Arc::new(Semaphore::new(max_connections.clamp(1, Semaphore::MAX_PERMITS))),
             idle: IdleConnections::default(),
             stop: CancellationToken::new(),
@@ -208,7 +230,9 @@ impl Acceptor {
                 () = &mut shutdown => return connections,
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.admit(stream, &mut connections).await,
+                    Ok((stream, address)) => {
+                        self.admit(stream, address.ip(), &mut connections).await;
+                    }
                     Err(error) => {
                         tracing::warn!(
                             target: "stile::http",
@@ -223,22 +247,28 @@ impl Acceptor {
     }
 
     /// Serves a connection if there is room or an idle connection can be closed.
-    async fn admit(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
+    async fn admit(&self, stream: TcpStream, address: IpAddr, connections: &mut JoinSet<()>) {
         // Without this, the second piece of every event stream waits 40 ms for the client's kernel.
         let _ = stream.set_nodelay(true);
         let Some(slot) = self.slot().await else {
             tracing::debug!(target: "stile::http", "a connection was turned away: all are busy");
             return;
         };
-        let state = ConnectionState::new(self.idle.clone());
-        connections.spawn(serve_connection(
-            Arc::clone(&self.edge),
-            stream,
-            state,
-            self.timeouts,
-            self.stop.clone(),
-            slot,
-        ));
+        let connection = Connection {
+            edge: Arc::clone(&self.edge),
+            address,
+            state: ConnectionState::new(self.idle.clone()),
+            timeouts: self.timeouts,
+            stop: self.stop.clone(),
+        };
+        let tls = self.tls.clone();
+        connections.spawn(async move {
+            match tls {
+                Some(identity) => connection.serve_tls(stream, &identity).await,
+                None => connection.serve_plain(stream).await,
+            }
+            drop(slot);
+        });
     }
 
     async fn slot(&self) -> Option<OwnedSemaphorePermit> {
@@ -252,42 +282,174 @@ impl Acceptor {
     }
 }
 
-/// Serves one connection from its first byte to its last.
-async fn serve_connection(
+/// What serving one connection needs, from its first byte to its last.
+struct Connection {
     edge: Arc<Edge>,
-    stream: TcpStream,
+    address: IpAddr,
     state: Arc<ConnectionState>,
     timeouts: Timeouts,
     stop: CancellationToken,
-    slot: OwnedSemaphorePermit,
-) {
-    let service = {
-        let state = Arc::clone(&state);
-        service_fn(move |request| Arc::clone(&edge).answer(Arc::clone(&state), request))
-    };
-    let io = TokioIo::new(BoundedStream::new(stream, Arc::clone(&state), timeouts));
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        // `BoundedStream` times heads and lets a connection idle longer than a head may take.
-        .header_read_timeout(None)
-        .max_header_size(request_head::MAX_HEAD_BYTES)
-        .serve_connection(io, service);
-    let mut connection = std::pin::pin!(connection);
-    let outcome = tokio::select! {
-        outcome = &mut connection => outcome,
-        () = state.must_close() => Ok(()),
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = outcome {
-        tracing::debug!(
-            target: "stile::http",
-            timeout = error.is_timeout(),
-            incomplete = error.is_incomplete_message(),
-            "a connection ended badly"
-        );
+}
+
+impl Connection {
+    async fn serve_plain(self, stream: TcpStream) {
+        self.serve_routes(stream, Scheme::HTTP).await;
     }
-    drop(slot);
+
+    /// Shakes hands for as long as a head may take, then serves the connection. The connection is
+    /// idle while it shakes hands, so it makes room for others.
+    async fn serve_tls(self, stream: TcpStream, identity: &Arc<TlsIdentity>) {
+        let state = Arc::clone(&self.state);
+        let stop = self.stop.clone();
+        let greeting = timeout(self.timeouts.head, shake_hands(stream, identity));
+        let greeting = tokio::select! {
+            greeting = greeting => greeting,
+            () = state.must_close() => return,
+            () = stop.cancelled() => return,
+        };
+        match greeting {
+            Ok(Ok(Greeting::Tls(stream))) => self.serve_routes(*stream, Scheme::HTTPS).await,
+            Ok(Ok(Greeting::Plain(stream))) => self.serve_refusals(stream).await,
+            Ok(Err(error)) => tracing::debug!(
+                target: "stile::http",
+                kind = ?error.kind(),
+                "a TLS handshake failed"
+            ),
+            Err(_) => {
+                tracing::debug!(target: "stile::http", "a TLS handshake took too long");
+            }
+        }
+    }
+
+    async fn serve_routes(self, stream: impl AsyncRead + AsyncWrite + Unpin, scheme: Scheme) {
+        let peer = ConnectedPeer { address: self.address, scheme };
+        let (edge, state) = (Arc::clone(&self.edge), Arc::clone(&self.state));
+        let answer =
+            move |request| Arc::clone(&edge).answer(Arc::clone(&state), peer.clone(), request);
+        self.serve(stream, answer).await;
+    }
+
+    /// Answers plain text where TLS is spoken.
+    async fn serve_refusals(self, stream: TcpStream) {
+        let state = Arc::clone(&self.state);
+        let answer = move |_: http::Request<Incoming>| {
+            // The head was judged, but the answer is the same.
+            let _ = state.next_verdict();
+            let refusal = responses::plain(
+                StatusCode::BAD_REQUEST,
+                "https_only",
+                "this port speaks https; nothing was done. If a token was sent, it passed as \
+                 plain text: the owner should revoke it",
+            );
+            std::future::ready(Ok(responses::closing(refusal)))
+        };
+        self.serve(stream, answer).await;
+    }
+
+    async fn serve<F>(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        answer: impl Fn(http::Request<Incoming>) -> F,
+    ) where
+        F: Future<Output = Result<Response, Infallible>>,
+    {
+        let Self { state, timeouts, stop, .. } = self;
+        let io = TokioIo::new(BoundedStream::new(stream, Arc::clone(&state), timeouts));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            // `BoundedStream` times heads and lets a connection idle longer than a head may take.
+            .header_read_timeout(None)
+            .max_header_size(request_head::MAX_HEAD_BYTES)
+            .serve_connection(io, service_fn(answer));
+        let mut connection = std::pin::pin!(connection);
+        let outcome = tokio::select! {
+            outcome = &mut connection => outcome,
+            () = state.must_close() => Ok(()),
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(
+                target: "stile::http",
+                timeout = error.is_timeout(),
+                incomplete = error.is_incomplete_message(),
+                "a connection ended badly"
+            );
+        }
+    }
+}
+
+/// What a client on a port with TLS speaks.
+enum Greeting {
+    Tls(Box<TlsStream<TcpStream>>),
+    Plain(TcpStream),
+}
+
+/// The first byte of every TLS handshake. *Source*: RFC 8446 §5.1.
+const HANDSHAKE_RECORD: u8 = 22;
+
+async fn shake_hands(stream: TcpStream, identity: &Arc<TlsIdentity>) -> io::Result<Greeting> {
+    let mut first = [0];
+    match stream.peek(&mut first).await? {
+        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+        _ if first != [HANDSHAKE_RECORD] => return Ok(Greeting::Plain(stream)),
+        _ => {}
+    }
+    let stream = identity.acceptor().await.accept(stream).await?;
+    Ok(Greeting::Tls(Box::new(stream)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::http::peer::DirectClients;
+
+    /// What a client at an address reads after one request.
+    async fn answer(address: [u8; 4], scheme: Scheme, headers: &str) -> String {
+        let proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        let edge = Edge::new(
+            PeerPolicy::new(proxies, DirectClients::Refused),
+            OriginPolicy::new(([127, 0, 0, 1], 1).into(), &Scheme::HTTP, None, &[], &[]),
+            Router::new().route("/", get(|| async { "served" })),
+        );
+        let connection = Connection {
+            edge,
+            address: IpAddr::V4(Ipv4Addr::from(address)),
+            state: ConnectionState::new(IdleConnections::default()),
+            timeouts: Timeouts::default(),
+            stop: CancellationToken::new(),
+        };
+        let (mut client, server) = tokio::io::duplex(4096);
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let read = client.read_to_string(&mut answer);
+        tokio::join!(connection.serve_routes(server, scheme), read).1.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn another_machine_that_is_not_the_proxy_is_refused_without_tls() {
+        let forged = "X-Forwarded-Proto: https\r\nX-Forwarded-For: 10.0.0.1\r\n";
+        for headers in ["", forged] {
+            let refused = answer([192, 0, 2, 1], Scheme::HTTP, headers).await;
+            assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+            assert!(refused.contains("not_the_proxy"), "{refused}");
+        }
+        for (address, scheme) in [
+            ([10, 0, 0, 1], Scheme::HTTP),
+            ([127, 0, 0, 1], Scheme::HTTP),
+            ([192, 0, 2, 1], Scheme::HTTPS),
+        ] {
+            let served = answer(address, scheme, "").await;
+            assert!(served.ends_with("served"), "{served}");
+        }
+    }
 }

@@ -54,3 +54,4 @@ mod source_tree;
 mod stdio_protocol;
 mod support;
 mod tidy;
+mod tls;

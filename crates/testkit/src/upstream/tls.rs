@@ -18,7 +18,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::behaviour::{Behaviour, Received, Shared, held};
 use super::wire;
@@ -78,9 +79,25 @@ fn authority() -> (Issuer<'static, KeyPair>, String) {
     (Issuer::new(params, key), pem)
 }
 
-impl Identity {
+/// A certificate with its key and its authority, all in PEM.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// The certificate of a server.
+    pub certificate: String,
+    /// The private key of the certificate.
+    pub key: String,
+    /// The authority that signed the certificate.
+    pub authority: String,
+}
+
+impl Pair {
+    /// Makes a pair for `localhost` and 127.0.0.1, of an authority of its own.
+    pub fn new() -> Self {
+        Self::of(Certificate::Good)
+    }
+
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
-    pub(super) fn of(protocol: Protocol, certificate: Certificate) -> Self {
+    fn of(certificate: Certificate) -> Self {
         let names = if certificate == Certificate::OtherName {
             vec!["elsewhere.example".to_owned()]
         } else {
@@ -97,16 +114,34 @@ impl Identity {
             if certificate == Certificate::OtherAuthority { authority().0 } else { trusted };
         let key = KeyPair::generate().expect("a key can be made");
         let signed = params.signed_by(&key, &signer).expect("it can be signed");
-        let secret = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Self { certificate: signed.pem(), key: key.serialize_pem(), authority: pem }
+    }
+}
+
+impl Default for Pair {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Identity {
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    pub(super) fn of(protocol: Protocol, certificate: Certificate) -> Self {
+        let pair = Pair::of(certificate);
+        let signed = CertificateDer::from_pem_slice(pair.certificate.as_bytes());
+        let secret = PrivateKeyDer::from_pem_slice(pair.key.as_bytes());
         // The provider is named here, so no other crate's choice is in the way.
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the provider has them")
             .with_no_client_auth()
-            .with_single_cert(vec![signed.der().clone()], secret)
+            .with_single_cert(
+                vec![signed.expect("it is a certificate")],
+                secret.expect("it is a key"),
+            )
             .expect("the key is the certificate's");
         config.alpn_protocols = protocol.names();
-        Self { acceptor: TlsAcceptor::from(Arc::new(config)), authority: pem }
+        Self { acceptor: TlsAcceptor::from(Arc::new(config)), authority: pair.authority }
     }
 }
 
@@ -178,8 +213,7 @@ mod tests {
     use hyper::client::conn::http2::handshake;
     use serde_json::json;
     use tokio_rustls::TlsConnector;
-    use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+    use tokio_rustls::rustls::pki_types::ServerName;
     use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
     use super::*;

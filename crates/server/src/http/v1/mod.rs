@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::State;
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, RETRY_AFTER};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
@@ -87,16 +88,20 @@ impl V1 {
     /// Answers a request to `/v1`, with an error object if it fails.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let id = uuid::Uuid::new_v4().to_string();
-        let metadata_url = self.admission.metadata_url(request.headers());
-        let response = match self.try_answer(request).await {
+        let (parts, body) = request.into_parts();
+        let metadata_url = self.admission.metadata_url(&parts);
+        let response = match self.try_answer(parts, body).await {
             Ok(response) => response,
             Err(error) => error_response(error, &id, &metadata_url),
         };
         with_common_headers(response, &id)
     }
 
-    async fn try_answer(&self, request: Request<Body>) -> Result<Response<Body>, RequestError> {
-        let (mut parts, body) = request.into_parts();
+    async fn try_answer(
+        &self,
+        mut parts: Parts,
+        body: Body,
+    ) -> Result<Response<Body>, RequestError> {
         let Admitted { caller, neighbour, call: in_flight, .. } =
             self.admission.admit(&parts).await.map_err(RequestError::NotAdmitted)?;
         let caller = Requester { principal: caller.principal, neighbour };
