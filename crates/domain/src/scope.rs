@@ -137,6 +137,28 @@ impl Scope {
         Ok(Self { path, verb, reach })
     }
 
+    /// Returns the canonical text that a person types for this scope; the inverse of
+    /// [`Scope::parse_raw`].
+    pub fn to_raw(&self) -> String {
+        self.written(str::to_owned)
+    }
+
+    /// Writes the scope, each component as `component` says.
+    fn written(&self, component: impl Fn(&str) -> String) -> String {
+        let mut text = format!("{}:", self.verb.word());
+        for part in self.path.components() {
+            text.push('/');
+            text.push_str(&component(part));
+        }
+        text.push_str(match self.reach {
+            Reach::Subtree if self.path.is_root() => "/",
+            Reach::Subtree => "",
+            Reach::Directory => "/",
+            Reach::Children => "/*",
+        });
+        text
+    }
+
     /// Returns the kind of access that the scope allows.
     pub fn verb(&self) -> Verb {
         self.verb
@@ -174,16 +196,7 @@ fn split_reach(path: &str) -> (&str, Reach) {
 
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.verb.word())?;
-        for component in self.path.components() {
-            write!(f, "/{}", percent::encode_component(component))?;
-        }
-        f.write_str(match self.reach {
-            Reach::Subtree if self.path.is_root() => "/",
-            Reach::Subtree => "",
-            Reach::Directory => "/",
-            Reach::Children => "/*",
-        })
+        f.write_str(&self.written(|part| percent::encode_component(part).to_string()))
     }
 }
 

@@ -164,7 +164,7 @@ impl Rig {
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn token(&self, scopes: &[&str], more: &[&str]) -> String {
         let mut command = self.command(&["token", "--state"]);
-        command.arg(&self.state).args(more);
+        command.arg(&self.state).arg("--root").arg(&self.root).args(more);
         for scope in scopes {
             command.args(["--scope", scope]);
         }

@@ -1,6 +1,6 @@
 //! Verifies the tokens that this server minted with `stile token`.
 //!
-//! Such a token is signed with the local secret, addressed to this server, and listed in the state
+//! Such a token is signed with the local secret, addressed to this space, and listed in the state
 //! folder. `jws` and `claims` state the rules that every token must keep.
 
 use std::sync::Arc;
@@ -10,27 +10,45 @@ use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
 use stile_store::state::{TokenKey, TokenStore};
 
-use super::claims::{VerifiedCaller, whole_seconds};
+use super::claims::{Claims, VerifiedCaller, whole_seconds};
 use super::jws::CompactJws;
 use super::rejection::{TokenRejected, check};
 use super::signature::Hs256Key;
 use super::verifier::TokenVerifier;
 use crate::clock::unix_seconds;
 
-/// Accepts tokens that were signed with the local key, are addressed to this server and are not
+/// Accepts tokens that were signed with the local key, are addressed to one space and are not
 /// revoked.
 pub struct LocalVerifier {
     key: Hs256Key,
+    /// The `aud` of tokens for this space.
     audience: String,
+    /// The `aud` of tokens that an older version minted for every space of the state.
+    unbound_audience: String,
     tokens: Arc<TokenStore>,
     clock: fn() -> SystemTime,
 }
 
 impl LocalVerifier {
-    /// A verifier for the tokens of one state folder, which reads the time from `clock`.
-    pub fn new(key: &TokenKey, tokens: Arc<TokenStore>, clock: fn() -> SystemTime) -> Self {
-        let audience = key.audience.clone();
-        Self { key: Hs256Key::new(&key.secret), audience, tokens, clock }
+    /// A verifier for the tokens of one space, which reads the time from `clock`.
+    pub fn new(
+        key: &TokenKey,
+        audience: &str,
+        tokens: Arc<TokenStore>,
+        clock: fn() -> SystemTime,
+    ) -> Self {
+        let (audience, unbound_audience) = (audience.to_owned(), key.audience.clone());
+        Self { key: Hs256Key::new(&key.secret), audience, unbound_audience, tokens, clock }
+    }
+
+    /// Refuses a token that this server did not mint for this space, and says for what it is.
+    fn check_space(&self, claims: &Claims) -> Result<(), TokenRejected> {
+        let here = claims.check_audience(&self.audience);
+        if here.is_err() && claims.check_audience(&self.unbound_audience).is_ok() {
+            return Err(TokenRejected::OLD);
+        }
+        // Only a token of this state has the signature, so the audience is another space's.
+        here.map_err(|_| TokenRejected::OTHER_SPACE)
     }
 
     /// Verifies without waiting: the key is in memory, and the list of tokens is on this machine.
@@ -41,7 +59,7 @@ impl LocalVerifier {
         check(is_signed, "the signature is not right")?;
 
         let claims = jws.claims()?;
-        claims.check_audience(&self.audience)?;
+        self.check_space(&claims)?;
         check(!claims.sub.is_empty(), "the subject is empty")?;
         let jti = claims.jti.clone().unwrap_or_default();
         check(!jti.is_empty(), "the identifier is missing or empty")?;

@@ -12,6 +12,9 @@ use super::jws::{self, MAX_TOKEN_BYTES};
 use super::signature::Hs256Key;
 use crate::clock::unix_seconds;
 
+/// A token that a terminal showed is shown again while it is valid for so long.
+const SHOWN_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What a new token shall say.
 #[derive(Clone, Debug)]
 pub struct MintRequest {
@@ -33,6 +36,16 @@ pub struct MintedToken {
     pub token: String,
     /// The identifier by which the token is listed and revoked.
     pub jti: String,
+    /// When the token expires, in UTC seconds.
+    pub expires: i64,
+}
+
+/// The token that `stile serve` shows on a terminal.
+pub enum ShownToken {
+    /// A token that an earlier start showed, still valid.
+    Again(MintedToken),
+    /// A new token.
+    New(MintedToken),
 }
 
 /// Why no token was made.
@@ -55,48 +68,105 @@ pub enum MintError {
     State(#[from] StateError),
 }
 
-/// Makes a token and records it durably before returning it.
-pub fn mint(
-    key: &TokenKey,
-    tokens: &TokenStore,
-    request: &MintRequest,
-    now: SystemTime,
-) -> Result<MintedToken, MintError> {
-    check_name("user", &request.subject)?;
-    request.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
-    if request.life < Duration::from_secs(1) || request.life > MAX_LIFE {
-        return Err(MintError::Life);
-    }
-    let grant = match &request.records {
-        RecordsClaim::Grant(grant) if !is_grant_id(grant) => return Err(MintError::Grant),
-        RecordsClaim::Grant(grant) => Some(grant.to_string()),
-        RecordsClaim::None | RecordsClaim::Owner => None,
-    };
-    let issued = unix_seconds(now);
-    let record = TokenRecord {
-        jti: uuid::Uuid::new_v4().to_string(),
-        subject: request.subject.clone(),
-        client: request.client.clone(),
-        grant,
-        owner: request.records == RecordsClaim::Owner,
-        scopes: request.scopes.to_string(),
-        issued,
-        expires: issued.saturating_add(i64::try_from(request.life.as_secs()).unwrap_or(i64::MAX)),
-        revoked: None,
-    };
-    let token = jws::sign(&Hs256Key::new(&key.secret), &claims(&record, &key.audience));
-    if token.len() > MAX_TOKEN_BYTES {
-        return Err(MintError::TooLong);
-    }
-    tokens.record(&record)?;
-    Ok(MintedToken { token, jti: record.jti })
+/// What mints the tokens of one space.
+#[derive(Clone, Copy)]
+pub struct Minter<'a> {
+    /// The key that signs the tokens.
+    pub key: &'a TokenKey,
+    /// The list in which each token is recorded.
+    pub tokens: &'a TokenStore,
+    /// The `aud` of the tokens: the space that they are for.
+    pub audience: &'a str,
 }
 
-fn claims(record: &TokenRecord, audience: &str) -> Value {
+impl Minter<'_> {
+    /// Makes a token and records it durably before returning it.
+    ///
+    /// # Errors
+    /// [`MintError`] if the request is not valid or the token cannot be recorded.
+    pub fn mint(&self, request: &MintRequest, now: SystemTime) -> Result<MintedToken, MintError> {
+        self.record(&self.new_record(request, now)?)
+    }
+
+    /// Returns the token that a terminal showed last for such a request, if it is valid for another
+    /// day, or else a new one.
+    ///
+    /// No token is stored: the recorded claims and the key make the same token again.
+    ///
+    /// # Errors
+    /// The errors of [`Minter::mint`].
+    pub fn mint_shown(
+        &self,
+        request: &MintRequest,
+        now: SystemTime,
+    ) -> Result<ShownToken, MintError> {
+        let wanted = TokenRecord { shown: true, ..self.new_record(request, now)? };
+        let long_enough = unix_seconds(now + SHOWN_AGAIN);
+        let earlier = self.tokens.list()?.into_iter().rev().find(|token| {
+            token.revoked.is_none()
+                && (long_enough..=wanted.expires).contains(&token.expires)
+                && without_times(token) == without_times(&wanted)
+        });
+        Ok(match earlier {
+            Some(token) => ShownToken::Again(self.sign(&token)?),
+            None => ShownToken::New(self.record(&wanted)?),
+        })
+    }
+
+    fn record(&self, record: &TokenRecord) -> Result<MintedToken, MintError> {
+        let minted = self.sign(record)?;
+        self.tokens.record(record)?;
+        Ok(minted)
+    }
+
+    fn sign(&self, record: &TokenRecord) -> Result<MintedToken, MintError> {
+        let token = jws::sign(&Hs256Key::new(&self.key.secret), &claims(record));
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(MintError::TooLong);
+        }
+        Ok(MintedToken { token, jti: record.jti.clone(), expires: record.expires })
+    }
+
+    /// Returns the record of a new token.
+    fn new_record(&self, request: &MintRequest, now: SystemTime) -> Result<TokenRecord, MintError> {
+        check_name("user", &request.subject)?;
+        request.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
+        if request.life < Duration::from_secs(1) || request.life > MAX_LIFE {
+            return Err(MintError::Life);
+        }
+        let grant = match &request.records {
+            RecordsClaim::Grant(grant) if !is_grant_id(grant) => return Err(MintError::Grant),
+            RecordsClaim::Grant(grant) => Some(grant.to_string()),
+            RecordsClaim::None | RecordsClaim::Owner => None,
+        };
+        let issued = unix_seconds(now);
+        Ok(TokenRecord {
+            jti: uuid::Uuid::new_v4().to_string(),
+            audience: Some(self.audience.to_owned()),
+            shown: false,
+            subject: request.subject.clone(),
+            client: request.client.clone(),
+            grant,
+            owner: request.records == RecordsClaim::Owner,
+            scopes: request.scopes.to_string(),
+            issued,
+            expires: issued
+                .saturating_add(i64::try_from(request.life.as_secs()).unwrap_or(i64::MAX)),
+            revoked: None,
+        })
+    }
+}
+
+/// Returns a record without what differs between two tokens for the same request.
+fn without_times(token: &TokenRecord) -> TokenRecord {
+    TokenRecord { jti: String::new(), issued: 0, expires: 0, ..token.clone() }
+}
+
+fn claims(record: &TokenRecord) -> Value {
     let optional = |text: &Option<String>| text.as_deref().map(Value::from);
     let claims = [
         ("sub", Some(record.subject.as_str().into())),
-        ("aud", Some(audience.into())),
+        ("aud", optional(&record.audience)),
         ("jti", Some(record.jti.as_str().into())),
         ("iat", Some(record.issued.into())),
         ("exp", Some(record.expires.into())),

@@ -16,6 +16,10 @@ impl TokenRejected {
     pub const REVOKED: Self = Self("the token was revoked or never minted here");
     /// The token's audience is not this server.
     pub const OTHER_SERVER: Self = Self("the token is for another server");
+    /// The token was minted here, for another space.
+    pub const OTHER_SPACE: Self = Self("the token is for another space");
+    /// The token was minted here by a version whose tokens opened every space.
+    pub const OLD: Self = Self("the token is of an older version");
     /// The list of tokens could not be read, so nothing is known of the token.
     pub const NOT_LOOKED_UP: Self = Self("the token could not be looked up");
 }

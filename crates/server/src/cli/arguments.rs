@@ -201,6 +201,12 @@ fn token(settings: Settings<'_>) -> Command {
             "What the token allows with files. May be repeated; required unless the token is for \
              records.",
         ))
+        .arg(one(
+            ROOT.declaration.key,
+            "DIR",
+            "The folder that the token is for. Needed if several folders were served with this \
+             state. [default: the folder that was, or will be, served first]",
+        ))
         .arg(
             one(
                 "expires",

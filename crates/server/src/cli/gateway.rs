@@ -71,16 +71,28 @@ impl TokenIssuer {
         }
         let open = || -> Result<_, StateError> {
             let state = StateDir::open_existing(&config.state)?;
-            Ok((TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?))
+            let (key, tokens) =
+                (TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?);
+            let spaces = tokens.spaces()?;
+            Ok((key, tokens, spaces))
         };
-        let (key, tokens) = open().map_err(|error| {
+        let (key, tokens, spaces) = open().map_err(|error| {
             Failure::Usage(format!(
                 "the gateway needs --jwks, or --state with the key and the tokens of a \
                  `stile serve`; it makes none ({error})"
             ))
         })?;
-        let verifier = LocalVerifier::new(&key, Arc::new(tokens), SystemTime::now);
-        Ok(Self::Serve { verifier: Arc::new(verifier), audience: key.audience.clone() })
+        let [space] = spaces.as_slice() else {
+            return Err(Failure::Usage(format!(
+                "the gateway accepts the tokens of one space, and the state folder {} knows {}; \
+                 start the `stile serve` that has the notes with a --state of its own",
+                config.state.display(),
+                spaces.len()
+            )));
+        };
+        let audience = space.audience.clone();
+        let verifier = LocalVerifier::new(&key, &audience, Arc::new(tokens), SystemTime::now);
+        Ok(Self::Serve { verifier: Arc::new(verifier), audience })
     }
 
     async fn verifier(&self, outbound: OutboundClient) -> Result<Arc<dyn TokenVerifier>, Failure> {

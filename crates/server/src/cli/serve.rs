@@ -1,5 +1,6 @@
 //! `stile serve`: serves a folder and its records over HTTP.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,10 +10,13 @@ use super::identity_provider::IdentityProvider;
 use super::open::OpenSpace;
 use super::settings_files::http_client;
 use super::{Failure, http_server, open, process, welcome};
-use crate::auth::LocalVerifier;
+use crate::auth::{LocalVerifier, Minter};
 use crate::config::{Environment, Resolved};
 use crate::http::HttpOptions;
 use crate::service::Service;
+
+const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
+    before, so it is a space of its own: tokens of the other folder are refused here";
 
 /// Serves until the process is asked to stop.
 pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
@@ -65,8 +69,14 @@ async fn serve_local(
     state: &StateDir,
 ) -> Result<(), Failure> {
     let (key, tokens) = (TokenKey::open(state)?, Arc::new(TokenStore::open(state)?));
-    let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
-    let on_listening =
-        |address| welcome::print_welcome(resolved, environment, &key, &tokens, address);
+    let space = tokens.space_of(&resolved.config.root)?;
+    if space.replaces_another {
+        writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
+    }
+    let audience = space.audience.as_str();
+    let verifier = LocalVerifier::new(&key, audience, Arc::clone(&tokens), SystemTime::now);
+    let verifier = Arc::new(verifier);
+    let minter = Minter { key: &key, tokens: &tokens, audience };
+    let on_listening = |address| welcome::print_welcome(resolved, environment, minter, address);
     http_server::serve(&resolved.config, options, service, verifier, on_listening).await
 }

@@ -8,12 +8,13 @@ use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes};
 use stile_store::records::GrantStatus;
-use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
+use stile_store::state::{KnownSpace, Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
 use super::{Failure, Invocation, duration, grant, owner, settings, user_name};
-use crate::auth::{MintError, MintRequest, mint};
+use crate::auth::{MintError, MintRequest, Minter};
 use crate::clock::unix_seconds;
-use crate::config::Environment;
+use crate::config::declarations::ROOT;
+use crate::config::{Environment, Source};
 
 /// Lists or revokes tokens, or mints one if there is no subcommand.
 pub(super) fn run(
@@ -21,15 +22,16 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
-            let tokens = TokenStore::open(&state(matches, environment)?)?.list()?;
+            let store = TokenStore::open(&state(matches, environment)?)?;
+            let (tokens, spaces) = (store.list()?, store.spaces()?);
             let list = if matches.get_flag("json") { json_list } else { table };
-            output.write_all(list(&tokens, unix_seconds(SystemTime::now())).as_bytes())?;
+            let now = unix_seconds(SystemTime::now());
+            output.write_all(list(&tokens, &spaces, now).as_bytes())?;
         }
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
-            match TokenStore::open(&state(matches, environment)?)?
-                .revoke(jti, unix_seconds(SystemTime::now()))?
-            {
+            let (state, now) = (state(matches, environment)?, unix_seconds(SystemTime::now()));
+            match TokenStore::revoke_in(&state, jti, now)? {
                 Revocation::Now => writeln!(
                     output,
                     "{jti} is revoked; every server refuses it from the next request on"
@@ -46,7 +48,9 @@ pub(super) fn run(
             }
             let state = state(matches, environment)?;
             let (key, tokens) = (TokenKey::open(&state)?, TokenStore::open(&state)?);
-            writeln!(output, "{}", mint(&key, &tokens, &order, SystemTime::now())?.token)?;
+            let audience = audience(matches, environment, &tokens)?;
+            let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
+            writeln!(output, "{}", minter.mint(&order, SystemTime::now())?.token)?;
         }
     }
     Ok(())
@@ -65,6 +69,28 @@ impl From<MintError> for Failure {
 
 fn state(matches: &ArgMatches, environment: Environment<'_>) -> Result<StateDir, Failure> {
     Ok(StateDir::open(&settings(matches, environment)?.config.state)?)
+}
+
+/// Returns the `aud` of the space that a new token is for: the folder that `--root` or a setting
+/// names, or the only space of the state.
+fn audience(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    tokens: &TokenStore,
+) -> Result<String, Failure> {
+    let resolved = settings(matches, environment)?;
+    if *resolved.source(&ROOT) != Source::Default {
+        return Ok(tokens.space_of(&resolved.config.root)?.audience);
+    }
+    if let Some(audience) = tokens.only_space()? {
+        return Ok(audience);
+    }
+    let known = tokens.spaces()?.into_iter().filter_map(|space| space.path);
+    let known: Vec<String> = known.map(|path| format!("  --root {}", path.display())).collect();
+    Err(Failure::Usage(format!(
+        "a token is for one space, and several were served with this state; name one of them:\n{}",
+        known.join("\n")
+    )))
 }
 
 const ALLOWS_NOTHING: &str = "\
@@ -95,16 +121,19 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintReque
     Ok(MintRequest { subject, scopes, client: text("client"), records, life })
 }
 
-/// Parses `--scope`; `None` if it was not given.
+/// Parses `--scope`; `None` if it was not given. Prints each scope that is not what was typed.
 pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
     let Some(texts) = matches.get_many::<String>("scope") else { return Ok(None) };
-    let scopes: Result<Scopes, Failure> = texts
-        .map(|text| {
-            Scope::parse_raw(text)
-                .map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}")))
-        })
-        .collect();
-    scopes.map(Some)
+    let mut scopes = Vec::new();
+    for text in texts {
+        let scope = Scope::parse_raw(text)
+            .map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}")))?;
+        if scope.to_raw() != *text {
+            owner::print_to_stderr(&format!("--scope: `{text}` means `{}`", scope.to_raw()))?;
+        }
+        scopes.push(scope);
+    }
+    Ok(Some(scopes.into_iter().collect()))
 }
 
 /// Parses `--grant`; `None` if it was not given.
@@ -154,9 +183,18 @@ fn minute(seconds: i64) -> String {
     text.get(..16).unwrap_or_default().replace('T', " ")
 }
 
-fn table(tokens: &[TokenRecord], now: i64) -> String {
-    let headings =
-        ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES"];
+/// Returns the folder that a token is for, as it was last seen; `None` for a token that opens none,
+/// and for a space that was not served yet.
+fn folder(token: &TokenRecord, spaces: &[KnownSpace]) -> Option<String> {
+    let known = spaces.iter().find(|space| token.audience.as_ref() == Some(&space.audience))?;
+    Some(known.path.as_ref()?.to_string_lossy().into_owned())
+}
+
+fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
+    let headings = [
+        "JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES",
+        "FOLDER",
+    ];
     let rows = tokens.iter().map(|token| {
         [
             token.jti.clone(),
@@ -171,18 +209,21 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
                 token.grant.clone().unwrap_or_else(|| "-".to_owned())
             },
             token.scopes.clone(),
+            folder(token, spaces).unwrap_or_else(|| "-".to_owned()),
         ]
     });
     super::table::table(headings, rows)
 }
 
-fn json_list(tokens: &[TokenRecord], now: i64) -> String {
+fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
     let rows = tokens.iter().map(|token| {
         json!({
             "jti": token.jti,
             "user": token.subject,
             "client": token.client,
             "scopes": token.scopes,
+            "folder": folder(token, spaces),
+            "shown": token.shown,
             "grant": token.grant,
             "owner": token.owner,
             "issued": rfc3339(token.issued),
@@ -201,6 +242,8 @@ mod tests {
     fn tokens() -> Vec<TokenRecord> {
         let token = TokenRecord {
             jti: "0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01".to_owned(),
+            audience: None,
+            shown: false,
             subject: "ann".to_owned(),
             client: None,
             grant: None,
@@ -231,14 +274,23 @@ mod tests {
                 scopes: String::new(),
                 ..token.clone()
             },
-            TokenRecord { jti: "t5".to_owned(), grant: Some("g-1".to_owned()), ..token },
+            TokenRecord {
+                jti: "t5".to_owned(),
+                audience: Some("urn:uuid:1".to_owned()),
+                grant: Some("g-1".to_owned()),
+                ..token
+            },
         ]
+    }
+
+    fn spaces() -> Vec<KnownSpace> {
+        vec![KnownSpace { audience: "urn:uuid:1".to_owned(), path: Some("/srv/notes".into()) }]
     }
 
     #[test]
     fn tokens_are_listed_as_a_table_and_as_json() {
-        insta::assert_snapshot!("token_table", table(&tokens(), 1_800_000_300));
-        insta::assert_snapshot!("token_json", json_list(&tokens(), 1_800_000_300));
-        insta::assert_snapshot!("token_table_empty", table(&[], 0));
+        insta::assert_snapshot!("token_table", table(&tokens(), &spaces(), 1_800_000_300));
+        insta::assert_snapshot!("token_json", json_list(&tokens(), &spaces(), 1_800_000_300));
+        insta::assert_snapshot!("token_table_empty", table(&[], &[], 0));
     }
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Verb};
-use stile_store::state::{TokenKey, TokenStore};
 
 use super::http_server::{print_address, scheme};
 use super::user_name;
-use crate::auth::{MintRequest, mint};
+use crate::auth::{MintRequest, Minter, ShownToken};
 use crate::config::declarations::STATE;
 use crate::config::{Config, Environment, Resolved, Source};
 
@@ -26,8 +26,7 @@ const PRINTED_TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(super) fn print_welcome(
     resolved: &Resolved,
     environment: Environment<'_>,
-    key: &TokenKey,
-    tokens: &TokenStore,
+    minter: Minter<'_>,
     address: SocketAddr,
 ) {
     print_address(&resolved.config, address);
@@ -43,9 +42,9 @@ pub(super) fn print_welcome(
         records: RecordsClaim::None,
         life: PRINTED_TOKEN_LIFE,
     };
-    let _ = match mint(key, tokens, &order, SystemTime::now()) {
-        Ok(minted) => {
-            io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes())
+    let _ = match minter.mint_shown(&order, SystemTime::now()) {
+        Ok(shown) => {
+            io::stdout().write_all(welcome(&program(), resolved, address, &shown).as_bytes())
         }
         Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
     };
@@ -67,7 +66,8 @@ fn program() -> String {
 }
 
 fn mint_command(program: &str, resolved: &Resolved) -> String {
-    let words = [program, "token", "--scope", "write:/"].map(str::to_owned);
+    let root = resolved.config.root.to_string_lossy().into_owned();
+    let words = [program, "token", "--scope", "write:/", "--root", &root].map(str::to_owned);
     words
         .into_iter()
         .chain(state_arguments(resolved))
@@ -102,7 +102,14 @@ fn client_url(config: &Config, address: SocketAddr) -> String {
 }
 
 /// Returns what a person at a terminal needs to connect a client.
-fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, token: &str) -> String {
+fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, shown: &ShownToken) -> String {
+    let (token, age) = match shown {
+        ShownToken::Again(token) => (token, "the token of the last start"),
+        ShownToken::New(token) => (token, "a new token"),
+    };
+    let until = Instant(token.expires.saturating_mul(1_000_000)).to_rfc3339();
+    let until = until.get(..10).unwrap_or_default();
+    let token = &token.token;
     let root = resolved.config.root.to_string_lossy().into_owned();
     let mut args = vec!["stdio".to_owned(), root.clone()];
     args.extend(state_arguments(resolved));
@@ -115,12 +122,14 @@ fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, token: &str)
             }
         }
     });
+    let quoted_root = quoted(&root);
     let stdio = json!({ "command": program, "args": args });
     format!(
-        "\nServing {root}. Paste this into an MCP client that speaks HTTP; the token in it may \
-         read and\nchange everything for 30 days, so treat it as a password:\n\n{http:#}\n\n\
+        "\nServing {root}. Paste this into an MCP client that speaks HTTP. It holds {age},\n\
+         which may read and change everything until {until}, so treat it as a password:\n\n\
+         {http:#}\n\n\
          For a client that starts its servers itself:\n\n\"stile\": {stdio}\n\n\
-         A token that may do less: {program} token --scope read:/notes/ (see its --help).\n\
+         A token that may do less: {program} token --scope read:/notes/ --root {quoted_root}\n\
          Stop with Ctrl-C.\n\n"
     )
 }
@@ -128,6 +137,7 @@ fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, token: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::MintedToken;
 
     fn resolved(flags: &[(&str, &str)]) -> Resolved {
         let flag = |name: &str| {
@@ -140,12 +150,21 @@ mod tests {
     #[test]
     fn a_terminal_shows_how_to_connect_a_client() {
         let resolved = resolved(&[("root", "/srv/my notes"), ("state", "/nonexistent/the state")]);
-        insta::assert_snapshot!(welcome(
-            "/opt/stile", &resolved, resolved.config.listen, "THE.TOKEN.ITSELF"
-        ));
+        let token = || MintedToken {
+            token: "THE.TOKEN.ITSELF".to_owned(),
+            jti: "t1".to_owned(),
+            expires: 1_800_000_000,
+        };
+        for (name, shown) in [
+            ("welcome_new", ShownToken::New(token())),
+            ("welcome_again", ShownToken::Again(token())),
+        ] {
+            let text = welcome("/opt/stile", &resolved, resolved.config.listen, &shown);
+            insta::assert_snapshot!(name, text);
+        }
         assert_eq!(
             mint_command("stile", &resolved),
-            "stile token --scope write:/ --state '/nonexistent/the state'"
+            "stile token --scope write:/ --root '/srv/my notes' --state '/nonexistent/the state'"
         );
     }
 
@@ -173,6 +192,9 @@ mod tests {
         ] {
             assert_eq!(client_url(&tls.config, address.parse().unwrap()), url);
         }
-        assert_eq!(mint_command("stile", &default), "stile token --scope write:/");
+        assert_eq!(
+            mint_command("stile", &default),
+            "stile token --scope write:/ --root /home/ann/stile"
+        );
     }
 }

@@ -60,6 +60,10 @@ pub enum Unauthorized {
     Revoked,
     /// The token is for another server.
     OtherServer,
+    /// The token is for another space of the same owner.
+    OtherSpace,
+    /// The token was made by a version that did not bind tokens to a space.
+    Old,
     /// The token was refused for another reason, which only the log names.
     Invalid,
 }
@@ -73,6 +77,8 @@ impl Unauthorized {
             Self::Expired => "the token has expired",
             Self::Revoked => "the token was revoked",
             Self::OtherServer => "the token is for another server",
+            Self::OtherSpace => "the token is for another space of this owner",
+            Self::Old => "the token is from an older version and must be made again",
             Self::Invalid => "the token is not valid here",
         }
     }
@@ -86,6 +92,8 @@ impl From<TokenRejected> for NotAdmitted {
             TokenRejected::EXPIRED => Unauthorized::Expired,
             TokenRejected::REVOKED => Unauthorized::Revoked,
             TokenRejected::OTHER_SERVER => Unauthorized::OtherServer,
+            TokenRejected::OTHER_SPACE => Unauthorized::OtherSpace,
+            TokenRejected::OLD => Unauthorized::Old,
             _ => Unauthorized::Invalid,
         })
     }

@@ -11,7 +11,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::JournalLine;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_server::auth::{MintRequest, mint};
+use stile_server::auth::{MintRequest, Minter};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 use stile_testkit::client::{Http, McpClient as _, Reply, read_reply};
 use stile_testkit::hosted::{Lifecycle, Peer};
@@ -98,6 +98,8 @@ fn every_tool_refuses_every_caller_but_the_right_one() {
         Rig { state: elsewhere.path().join("state"), ..stage.rig.clone() }.token(&["write:/"], &[]);
     let (key, tokens) =
         (TokenKey::open(&stage.state()).unwrap(), TokenStore::open(&stage.state()).unwrap());
+    let audience = tokens.only_space().unwrap().unwrap();
+    let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
     let order = MintRequest {
         subject: "ann".to_owned(),
         scopes: Scopes::from_claim("write:/"),
@@ -105,8 +107,7 @@ fn every_tool_refuses_every_caller_but_the_right_one() {
         records: RecordsClaim::None,
         life: Duration::from_secs(60),
     };
-    let expired =
-        mint(&key, &tokens, &order, SystemTime::now() - Duration::from_secs(120)).unwrap().token;
+    let expired = minter.mint(&order, SystemTime::now() - Duration::from_secs(120)).unwrap().token;
     let revoked = stage.rig.token(&["write:/"], &[]);
 
     for tool in SpaceTools::built_in() {
@@ -228,10 +229,10 @@ fn a_server_whose_folder_was_moved_is_not_ready_until_it_is_back() {
         (reply.status, reply.json()["status"].clone())
     };
     assert_eq!(health(), (200, json!("ok")));
+    let mut client = stage.client(&["write:/"]);
     let moved = stage.rig.root.with_file_name("moved");
     std::fs::rename(&stage.rig.root, &moved).unwrap();
     assert_eq!(health(), (503, json!("root_moved")));
-    let mut client = stage.client(&["write:/"]);
     let arguments = json!({ "path": "/new.md", "content": "x" });
     let refused = client.tool("file.create", arguments.clone()).unwrap();
     assert_eq!(refused.pointer("/error/code"), Some(&json!("root_moved")));
@@ -316,6 +317,51 @@ fn a_day_with_an_agent_leaves_only_its_journal_lines() {
         1,
         "nothing of ours is left"
     );
+}
+
+#[test]
+fn a_token_opens_its_own_space_and_no_other_of_the_same_state() {
+    let stage = Stage::new();
+    let private = Rig { root: stage.rig.root.with_file_name("private"), ..stage.rig.clone() };
+    std::fs::create_dir_all(private.root.join("notes")).unwrap();
+    std::fs::write(private.root.join("notes/a.md"), NOTE).unwrap();
+    // Without a folder, the token is for the only one that this state knows.
+    let unnamed = |more: &[&str]| {
+        let mut command = stage.rig.command(&["token", "--scope", "write:/", "--state"]);
+        command.arg(&stage.rig.state).args(more).output().unwrap()
+    };
+    let minted = unnamed(&[]);
+    let token = String::from_utf8(minted.stdout).unwrap().trim().to_owned();
+    let server = private.serve(&[]);
+
+    let read = |server: &Server, token: &str| call(&mut server.client(token), "text.read");
+    assert_eq!(read(&stage.server, &token).status, 200);
+    let refused = read(&server, &token);
+    assert_eq!(refused.status, 401);
+    let challenge = refused.header("www-authenticate").unwrap();
+    assert!(challenge.contains("the token is for another space of this owner"), "{challenge}");
+    let theirs = private.token(&["write:/"], &[]);
+    assert_eq!((read(&server, &theirs).status, read(&stage.server, &theirs).status), (200, 401));
+
+    // Now the folder has to be named. A scope that is not what was typed is shown.
+    let root = stage.rig.root.to_str().unwrap();
+    let shown = unnamed(&["--scope", "read:notes//x", "--root", root]);
+    let message = String::from_utf8(shown.stderr).unwrap();
+    assert_eq!(message, "--scope: `read:notes//x` means `read:/notes/x`\n");
+    let ambiguous = unnamed(&[]);
+    assert_eq!((ambiguous.status.code(), ambiguous.stdout.len()), (Some(2), 0));
+    let message = String::from_utf8(ambiguous.stderr).unwrap();
+    for root in [&stage.rig.root, &private.root] {
+        assert!(message.contains(root.canonicalize().unwrap().to_str().unwrap()), "{message}");
+    }
+
+    // A folder keeps its tokens when it is renamed, and leaves none to the next one at its path.
+    drop(server);
+    let renamed = Rig { root: private.root.with_file_name("renamed"), ..private.clone() };
+    std::fs::rename(&private.root, &renamed.root).unwrap();
+    assert_eq!(read(&renamed.serve(&[]), &theirs).status, 200);
+    std::fs::create_dir(&private.root).unwrap();
+    assert_eq!(read(&private.serve(&[]), &theirs).status, 401);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 mod key;
 mod private;
+mod reserve;
+mod spaces;
 mod state_dir;
 mod tokens;
 
@@ -14,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use key::TokenKey;
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
+pub use spaces::{KnownSpace, SpaceOfFolder};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
 pub use tokens::{Revocation, TokenRecord, TokenStore};

@@ -13,6 +13,7 @@ use rusqlite::{
 use stile_domain::percent;
 
 use super::private::lock_database;
+use super::reserve::Reserve;
 use super::state_dir::{StateDir, StateError, io_error};
 
 const NAME: &str = "stile.db";
@@ -37,6 +38,17 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE tokens ADD COLUMN grant_id TEXT;
     ALTER TABLE tokens ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
 ",
+    // A space without a folder was made by the first `stile token`. It is bound to the first folder
+    // that is served. Older tokens have no space.
+    "
+    CREATE TABLE spaces (
+        audience TEXT PRIMARY KEY NOT NULL,
+        folder TEXT UNIQUE,
+        path TEXT
+    ) STRICT, WITHOUT ROWID;
+    ALTER TABLE tokens ADD COLUMN audience TEXT;
+    ALTER TABLE tokens ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// A token that was minted here. Times are UTC seconds since 1970.
@@ -44,6 +56,10 @@ const MIGRATIONS: &[&str] = &[
 pub struct TokenRecord {
     /// The identifier of the token.
     pub jti: String,
+    /// The space that the token is for; `None` for a token of a version that did not bind them.
+    pub audience: Option<String>,
+    /// Whether `stile serve` made the token to show it on a terminal.
+    pub shown: bool,
     /// The user that the token is for.
     pub subject: String,
     /// The client that the token was minted for.
@@ -95,6 +111,7 @@ impl TokenStore {
             _ => StateError::Database { doing: "open", error },
         })?;
         migrate(&mut connection, path)?;
+        Reserve::of(state).fill();
         Ok(Self { connection: Mutex::new(connection), reopened: None })
     }
 
@@ -115,11 +132,13 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
-        let insert = "INSERT INTO tokens (jti, subject, client, grant_id, owner, scopes, issued, expires, revoked) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        let TokenRecord { jti, subject, client, grant, owner, scopes, issued, expires, revoked } =
-            token;
-        let row = params![jti, subject, client, grant, owner, scopes, issued, expires, revoked];
+        let insert = "INSERT INTO tokens \
+                      (jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
+                      expires, revoked) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        let row = params![
+            token.jti, token.audience, token.shown, token.subject, token.client, token.grant,
+            token.owner, token.scopes, token.issued, token.expires, token.revoked,
+        ];
         self.lock().execute(insert, row).map(drop).map_err(failed("record"))
     }
 
@@ -129,8 +148,8 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails.
     pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
         let connection = self.lock();
-        let all = "SELECT jti, subject, client, grant_id, owner, scopes, issued, expires, revoked \
-                   FROM tokens ORDER BY issued, jti";
+        let all = "SELECT jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
+                   expires, revoked FROM tokens ORDER BY issued, jti";
         let listed = connection
             .prepare_cached(all)
             .and_then(|mut query| query.query_map([], record)?.collect());
@@ -162,6 +181,15 @@ impl TokenStore {
             .ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
     }
 
+    /// Opens the database and revokes a token, durably. If the disk is full, uses the room that the
+    /// state keeps for this. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// The errors of [`TokenStore::open`] and [`TokenStore::revoke`].
+    pub fn revoke_in(state: &StateDir, jti: &str, now: i64) -> Result<Revocation, StateError> {
+        Reserve::of(state).spend_if_full(|| Self::open(state)?.revoke(jti, now))
+    }
+
     /// Returns whether a token was minted and not revoked, by any process, at this moment.
     ///
     /// # Errors
@@ -177,7 +205,7 @@ impl TokenStore {
         Ok(live.map_err(failed("look up"))?.unwrap_or(false))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -185,18 +213,20 @@ impl TokenStore {
 fn record(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
     Ok(TokenRecord {
         jti: row.get(0)?,
-        subject: row.get(1)?,
-        client: row.get(2)?,
-        grant: row.get(3)?,
-        owner: row.get(4)?,
-        scopes: row.get(5)?,
-        issued: row.get(6)?,
-        expires: row.get(7)?,
-        revoked: row.get(8)?,
+        audience: row.get(1)?,
+        shown: row.get(2)?,
+        subject: row.get(3)?,
+        client: row.get(4)?,
+        grant: row.get(5)?,
+        owner: row.get(6)?,
+        scopes: row.get(7)?,
+        issued: row.get(8)?,
+        expires: row.get(9)?,
+        revoked: row.get(10)?,
     })
 }
 
-fn failed(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> StateError {
+pub(super) fn failed(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> StateError {
     move |error| StateError::Database { doing, error }
 }
 
@@ -278,6 +308,8 @@ mod tests {
     fn token(jti: &str) -> TokenRecord {
         TokenRecord {
             jti: jti.to_owned(),
+            audience: None,
+            shown: false,
             subject: "ann".to_owned(),
             client: None,
             grant: None,
@@ -380,7 +412,7 @@ mod tests {
             );
             files += 1;
         }
-        assert_eq!(files, 3);
+        assert_eq!(files, 4);
     }
 
     #[test]

@@ -14,9 +14,11 @@ use stile_store::state::{StateDir, TokenRecord};
 use super::*;
 use crate::auth::jws::MAX_TOKEN_BYTES;
 use crate::auth::samples::{b64, with};
-use crate::auth::{IdentityClaims, MAX_LIFE, MintRequest, VaultClaim, mint};
+use crate::auth::{IdentityClaims, MAX_LIFE, MintRequest, Minter, ShownToken, VaultClaim};
 
 const NOW: i64 = 1_800_000_000;
+/// The space of the tests.
+const HERE: &str = "urn:uuid:7c0f4f0e-8d3b-4a0c-9f53-0d9f3f1a2b11";
 const HEADER: &str = r#"{"typ":"JWT","alg":"HS256"}"#;
 
 fn clock() -> SystemTime {
@@ -37,6 +39,8 @@ fn rig() -> Rig {
     let tokens = Arc::new(TokenStore::open(&state).unwrap());
     let record = TokenRecord {
         jti: "t1".to_owned(),
+        audience: Some(HERE.to_owned()),
+        shown: false,
         subject: "ann".to_owned(),
         client: None,
         grant: None,
@@ -50,16 +54,19 @@ fn rig() -> Rig {
     tokens
         .record(&TokenRecord { jti: "revoked".to_owned(), revoked: Some(NOW), ..record })
         .unwrap();
-    let verifier = LocalVerifier::new(&key, Arc::clone(&tokens), clock);
+    let verifier = LocalVerifier::new(&key, HERE, Arc::clone(&tokens), clock);
     Rig { _folder: folder, key, tokens, verifier }
 }
 
 impl Rig {
+    fn minter(&self) -> Minter<'_> {
+        Minter { key: &self.key, tokens: &self.tokens, audience: HERE }
+    }
+
     fn claims(&self) -> Value {
-        let aud = &self.key.audience;
         json!({
             "sub": "ann",
-            "aud": aud,
+            "aud": HERE,
             "jti": "t1",
             "iat": NOW,
             "exp": NOW + 100,
@@ -101,7 +108,7 @@ fn a_minted_token_is_accepted_until_it_is_revoked() {
         records: RecordsClaim::None,
         life: Duration::from_secs(60),
     };
-    let minted = mint(&rig.key, &rig.tokens, &request, clock()).unwrap();
+    let minted = rig.minter().mint(&request, clock()).unwrap();
     let verified = rig.verifier.verify_now(&minted.token).unwrap();
     assert_eq!(verified.expires, clock() + request.life);
     let principal = verified.principal;
@@ -114,13 +121,59 @@ fn a_minted_token_is_accepted_until_it_is_revoked() {
 }
 
 #[test]
+fn a_token_is_refused_for_every_other_space_and_says_so() {
+    let rig = rig();
+    let refused = |audience: &str| {
+        rig.verifier
+            .verify_now(&rig.sign(HEADER, &rig.claims_with(json!({ "aud": audience }))))
+            .map(drop)
+            .unwrap_err()
+    };
+    assert_eq!(
+        refused("urn:uuid:00000000-0000-4000-8000-000000000000"),
+        TokenRejected::OTHER_SPACE
+    );
+    assert_eq!(refused(&rig.key.audience), TokenRejected::OLD);
+}
+
+#[test]
+fn a_terminal_shows_one_token_again_while_it_is_valid_for_another_day() {
+    let rig = rig();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let request = MintRequest {
+        subject: "ann".to_owned(),
+        scopes: [Scope::everything(Verb::Write)].into_iter().collect(),
+        client: None,
+        records: RecordsClaim::None,
+        life: 30 * day,
+    };
+    let shown = |days: u32| rig.minter().mint_shown(&request, clock() + days * day).unwrap();
+    let ShownToken::New(first) = shown(0) else { panic!("no token was shown before") };
+    assert!(rig.verifier.verify_now(&first.token).is_ok());
+    for days in [0, 1, 29] {
+        let ShownToken::Again(again) = shown(days) else { panic!("a new token") };
+        assert_eq!((again.token, again.expires), (first.token.clone(), first.expires));
+    }
+    let ShownToken::New(late) = shown(30) else { panic!("the token expires within a day") };
+    rig.tokens.revoke(&late.jti, NOW).unwrap();
+    assert!(matches!(shown(30), ShownToken::New(_)), "the last one was revoked");
+
+    // A token that was handed out is nobody else's to show, and neither is one of another space.
+    rig.minter().mint(&request, clock() + 60 * day).unwrap();
+    assert!(matches!(shown(60), ShownToken::New(_)));
+    let elsewhere = Minter { audience: "urn:uuid:else", ..rig.minter() };
+    let other = elsewhere.mint_shown(&request, clock() + 60 * day).unwrap();
+    assert!(matches!(other, ShownToken::New(_)));
+}
+
+#[test]
 fn a_minted_token_carries_its_access_to_records() {
     let rig = rig();
     for records in [RecordsClaim::None, RecordsClaim::Owner, RecordsClaim::Grant("g-1".into())] {
         let subject = "ann".to_owned();
         let request =
             MintRequest { subject, scopes: Scopes::none(), client: None, records, life: MAX_LIFE };
-        let minted = mint(&rig.key, &rig.tokens, &request, clock()).unwrap();
+        let minted = rig.minter().mint(&request, clock()).unwrap();
         assert_eq!(
             rig.verifier.verify_now(&minted.token).unwrap().principal.records(),
             &request.records
@@ -146,7 +199,7 @@ fn a_token_that_would_be_refused_is_not_minted() {
         records: RecordsClaim::None,
         life: MAX_LIFE,
     };
-    assert!(mint(&rig.key, &rig.tokens, &good, clock()).is_ok());
+    assert!(rig.minter().mint(&good, clock()).is_ok());
     let scope =
         Scope::parse_raw(&format!("read:/{}", vec!["x".repeat(200); 20].join("/"))).unwrap();
     for bad in [
@@ -158,7 +211,7 @@ fn a_token_that_would_be_refused_is_not_minted() {
         MintRequest { life: MAX_LIFE + Duration::from_secs(1), ..good.clone() },
         MintRequest { scopes: [scope.clone(), scope].into_iter().collect(), ..good },
     ] {
-        assert!(mint(&rig.key, &rig.tokens, &bad, clock()).is_err(), "{bad:?}");
+        assert!(rig.minter().mint(&bad, clock()).is_err(), "{bad:?}");
     }
     assert_eq!(rig.tokens.list().unwrap().len(), 3, "nothing was recorded for what was not minted");
 }
@@ -170,7 +223,7 @@ fn every_valid_form_is_accepted() {
     assert!(
         rig.verifier.verify_now(&rig.sign(r#"{"alg":"HS256"}"#, &rig.claims().to_string())).is_ok()
     );
-    let ours = &rig.key.audience;
+    let ours = HERE;
     for changes in [
         json!({ "aud": [ours] }),
         json!({ "aud": ["other", ours] }),
@@ -204,7 +257,7 @@ fn a_local_token_names_the_actor_the_vault_and_the_role() {
         actor: "ann".into(),
         vault: VaultClaim::None,
         role: Role::Viewer,
-        audiences: vec![rig.key.audience.clone()],
+        audiences: vec![HERE.to_owned()],
     };
     assert_eq!(identity(json!({})), plain);
     // The issuer of a local token is this server, whatever the token says.

@@ -1,0 +1,220 @@
+//! The spaces that were served with a state folder, and how a root is recognised.
+//!
+//! A token names the space that it is for in its `aud` claim. The identifier is made on first use
+//! and bound to the folder: to its file number and its time of birth. So a folder keeps its tokens
+//! when it is renamed, and another folder at the same path does not get them. The device is left
+//! out, because its number may change when the machine starts.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use uuid::Uuid;
+
+use super::state_dir::{StateError, io_error};
+use super::tokens::{TokenStore, failed};
+
+/// A space that this state knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownSpace {
+    /// The `aud` of its tokens: `urn:uuid:` and a UUID.
+    pub audience: String,
+    /// Where its folder was last seen; `None` before the first start.
+    pub path: Option<PathBuf>,
+}
+
+/// The space of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpaceOfFolder {
+    /// The `aud` of its tokens.
+    pub audience: String,
+    /// Whether another folder was served at this path before, whose tokens are refused here.
+    pub replaces_another: bool,
+}
+
+impl TokenStore {
+    /// Returns the space of a folder. Makes one for a folder that was never seen.
+    ///
+    /// # Errors
+    /// [`StateError`] if the folder cannot be found or the database fails.
+    pub fn space_of(&self, folder: &Path) -> Result<SpaceOfFolder, StateError> {
+        let path = folder.canonicalize().map_err(io_error("find", folder))?;
+        let metadata = path.metadata().map_err(io_error("find", folder))?;
+        let (identity, path) = (identity(&metadata, &path), path.to_string_lossy().into_owned());
+        let mut connection = self.lock();
+        bind(&mut connection, &identity, &path).map_err(failed("look up the space of"))
+    }
+
+    /// Returns the only space of this state, after making one if there is none; `None` if there are
+    /// several.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn only_space(&self) -> Result<Option<String>, StateError> {
+        let mut connection = self.lock();
+        let only = |connection: &mut Connection| {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let mut known = audiences(&transaction)?;
+            if known.is_empty() {
+                let audience = new_audience();
+                let insert = "INSERT INTO spaces (audience) VALUES (?1)";
+                transaction.execute(insert, [&audience])?;
+                known.push(audience);
+            }
+            transaction.commit()?;
+            Ok(if known.len() == 1 { known.pop() } else { None })
+        };
+        only(&mut connection).map_err(failed("look up the space of"))
+    }
+
+    /// Returns all spaces, in the order of their paths.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn spaces(&self) -> Result<Vec<KnownSpace>, StateError> {
+        let connection = self.lock();
+        let listed = connection
+            .prepare_cached("SELECT audience, path FROM spaces ORDER BY path, audience")
+            .and_then(|mut query| {
+                let rows = query.query_map([], |row| {
+                    let path: Option<String> = row.get(1)?;
+                    Ok(KnownSpace { audience: row.get(0)?, path: path.map(PathBuf::from) })
+                })?;
+                rows.collect()
+            });
+        listed.map_err(failed("list the spaces of"))
+    }
+}
+
+/// Finds the space of a folder, or binds the one that has no folder yet, or makes one.
+fn bind(
+    connection: &mut Connection,
+    identity: &str,
+    path: &str,
+) -> rusqlite::Result<SpaceOfFolder> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let one = |column: &str, value: Option<&str>| {
+        let query = format!("SELECT audience FROM spaces WHERE {column} IS ?1 LIMIT 1");
+        transaction.query_row(&query, [value], |row| row.get::<_, String>(0)).optional()
+    };
+    let known = one("folder", Some(identity))?;
+    let unbound = one("folder", None)?;
+    let before = one("path", Some(path))?;
+    let replaces_another = known.is_none() && before.is_some();
+    let audience = known.or(unbound).unwrap_or_else(new_audience);
+    // A path leads to one folder at a time.
+    transaction.execute("UPDATE spaces SET path = NULL WHERE path = ?1", [path])?;
+    let store = "INSERT INTO spaces (audience, folder, path) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (audience) DO UPDATE SET folder = ?2, path = ?3";
+    transaction.execute(store, params![audience, identity, path])?;
+    transaction.commit()?;
+    Ok(SpaceOfFolder { audience, replaces_another })
+}
+
+fn audiences(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut query = connection.prepare_cached("SELECT audience FROM spaces")?;
+    query.query_map([], |row| row.get(0))?.collect()
+}
+
+fn new_audience() -> String {
+    Uuid::new_v4().urn().to_string()
+}
+
+/// Returns what a folder is recognised by: its file number and its time of birth in nanoseconds, or
+/// its path if the file system keeps no time of birth. *Example*: `812-1763800000123456789`.
+fn identity(metadata: &Metadata, path: &Path) -> String {
+    let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    match born {
+        Some(born) => format!("{}-{}", file_number(metadata), born.as_nanos()),
+        None => format!("{}-{}", file_number(metadata), path.display()),
+    }
+}
+
+#[cfg(unix)]
+fn file_number(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn file_number(_: &Metadata) -> u64 {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state_dir::StateDir;
+    use super::*;
+
+    struct Folders {
+        folder: tempfile::TempDir,
+        tokens: TokenStore,
+    }
+
+    impl Folders {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let state = StateDir::open(&folder.path().join("state")).unwrap();
+            let tokens = TokenStore::open(&state).unwrap();
+            Self { folder, tokens }
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        fn make(&self, name: &str) -> SpaceOfFolder {
+            std::fs::create_dir(self.at(name)).unwrap();
+            self.tokens.space_of(&self.at(name)).unwrap()
+        }
+    }
+
+    #[test]
+    fn each_folder_is_a_space_of_its_own_and_stays_the_same_one() {
+        let folders = Folders::new();
+        let (one, two) = (folders.make("one"), folders.make("two"));
+        assert_ne!(one, two);
+        assert!(one.audience.starts_with("urn:uuid:") && !one.replaces_another);
+        assert_eq!(folders.tokens.space_of(&folders.at("one")).unwrap(), one);
+        assert_eq!(folders.tokens.only_space().unwrap(), None);
+        assert_eq!(folders.tokens.spaces().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_renamed_folder_keeps_its_space() {
+        let folders = Folders::new();
+        let one = folders.make("one");
+        std::fs::rename(folders.at("one"), folders.at("other")).unwrap();
+        assert_eq!(folders.tokens.space_of(&folders.at("other")).unwrap(), one);
+    }
+
+    #[test]
+    fn another_folder_at_the_same_path_is_another_space() {
+        let folders = Folders::new();
+        let one = folders.make("one");
+        std::fs::rename(folders.at("one"), folders.at("away")).unwrap();
+        let new = folders.make("one");
+        assert!(new.replaces_another && new.audience != one.audience);
+        // The first folder comes back under a third name.
+        let back = folders.tokens.space_of(&folders.at("away")).unwrap();
+        assert_eq!(back, one);
+    }
+
+    #[test]
+    fn the_first_token_is_for_the_first_folder_that_is_served() {
+        let folders = Folders::new();
+        let early = folders.tokens.only_space().unwrap().unwrap();
+        assert_eq!(folders.tokens.only_space().unwrap().as_ref(), Some(&early));
+        assert_eq!(folders.make("one").audience, early);
+        assert_eq!(folders.tokens.only_space().unwrap().as_ref(), Some(&early));
+        assert_ne!(folders.make("two").audience, early);
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_has_no_space() {
+        let folders = Folders::new();
+        assert!(folders.tokens.space_of(&folders.at("none")).is_err());
+        assert_eq!(folders.tokens.spaces().unwrap(), []);
+    }
+}
