@@ -67,13 +67,13 @@ pub struct FileFacts {
 }
 
 /// What the cache takes for one entry beside its line index, in bytes: the facts and their two
-/// counts, a place in the table, and a place in the list that an eviction sorts. A table doubles
+/// counts, a place in the table, and an age in the list that an eviction makes. A table doubles
 /// when it is seven eighths full, so there may be 16 places for 7 entries, and while it doubles
 /// there are half as many again. A place has a byte of its own beside its content.
 const ENTRY_BYTES: usize = size_of::<FileFacts>()
     + 2 * size_of::<usize>()
     + (size_of::<(FileStamp, Slot)>() + 1) * 24 / 7
-    + size_of::<(u64, FileStamp)>();
+    + size_of::<u64>();
 
 impl FileFacts {
     fn footprint(&self) -> usize {
@@ -130,18 +130,22 @@ impl FactsCache {
         }
     }
 
-    /// Evicts the least recently used facts until an eighth is free, so that sorts are rare.
+    /// Evicts the least recently used facts, an eighth of them at a time, until an eighth of the
+    /// bytes is free, so that this is rare. It works on the ages alone: a large allocation that is
+    /// freed again stays with the allocator, once for each thread that made one.
     fn evict_oldest(&mut self) {
-        let mut by_age: Vec<(u64, FileStamp)> =
-            self.slots.iter().map(|(stamp, slot)| (slot.used, *stamp)).collect();
-        by_age.sort_unstable_by_key(|(used, _)| *used);
-        for (_, stamp) in by_age {
-            if self.footprint <= self.max_bytes - self.max_bytes / 8 {
-                break;
-            }
-            if let Some(slot) = self.slots.remove(&stamp) {
-                self.footprint -= slot.facts.footprint();
-            }
+        while self.footprint > self.max_bytes - self.max_bytes / 8 {
+            let mut ages: Vec<u64> = self.slots.values().map(|slot| slot.used).collect();
+            let last = ages.len() / 8;
+            let (_, youngest_evicted, _) = ages.select_nth_unstable(last);
+            let youngest_evicted = *youngest_evicted;
+            self.slots.retain(|_, slot| {
+                let is_kept = slot.used > youngest_evicted;
+                if !is_kept {
+                    self.footprint -= slot.facts.footprint();
+                }
+                is_kept
+            });
         }
     }
 
