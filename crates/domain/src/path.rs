@@ -374,6 +374,35 @@ mod tests {
         Some(stack)
     }
 
+    #[test]
+    fn a_path_is_displayed_as_its_canonical_text() {
+        for text in ["/", "/a b/c.md"] {
+            assert_eq!(SpacePath::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn only_a_single_component_names_a_child() {
+        for folder in ["/", "/a"] {
+            let folder = SpacePath::parse(folder).unwrap();
+            for name in ["", ".", "..", "/", "/a", "a/", "a/b"] {
+                assert_eq!(folder.child(name), None, "{name:?} in {folder}");
+                assert!(!folder.can_hold(name), "{name:?} in {folder}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_child_has_at_most_as_many_bytes_as_any_path() {
+        let folder = SpacePath::parse(&"/b".repeat(2046)).unwrap();
+        let left = SpacePath::MAX_BYTES - folder.as_str().len() - "/".len();
+        for (length, fits) in [(left, true), (left + 1, false)] {
+            let name = "x".repeat(length);
+            assert_eq!(folder.can_hold(&name), fits, "{length}");
+            assert_eq!(folder.child(&name).is_some(), fits, "{length}");
+        }
+    }
+
     proptest! {
         #[test]
         fn can_hold_agrees_with_child(

@@ -227,6 +227,20 @@ mod tests {
     }
 
     #[test]
+    fn a_principal_is_whom_its_token_names() {
+        let named = |token, client| {
+            let (scopes, records) = (Scopes::from_claim("read:/a"), RecordsClaim::Owner);
+            Principal::assert_verified("ann", token, client, scopes, records)
+        };
+        let ann = named(Some("t1"), Some("editor"));
+        assert_eq!((ann.subject(), ann.token(), ann.client()), ("ann", Some("t1"), Some("editor")));
+        assert!(ann.scopes().iter().map(ToString::to_string).eq(["read:/a"]));
+        assert_eq!(*ann.records(), RecordsClaim::Owner);
+        let local = named(None, None);
+        assert_eq!((local.token(), local.client()), (None, None));
+    }
+
+    #[test]
     fn a_refusal_names_the_needed_and_the_granted_scopes() {
         let path = SpacePath::parse("/private/a b.md").unwrap();
         let refused = principal("read:/work/").gate().permit::<Edit>(&path).unwrap_err();

@@ -286,6 +286,25 @@ mod tests {
     }
 
     #[test]
+    fn a_needed_scope_is_displayed_as_a_token_holds_it() {
+        for (path, text) in [("/", "read:/"), ("/a b", "read:/a%20b")] {
+            let needed = Scope::needed(Verb::Read, &SpacePath::parse(path).unwrap());
+            assert_eq!(needed.to_string(), text);
+            assert!(Scope::parse(text).unwrap().covers(Verb::Read, &needed.path));
+        }
+    }
+
+    #[test]
+    fn a_list_of_scopes_says_what_it_allows_anywhere() {
+        let none = Scopes::none();
+        assert!(none.is_empty() && !none.any(Verb::Read) && !none.any(Verb::Write));
+        let read: Scopes = [Scope::everything(Verb::Read)].into_iter().collect();
+        assert!(!read.is_empty() && read.any(Verb::Read) && !read.any(Verb::Write));
+        let write: Scopes = [Scope::everything(Verb::Write)].into_iter().collect();
+        assert!(write.any(Verb::Read) && write.any(Verb::Write));
+    }
+
+    #[test]
     fn each_ending_covers_its_own_paths() {
         for (scope, path, covered) in [
             ("read:/", "/", true),

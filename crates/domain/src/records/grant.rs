@@ -313,6 +313,46 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_is_for_continuous_or_for_single_use() {
+        assert!(!with("continuous", "continuous").unwrap().single_use);
+        let once = with("continuous", "single_use").unwrap();
+        assert!(once.single_use);
+        assert_eq!(Grant::parse(&once.to_json().unwrap()).unwrap(), once);
+    }
+
+    #[test]
+    fn a_time_constraint_may_end_when_it_begins_or_later() {
+        for until in ["2026-01-01", "2026-01-02"] {
+            let both = format!("\"since\":\"2026-01-01\",\"until\":\"{until}\"");
+            assert!(with("\"since\":\"2026-01-01\"", &both).is_ok(), "{until}");
+        }
+    }
+
+    #[test]
+    fn a_grant_has_at_most_4_mib_when_it_is_parsed_and_when_it_is_written() {
+        let padded = |length: usize| GOOD.to_owned() + &" ".repeat(length - GOOD.len());
+        assert!(Grant::parse(&padded(MAX_GRANT_BYTES)).is_ok());
+        assert!(Grant::parse(&padded(MAX_GRANT_BYTES + 1)).is_err());
+        // Each key takes its length and three bytes more.
+        let mut grant = Grant::parse(GOOD).unwrap();
+        let mut left = MAX_GRANT_BYTES - grant.to_json().unwrap().len();
+        let keys = grant.streams[0].keys.as_mut().unwrap();
+        for number in 0.. {
+            let length = if left > 512 { 400 } else { left - 3 };
+            keys.insert(format!("{number:0>length$}"));
+            left -= length + 3;
+            if left == 0 {
+                break;
+            }
+        }
+        let longest = grant.to_json().unwrap();
+        assert_eq!(longest.len(), MAX_GRANT_BYTES);
+        assert!(Grant::parse(&longest).is_ok());
+        grant.streams[0].fields.insert("one more".to_owned());
+        assert!(grant.to_json().is_err());
+    }
+
+    #[test]
     fn a_malformed_grant_is_refused() {
         for (from, to) in [
             ("0.1.0", "0.2.0"),

@@ -308,6 +308,16 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_position_between_fields_counts_the_fields_before_it() {
+        let mut names = FieldNames::default();
+        for (before, name) in ["id", "", "text"].into_iter().enumerate() {
+            assert_eq!(names.cursor().before, before as u64);
+            names.push(name);
+        }
+        assert_eq!(names.cursor().before, 3);
+    }
+
     proptest! {
         #[test]
         fn a_cursor_is_decoded_for_the_same_read_only(
