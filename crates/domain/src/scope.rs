@@ -159,6 +159,16 @@ impl Scope {
         text
     }
 
+    /// The path that the scope names.
+    pub fn path(&self) -> &SpacePath {
+        &self.path
+    }
+
+    /// Returns the folder that the scope names; `None` where its path may be one of a file.
+    pub fn folder(&self) -> Option<&SpacePath> {
+        (self.reach != Reach::Subtree || self.path.is_root()).then_some(&self.path)
+    }
+
     /// Returns the kind of access that the scope allows.
     pub fn verb(&self) -> Verb {
         self.verb
@@ -240,6 +250,20 @@ impl Scopes {
                     Reach::Children => scope.path == *folder,
                 }
         })
+    }
+
+    /// Returns the scopes in which a caller may begin: those whose path no other scope reads
+    /// through. In the order of their paths.
+    pub fn beginnings(&self) -> Vec<&Scope> {
+        let mut scopes: Vec<&Scope> = self.0.iter().collect();
+        scopes.sort_by(|one, other| (&one.path, one.reach).cmp(&(&other.path, other.reach)));
+        scopes.dedup_by(|one, other| one.path == other.path);
+        let is_inside = |scope: &Scope| {
+            let mut others = self.0.iter().filter(|other| other.path != scope.path);
+            others.any(|other| other.reach != Reach::Children && other.path.covers(&scope.path))
+        };
+        scopes.retain(|scope| !is_inside(scope));
+        scopes
     }
 
     /// Whether any scope allows `verb` anywhere.

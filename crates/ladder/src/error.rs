@@ -168,20 +168,6 @@ impl ToolError for LadderError {
             self.to_json().get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
         Denial { code: INSUFFICIENT_SCOPE, message, scopes: Vec::new() }
     }
-
-    /// The schema is open because the resource server's error object is returned whole.
-    fn schemas() -> Vec<Json> {
-        vec![json!({
-            "type": "object",
-            "properties": { "error": {
-                "type": "object",
-                "properties": { "type": { "type": "string" }, "code": { "type": "string" }, "message": { "type": "string" } },
-                "required": ["code", "message"]
-            } },
-            "required": ["error"],
-            "additionalProperties": false
-        })]
-    }
 }
 
 impl LadderError {

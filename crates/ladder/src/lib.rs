@@ -31,6 +31,7 @@ pub mod search;
 mod text_lines;
 mod wire;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -139,8 +140,8 @@ impl Ladder {
 }
 
 impl Toolset for Ladder {
-    fn instructions(&self) -> &'static str {
-        INSTRUCTIONS
+    fn instructions(&self, _: &Caller) -> Cow<'static, str> {
+        INSTRUCTIONS.into()
     }
 
     fn features(&self) -> &'static [Feature] {

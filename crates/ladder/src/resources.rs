@@ -4,6 +4,8 @@
 //! answers for the same record, field and window, with the same errors. `_meta` has the addresses
 //! of the next and the previous part.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::journal::CallTrace;
@@ -30,15 +32,15 @@ pub(super) const OPERATION: &str = "resource";
 /// The templates of both kinds of resources.
 pub const TEMPLATES: [ResourceKind; 2] = [
     ResourceKind {
-        uri: "pdpp://record/{handle}",
-        name: "record",
+        uri: Cow::Borrowed("pdpp://record/{handle}"),
+        name: Cow::Borrowed("record"),
         title: "A record",
         description: "One record as `fetch` answers it. Its address comes from `search`, `query_records` or `fetch`.",
         mime_type: Some("application/json"),
     },
     ResourceKind {
-        uri: "pdpp://field-window/{handle}",
-        name: "field-window",
+        uri: Cow::Borrowed("pdpp://field-window/{handle}"),
+        name: Cow::Borrowed("field-window"),
         title: "Part of a field",
         description: "Part of one field, as `read_record_field` reads it, or up to 64 KiB of its bytes. `_meta` has the \
                       addresses of the next and the previous part.",

@@ -3,6 +3,7 @@
 //! Both transports and both lifecycles of the protocol call a [`Service`]. A [`Caller`] is made for
 //! each request from the token that came with it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use stile_tools::definition::ToolDefinition;
 use stile_tools::space::SpaceTools;
 use stile_tools::tool::Denial;
 use stile_tools::toolset::{
-    Caller, Feature, OnHangUp, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
-    Toolset, UnknownTool,
+    Caller, CompletedValues, Feature, OnHangUp, ResourceContent, ResourceError, ResourceErrorKind,
+    ResourceKind, Toolset, UnknownTool,
 };
 
 use crate::auth::VerifiedCaller;
@@ -112,9 +113,27 @@ impl Service {
         Ok(Caller { session, ..Caller::local(verified.principal.clone()) })
     }
 
-    /// Returns what an agent reads when it connects.
-    pub fn instructions(&self) -> &'static str {
-        self.toolsets.first().map_or("", |(toolset, _)| toolset.instructions())
+    /// Returns what this agent reads when it connects.
+    pub fn instructions(&self, caller: &Caller) -> Cow<'static, str> {
+        let first = self.toolsets.first();
+        first.map_or(Cow::Borrowed(""), |(toolset, _)| toolset.instructions(caller))
+    }
+
+    /// Returns values for the argument of a resource template that continue `begun`.
+    pub async fn complete(
+        &self,
+        template: &str,
+        argument: &str,
+        begun: &str,
+        caller: &Caller,
+    ) -> CompletedValues {
+        for (toolset, _) in &self.toolsets {
+            let found = toolset.complete(template, argument, begun, caller).await;
+            if !found.values.is_empty() {
+                return found;
+            }
+        }
+        CompletedValues::default()
     }
 
     /// Returns whether the server offers a feature of the protocol beside tools.

@@ -37,6 +37,32 @@ pub(crate) fn input_schema<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
+/// Returns the schema of an answer without its description and without the bounds of its values,
+/// which help nobody who reads an answer.
+pub(crate) fn output_schema<T: JsonSchema>() -> Map<String, Value> {
+    let mut schema = Value::Object(input_schema::<T>());
+    unbound(&mut schema);
+    match schema {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Removes the bounds of texts, numbers and lists.
+fn unbound(value: &mut Value) {
+    const BOUNDS: [&str; 7] =
+        ["minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems"];
+    match value {
+        Value::Object(object) => {
+            object
+                .retain(|keyword, bound| !BOUNDS.contains(&keyword.as_str()) || bound.is_object());
+            object.values_mut().for_each(unbound);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unbound),
+        _ => {}
+    }
+}
+
 fn schema<T: JsonSchema>() -> Map<String, Value> {
     let generator = SchemaSettings::draft2020_12()
         .with(|settings| {

@@ -38,24 +38,6 @@ impl ToolError for Refusal {
         };
         Denial { code: self.code().0, message: self.to_string(), scopes }
     }
-
-    fn schemas() -> Vec<Value> {
-        vec![json!({
-            "type": "object",
-            "properties": {
-                "error": {
-                    "type": "object",
-                    "properties": {
-                        "code": { "type": "string" },
-                        "message": { "type": "string" }
-                    },
-                    "required": ["code", "message"]
-                }
-            },
-            "required": ["error"],
-            "additionalProperties": false
-        })]
-    }
 }
 
 /// Returns what the journal and the metrics record of a refusal.

@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::notes::answers::AnswerExtent;
@@ -22,7 +22,7 @@ use stile_domain::permit::{Gate, Permits, Principal};
 use crate::answer::Answer;
 use crate::arguments::{self, ArgumentError};
 use crate::call_log::CallLog;
-use crate::definition::{ToolDefinition, description, input_schema};
+use crate::definition::{self, ToolDefinition, description, input_schema};
 
 /// One thing that an agent can do.
 ///
@@ -111,9 +111,6 @@ pub trait ToolError: Send + Sized + 'static {
     /// Returns the error as the denial of a call, for a transport that refuses before it runs
     /// anything.
     fn into_denial(self) -> Denial;
-
-    /// Returns the schemas of the structured answers to failed calls.
-    fn schemas() -> Vec<Value>;
 }
 
 /// A call that the caller's token does not allow, whatever exists.
@@ -249,16 +246,19 @@ fn definition<T: Tool>() -> ToolDefinition {
 }
 
 /// Returns the schema of a tool's structured answers: `type: object` at the root, for clients that
-/// read no further, and beside it the output or one of the refusals.
+/// read no further, and beside it the output, or anything with the member `error`.
+///
+/// A client validates errors too. All tools have the same members in an error, so no list repeats
+/// them.
 fn output_schema<T: Tool>() -> Map<String, Value> {
-    let mut success = input_schema::<T::Output>();
+    let mut success = definition::output_schema::<T::Output>();
     if !T::Output::IS_OPEN {
         success.insert("additionalProperties".to_owned(), false.into());
     }
-    let choices = std::iter::once(Value::Object(success)).chain(T::Error::schemas());
+    let failure = json!({ "required": ["error"] });
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema.insert("anyOf".to_owned(), choices.collect());
+    schema.insert("anyOf".to_owned(), json!([success, failure]));
     schema
 }
 

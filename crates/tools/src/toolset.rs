@@ -3,6 +3,8 @@
 //! A server has a list of toolsets and knows nothing of what each of them works on. There are
 //! three: the files of a space, notes that another server has, and records.
 
+use std::borrow::Cow;
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -41,8 +43,8 @@ pub struct UnknownTool;
 pub enum Feature {
     /// Resources and their templates.
     Resources,
-    /// Prompts and completions. Both lists are empty; the SDK answers them, so they are declared.
-    PromptsAndCompletions,
+    /// Completions of the paths of folders.
+    Completions,
 }
 
 /// What happens to a call whose client hangs up.
@@ -55,12 +57,12 @@ pub enum OnHangUp {
 }
 
 /// A resource that is listed, or a template of resources.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ResourceKind {
     /// The address, or the template of addresses (RFC 6570).
-    pub uri: &'static str,
+    pub uri: Cow<'static, str>,
     /// The name of the resource kind.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// A short title for people.
     pub title: &'static str,
     /// What agents read about the resource.
@@ -111,10 +113,24 @@ pub enum ResourceErrorKind {
     Failed,
 }
 
+/// Values that continue what a person has begun to type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompletedValues {
+    /// The values, in order, at most [`CompletedValues::MOST`].
+    pub values: Vec<String>,
+    /// Whether there are more values.
+    pub has_more: bool,
+}
+
+impl CompletedValues {
+    /// The most values of one answer. *Source*: the protocol's `completion/complete`.
+    pub const MOST: usize = 100;
+}
+
 /// A set of tools and resources over one thing.
 pub trait Toolset: Send + Sync {
-    /// Returns what an agent reads when it connects to a server whose first toolset is this one.
-    fn instructions(&self) -> &'static str;
+    /// Returns what this agent reads when it connects to a server whose first toolset is this one.
+    fn instructions(&self, caller: &Caller) -> Cow<'static, str>;
 
     /// Returns the features of the protocol that this toolset offers beside tools.
     fn features(&self) -> &'static [Feature];
@@ -159,6 +175,18 @@ pub trait Toolset: Send + Sync {
     /// Returns the templates of resources that are listed for this caller.
     fn resource_templates(&self, _caller: &Caller) -> Vec<ResourceKind> {
         Vec::new()
+    }
+
+    /// Returns values for the argument of a resource template that continue `begun`; none where the
+    /// template is not one of this toolset's.
+    fn complete<'a>(
+        &'a self,
+        _template: &'a str,
+        _argument: &'a str,
+        _begun: &'a str,
+        _caller: &'a Caller,
+    ) -> BoxFuture<'a, CompletedValues> {
+        futures::future::ready(CompletedValues::default()).boxed()
     }
 
     /// Returns the name under which reads of this resource are counted; `None` if the address is

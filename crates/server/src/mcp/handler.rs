@@ -12,17 +12,18 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
-    CompleteResult, ContentBlock, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
-    GetPromptRequestParams, GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+    CompleteResult, CompletionInfo, ContentBlock, CustomRequest, CustomResult, DiscoverResult,
+    ErrorCode, GetPromptRequestParams, GetPromptResponse, InitializeRequestParams,
+    InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
-use stile_tools::toolset::{Caller, UnknownTool};
+use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
 use super::client_names::{Spelling, spelling};
 use super::tool_definitions::ToolDefinitions;
@@ -76,8 +77,8 @@ impl Handler {
         }
     }
 
-    fn config(&self) -> ServerConfig {
-        server_info::server_config(&self.shared.service)
+    fn config(&self, caller: Option<&Caller>) -> ServerConfig {
+        server_info::server_config(&self.shared.service, caller)
     }
 
     fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
@@ -150,15 +151,29 @@ macro_rules! uncached {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        self.config()
+        self.config(None)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: Context,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let caller = self.caller(&context)?;
+        let negotiated = self.negotiate_initialize(&request)?;
+        let config = self.config(Some(&caller));
+        Ok(config.with_protocol_version(negotiated.protocol_version))
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(server_info::PROTOCOL_VERSIONS)
     }
 
-    async fn discover(&self, _context: Context) -> Result<DiscoverResult, ErrorData> {
-        Ok(DiscoverResult::from_server_info(server_info::PROTOCOL_VERSIONS.to_vec(), self.config()))
+    async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
+        let caller = self.caller(&context)?;
+        let config = self.config(Some(&caller));
+        Ok(DiscoverResult::from_server_info(server_info::PROTOCOL_VERSIONS.to_vec(), config))
     }
 
     async fn list_tools(
@@ -256,11 +271,10 @@ impl ServerHandler for Handler {
 
     async fn list_prompts(
         &self,
-        request: Option<PaginatedRequestParams>,
-        context: Context,
+        _: Option<PaginatedRequestParams>,
+        _: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        only_page(request.as_ref())?;
-        Ok(uncached!(ListPromptsResult, Vec::new(), &context))
+        Err(no_such_method())
     }
 
     async fn get_prompt(
@@ -268,31 +282,44 @@ impl ServerHandler for Handler {
         _: GetPromptRequestParams,
         _: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Err(ErrorData::invalid_params("there is no such prompt", None))
+        Err(no_such_method())
     }
 
+    /// Completes the path of a listing. All else has no completions.
     async fn complete(
         &self,
-        _: CompleteRequestParams,
-        _: Context,
+        request: CompleteRequestParams,
+        context: Context,
     ) -> Result<CompleteResult, ErrorData> {
-        Ok(CompleteResult::default())
+        guarded(async {
+            if !self.shared.service.has(Feature::Completions) {
+                return Err(no_such_method());
+            }
+            let caller = self.caller(&context)?;
+            let Reference::Resource(template) = &request.r#ref else {
+                return Err(ErrorData::invalid_params("there are no prompts to complete", None));
+            };
+            let argument = &request.argument;
+            let service = &self.shared.service;
+            let found =
+                service.complete(&template.uri, &argument.name, &argument.value, &caller).await;
+            let mut completion = CompletionInfo::default();
+            completion.values = found.values;
+            completion.has_more = Some(found.has_more);
+            let mut result = CompleteResult::new(completion);
+            result.meta = meta(&context);
+            Ok(result)
+        })
+        .await
     }
 
-    /// Accepts the level without effect, since the server never logs to a client.
-    #[expect(
-        deprecated,
-        reason = "older clients still send it, and refusing it would fail their start-up"
-    )]
+    #[expect(deprecated, reason = "the SDK would accept the level, and the server logs nothing")]
     async fn set_level(
         &self,
         _: rmcp::model::SetLevelRequestParams,
-        context: Context,
+        _: Context,
     ) -> Result<(), ErrorData> {
-        if is_sessionless(&context) {
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None));
-        }
-        Ok(())
+        Err(no_such_method())
     }
 
     /// Answers unknown methods, and known methods whose parameters the SDK cannot parse.
@@ -305,8 +332,12 @@ impl ServerHandler for Handler {
             let message = format!("the parameters do not fit {}", request.method);
             return Err(ErrorData::invalid_params(message, None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method", None))
+        Err(no_such_method())
     }
+}
+
+fn no_such_method() -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method", None)
 }
 
 /// Returns whether the protocol has this method in this lifecycle.
@@ -317,11 +348,9 @@ fn is_known(method: &str, sessionless: bool) -> bool {
         | "resources/read"
         | "resources/list"
         | "resources/templates/list"
-        | "prompts/list"
-        | "prompts/get"
         | "completion/complete" => true,
         "server/discover" => sessionless,
-        "initialize" | "ping" | "logging/setLevel" => !sessionless,
+        "initialize" | "ping" => !sessionless,
         _ => false,
     }
 }

@@ -12,7 +12,7 @@ use stile_tools::toolset::{
 };
 
 pub(crate) fn resource(kind: &ResourceKind) -> Resource {
-    let resource = Resource::new(kind.uri, kind.name)
+    let resource = Resource::new(kind.uri.as_ref(), kind.name.as_ref())
         .with_title(kind.title)
         .with_description(kind.description);
     match kind.mime_type {
@@ -22,7 +22,7 @@ pub(crate) fn resource(kind: &ResourceKind) -> Resource {
 }
 
 pub(crate) fn template(kind: &ResourceKind) -> ResourceTemplate {
-    let template = ResourceTemplate::new(kind.uri, kind.name)
+    let template = ResourceTemplate::new(kind.uri.as_ref(), kind.name.as_ref())
         .with_title(kind.title)
         .with_description(kind.description);
     match kind.mime_type {

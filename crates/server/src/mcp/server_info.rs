@@ -6,10 +6,10 @@ use crate::service::Service;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{
-    Icon, Implementation, JsonObject, MetaObject, PromptsCapability, ProtocolVersion,
-    ResourcesCapability, ServerCapabilities, ServerConfig, ToolsCapability,
+    Icon, Implementation, JsonObject, MetaObject, ProtocolVersion, ResourcesCapability,
+    ServerCapabilities, ServerConfig, ToolsCapability,
 };
-use stile_tools::toolset::Feature;
+use stile_tools::toolset::{Caller, Feature};
 
 /// The protocol's name for the server.
 pub const NAME: &str = "stile";
@@ -25,23 +25,24 @@ pub const PROTOCOL_VERSIONS: &[ProtocolVersion] =
 
 /// Returns the answer to `initialize`, on which the answer to `server/discover` is based.
 ///
-/// Prompts and completions are declared although there are none, because the SDK answers their
-/// lists anyway, and a server should declare what it answers. `resources.subscribe` is not
-/// declared, since there are no change notifications yet.
-pub(crate) fn server_config(service: &Service) -> ServerConfig {
+/// `resources.subscribe` is not declared, since there are no change notifications yet. Without a
+/// caller there are no instructions.
+pub(crate) fn server_config(service: &Service, caller: Option<&Caller>) -> ServerConfig {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
     if service.has(Feature::Resources) {
         capabilities.resources = Some(ResourcesCapability::default());
     }
-    if service.has(Feature::PromptsAndCompletions) {
-        capabilities.prompts = Some(PromptsCapability::default());
+    if service.has(Feature::Completions) {
         capabilities.completions = Some(JsonObject::default());
     }
-    ServerConfig::new(capabilities)
+    let config = ServerConfig::new(capabilities)
         .with_protocol_version(ProtocolVersion::V_2025_11_25)
-        .with_server_info(implementation().with_icons(vec![icon()]))
-        .with_instructions(service.instructions())
+        .with_server_info(implementation().with_icons(vec![icon()]));
+    match caller {
+        Some(caller) => config.with_instructions(service.instructions(caller)),
+        None => config,
+    }
 }
 
 /// Returns `_meta` for a result of the sessionless lifecycle, where every result should name the

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{READ, Server, WORK, WRITE, call, initialize, meta, request};
+use crate::support::{Ground, NOTHING, READ, Server, WORK, WRITE, call, initialize, meta, request};
 
 #[tokio::test]
 async fn the_handshake_agrees_on_a_version_and_names_the_server() {
@@ -30,10 +30,7 @@ async fn the_handshake_agrees_on_a_version_and_names_the_server() {
             .unwrap()
             .starts_with("data:image/svg+xml;base64,")
     );
-    assert_eq!(
-        result["capabilities"],
-        json!({ "completions": {}, "prompts": {}, "resources": {}, "tools": {} })
-    );
+    assert_eq!(result["capabilities"], json!({ "completions": {}, "resources": {}, "tools": {} }));
     assert!(result["instructions"].as_str().unwrap().len() <= 600);
 }
 
@@ -85,7 +82,6 @@ async fn every_sessionless_request_stands_alone() {
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "stile");
     for (method, params) in [
         ("tools/list", json!({})),
-        ("prompts/list", json!({})),
         ("resources/list", json!({})),
         ("resources/templates/list", json!({})),
         ("resources/read", json!({ "uri": "list:///" })),
@@ -171,8 +167,9 @@ async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
         ("tools/call", json!({ "name": "text.read", "arguments": [] }), -32602),
         ("resources/read", json!({ "uri": {} }), -32602),
         ("resources/read", json!({}), -32602),
-        ("prompts/get", json!({}), -32602),
-        ("prompts/get", json!({ "name": "x" }), -32602),
+        ("prompts/get", json!({ "name": "x" }), -32601),
+        ("prompts/list", json!({}), -32601),
+        ("logging/setLevel", json!({ "level": "info" }), -32601),
         ("tools/list", json!({ "cursor": "x" }), -32602),
         ("tools/list", json!({ "cursor": "" }), -32602),
         ("tools/list", json!({ "cursor": 7 }), -32602),
@@ -198,21 +195,79 @@ async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
 }
 
 #[tokio::test]
-async fn declared_but_empty_lists_are_answered_empty() {
+async fn an_agent_learns_where_its_token_lets_it_begin() {
     let server = Server::start().await;
+    let expected = [
+        (READ, "Read the resource list:/// to see what is there."),
+        (WORK, "Your token opens these, and nothing beside them: list:///work."),
+        (NOTHING, "Your token opens no files."),
+    ];
+    for (token, sentence) in expected {
+        let legacy = server.post(token, &[], &initialize("2025-11-25", "test")).await.json();
+        let modern = server.sessionless(token, "server/discover", json!({})).await.json();
+        for reply in [legacy, modern] {
+            let instructions = reply["result"]["instructions"].as_str().unwrap();
+            assert!(instructions.contains(sentence), "{instructions}");
+            assert_eq!(instructions.contains("list:///."), false);
+        }
+    }
+}
+
+#[tokio::test]
+async fn paths_of_folders_are_completed_within_the_scopes() {
+    let ground = Ground::real();
+    let root = ground.root();
+    let server = Server::on(ground, |_| {}).await;
+    for folder in ["work/plans/old", "work/people", "private/deep", "work/plan b"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    std::fs::write(root.join("work/plans.md"), "x").unwrap();
     let session = server.open(READ).await;
-    let ask = |method: &'static str, params| request(1, method, params);
-    let prompts = server.in_session(READ, &session, &ask("prompts/list", json!({}))).await.json();
-    assert_eq!(prompts["result"]["prompts"], json!([]));
-    let level = server
-        .in_session(READ, &session, &ask("logging/setLevel", json!({ "level": "info" })))
-        .await
-        .json();
-    assert_eq!(level["result"], json!({}));
-    let reference = json!({ "ref": { "type": "ref/prompt", "name": "x" }, "argument": { "name": "a", "value": "" } });
-    let completed =
-        server.in_session(READ, &session, &ask("completion/complete", reference)).await.json();
-    assert_eq!(completed["result"]["completion"]["values"], json!([]));
+    let ask = |begun: &str| {
+        json!({
+            "ref": { "type": "ref/resource", "uri": "list://{+path}" },
+            "argument": { "name": "path", "value": begun }
+        })
+    };
+    for (token, begun, values) in [
+        (READ, "", json!(["/private", "/work"])),
+        (READ, "/w", json!(["/work"])),
+        (READ, "w", json!(["/work"])),
+        (READ, "/work/pl", json!(["/work/plan b", "/work/plans"])),
+        (READ, "/work/plans/", json!(["/work/plans/old"])),
+        (READ, "/none/x", json!([])),
+        (READ, "/../x", json!([])),
+        (WORK, "/work/p", json!(["/work/people", "/work/plan b", "/work/plans"])),
+        // Nothing outside of the scopes, not even that it is there.
+        (WORK, "/", json!([])),
+        (WORK, "/private/", json!([])),
+        (NOTHING, "/work/", json!([])),
+    ] {
+        let found = server.sessionless(token, "completion/complete", ask(begun)).await.json();
+        let completion = json!({ "values": values, "hasMore": false });
+        assert_eq!(found["result"]["completion"], completion, "{token} {begun}");
+        if token == READ {
+            let body = request(1, "completion/complete", ask(begun));
+            let found = server.in_session(READ, &session, &body).await.json();
+            assert_eq!(found["result"]["completion"], completion, "{begun}");
+        }
+    }
+    for index in 0..150 {
+        std::fs::create_dir(root.join(format!("work/people/{index:03}"))).unwrap();
+    }
+    let many = server.sessionless(READ, "completion/complete", ask("/work/people/")).await.json();
+    let completion = &many["result"]["completion"];
+    assert_eq!(completion["values"].as_array().unwrap().len(), 100);
+    assert_eq!(
+        (&completion["values"][99], &completion["hasMore"]),
+        (&json!("/work/people/099"), &json!(true))
+    );
+    let other = json!({
+        "ref": { "type": "ref/prompt", "name": "x" },
+        "argument": { "name": "a", "value": "" }
+    });
+    let refused = server.sessionless(READ, "completion/complete", other).await.json();
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
 }
 
 #[tokio::test]
@@ -221,7 +276,9 @@ async fn resources_are_listed_to_readers_and_missing_ones_reported_per_lifecycle
     let listed = server.sessionless(READ, "resources/list", json!({})).await.json();
     assert_eq!(listed["result"]["resources"][0]["uri"], "list:///");
     let listed = server.sessionless(WORK, "resources/list", json!({})).await.json();
-    assert_eq!(listed["result"]["resources"], json!([]), "the root is not theirs");
+    let begin = listed["result"]["resources"][0]["uri"].as_str().unwrap();
+    assert_eq!(begin, "list:///work", "the root is not theirs");
+    assert_eq!(listed["result"]["resources"].as_array().unwrap().len(), 1);
     let templates = server.sessionless(WORK, "resources/templates/list", json!({})).await.json();
     assert_eq!(templates["result"]["resourceTemplates"][0]["uriTemplate"], "list://{+path}");
 

@@ -41,7 +41,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// An empty space, a journal, and the folder that holds them and goes with them.
 pub struct Ground {
     pub tools: SpaceTools,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Ground {
@@ -50,6 +50,11 @@ impl Ground {
         static MISBEHAVING: [ToolEntry<Space>; 3] =
             [ToolEntry::new::<Panics>(), ToolEntry::new::<Sleeps>(), ToolEntry::new::<Floods>()];
         Self::with_tools(&MISBEHAVING)
+    }
+
+    /// The folder of the space.
+    pub fn root(&self) -> std::path::PathBuf {
+        self.folder.path().join("space")
     }
 
     /// With the real tools only.
@@ -72,7 +77,7 @@ impl Ground {
         let journal = Arc::new(Journal::open(&state).unwrap());
         let tools = SpaceTools::new(space, journal);
         let tools = tools.with_tools(SpaceTools::built_in().chain(others));
-        Self { tools, _folder: folder }
+        Self { tools, folder }
     }
 }
 
@@ -167,7 +172,7 @@ impl Server {
             },
             move |address| listening.send(address).unwrap(),
         ));
-        Self { address: address.await.unwrap(), stop: Some(stop), served, _ground: ground._folder }
+        Self { address: address.await.unwrap(), stop: Some(stop), served, _ground: ground.folder }
     }
 
     pub async fn connect(&self) -> Client {

@@ -10,7 +10,7 @@ use stile_domain::notes::{MAX_NOTE_BYTES, Note, NoteTooLarge};
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
 
-use super::note_tool::{NoteTool, flat_error_schema, invalid_path};
+use super::note_tool::{NoteTool, invalid_path};
 use crate::answer::Answer;
 use crate::arguments::ArgumentError;
 use crate::refusal::failure;
@@ -108,10 +108,5 @@ impl ToolError for NoteError {
 
     fn into_denial(self) -> Denial {
         self.0.into_denial()
-    }
-
-    fn schemas() -> Vec<Value> {
-        let flat = flat_error_schema("RUNTIME_ERROR");
-        std::iter::once(flat).chain(Refusal::schemas()).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use stile_domain::notes::answers::{AnswerExtent, NoteAnswer};
 use stile_domain::notes::{Note, NotePath, NoteTooLarge};
 use stile_domain::path::BadPath;
@@ -45,19 +45,6 @@ impl<A: NoteAnswer> Output for A {
     fn extent(&self) -> Option<AnswerExtent> {
         Some(NoteAnswer::extent(self))
     }
-}
-
-/// Returns the schema of a flat refusal with this code.
-pub(crate) fn flat_error_schema(code: &str) -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "error": { "type": "string" },
-            "code": { "type": "string", "const": code }
-        },
-        "required": ["error", "code"],
-        "additionalProperties": false
-    })
 }
 
 /// Returns what is wrong with the path, if the path is all that is wrong with the arguments. `path`

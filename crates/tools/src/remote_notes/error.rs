@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::source::UpstreamFailure;
 use crate::answer::{Answer, Failure};
 use crate::arguments::ArgumentError;
-use crate::notes::note_tool::{flat_error_schema, invalid_path};
+use crate::notes::note_tool::invalid_path;
 use crate::tool::{Denial, ToolError};
 
 /// The code of every refusal, whatever its cause.
@@ -117,10 +117,6 @@ impl ToolError for RemoteNoteError {
     /// Never needed: no remote note tool asks for a permit.
     fn into_denial(self) -> Denial {
         Denial { code: self.class(), message: self.message(), scopes: Vec::new() }
-    }
-
-    fn schemas() -> Vec<Value> {
-        vec![flat_error_schema(CODE)]
     }
 }
 

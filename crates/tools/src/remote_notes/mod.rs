@@ -8,6 +8,7 @@
 //!
 //! [`NoteSession`]: crate::note_session::NoteSession
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -54,8 +55,8 @@ impl RemoteNotes {
 }
 
 impl Toolset for RemoteNotes {
-    fn instructions(&self) -> &'static str {
-        INSTRUCTIONS
+    fn instructions(&self, _: &Caller) -> Cow<'static, str> {
+        INSTRUCTIONS.into()
     }
 
     fn features(&self) -> &'static [Feature] {

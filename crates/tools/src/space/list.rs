@@ -1,24 +1,33 @@
 //! `list://{+path}`: the entries of a directory, as a resource.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
-use stile_domain::listing::{self, BadListUri, ListRequest};
+use stile_domain::listing::{self, BadListUri, EntryKind, ListPosition, ListRequest};
+use stile_domain::path::SpacePath;
 use stile_domain::permit::{List, Permit, Principal};
 
 use super::SpaceTools;
 use crate::refusal::failure;
 use crate::tool::{Denial, ToolError as _};
 use crate::toolset::{
-    ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
+    CompletedValues, ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
 
 const MIME_TYPE: &str = "application/json";
+/// The template of the addresses of listings.
+const TEMPLATE_URI: &str = "list://{+path}";
+/// The name under which reads of listings are journaled and counted.
+pub(super) const OPERATION: &str = "list";
+/// The most pages that one completion reads.
+const MOST_PAGES: usize = 8;
 
 /// The template of all listings.
 pub const TEMPLATE: ResourceKind = ResourceKind {
-    uri: "list://{+path}",
-    name: "list",
+    uri: Cow::Borrowed(TEMPLATE_URI),
+    name: Cow::Borrowed(OPERATION),
     title: "List a directory",
     description: "The immediate children of a directory of the space, as JSON: `{path, entries: \
         [{name, type, size_bytes?, hash?}], unnameable_entries?, truncated, next_uri?}`, \
@@ -32,12 +41,17 @@ pub const TEMPLATE: ResourceKind = ResourceKind {
 
 /// The root of the space, which is listed by itself.
 pub const ROOT: ResourceKind = ResourceKind {
-    uri: "list:///",
-    name: "space",
+    uri: Cow::Borrowed("list:///"),
+    name: Cow::Borrowed("space"),
     title: "The space",
     description: "What the top directory of the space holds.",
     mime_type: Some(MIME_TYPE),
 };
+
+/// Returns whether an argument is the path in the template of listings.
+pub(super) fn is_path_of_template(template: &str, argument: &str) -> bool {
+    template == TEMPLATE_URI && argument == "path"
+}
 
 /// Returns whether an address is one of a listing, well-formed or not.
 pub(super) fn is_list_uri(uri: &str) -> bool {
@@ -51,7 +65,63 @@ fn parse(uri: &str) -> Result<ListRequest, Refusal> {
     })
 }
 
+/// Returns the listing of a folder in which a caller may begin.
+pub(super) fn beginning(folder: &SpacePath) -> ResourceKind {
+    ResourceKind {
+        uri: listing::uri(folder).into(),
+        name: folder.as_str().to_owned().into(),
+        title: "A folder of the space",
+        description: "What this folder holds. You may begin here.",
+        mime_type: Some(MIME_TYPE),
+    }
+}
+
+/// Splits what a person has begun to type into the folder before the last `/` and the beginning of
+/// a name; `None` where no path begins like this.
+fn begun_path(begun: &str) -> Option<(SpacePath, &str)> {
+    let (folder, name) = begun.rsplit_once('/').unwrap_or(("", begun));
+    let folder =
+        if folder.is_empty() { SpacePath::root() } else { SpacePath::parse(folder).ok()? };
+    Some((folder, name))
+}
+
 impl SpaceTools {
+    /// Returns the paths of folders that continue `begun`, as far as the caller may list them.
+    pub(super) async fn complete_folders(
+        &self,
+        begun: &str,
+        principal: &Principal,
+    ) -> CompletedValues {
+        let mut found = CompletedValues::default();
+        let Some((folder, start)) = begun_path(begun) else { return found };
+        let mut after = None;
+        for _ in 0..MOST_PAGES {
+            let Ok(permit) = principal.gate().permit::<List>(&folder) else { return found };
+            let Ok(page) = self.space.list(permit, after).await else { return found };
+            after = page.entries.last().map(|entry| ListPosition::new(entry.kind, &entry.name));
+            for entry in &page.entries {
+                // Folders come first.
+                if entry.kind != EntryKind::Directory {
+                    return found;
+                }
+                if !entry.name.starts_with(start) {
+                    continue;
+                }
+                if found.values.len() == CompletedValues::MOST {
+                    found.has_more = true;
+                    return found;
+                }
+                let above = folder.as_str().trim_end_matches('/');
+                found.values.push(format!("{above}/{}", entry.name));
+            }
+            if !page.truncated {
+                return found;
+            }
+        }
+        found.has_more = true;
+        found
+    }
+
     /// Decides whether `principal` may read a listing, before anything is touched, and journals a
     /// denial. An address that does not parse passes; reading it explains why.
     pub(super) fn ask_list(&self, uri: &str, principal: &Principal) -> Result<(), Denial> {
@@ -59,7 +129,7 @@ impl SpaceTools {
         principal.gate().permit::<List>(&request.path).map(drop).map_err(|refusal| {
             let denial = refusal.into_denial();
             let trace = CallTrace::of_file(&request.path, None);
-            self.log.record(TEMPLATE.name, principal, trace, denial.code, None);
+            self.log.record(OPERATION, principal, trace, denial.code, None);
             denial
         })
     }
@@ -75,7 +145,7 @@ impl SpaceTools {
         let failure = page.as_ref().err().map(failure);
         let outcome = failure.as_ref().map_or("ok", |failure| failure.code.as_ref());
         let incident = failure.as_ref().and_then(|failure| failure.incident);
-        self.log.record(TEMPLATE.name, principal, trace, outcome, incident);
+        self.log.record(OPERATION, principal, trace, outcome, incident);
         let page = page.map_err(|refusal| resource_error(uri, &refusal))?;
         Ok(ResourceContent {
             body: ResourceBody::Text(page.to_string()),
