@@ -199,7 +199,9 @@ fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
         [
             token.jti.clone(),
             token.subject.clone(),
-            token.client.clone().unwrap_or_else(|| "-".to_owned()),
+            token.client.clone().unwrap_or_else(|| {
+                if token.shown { "(terminal)".to_owned() } else { "-".to_owned() }
+            }),
             state_name(token, now).to_owned(),
             minute(token.issued),
             minute(token.expires),

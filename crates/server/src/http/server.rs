@@ -416,7 +416,7 @@ mod tests {
         let edge = Edge::new(
             PeerPolicy::new(proxies, DirectClients::Refused),
             OriginPolicy::new(([127, 0, 0, 1], 1).into(), &Scheme::HTTP, None, &[], &[]),
-            Router::new().route("/", get(|| async { "served" })),
+            Router::new().fallback(|| async { "served" }),
         );
         let connection = Connection {
             edge,

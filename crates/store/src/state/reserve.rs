@@ -155,15 +155,20 @@ mod tests {
             expires: 2,
             revoked: None,
         };
-        TokenStore::open(&state).unwrap().record(&token).unwrap();
+        let running = TokenStore::open(&state).unwrap();
+        running.record(&token).unwrap();
         // Fill the disk to the last byte.
         let mut filler = create_private(&disk.0.path().join("filler")).unwrap();
         for size in [65_536, 4_096, 512, 1] {
             while filler.write_all(&vec![7; size]).is_ok() {}
         }
-        let refused = TokenStore::open(&state).and_then(|store| store.revoke("a", 5));
+        // A server that runs has the log and its index already.
+        let refused = running.revoke("a", 5);
         assert!(refused.is_err(), "the disk is not full");
         assert_eq!(TokenStore::revoke_in(&state, "a", 5).unwrap(), Revocation::Now);
+        assert!(!running.is_live("a").unwrap());
+        // Without a server, and with room for the reserve again.
+        drop(running);
         drop(filler);
         std::fs::remove_file(disk.0.path().join("filler")).unwrap();
         assert_eq!(TokenStore::revoke_in(&state, "a", 9).unwrap(), Revocation::Before(5));

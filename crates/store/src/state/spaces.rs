@@ -15,6 +15,10 @@ use uuid::Uuid;
 use super::state_dir::{StateError, io_error};
 use super::tokens::{TokenStore, failed};
 
+/// Selects the spaces that have a path or no folder yet. A folder that another one replaced has no
+/// path until it is served again.
+const PRESENT: &str = "WHERE path IS NOT NULL OR folder IS NULL";
+
 /// A space that this state knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownSpace {
@@ -69,14 +73,17 @@ impl TokenStore {
         only(&mut connection).map_err(failed("look up the space of"))
     }
 
-    /// Returns all spaces, in the order of their paths.
+    /// Returns the spaces in the order of their paths, without those whose folder is no longer at
+    /// the path where it was served.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn spaces(&self) -> Result<Vec<KnownSpace>, StateError> {
         let connection = self.lock();
         let listed = connection
-            .prepare_cached("SELECT audience, path FROM spaces ORDER BY path, audience")
+            .prepare_cached(&format!(
+                "SELECT audience, path FROM spaces {PRESENT} ORDER BY path, audience"
+            ))
             .and_then(|mut query| {
                 let rows = query.query_map([], |row| {
                     let path: Option<String> = row.get(1)?;
@@ -114,7 +121,7 @@ fn bind(
 }
 
 fn audiences(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut query = connection.prepare_cached("SELECT audience FROM spaces")?;
+    let mut query = connection.prepare(&format!("SELECT audience FROM spaces {PRESENT}"))?;
     query.query_map([], |row| row.get(0))?.collect()
 }
 
@@ -196,9 +203,12 @@ mod tests {
         std::fs::rename(folders.at("one"), folders.at("away")).unwrap();
         let new = folders.make("one");
         assert!(new.replaces_another && new.audience != one.audience);
+        // Nothing can be asked for the folder that is gone, so the new one needs no name.
+        assert_eq!(folders.tokens.only_space().unwrap(), Some(new.audience));
         // The first folder comes back under a third name.
         let back = folders.tokens.space_of(&folders.at("away")).unwrap();
         assert_eq!(back, one);
+        assert_eq!(folders.tokens.only_space().unwrap(), None);
     }
 
     #[test]

@@ -101,6 +101,13 @@ impl TokenStore {
     /// # Errors
     /// [`StateError`] if the file is damaged, another program's, or a newer version's.
     pub fn open(state: &StateDir) -> Result<Self, StateError> {
+        let store = Self::open_on_any_disk(state)?;
+        Reserve::of(state).fill();
+        Ok(store)
+    }
+
+    /// Opens the database without making the reserve, which a revocation may just have given up.
+    fn open_on_any_disk(state: &StateDir) -> Result<Self, StateError> {
         let path = state.path().join(NAME);
         let _queue =
             lock_database(&path).map_err(|(doing, error)| io_error(doing, &path)(error))?;
@@ -111,7 +118,6 @@ impl TokenStore {
             _ => StateError::Database { doing: "open", error },
         })?;
         migrate(&mut connection, path)?;
-        Reserve::of(state).fill();
         Ok(Self { connection: Mutex::new(connection), reopened: None })
     }
 
@@ -187,7 +193,7 @@ impl TokenStore {
     /// # Errors
     /// The errors of [`TokenStore::open`] and [`TokenStore::revoke`].
     pub fn revoke_in(state: &StateDir, jti: &str, now: i64) -> Result<Revocation, StateError> {
-        Reserve::of(state).spend_if_full(|| Self::open(state)?.revoke(jti, now))
+        Reserve::of(state).spend_if_full(|| Self::open_on_any_disk(state)?.revoke(jti, now))
     }
 
     /// Returns whether a token was minted and not revoked, by any process, at this moment.
