@@ -492,6 +492,29 @@ mod tests {
         assert!(shared.lock().subjects.order.is_empty());
     }
 
+    #[test]
+    fn a_share_is_of_the_client_that_took_it() {
+        let share = of(8).try_take(&neighbour("ann", "laptop"), 2).unwrap();
+        assert!(share.is_of(&neighbour("ann", "laptop")));
+        assert!(!share.is_of(&neighbour("ann", "phone")));
+        assert!(!share.is_of(&neighbour("bob", "laptop")));
+        assert_eq!(format!("{share:?}"), "Share(Calls, 2)");
+    }
+
+    #[test]
+    fn a_refusal_names_the_resource() {
+        let used_up = ShareUsedUp(Resource::Calls).to_string();
+        assert_eq!(used_up, "the caller's share of calls in flight is used up");
+    }
+
+    #[test]
+    fn the_default_shares_are_64_mib_of_bodies_and_2_gib_of_answers() {
+        let shares = Shares::default();
+        assert_eq!(shares.body_bytes.capacity, 64 * 1024 * 1024);
+        assert_eq!(shares.answer_bytes.capacity, 2 * 1024 * 1024 * 1024);
+        assert_eq!(shares.connections.capacity, 2048);
+    }
+
     #[tokio::test]
     async fn those_who_wait_take_turns_by_subject_and_then_by_client() {
         let shared = of(1);

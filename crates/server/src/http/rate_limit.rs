@@ -77,9 +77,25 @@ mod tests {
         let wait = limit.take("ann", start).unwrap_err();
         assert!(wait <= Duration::from_millis(500), "{wait:?}");
         assert!(limit.take("bob", start).is_ok());
+        let half = Duration::from_millis(250);
+        assert_eq!(limit.take("ann", start + half), Err(half), "the rest of the wait");
         assert!(limit.take("ann", start + Duration::from_millis(500)).is_ok());
         assert!(limit.take("ann", start + Duration::from_millis(501)).is_err());
         assert!(limit.take("ann", start + Duration::from_secs(3600)).is_ok());
+    }
+
+    #[test]
+    fn a_subject_that_used_its_burst_up_is_not_forgotten_when_there_are_many() {
+        let limit = RateLimit::new(1, 1);
+        let start = Instant::now();
+        for number in 1..MAX_SUBJECTS {
+            let _ = limit.take(&number.to_string(), start);
+        }
+        let later = start + Duration::from_secs(5);
+        assert!(limit.take("ann", later).is_ok());
+        assert!(limit.take("one more", later).is_ok());
+        assert_eq!(limit.buckets.lock().unwrap().len(), 2);
+        assert!(limit.take("ann", later).is_err());
     }
 
     #[test]

@@ -135,3 +135,40 @@ impl Drop for Turn<'_> {
         self.0.freed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle(folder: &tempfile::TempDir) -> OwnedFd {
+        std::fs::File::open(folder.path()).unwrap().into()
+    }
+
+    #[test]
+    fn a_lock_that_another_handle_holds_is_awaited_until_the_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let (held, other) = (handle(&folder), handle(&folder));
+        assert!(os::try_lock(&held).unwrap());
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert!(matches!(await_lock(&other, soon), Err(LockError::Busy)));
+        assert!(Instant::now() >= soon);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The other thread waits by then, or else finds the lock free; both are right.
+                std::thread::park_timeout(Duration::from_millis(20));
+                os::unlock(&held);
+            });
+            await_lock(&other, Instant::now() + Duration::from_secs(60)).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_turnstile_lets_as_many_pass_at_once_as_it_has_turns() {
+        let turnstile = Turnstile::new(2);
+        let (first, second) = (turnstile.enter(Instant::now()), turnstile.enter(Instant::now()));
+        assert!(first.is_some() && second.is_some());
+        assert!(turnstile.enter(Instant::now()).is_none());
+        drop(first);
+        assert!(turnstile.enter(Instant::now()).is_some());
+    }
+}
