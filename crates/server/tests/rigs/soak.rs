@@ -275,6 +275,7 @@ fn a_server_that_works_for_long_refuses_no_proper_call_and_does_not_grow() {
 }
 
 /// Stops the server, and looks at what it leaves.
+#[expect(clippy::print_stdout, reason = "a rig prints its figures")]
 fn close(place: Place, calls: usize) {
     let Place { _folder: folder, rig, server, tokens, .. } = place;
     let (status, log) = server.stop();

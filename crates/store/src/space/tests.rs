@@ -637,6 +637,25 @@ fn a_file_beyond_the_limits_is_refused_before_a_write() {
 }
 
 #[test]
+fn a_file_that_its_owner_may_not_read_is_not_changed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let rig = Rig::new();
+    rig.put("a", "1\n");
+    fs::set_permissions(rig.file("a"), fs::Permissions::from_mode(0o200)).unwrap();
+    assert_eq!(code(rig.replace("a", "1\n", "1", "2")), "not_permitted");
+    fs::set_permissions(rig.file("a"), fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!((rig.text("a").as_str(), rig.hidden().len()), ("1\n", 0));
+}
+
+#[test]
+fn an_edit_may_leave_a_file_as_long_as_the_limit() {
+    let rig = Rig::with(FileLimits { file_size: 10, read_size: 20, ..FileLimits::default() });
+    rig.put("a", "12345\n");
+    rig.replace("a", "12345\n", "12345", "123456789").unwrap();
+    assert_eq!(rig.text("a"), "123456789\n");
+}
+
+#[test]
 fn a_fault_at_any_call_leaves_only_the_old_or_the_new_file() {
     for errno in [5, 28] {
         for after in 0.. {

@@ -67,6 +67,7 @@ impl Watch {
     }
 
     /// Fails unless the process gives back what it took for `calls` calls.
+    #[expect(clippy::print_stdout, reason = "a rig prints its figures")]
     pub(super) fn assert_ended(&self, place: &Place, calls: usize) {
         let ended = Instant::now();
         loop {
