@@ -9,6 +9,7 @@
 )]
 
 mod architecture;
+mod authorization;
 mod direct;
 mod documents;
 mod doors;

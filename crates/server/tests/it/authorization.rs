@@ -1,0 +1,696 @@
+//! Every surface of a running server against every kind of caller: `docs/authorization.md`.
+//!
+//! The rows come from the lists in the code, so a new tool, resource, operation or route fails the
+//! tests until [`NEEDS`] says who may use it. The outcome follows from [`Needs`] and from what the
+//! caller holds, in [`expected`], which shares no code with the server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::Scopes;
+use stile_ladder::RECORD_TOOLS;
+use stile_ladder::resources::TEMPLATES;
+use stile_records::operation_declaration::{OperationDeclaration, OperationMethod};
+use stile_records::operations::OPERATIONS;
+use stile_server::auth::{MintRequest, Minter};
+use stile_server::http::gateway_notes::NOTES_PATH;
+use stile_server::http::metadata::{METADATA_PATH, METADATA_PATH_OF_ORIGIN};
+use stile_server::http::v1::OPENAPI_PATH;
+use stile_store::state::{StateDir, TokenKey, TokenStore};
+use stile_testkit::client::{McpClient, Reply};
+use stile_testkit::documents::assert_document;
+use stile_testkit::hosted::{Lifecycle, Peer, message_of};
+use stile_testkit::process::Rig;
+use stile_tools::space::{SpaceTools, list};
+
+use crate::program::{contents, revoke};
+use crate::records_kit::Kit;
+use crate::source_tree::root;
+
+/// What a surface needs of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    ValidToken,
+    /// A scope that reads the path.
+    Read,
+    /// A scope that writes the path.
+    Write,
+    /// A grant, or the owner's token.
+    Records,
+    Owner,
+}
+
+/// Who may use which surface. This list is written by hand and independent of the server.
+const NEEDS: &[(&str, Needs)] = &[
+    ("file.create", Needs::Write),
+    ("file.remove", Needs::Write),
+    ("text.read", Needs::Read),
+    ("text.replace", Needs::Write),
+    ("text.insert", Needs::Write),
+    ("text.append", Needs::Write),
+    ("get_note_outline", Needs::Read),
+    ("get_document_tree", Needs::Read),
+    ("get_metadata_facets", Needs::Read),
+    ("get_section_source", Needs::Read),
+    ("schema", Needs::Records),
+    ("search", Needs::Records),
+    ("query_records", Needs::Records),
+    ("aggregate", Needs::Records),
+    ("fetch", Needs::Records),
+    ("read_record_field", Needs::Records),
+    ("list://{+path}", Needs::Read),
+    ("pdpp://record/{handle}", Needs::Records),
+    ("pdpp://field-window/{handle}", Needs::Records),
+    ("POST /mcp", Needs::ValidToken),
+    ("GET /mcp", Needs::ValidToken),
+    ("DELETE /mcp", Needs::ValidToken),
+    ("GET /health", Needs::Nothing),
+    ("GET /.well-known/oauth-protected-resource/mcp", Needs::Nothing),
+    ("GET /.well-known/oauth-protected-resource", Needs::Nothing),
+    ("GET /v1/openapi.json", Needs::Nothing),
+    ("GET /api/v1/notes/{path}", Needs::Read),
+    ("GET /v1/schema", Needs::Records),
+    ("GET /v1/streams", Needs::Records),
+    ("GET /v1/streams/{stream}", Needs::Records),
+    ("GET /v1/streams/{stream}/records", Needs::Records),
+    ("GET /v1/streams/{stream}/aggregate", Needs::Records),
+    ("GET /v1/streams/{stream}/records/{id}", Needs::Records),
+    ("DELETE /v1/streams/{stream}/records/{id}", Needs::Owner),
+    ("DELETE /v1/streams/{stream}/records", Needs::Owner),
+    ("GET /v1/streams/{stream}/records/{id}/field-window", Needs::Records),
+    ("GET /v1/search", Needs::Records),
+    ("POST /v1/ingest/{stream}", Needs::Owner),
+    ("GET /v1/blobs/{blob_id}", Needs::Records),
+    ("HEAD /v1/blobs/{blob_id}", Needs::Records),
+    ("POST /v1/blobs", Needs::Owner),
+];
+
+/// What a caller holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    NoToken,
+    /// A token that the server does not accept, whatever it claims.
+    InvalidToken,
+    /// A valid token whose scopes end beside the folder.
+    Nothing,
+    Read,
+    Write,
+    Grant,
+    Owner,
+    /// A valid token that may do everything, and the id of a session that another user opened.
+    AnotherSession,
+}
+
+/// The callers, in the order of the columns of the page.
+const CALLERS: [(&str, Holds); 12] = [
+    ("no token", Holds::NoToken),
+    ("malformed", Holds::InvalidToken),
+    ("expired", Holds::InvalidToken),
+    ("revoked", Holds::InvalidToken),
+    ("another state", Holds::InvalidToken),
+    ("another space", Holds::InvalidToken),
+    ("beside", Holds::Nothing),
+    ("read", Holds::Read),
+    ("write", Holds::Write),
+    ("grant", Holds::Grant),
+    ("owner", Holds::Owner),
+    ("another's session", Holds::AnotherSession),
+];
+
+/// Returns the outcome of a request: `ok` or the HTTP status of the refusal.
+fn expected(needs: Needs, holds: Holds) -> &'static str {
+    let suffices = match needs {
+        Needs::Nothing => return "ok",
+        Needs::ValidToken => true,
+        Needs::Read => matches!(holds, Holds::Read | Holds::Write),
+        Needs::Write => holds == Holds::Write,
+        Needs::Records => matches!(holds, Holds::Grant | Holds::Owner),
+        Needs::Owner => holds == Holds::Owner,
+    };
+    match holds {
+        Holds::NoToken | Holds::InvalidToken => "401",
+        Holds::AnotherSession => "404",
+        _ if suffices => "ok",
+        _ => "403",
+    }
+}
+
+/// One thing that a caller can ask of the server.
+#[derive(Clone, Copy)]
+enum Surface {
+    Tool(&'static str),
+    /// A template of resources.
+    Resource(&'static str),
+    /// A method of `/mcp`.
+    Mcp(&'static str),
+    /// A GET of a route that is no operation of `/v1`.
+    Route(&'static str),
+    Operation(&'static OperationDeclaration),
+}
+
+impl Surface {
+    /// Returns all surfaces, in the order of the rows of the page.
+    fn all() -> Vec<Self> {
+        let tools = SpaceTools::built_in().map(|tool| tool.name);
+        let tools = tools.chain(RECORD_TOOLS.iter().map(|tool| tool.name)).map(Self::Tool);
+        let templates = [list::TEMPLATE].into_iter().chain(TEMPLATES).map(|template| {
+            let std::borrow::Cow::Borrowed(uri) = template.uri else {
+                panic!("the template {} is not one of the code", template.uri)
+            };
+            Self::Resource(uri)
+        });
+        let routes = ["/health", METADATA_PATH, METADATA_PATH_OF_ORIGIN, OPENAPI_PATH, NOTES_PATH];
+        tools
+            .chain(templates)
+            .chain(["POST", "GET", "DELETE"].map(Self::Mcp))
+            .chain(routes.map(Self::Route))
+            .chain(OPERATIONS.iter().copied().map(Self::Operation))
+            .collect()
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Tool(name) | Self::Resource(name) => name.to_owned(),
+            Self::Mcp(method) => format!("{method} /mcp"),
+            Self::Route(path) => format!("GET {path}"),
+            Self::Operation(operation) => format!("{} {}", operation.method.name(), operation.path),
+        }
+    }
+
+    fn needs(self) -> Needs {
+        let name = self.name();
+        let row = NEEDS.iter().find(|(surface, _)| *surface == name);
+        row.unwrap_or_else(|| {
+            panic!(
+                "nobody has declared who may use `{name}`: add it to `NEEDS` in \
+                 tests/it/authorization.rs, and a request that succeeds to `Ground`"
+            )
+        })
+        .1
+    }
+
+    /// Returns whether the request can carry the id of a session.
+    fn has_sessions(self) -> bool {
+        matches!(self, Self::Tool(_) | Self::Resource(_) | Self::Mcp(_))
+    }
+}
+
+const NOTE: &str = "the heron was here\nsecond line\n";
+const USER: &str = "ann";
+const BLOB: &str = "bytes of a record";
+const NEW_BLOB: &str = "bytes that nobody has stored";
+
+/// Returns the name of a blob with these bytes.
+fn blob_id(bytes: &str) -> String {
+    let hash = ContentHash::digest(bytes.as_bytes()).to_string();
+    format!("sha256-{}", hash.rsplit(':').next().unwrap())
+}
+
+/// A running server with a note and two records, and a token of each caller.
+struct Ground {
+    kit: Kit,
+    tokens: BTreeMap<&'static str, String>,
+    /// The clients that need a session keep it for all calls.
+    peers: BTreeMap<&'static str, Vec<(Lifecycle, Peer)>>,
+    /// Addresses of resources, each from an answer to its caller.
+    addresses: BTreeMap<(&'static str, String), String>,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let kit = Kit::new();
+        let rig = &kit.rig;
+        std::fs::create_dir(rig.root.join("notes")).unwrap();
+        std::fs::write(rig.root.join("notes/a.md"), NOTE).unwrap();
+        let files = contents(&rig.root);
+        let mut ground = Self {
+            tokens: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            files,
+            kit,
+        };
+        ground.store_records();
+        ground.tokens = ground.mint();
+        ground.open();
+        ground
+    }
+
+    /// Stores the records and the blob of the first one, which may have been removed.
+    fn store_records(&self) {
+        let stored = self
+            .kit
+            .send("POST", "/v1/blobs", &self.kit.owner, "Content-Type: image/png\r\n", BLOB);
+        assert!(stored.status < 300, "{stored:?}");
+        let body = format!("The heron. {}", "And so on. ".repeat(900));
+        // The second record exposes a blob that is not stored yet.
+        let rows = [("m1", BLOB), ("m2", NEW_BLOB)].map(|(id, blob)| {
+            let (kind, blob) = ("image/png", blob_id(blob));
+            let file = json!({ "blob_id": blob, "mime_type": kind, "fetch_url": "/" });
+            let at = "2026-01-05T10:00:00Z";
+            json!({ "data": { "id": id, "sent_at": at, "body": body, "file": file } })
+        });
+        self.kit.ingest("messages", "chat", &rows);
+    }
+
+    /// Mints a token for each caller. The tokens that the server must not accept claim everything.
+    fn mint(&self) -> BTreeMap<&'static str, String> {
+        let rig = &self.kit.rig;
+        let expired = self.expired();
+        let all = &["--owner", "--user", USER];
+        let foreign = Rig { state: self.kit.folder.path().join("elsewhere"), ..rig.clone() };
+        let beside = Rig { root: self.kit.folder.path().join("private"), ..rig.clone() };
+        std::fs::create_dir(&beside.root).unwrap();
+        let (grant, _) = self.kit.client(&["--stream", "messages"]);
+        let user = &["--user", USER];
+        BTreeMap::from([
+            ("no token", String::new()),
+            ("malformed", "nonsense".to_owned()),
+            ("expired", expired),
+            ("revoked", rig.token(&["write:/"], all)),
+            ("another state", foreign.token(&["write:/"], all)),
+            ("another space", beside.token(&["write:/"], all)),
+            ("beside", rig.token(&["write:/note", "write:/other/", "write:/notes/b.md"], user)),
+            ("read", rig.token(&["read:/notes/"], user)),
+            ("write", rig.token(&["write:/notes/"], user)),
+            ("grant", rig.token(&[], &["--grant", &grant, "--user", USER])),
+            ("owner", rig.token(&[], all)),
+            ("another's session", rig.token(&["write:/"], all)),
+        ])
+    }
+
+    fn expired(&self) -> String {
+        let state = StateDir::open(&self.kit.rig.state).unwrap();
+        let (key, tokens) = (TokenKey::open(&state).unwrap(), TokenStore::open(&state).unwrap());
+        let audience = tokens.only_space().unwrap().unwrap();
+        let order = MintRequest {
+            subject: USER.to_owned(),
+            scopes: Scopes::from_claim("write:/"),
+            client: None,
+            records: RecordsClaim::Owner,
+            life: Duration::from_secs(60),
+        };
+        let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
+        minter.mint(&order, SystemTime::now() - Duration::from_secs(120)).unwrap().token
+    }
+
+    /// Opens the sessions, then revokes the token that is to be revoked in the middle of its own.
+    fn open(&mut self) {
+        const SESSION: Lifecycle = Lifecycle::Session("2025-11-25");
+        let server = &self.kit.server;
+        let bob = self.kit.rig.token(&["write:/"], &["--owner", "--user", "bob"]);
+        for (caller, holds) in CALLERS {
+            let token = self.tokens[caller].as_str();
+            let opener = match holds {
+                Holds::AnotherSession => &bob,
+                Holds::NoToken | Holds::InvalidToken if caller != "revoked" => {
+                    &self.tokens["write"]
+                }
+                _ => token,
+            };
+            let mut session = Peer::open(server, opener, SESSION);
+            token.clone_into(&mut session.token);
+            let sessionless = Peer::open(server, token, Lifecycle::Sessionless);
+            let mut peers = vec![(SESSION, session)];
+            // A session id on a request without session means nothing.
+            if holds != Holds::AnotherSession {
+                peers.push((Lifecycle::Sessionless, sessionless));
+            }
+            self.peers.insert(caller, peers);
+        }
+        revoke(&self.kit.rig, &self.tokens["revoked"]);
+        for caller in ["grant", "owner"] {
+            let (_, peer) = self.peers.get_mut(caller).unwrap().last_mut().unwrap();
+            let found = peer.tool("search", json!({ "q": "heron" })).unwrap();
+            let fetched = peer.tool("fetch", json!({ "id": found["results"][0]["id"] })).unwrap();
+            let told = format!("{found}{fetched}");
+            for template in TEMPLATES {
+                let prefix = template.uri.trim_end_matches("{handle}");
+                let address = told.split('"').find(|text| text.starts_with(prefix));
+                let address = address.unwrap_or_else(|| panic!("no {prefix} in {told}"));
+                self.addresses.insert((caller, template.uri.into_owned()), address.to_owned());
+            }
+        }
+    }
+
+    /// Returns the arguments of a call that succeeds for a caller who may make it.
+    fn arguments(&self, tool: &str) -> Value {
+        let hash = ContentHash::digest(NOTE.as_bytes());
+        let (path, second) = ("/notes/a.md", "second line");
+        let id = "chat/messages:m1";
+        match tool {
+            "file.create" => json!({ "path": "/notes/new.md", "content": "new" }),
+            "file.remove" => json!({ "path": path, "hash": hash }),
+            "text.read" => json!({ "path": path }),
+            "text.replace" => {
+                json!({ "path": path, "hash": hash, "lines": [1, 0], "old": second, "new": "x" })
+            }
+            "text.insert" => {
+                json!({ "path": path, "hash": hash, "line": 2, "anchor": second, "content": "x" })
+            }
+            "text.append" => json!({ "path": path, "hash": hash, "content": "x" }),
+            "get_note_outline"
+            | "get_document_tree"
+            | "get_metadata_facets"
+            | "get_section_source" => json!({ "path": "notes/a.md" }),
+            "schema" => json!({}),
+            "search" => json!({ "q": "heron" }),
+            "query_records" => json!({ "stream": "messages" }),
+            "aggregate" => json!({ "stream": "messages", "metric": "count" }),
+            "fetch" => json!({ "id": id }),
+            "read_record_field" => json!({ "id": id, "field_path": "body" }),
+            unknown => panic!("add arguments with which `{unknown}` succeeds to this list"),
+        }
+    }
+
+    /// Returns an address of a resource, which the caller may read if anybody may.
+    fn address(&self, template: &str, caller: &'static str) -> String {
+        if template == list::TEMPLATE.uri {
+            return "list:///notes".to_owned();
+        }
+        let of = |caller| self.addresses.get(&(caller, template.to_owned()));
+        let address = of(caller).or_else(|| of("owner"));
+        let add = || panic!("add an address of a resource of `{template}` to `Ground`");
+        address.unwrap_or_else(add).clone()
+    }
+
+    /// Returns the method, the target, further headers and the body of a request that succeeds.
+    fn request(surface: Surface) -> (&'static str, String, String, String) {
+        let operation = match surface {
+            Surface::Operation(operation) => operation,
+            Surface::Route(path) => {
+                let headers = format!("X-Vault-Id: default\r\nX-User-Id: {USER}\r\n");
+                return ("GET", path.replace("{path}", "notes%2Fa.md"), headers, String::new());
+            }
+            Surface::Tool(_) | Surface::Resource(_) | Surface::Mcp(_) => {
+                panic!("{} has a client of its own", surface.name())
+            }
+        };
+        let path = operation
+            .path
+            .replace("{stream}", "messages")
+            .replace("{id}", "m1")
+            .replace("{blob_id}", &blob_id(BLOB));
+        let query = match (operation.method, operation.path) {
+            (_, "/v1/search") => "?q=heron",
+            (_, "/v1/streams/{stream}/aggregate") => "?metric=count",
+            (_, "/v1/streams/{stream}/records/{id}/field-window") => "?field=body",
+            (_, "/v1/ingest/{stream}") => "?connection_id=chat",
+            _ => "",
+        };
+        let (headers, body) = match (operation.method, operation.path) {
+            (OperationMethod::Post, "/v1/blobs") => ("Content-Type: image/png\r\n", NEW_BLOB),
+            (OperationMethod::Post, _) => (
+                "Content-Type: application/x-ndjson\r\n",
+                "{\"data\":{\"id\":\"m3\",\"sent_at\":\"2026-02-05T10:00:00Z\"}}\n",
+            ),
+            _ => ("", ""),
+        };
+        (operation.method.name(), format!("{path}{query}"), headers.to_owned(), body.to_owned())
+    }
+
+    /// Returns everything that a refused request must leave as it was.
+    fn state(&self) -> (BTreeMap<String, Vec<u8>>, Value, u16) {
+        let mut records = self.kit.get("/v1/streams/messages/records", &self.kit.owner).json();
+        let records = records["data"].take();
+        let new = self.kit.get(&format!("/v1/blobs/{}", blob_id(NEW_BLOB)), &self.kit.owner);
+        (contents(&self.kit.rig.root), records, new.status)
+    }
+
+    /// Undoes what a request changed that succeeded.
+    fn restore(&self) {
+        for file in contents(&self.kit.rig.root).keys() {
+            if !self.files.contains_key(file) {
+                std::fs::remove_file(file).unwrap();
+            }
+        }
+        for (file, bytes) in &self.files {
+            std::fs::write(file, bytes).unwrap();
+        }
+        self.store_records();
+    }
+
+    /// Makes the requests of a caller to a surface, one for each lifecycle, and returns their
+    /// outcomes.
+    fn outcomes(&mut self, surface: Surface, caller: &'static str) -> Vec<String> {
+        let (method, params) = match surface {
+            Surface::Tool(tool) => {
+                ("tools/call", json!({ "name": tool, "arguments": self.arguments(tool) }))
+            }
+            Surface::Resource(template) => {
+                ("resources/read", json!({ "uri": self.address(template, caller) }))
+            }
+            Surface::Mcp("POST") => ("tools/list", json!({})),
+            Surface::Mcp(method) => return vec![self.stream_or_end(method, caller)],
+            Surface::Route(_) | Surface::Operation(_) => return vec![self.plain(surface, caller)],
+        };
+        let mut peers = self.peers.remove(caller).unwrap();
+        let mut outcomes = Vec::new();
+        for (lifecycle, peer) in &mut peers {
+            let before = self.state();
+            let reply = peer.post(method, params.clone()).unwrap();
+            let message = message_of(&reply);
+            if reply.status == 200 {
+                let result = &message["result"];
+                let failed = result.is_null() || result["isError"] == true;
+                outcomes.push(if failed { message.to_string() } else { "ok".to_owned() });
+            } else {
+                if reply.status == 403 {
+                    assert_eq!(message.pointer("/error/code"), Some(&json!(-31403)), "{message}");
+                }
+                outcomes.push(reply.status.to_string());
+                self.assert_challenge(surface, &reply, caller);
+            }
+            let name = format!("{} with {caller}, {lifecycle:?}", surface.name());
+            self.assert_touched(&name, surface.needs(), before, outcomes.last().unwrap());
+        }
+        self.peers.insert(caller, peers);
+        outcomes
+    }
+
+    /// Opens the event stream of a session, or ends the session.
+    fn stream_or_end(&self, method: &str, caller: &str) -> String {
+        let (_, peer) = &self.peers[caller][0];
+        let mut head = self.head(method, "/mcp", &peer.token);
+        let session = peer.session.as_deref().unwrap();
+        let _ = write!(
+            head,
+            "Accept: text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n\
+             Mcp-Session-Id: {session}\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(self.kit.server.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).unwrap();
+        match &line[9..] {
+            b"200" | b"204" => "ok".to_owned(),
+            status => String::from_utf8_lossy(status).into_owned(),
+        }
+    }
+
+    fn head(&self, method: &str, target: &str, token: &str) -> String {
+        let address = self.kit.server.address;
+        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {address}\r\n");
+        if !token.is_empty() {
+            let _ = write!(head, "Authorization: Bearer {token}\r\n");
+        }
+        head
+    }
+
+    fn plain(&self, surface: Surface, caller: &str) -> String {
+        let (method, target, headers, body) = Self::request(surface);
+        let before = self.state();
+        let head = self.head(method, &target, &self.tokens[caller]);
+        let request = format!("{head}{headers}Content-Length: {}\r\n\r\n{body}", body.len());
+        let reply = self.kit.server.client("").send(request.as_bytes()).unwrap();
+        let outcome = match reply.status {
+            200..=299 => "ok".to_owned(),
+            status => status.to_string(),
+        };
+        if outcome != "ok" {
+            self.assert_challenge(surface, &reply, caller);
+        }
+        let name = format!("{} with {caller}", surface.name());
+        self.assert_touched(&name, surface.needs(), before, &outcome);
+        outcome
+    }
+
+    /// Checks that a refusal says what kind of token would help.
+    fn assert_challenge(&self, surface: Surface, reply: &Reply, caller: &str) {
+        let name = format!("{} with {caller}: {reply:?}", surface.name());
+        let challenge = reply.header("www-authenticate").unwrap_or_default();
+        let says = |error: &str| challenge.contains(&format!("error=\"{error}\""));
+        // A scope would not help where records are refused under `/v1`.
+        let is_operation = matches!(surface, Surface::Operation(_));
+        if reply.status == 401 {
+            assert!(challenge.starts_with("Bearer ") && !says("insufficient_scope"), "{name}");
+            assert_eq!(says("invalid_token"), !self.tokens[caller].is_empty(), "{name}");
+        } else if reply.status == 403 && !is_operation {
+            assert!(challenge.starts_with("Bearer ") && says("insufficient_scope"), "{name}");
+        }
+    }
+
+    /// Checks that a request changed something if and only if it succeeded and changes things.
+    fn assert_touched(
+        &self,
+        name: &str,
+        needs: Needs,
+        before: (BTreeMap<String, Vec<u8>>, Value, u16),
+        outcome: &str,
+    ) {
+        let changes = outcome == "ok" && matches!(needs, Needs::Write | Needs::Owner);
+        assert_eq!(self.state() != before, changes, "{name}: {outcome}");
+        if changes {
+            self.restore();
+        }
+    }
+}
+
+/// Returns the page with the table of what is expected.
+fn page(surfaces: &[Surface]) -> String {
+    let mut out =
+        "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->\n\n\
+         # Who may use what\n\n\
+         The test `every_surface_refuses_every_caller_but_the_right_ones` makes each of these \
+         requests to a running server, and checks that a refused one changes neither a file nor a \
+         record. The rows come from the lists in the code.\n\n\
+         The requests are about the folder `/notes/`, and about one stream. `ok` is a success. A \
+         number is the HTTP status of the refusal.\n\n\
+         - *invalid*: the token is malformed, expired, revoked (also in the middle of its session), \
+         of another state folder, or of another space of the same state. The test tries each.\n\
+         - *beside*: the scopes `write:/note`, `write:/other/` and `write:/notes/b.md`.\n\
+         - *read*, *write*: the scope `read:/notes/` or `write:/notes/`.\n\
+         - *grant*: a grant of the stream. *owner*: a token of `--owner` without scopes.\n\
+         - *session*: a token that may do everything, with the id of a session that another user \
+         opened. A dash marks what has no sessions.\n\n\
+         MCP requests are made with a session and without one. Over standard input and output, a \
+         refusal is a tool error or a resource error instead of 403; the test \
+         `scopes_decide_over_standard_input_and_output_as_over_http` holds that.\n\n"
+            .to_owned();
+    // The callers with invalid tokens share a column.
+    let columns: Vec<(&str, Holds)> = CALLERS
+        .into_iter()
+        .filter(|(caller, holds)| *holds != Holds::InvalidToken || *caller == "malformed")
+        .collect();
+    let headings = columns.iter().map(|(caller, _)| match *caller {
+        "malformed" => "invalid",
+        "another's session" => "session",
+        caller => caller,
+    });
+    let headings: Vec<&str> = headings.collect();
+    let _ = writeln!(out, "| surface | {} |", headings.join(" | "));
+    let _ = writeln!(out, "|{}", "---|".repeat(columns.len() + 1));
+    for surface in surfaces {
+        let cells = columns.iter().map(|(_, holds)| {
+            let applies = *holds != Holds::AnotherSession || surface.has_sessions();
+            if applies { expected(surface.needs(), *holds) } else { "–" }
+        });
+        let cells: Vec<&str> = cells.collect();
+        let _ = writeln!(out, "| `{}` | {} |", surface.name(), cells.join(" | "));
+    }
+    out
+}
+
+#[test]
+fn every_surface_refuses_every_caller_but_the_right_ones() {
+    let surfaces = Surface::all();
+    let mut ground = Ground::new();
+    // The end of a session comes last, since each caller has one.
+    let (ends, others): (Vec<Surface>, Vec<Surface>) =
+        surfaces.iter().partition(|surface| matches!(surface, Surface::Mcp("DELETE")));
+    let mut wrong = Vec::new();
+    for surface in others.into_iter().chain(ends) {
+        for (caller, holds) in CALLERS {
+            if holds == Holds::AnotherSession && !surface.has_sessions() {
+                continue;
+            }
+            let expected = expected(surface.needs(), holds);
+            for outcome in ground.outcomes(surface, caller) {
+                if outcome != expected {
+                    let name = surface.name();
+                    wrong.push(format!("{name} with {caller}: {outcome}, not {expected}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_page_of_callers_has_a_row_for_every_surface() {
+    let surfaces = Surface::all();
+    assert_document("docs/authorization.md", &page(&surfaces));
+    let names: BTreeSet<String> = surfaces.iter().map(|surface| surface.name()).collect();
+    assert_eq!(names.len(), surfaces.len(), "two surfaces have one name");
+    for (surface, _) in NEEDS {
+        assert!(names.contains(*surface), "`NEEDS` names `{surface}`, which does not exist");
+    }
+}
+
+#[test]
+fn the_page_of_callers_knows_every_route() {
+    let path = root().join("crates/server/src/http/server.rs");
+    let code = std::fs::read_to_string(path).unwrap();
+    let routes: BTreeSet<&str> =
+        code.split(".route(").skip(1).filter_map(|rest| rest.split(',').next()).collect();
+    let known = [
+        "metadata::MCP_PATH",
+        "\"/health\"",
+        "metadata::METADATA_PATH",
+        "metadata::METADATA_PATH_OF_ORIGIN",
+        "NOTES_PATH",
+        "RECORDS_PATH",
+        "OPENAPI_PATH",
+        // On a port of its own, for whoever can connect.
+        "\"/metrics\"",
+    ];
+    assert_eq!(routes, known.into(), "a new route needs a line in `Surface::all` and in this list");
+}
+
+#[test]
+fn scopes_decide_over_standard_input_and_output_as_over_http() {
+    let ground = Ground::new();
+    for (caller, holds, scopes) in [
+        ("beside", Holds::Nothing, &["write:/note", "write:/other/", "write:/notes/b.md"][..]),
+        ("read", Holds::Read, &["read:/notes/"]),
+        ("write", Holds::Write, &["write:/notes/"]),
+    ] {
+        let flags: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", *scope]).collect();
+        let mut client = ground.kit.rig.stdio(&flags);
+        for surface in Surface::all() {
+            let needs = surface.needs();
+            // Without `--grant`, the user of the terminal is the owner of the records.
+            let expected = match needs {
+                Needs::Records => "ok",
+                _ => expected(needs, holds),
+            };
+            let (method, params) = match surface {
+                Surface::Tool(tool) => {
+                    ("tools/call", json!({ "name": tool, "arguments": ground.arguments(tool) }))
+                }
+                Surface::Resource(template) if needs == Needs::Read => {
+                    ("resources/read", json!({ "uri": ground.address(template, caller) }))
+                }
+                _ => continue,
+            };
+            let before = ground.state();
+            let message = client.request(method, params).unwrap();
+            let is_ok = message["result"].is_object() && message["result"]["isError"] != true;
+            let name = format!("{} with {caller} over stdio: {message}", surface.name());
+            assert_eq!(is_ok, expected == "ok", "{name}");
+            if !is_ok {
+                assert!(message.to_string().contains("scope"), "{name}");
+            }
+            ground.assert_touched(&name, needs, before, if is_ok { "ok" } else { "refused" });
+        }
+        assert!(client.finish().unwrap().success());
+    }
+}
