@@ -31,7 +31,11 @@ pub(super) fn print_welcome(
 ) {
     print_address(&resolved.config, address);
     if !io::stdout().is_terminal() {
-        let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
+        // The folder is named only where it must be, since this line may end up in a log.
+        let is_only_space = minter.tokens.only_space().is_ok_and(|only| only.is_some());
+        let root = (!is_only_space).then(|| resolved.config.root.to_string_lossy().into_owned());
+        let command = mint_command(&program(), resolved, root);
+        let _ = writeln!(io::stderr(), "mint a token with: {command}");
         return;
     }
     // Not before the server listens, so that a server that cannot listen leaves no token behind.
@@ -65,11 +69,11 @@ fn program() -> String {
         .map_or_else(|_| "stile".to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-fn mint_command(program: &str, resolved: &Resolved) -> String {
-    let root = resolved.config.root.to_string_lossy().into_owned();
-    let words = [program, "token", "--scope", "write:/", "--root", &root].map(str::to_owned);
+fn mint_command(program: &str, resolved: &Resolved, root: Option<String>) -> String {
+    let words = [program, "token", "--scope", "write:/"].map(str::to_owned);
     words
         .into_iter()
+        .chain(root.into_iter().flat_map(|root| ["--root".to_owned(), root]))
         .chain(state_arguments(resolved))
         .map(|word| quoted(&word))
         .collect::<Vec<_>>()
@@ -163,7 +167,7 @@ mod tests {
             insta::assert_snapshot!(name, text);
         }
         assert_eq!(
-            mint_command("stile", &resolved),
+            mint_command("stile", &resolved, Some("/srv/my notes".to_owned())),
             "stile token --scope write:/ --root '/srv/my notes' --state '/nonexistent/the state'"
         );
     }
@@ -192,9 +196,6 @@ mod tests {
         ] {
             assert_eq!(client_url(&tls.config, address.parse().unwrap()), url);
         }
-        assert_eq!(
-            mint_command("stile", &default),
-            "stile token --scope write:/ --root /home/ann/stile"
-        );
+        assert_eq!(mint_command("stile", &default, None), "stile token --scope write:/");
     }
 }
