@@ -160,12 +160,24 @@ pub enum Refusal {
     Cancelled,
     /// Too many callers change the folder, or another program locks it.
     #[error(
-        "`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment \
-         and send the same call again."
+        "`{path}` is busy: {}. Nothing was written. {}",
+        if *.is_locked_by_other {
+            "a program that is not this server holds a lock on that folder"
+        } else {
+            "others are changing that folder"
+        },
+        if *.is_locked_by_other {
+            "Send the same call again later. If that fails too, tell the user that the folder is \
+             locked; the server's log names the process."
+        } else {
+            "Wait a moment and send the same call again."
+        }
     )]
     Busy {
         /// The path that the call named.
         path: SpacePath,
+        /// Whether a program that is no server of ours is known to lock the folder.
+        is_locked_by_other: bool,
     },
     /// The file is not UTF-8.
     #[error(
@@ -437,7 +449,7 @@ impl Refusal {
             | Self::HardLinked { path }
             | Self::NotPermitted { path }
             | Self::ReadOnly { path, .. }
-            | Self::Busy { path }
+            | Self::Busy { path, .. }
             | Self::NotText { path, .. }
             | Self::Stale { path, .. }
             | Self::NoMatch { path, .. }

@@ -18,8 +18,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
+use stile_store::space::ThreadShare;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -116,6 +119,8 @@ pub struct Shares {
 
 /// How long a request waits for a share.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause of a call that has to wait for its share again, if too many requests wait.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The most requests of one client that wait for a share.
 const MAX_WAITING: usize = 256;
 /// Calls in flight. Each may hold an answer of some hundred kilobytes.
@@ -171,6 +176,55 @@ pub struct Share {
     of: Arc<FairShare>,
     by: Neighbour,
     units: usize,
+}
+
+/// A share that a call holds, except while the call waits for something else.
+#[derive(Debug)]
+pub struct PausedShare {
+    of: Arc<FairShare>,
+    by: Neighbour,
+    units: usize,
+    held: Mutex<Option<Share>>,
+}
+
+impl From<Share> for PausedShare {
+    fn from(share: Share) -> Self {
+        let (of, by, units) = (Arc::clone(&share.of), share.by.clone(), share.units);
+        Self { of, by, units, held: Mutex::new(Some(share)) }
+    }
+}
+
+impl PausedShare {
+    fn held(&self) -> MutexGuard<'_, Option<Share>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ThreadShare for PausedShare {
+    fn give_back(&self) {
+        self.held().take();
+    }
+
+    fn try_take_back(&self) -> bool {
+        let share = self.of.try_take(&self.by, self.units).ok();
+        let taken = share.is_some();
+        *self.held() = share;
+        taken
+    }
+
+    fn take_back(&self) -> BoxFuture<'_, ()> {
+        async {
+            // The call itself limits the time.
+            let share = loop {
+                match self.of.take(&self.by, self.units).await {
+                    Ok(share) => break share,
+                    Err(ShareUsedUp(_)) => tokio::time::sleep(RETRY_AFTER).await,
+                }
+            };
+            *self.held() = Some(share);
+        }
+        .boxed()
+    }
 }
 
 #[derive(Default)]
@@ -234,6 +288,12 @@ impl<T: Default> Turns<T> {
             }
         }
         None
+    }
+}
+
+impl fmt::Debug for FairShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FairShare({:?}, {})", self.resource, self.capacity)
     }
 }
 

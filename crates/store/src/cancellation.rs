@@ -6,9 +6,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Notify;
+
 /// Whether some work is cancelled. Clones are about the same work.
 #[derive(Clone, Debug, Default)]
-pub struct Cancellation(Arc<AtomicBool>);
+pub struct Cancellation(Arc<Signal>);
+
+#[derive(Debug, Default)]
+struct Signal {
+    is_cancelled: AtomicBool,
+    cancelled: Notify,
+}
 
 /// Cancels work when dropped.
 #[derive(Debug)]
@@ -17,7 +25,8 @@ pub struct CancelOnDrop(Cancellation);
 impl Cancellation {
     /// Cancels the work, which ends at the next point where that is safe.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.is_cancelled.store(true, Ordering::Release);
+        self.0.cancelled.notify_waiters();
     }
 
     /// Returns a guard that cancels the work when dropped.
@@ -27,7 +36,16 @@ impl Cancellation {
 
     /// Returns whether the work was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// Waits until the work is cancelled.
+    pub async fn cancelled(&self) {
+        // A cancellation after this line is noticed.
+        let cancelled = self.0.cancelled.notified();
+        if !self.is_cancelled() {
+            cancelled.await;
+        }
     }
 }
 

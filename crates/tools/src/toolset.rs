@@ -4,12 +4,14 @@
 //! three: the files of a space, notes that another server has, and records.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use stile_domain::permit::Principal;
 use stile_store::cancellation::Cancellation;
+use stile_store::space::ThreadShare;
 
 use crate::answer::Answer;
 use crate::definition::ToolDefinition;
@@ -25,12 +27,14 @@ pub struct Caller {
     pub session: Option<NoteSession>,
     /// Cancels the call. A change that has not begun by then writes nothing.
     pub cancellation: Cancellation,
+    /// The caller's share of the threads, which a call gives back while it waits.
+    pub thread_share: Option<Arc<dyn ThreadShare>>,
 }
 
 impl Caller {
     /// Creates the caller for the local user, who started this process.
     pub fn local(principal: Principal) -> Self {
-        Self { principal, session: None, cancellation: Cancellation::default() }
+        Self { principal, session: None, cancellation: Cancellation::default(), thread_share: None }
     }
 }
 

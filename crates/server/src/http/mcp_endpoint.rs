@@ -24,12 +24,13 @@ use super::response_body::{ExpiringBody, GuardedBody};
 use super::responses;
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
 use crate::auth::VerifiedCaller;
-use crate::fair_share::{Neighbour, Share};
+use crate::fair_share::{Neighbour, PausedShare, Share};
 use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
 use crate::service::Service;
+use stile_store::space::ThreadShare;
 use stile_tools::tool::Denial;
 use stile_tools::toolset::Caller;
 
@@ -57,7 +58,7 @@ struct Requester {
 }
 
 /// The shares that a call holds until it ends: the bytes of its body, and what its tool works with.
-type HeldShares = Arc<(Share, Option<Share>)>;
+type HeldShares = Arc<(Share, Option<Arc<PausedShare>>)>;
 
 type EarlyResponse = Box<Response<Body>>;
 
@@ -171,13 +172,17 @@ impl McpEndpoint {
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.
         let work = self.work_share(&message, &requester.neighbour).await?;
+        let work = work.map(|share| Arc::new(PausedShare::from(share)));
+        let thread_share = work.clone().map(|share| share as Arc<dyn ThreadShare>);
+        let caller = Caller { thread_share, ..requester.caller.clone() };
         let shares: HeldShares = Arc::new((held, work));
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) =
-                direct::answer(call, &self.service, &requester.caller, shares.clone()).await
+                direct::answer(call, &self.service, &caller, shares.clone()).await
         {
             return Ok(responses::json_text(status, text));
         }
+        parts.extensions.insert(caller);
         parts.extensions.insert(shares);
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {

@@ -124,7 +124,8 @@ fn samples() -> Vec<Refusal> {
         Refusal::ReadOnly { path: path.clone(), is_folder: false },
         Refusal::RootMoved,
         Refusal::Cancelled,
-        Refusal::Busy { path: path.clone() },
+        Refusal::Busy { path: path.clone(), is_locked_by_other: false },
+        Refusal::Busy { path: path.clone(), is_locked_by_other: true },
         Refusal::NotText {
             path: path.clone(),
             size_bytes: 3,

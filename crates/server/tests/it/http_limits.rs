@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde_json::json;
 
-use crate::support::{BOB, PATIENCE, READ, Server, call, request};
+use crate::support::{BOB, Ground, PATIENCE, READ, Server, WRITE, call, request};
 
 #[tokio::test]
 async fn too_many_requests_of_one_subject_are_refused_with_a_time_to_retry() {
@@ -112,4 +114,37 @@ async fn a_listening_stream_ends_when_its_token_expires() {
         server.in_session(token, &session, &request(1, "ping", json!({}))).await.status,
         401
     );
+}
+
+/// The changes are more than all callers together may use threads.
+#[tokio::test]
+async fn changes_that_wait_for_a_lock_keep_neither_their_caller_nor_others_waiting() {
+    let ground = Ground::real();
+    let root = ground.root();
+    let server = Server::on(ground, |_| {}).await;
+    let call = async |token: &str, tool: &str, arguments| {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let reply = server.sessionless(token, "tools/call", params).await;
+        assert_eq!(reply.status, 200);
+        assert_ne!(reply.json()["result"]["isError"], true, "{}", reply.json());
+    };
+    call(WRITE, "file.create", json!({ "path": "/free/a.md", "content": "text\n" })).await;
+    let locked = open(&root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    flock(&locked, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let changes = join_all((0..26).map(|n| {
+        let arguments = json!({ "path": format!("/{n}.md"), "content": "text\n" });
+        call(WRITE, "file.create", arguments)
+    }));
+    let reads = async {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(2) {
+            for token in [WRITE, BOB] {
+                let asked = Instant::now();
+                call(token, "text.read", json!({ "path": "/free/a.md" })).await;
+                assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+            }
+        }
+        drop(locked);
+    };
+    tokio::join!(changes, reads);
 }

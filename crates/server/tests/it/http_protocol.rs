@@ -208,7 +208,7 @@ async fn an_agent_learns_where_its_token_lets_it_begin() {
         for reply in [legacy, modern] {
             let instructions = reply["result"]["instructions"].as_str().unwrap();
             assert!(instructions.contains(sentence), "{instructions}");
-            assert_eq!(instructions.contains("list:///."), false);
+            assert!(!instructions.contains("list:///."));
         }
     }
 }

@@ -40,8 +40,9 @@ pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &SpaceEvents
             }
         });
         if has_ours {
+            let deadline = Instant::now() + PATIENCE;
             let open = || os::open_folder(root, relative(&path));
-            if let Ok(locked) = folders.lock(open, Instant::now() + PATIENCE) {
+            if let Some(locked) = folders.lock_by(open, deadline) {
                 clean_folder(&locked.handle, &path, events);
                 let _ = os::sync(&*locked.handle);
             }

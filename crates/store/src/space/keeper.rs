@@ -121,18 +121,9 @@ impl Keeper {
         Ok(kept)
     }
 
-    /// Waits while too many bytes are kept. Returns `false` at the deadline.
-    pub(super) fn await_room(&self, deadline: Instant) -> bool {
-        let mut queue = self.queue();
-        while queue.bytes >= ROOM_BYTES {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            queue =
-                self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+    /// Returns whether one more file may be kept. Otherwise writers wait.
+    pub(super) fn has_room(&self) -> bool {
+        self.queue().bytes < ROOM_BYTES
     }
 
     /// Keeps a displaced file whose hash should be `expected`.

@@ -1,37 +1,72 @@
 //! Locks a folder, so that one thread of one process changes it at a time.
 //!
-//! The threads of this process queue at a mutex, so that only one of them asks the system. That
-//! thread takes an advisory lock on the folder's own handle, which all server processes share
-//! whatever their state folders are. The lock needs no file and ends with the process. Waiting is
-//! bounded.
+//! The changes of this process take turns, so that only one of them asks the system. That change
+//! takes an advisory lock on the folder's own handle, which all server processes share whatever
+//! their state folders are. The lock needs no file and ends with the process. Nothing here waits:
+//! a change that cannot go on gets a [`Wait`], which is awaited without a thread.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use stile_domain::error::Refusal;
+use tokio::sync::oneshot;
 
 use super::os::{self, Identity};
 
-/// The folders that this process changes now.
+/// The pause between two attempts of a program that starts.
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+
+/// The folders that this process changes now, each with the changes that wait for their turn.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
-    taken: Mutex<HashSet<Identity>>,
-    freed: Condvar,
+    taken: Mutex<HashMap<Identity, VecDeque<oneshot::Sender<FolderTurn>>>>,
+}
+
+/// The right of one change of this process to lock a folder. Goes to the change that waits longest
+/// when dropped.
+#[derive(Debug)]
+pub(super) struct FolderTurn {
+    identity: Identity,
+    folders: Arc<Folders>,
 }
 
 /// A folder that only the holder of this value may change.
 #[derive(Debug)]
 pub(super) struct LockedFolder {
     pub(super) handle: Arc<OwnedFd>,
-    pub(super) identity: Identity,
-    folders: Arc<Folders>,
+    turn: FolderTurn,
+}
+
+/// What a change has to wait for.
+#[derive(Debug)]
+pub(super) enum Wait {
+    /// The changes of this process that came first.
+    Turn(oneshot::Receiver<FolderTurn>),
+    /// Another process, which holds the lock of the folder.
+    Others(FolderTurn),
+    /// Fewer large changes at once, or fewer kept files.
+    Room,
+}
+
+/// Why an attempt did not make its change.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Refused(Refusal),
+    MustWait(Wait),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 /// Why a folder could not be locked.
 #[derive(Debug)]
 pub(super) enum LockError {
-    /// Others held the lock until the deadline.
-    Busy,
+    Wait(Wait),
     Io(std::io::Error),
 }
 
@@ -42,59 +77,111 @@ impl From<std::io::Error> for LockError {
 }
 
 impl Folders {
-    /// Locks the folder that `open` opens. Waits until `deadline` at most.
-    pub(super) fn lock(
+    /// Locks the folder that `open` opens, if that can be done now. `turn` is what an earlier
+    /// attempt waited for.
+    pub(super) fn try_lock(
         self: &Arc<Self>,
         open: impl Fn() -> std::io::Result<OwnedFd>,
-        deadline: Instant,
+        mut turn: Option<FolderTurn>,
     ) -> Result<LockedFolder, LockError> {
         loop {
             let handle = open()?;
             let identity = os::status(&handle)?.identity();
-            self.enter(identity, deadline)?;
+            let turn = match turn.take().filter(|turn| turn.identity == identity) {
+                Some(turn) => turn,
+                None => self.enter(identity).map_err(|next| LockError::Wait(Wait::Turn(next)))?,
+            };
+            if !os::try_lock(&handle)? {
+                return Err(LockError::Wait(Wait::Others(turn)));
+            }
             // From here on, dropping the value releases both locks.
-            let locked =
-                LockedFolder { handle: Arc::new(handle), identity, folders: Arc::clone(self) };
-            await_lock(&locked.handle, deadline)?;
-            // Another folder may have taken the name while this thread waited.
+            let locked = LockedFolder { handle: Arc::new(handle), turn };
+            // Another folder may have taken the name meanwhile.
             if os::status(open()?)?.identity() == identity {
                 return Ok(locked);
             }
         }
     }
 
-    fn enter(&self, identity: Identity, deadline: Instant) -> Result<(), LockError> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        while !taken.insert(identity) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(LockError::Busy);
+    /// Retries [`Folders::try_lock`] until `deadline`, for a program that starts.
+    pub(super) fn lock_by(
+        self: &Arc<Self>,
+        open: impl Fn() -> std::io::Result<OwnedFd>,
+        deadline: Instant,
+    ) -> Option<LockedFolder> {
+        loop {
+            match self.try_lock(&open, None) {
+                Ok(locked) => return Some(locked),
+                Err(LockError::Wait(_)) if Instant::now() < deadline => {
+                    std::thread::sleep(RETRY_AFTER);
+                }
+                Err(_) => return None,
             }
-            taken = self.freed.wait_timeout(taken, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(())
+    }
+
+    /// Takes the turn for a folder, or a place in the queue for it.
+    fn enter(
+        self: &Arc<Self>,
+        identity: Identity,
+    ) -> Result<FolderTurn, oneshot::Receiver<FolderTurn>> {
+        let mut taken = self.taken();
+        match taken.get_mut(&identity) {
+            Some(waiting) => {
+                let (send, receive) = oneshot::channel();
+                waiting.push_back(send);
+                Err(receive)
+            }
+            None => {
+                taken.insert(identity, VecDeque::new());
+                Ok(FolderTurn { identity, folders: Arc::clone(self) })
+            }
+        }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<Identity, VecDeque<oneshot::Sender<FolderTurn>>>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Retries [`os::try_lock`] until `deadline`, since the system has no lock with a time limit. The
-/// pauses grow to 2 ms.
-pub(super) fn await_lock(handle: &OwnedFd, deadline: Instant) -> Result<(), LockError> {
-    let mut pause = Duration::from_micros(50);
+impl Drop for FolderTurn {
+    fn drop(&mut self) {
+        let mut taken = self.folders.taken();
+        let Some(waiting) = taken.get_mut(&self.identity) else { return };
+        while let Some(next) = waiting.pop_front() {
+            if !next.is_closed() {
+                drop(taken);
+                let turn = Self { identity: self.identity, folders: Arc::clone(&self.folders) };
+                // If the change has gone meanwhile, its turn passes on in the same way.
+                let _ = next.send(turn);
+                return;
+            }
+        }
+        taken.remove(&self.identity);
+    }
+}
+
+/// Retries [`os::try_lock`] until `deadline`, for a program that starts. Returns whether the lock
+/// was taken.
+pub(super) fn await_lock(handle: &OwnedFd, deadline: Instant) -> std::io::Result<bool> {
     while !os::try_lock(handle)? {
         if Instant::now() >= deadline {
-            return Err(LockError::Busy);
+            return Ok(false);
         }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(2));
+        std::thread::sleep(RETRY_AFTER);
     }
-    Ok(())
+    Ok(true)
+}
+
+impl LockedFolder {
+    pub(super) fn identity(&self) -> Identity {
+        self.turn.identity
+    }
 }
 
 impl Drop for LockedFolder {
     fn drop(&mut self) {
         os::unlock(&*self.handle);
-        self.folders.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.identity);
-        self.folders.freed.notify_all();
     }
 }
 
@@ -112,6 +199,11 @@ pub(super) struct Turn<'a>(&'a Turnstile);
 impl Turnstile {
     pub(super) fn new(count: usize) -> Self {
         Self { free: Mutex::new(count), freed: Condvar::new() }
+    }
+
+    /// Takes a free turn. Returns `None` if there is none.
+    pub(super) fn try_enter(&self) -> Option<Turn<'_>> {
+        self.enter(Instant::now())
     }
 
     /// Waits for a free turn. Returns `None` if there is none before the deadline.
@@ -150,7 +242,7 @@ mod tests {
         let (held, other) = (handle(&folder), handle(&folder));
         assert!(os::try_lock(&held).unwrap());
         let soon = Instant::now() + Duration::from_millis(5);
-        assert!(matches!(await_lock(&other, soon), Err(LockError::Busy)));
+        assert!(!await_lock(&other, soon).unwrap());
         assert!(Instant::now() >= soon);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -158,7 +250,7 @@ mod tests {
                 std::thread::park_timeout(Duration::from_millis(20));
                 os::unlock(&held);
             });
-            await_lock(&other, Instant::now() + Duration::from_secs(60)).unwrap();
+            assert!(await_lock(&other, Instant::now() + Duration::from_secs(60)).unwrap());
         });
     }
 

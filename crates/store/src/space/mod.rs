@@ -1,13 +1,16 @@
 //! The files of the space, beneath one directory handle.
 //!
 //! The functions of a [`Space`] take permits. They are asynchronous, and run blocking code on
-//! another thread. `os` makes the system calls, `lock` locks folders, `write` compares and swaps,
-//! `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads bounded windows,
-//! and `names` has the names of our own files.
+//! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
+//! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
+//! who else holds a lock, `write` compares and swaps, `keeper` keeps displaced files, `clean`
+//! cleans up after a kill, `read` reads bounded windows, and `names` names our own files.
 
+mod attempt;
 mod clean;
 mod fault;
 mod file_hash;
+mod foreign_lock;
 mod keeper;
 mod list;
 mod lock;
@@ -15,6 +18,7 @@ mod names;
 mod os;
 mod read;
 mod root;
+mod thread_share;
 mod write;
 
 #[cfg(test)]
@@ -45,6 +49,7 @@ use crate::cancellation::Cancellation;
 pub use keeper::SpaceEvents;
 use os::Identity;
 use root::{Check, Root};
+pub use thread_share::ThreadShare;
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 32 * 1024 * 1024;
@@ -59,6 +64,7 @@ const OWN_WRITES: usize = 1024;
 pub struct Space {
     inner: Arc<Inner>,
     cancellation: Cancellation,
+    thread_share: Option<Arc<dyn ThreadShare>>,
 }
 
 /// The settings of a space.
@@ -89,7 +95,7 @@ struct Inner {
     memory: Mutex<FactsCache>,
     own: Mutex<VecDeque<FileStamp>>,
     first_reads: lock::Turnstile,
-    large_edits: lock::Turnstile,
+    large_changes: lock::Turnstile,
 }
 
 /// The position at which a read begins.
@@ -218,10 +224,10 @@ impl Space {
             memory: Mutex::new(FactsCache::new(MEMORY_BYTES)),
             own: Mutex::default(),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
-            large_edits: lock::Turnstile::new(LARGE_AT_ONCE),
+            large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
             options,
         };
-        Self { inner: Arc::new(inner), cancellation: Cancellation::default() }
+        Self { inner: Arc::new(inner), cancellation: Cancellation::default(), thread_share: None }
     }
 
     /// Reads lines of a text file.
@@ -263,7 +269,8 @@ impl Space {
         permit: Permit<Edit>,
         bytes: Vec<u8>,
     ) -> Result<CreatedFile, Refusal> {
-        self.change(move |change| change.create(permit.path(), &bytes)).await
+        let mut made = Vec::new();
+        self.change(move |change| change.create(permit.path(), &bytes, &mut made)).await
     }
 
     /// Removes a file if it still is the version `base`.
@@ -285,16 +292,23 @@ impl Space {
         permit: Permit<Edit>,
         base: ContentHash,
         arguments: [&'static str; 2],
-        plan: impl FnOnce(&str) -> Result<String, EditError> + Send + 'static,
+        plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
-        self.change(move |change| change.edit(permit.path(), base, arguments, Box::new(plan))).await
+        let plan: write::Plan = Box::new(plan);
+        self.change(move |change| change.edit(permit.path(), base, arguments, &plan)).await
     }
 
     /// Returns the same space, whose changes stop before anything is changed once `cancellation` is
     /// cancelled.
     #[must_use]
     pub fn until(&self, cancellation: Cancellation) -> Self {
-        Self { inner: Arc::clone(&self.inner), cancellation }
+        Self { cancellation, ..self.clone() }
+    }
+
+    /// Returns the same space for a call that holds `share`, and that gives it back while it waits.
+    #[must_use]
+    pub fn with_thread_share(self, share: Option<Arc<dyn ThreadShare>>) -> Self {
+        Self { thread_share: share, ..self }
     }
 
     /// Checks that the folder of the space is where it was when the space was opened.
@@ -309,14 +323,6 @@ impl Space {
     pub async fn close(&self) {
         let inner = Arc::clone(&self.inner);
         let _ = tokio::task::spawn_blocking(move || inner.keeper.close()).await;
-    }
-
-    async fn change<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(write::Change<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let cancellation = self.cancellation.clone();
-        self.run(move |inner| work(write::Change { inner, cancellation: &cancellation })).await
     }
 
     async fn run<T: Send + 'static>(
@@ -398,10 +404,10 @@ fn probe(root: &OwnedFd) -> Abilities {
     for name in [one, other] {
         let _ = os::unlink(root, &name);
     }
-    if locked.is_ok() {
+    if matches!(locked, Ok(true)) {
         os::unlock(root);
     }
-    Abilities { lock: !matches!(locked, Err(lock::LockError::Io(_))), exchange }
+    Abilities { lock: locked.is_ok(), exchange }
 }
 
 /// Maps an error of the system to a refusal.
@@ -416,7 +422,7 @@ fn refusal(error: &io::Error, path: &SpacePath) -> Refusal {
         Some(Errno::NXIO | Errno::NODEV | Errno::ISDIR) => Refusal::not_a_file(&path),
         Some(Errno::NOSPC | Errno::DQUOT) => Refusal::NoSpace { path },
         Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::TXTBSY | Errno::BUSY) => {
-            Refusal::Busy { path }
+            Refusal::Busy { path, is_locked_by_other: false }
         }
         _ => crate::incident("file", error),
     }

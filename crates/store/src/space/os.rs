@@ -373,3 +373,19 @@ pub(super) fn entries(
     }
     Ok(())
 }
+
+/// Reads the list of all locks of the machine.
+pub(super) fn locks() -> io::Result<String> {
+    std::fs::read_to_string("/proc/locks")
+}
+
+/// Returns how the list of [`locks`] names a file.
+pub(super) fn name_in_locks(Identity(device, inode): Identity) -> String {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    format!("{major:02x}:{minor:02x}:{inode}")
+}
+
+/// Reads the name of the program that a process runs.
+pub(super) fn program_name(process: u32) -> io::Result<String> {
+    std::fs::read_to_string(format!("/proc/{process}/comm"))
+}

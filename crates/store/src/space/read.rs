@@ -106,7 +106,7 @@ impl Inner {
                 return read.map_err(io)?;
             }
             if Instant::now() >= deadline {
-                return Err(Refusal::Busy { path: path.clone() });
+                return Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false });
             }
         }
     }
@@ -141,7 +141,7 @@ impl Inner {
                     });
                 }
                 if !patient {
-                    return Err(Refusal::Busy { path: path.clone() });
+                    return Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false });
                 }
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -182,15 +182,23 @@ impl Inner {
             return Ok(Some(KnownFile { stamp, facts, bytes: Some(bytes) }));
         }
         if !stamp.settled_at(began) {
-            return if patient { Ok(None) } else { Err(Refusal::Busy { path: path.clone() }) };
+            return if patient {
+                Ok(None)
+            } else {
+                Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false })
+            };
         }
         let turn = self.first_reads.enter(Instant::now() + self.options.lock_wait);
         if turn.is_none() {
-            return Err(Refusal::Busy { path: path.clone() });
+            return Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false });
         }
         let facts = Arc::new(scan(file).map_err(io)?);
         if os::status(file).map_err(io)?.stamp != stamp {
-            return if patient { Ok(None) } else { Err(Refusal::Busy { path: path.clone() }) };
+            return if patient {
+                Ok(None)
+            } else {
+                Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false })
+            };
         }
         self.memory().insert(stamp, &facts, began);
         Ok(Some(KnownFile { stamp, facts, bytes: None }))

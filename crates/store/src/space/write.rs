@@ -10,12 +10,12 @@
 //! After an error before the exchange only the old file remains. Every later error is
 //! [`Refusal::UnknownOutcome`].
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
 
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
@@ -27,8 +27,9 @@ use stile_domain::path::SpacePath;
 use crate::cancellation::Cancellation;
 
 use super::file_hash::hash_file;
+use super::foreign_lock::foreign_holder;
 use super::keeper::MarkedFolder;
-use super::lock::{LockError, LockedFolder};
+use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
 use super::names::{ChangeKind, TemporaryName};
 use super::os::{self, Identity};
 use super::read::{Opened, facts_of, read_whole, regular, relative};
@@ -36,7 +37,7 @@ use super::root::Check;
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
 /// Makes the new text of a file from the old one.
-pub(super) type Plan = Box<dyn FnOnce(&str) -> Result<String, EditError> + Send>;
+pub(super) type Plan = Box<dyn Fn(&str) -> Result<String, EditError> + Send>;
 
 /// The mode of an unfinished file. No other file is write-only for its owner, so the cleaner can
 /// delete it.
@@ -48,6 +49,8 @@ struct LockedFile<'a> {
     name: &'a str,
     folder: LockedFolder,
     kept: Arc<MarkedFolder>,
+    /// The turn to change a large file, to bound the memory.
+    _large: Option<Turn<'a>>,
 }
 
 impl LockedFile<'_> {
@@ -77,11 +80,18 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// A change of a space, with what cancels it.
+/// One attempt to change a space.
 pub(super) struct Change<'a> {
     pub(super) inner: &'a Inner,
     pub(super) cancellation: &'a Cancellation,
+    /// The turn that an earlier attempt waited for.
+    pub(super) turn: Cell<Option<FolderTurn>>,
+    /// Whether the time to wait is over, so that nothing is attempted any more.
+    pub(super) gives_up: bool,
 }
+
+/// The size in bytes from which on few files are changed at once.
+const LARGE: u64 = 1024 * 1024;
 
 impl Deref for Change<'_> {
     type Target = Inner;
@@ -101,29 +111,39 @@ impl Change<'_> {
         self.root.check(Check::Now)
     }
 
-    /// Locks the folder of a file for a change.
-    fn lock<'a>(&self, path: &'a SpacePath) -> Result<LockedFile<'a>, Refusal> {
+    /// Locks the folder of a file for a change, if that can be done now.
+    fn lock<'p>(&'p self, path: &'p SpacePath) -> Result<LockedFile<'p>, Stop> {
         let (folder, name) = path.split().ok_or_else(|| Refusal::not_a_file(path))?;
         if !self.can_lock {
-            return Err(Refusal::NotPermitted { path: path.clone() });
+            return Err(Refusal::NotPermitted { path: path.clone() }.into());
         }
-        let deadline = Instant::now() + self.options.lock_wait;
-        if !self.keeper.await_room(deadline) {
-            return Err(Refusal::Busy { path: path.clone() });
+        if self.cancellation.is_cancelled() {
+            return Err(Refusal::Cancelled.into());
         }
+        let io = |error: io::Error| refusal(&error, path);
         let open = || os::open_folder(&self.root, relative(&folder));
-        let locked = self.folders.lock(open, deadline).map_err(|error| match error {
-            LockError::Busy => Refusal::Busy { path: path.clone() },
-            LockError::Io(error) => refusal(&error, path),
-        })?;
-        if os::status(&locked.handle).map_err(|error| refusal(&error, path))?.is_protected() {
-            return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
+        if self.gives_up {
+            return Err(busy(path, open).into());
         }
-        let kept = self
-            .keeper
-            .enter(&locked.handle, locked.identity)
-            .map_err(|error| refusal(&error, path))?;
-        Ok(LockedFile { path, name, folder: locked, kept })
+        if !self.keeper.has_room() {
+            return Err(Stop::MustWait(Wait::Room));
+        }
+        let locked =
+            self.folders.try_lock(open, self.turn.take()).map_err(|error| match error {
+                LockError::Wait(wait) => Stop::MustWait(wait),
+                LockError::Io(error) => io(error).into(),
+            })?;
+        let is_large =
+            os::status_at(&locked.handle, name).is_ok_and(|status| status.stamp.size >= LARGE);
+        let large = is_large.then(|| self.large_changes.try_enter());
+        if matches!(large, Some(None)) {
+            return Err(Stop::MustWait(Wait::Room));
+        }
+        if os::status(&locked.handle).map_err(io)?.is_protected() {
+            return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true }.into());
+        }
+        let kept = self.keeper.enter(&locked.handle, locked.identity()).map_err(io)?;
+        Ok(LockedFile { path, name, folder: locked, kept, _large: large.flatten() })
     }
 
     /// Changes a text file for `text.replace`, `text.insert` and `text.append`.
@@ -132,12 +152,11 @@ impl Change<'_> {
         path: &SpacePath,
         base: ContentHash,
         arguments: [&'static str; 2],
-        plan: Plan,
-    ) -> Result<EditedFile, Refusal> {
+        plan: &Plan,
+    ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         let target = self.lock(path)?;
         let old = self.open_for_change(&target)?;
-        let _turn = self.large_edit(&old, path)?;
         let too_large = || Refusal::TooLarge {
             path: path.clone(),
             limit_bytes: limit,
@@ -147,7 +166,7 @@ impl Change<'_> {
             .map_err(target.io())?
             .ok_or_else(too_large)?;
         if ContentHash::digest(&bytes) != base {
-            return Err(Refusal::Stale { path: path.clone(), argument: "hash" });
+            return Err(Refusal::Stale { path: path.clone(), argument: "hash" }.into());
         }
         let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::NotText {
             path: path.clone(),
@@ -156,7 +175,7 @@ impl Change<'_> {
         })?;
         let new = plan(text).map_err(|error| explain(error, path, arguments))?;
         if new.len() as u64 > limit {
-            return Err(too_large());
+            return Err(too_large().into());
         }
         let hash = ContentHash::digest(new.as_bytes());
         let total_lines = lines::count_lines(&new);
@@ -179,19 +198,6 @@ impl Change<'_> {
             return Err(Refusal::ReadOnly { path: target.path.clone(), is_folder: false });
         }
         Ok(old)
-    }
-
-    /// Waits for a turn if the file is large, to bound the memory.
-    fn large_edit(
-        &self,
-        old: &Opened,
-        path: &SpacePath,
-    ) -> Result<Option<super::lock::Turn<'_>>, Refusal> {
-        if old.status.stamp.size < 1024 * 1024 {
-            return Ok(None);
-        }
-        let turn = self.large_edits.enter(Instant::now() + self.options.lock_wait);
-        turn.map(Some).ok_or_else(|| Refusal::Busy { path: path.clone() })
     }
 
     /// Writes `bytes` to a finished, durable file beside the changed one. The new file gets the
@@ -357,30 +363,38 @@ impl Change<'_> {
         let _ = os::sync(target.handle());
     }
 
-    /// Creates a file for `file.create`.
-    pub(super) fn create(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Refusal> {
+    /// Creates a file for `file.create`. `made` are the folders that earlier attempts created.
+    pub(super) fn create(
+        &self,
+        path: &SpacePath,
+        bytes: &[u8],
+        made: &mut Vec<SpacePath>,
+    ) -> Result<CreatedFile, Stop> {
         if bytes.len() as u64 > self.options.limits.file_size {
             return Err(Refusal::TooLarge {
                 path: path.clone(),
                 limit_bytes: self.options.limits.file_size,
                 advice: "Split it over several files, or ask the user to raise the server's limit.",
-            });
+            }
+            .into());
         }
         if path.is_root() {
-            return Err(Refusal::AlreadyExists { path: path.clone() });
+            return Err(Refusal::AlreadyExists { path: path.clone() }.into());
         }
-        let made = self.make_parents(path)?;
-        let created = self.create_in_folder(path, bytes);
-        if created.is_err() {
-            self.remove_folders(&made);
+        let created = self
+            .make_parents(path, made)
+            .map_err(Stop::from)
+            .and_then(|()| self.create_in_folder(path, bytes));
+        if matches!(created, Err(Stop::Refused(_))) {
+            self.remove_folders(made);
         }
         created
     }
 
-    fn create_in_folder(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Refusal> {
+    fn create_in_folder(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Stop> {
         let target = self.lock(path)?;
         if os::status_at(target.handle(), target.name).is_ok() {
-            return Err(Refusal::AlreadyExists { path: path.clone() });
+            return Err(Refusal::AlreadyExists { path: path.clone() }.into());
         }
         let FileFacts { hash, lines } = facts_of(bytes);
         let name = self.temporary_name(&target, ChangeKind::Create, None, Some(&hash));
@@ -404,13 +418,13 @@ impl Change<'_> {
         })
     }
 
-    /// Creates the missing parents of `path`, durably. Returns them, the outermost first.
-    fn make_parents(&self, path: &SpacePath) -> Result<Vec<SpacePath>, Refusal> {
-        let mut made = Vec::new();
-        let Some((folder, _)) = path.split() else { return Ok(made) };
+    /// Creates the missing parents of `path`, durably, and adds them to `made`, the outermost
+    /// first.
+    fn make_parents(&self, path: &SpacePath, made: &mut Vec<SpacePath>) -> Result<(), Refusal> {
+        let Some((folder, _)) = path.split() else { return Ok(()) };
         let io = |error: io::Error| refusal(&error, path);
         if os::open_folder(&self.root, relative(&folder)).is_ok() {
-            return Ok(made);
+            return Ok(());
         }
         let mut above = SpacePath::root();
         for name in folder.components() {
@@ -422,23 +436,16 @@ impl Change<'_> {
             match os::open_folder(&self.root, relative(&here)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let new = os::make_folder(&parent, name).map_err(|error| {
-                        self.remove_folders(&made);
-                        io(error)
-                    })?;
-                    if new {
+                    if os::make_folder(&parent, name).map_err(io)? {
                         made.push(here.clone());
                     }
-                    os::sync(&parent).map_err(|error| {
-                        self.remove_folders(&made);
-                        io(error)
-                    })?;
+                    os::sync(&parent).map_err(io)?;
                 }
                 Err(error) => return Err(io(error)),
             }
             above = here;
         }
-        Ok(made)
+        Ok(())
     }
 
     /// Removes folders that were created for a file that could not be. A folder in use stays.
@@ -451,7 +458,7 @@ impl Change<'_> {
     }
 
     /// Removes a file for `file.remove`.
-    pub(super) fn remove(&self, path: &SpacePath, base: ContentHash) -> Result<(), Refusal> {
+    pub(super) fn remove(&self, path: &SpacePath, base: ContentHash) -> Result<(), Stop> {
         let target = self.lock(path)?;
         let old = self.open_for_change(&target)?;
         let size = old.status.stamp.size;
@@ -460,23 +467,35 @@ impl Change<'_> {
                 path: path.clone(),
                 limit_bytes: self.options.limits.read_size,
                 advice: "Ask the user to remove it.",
-            });
+            }
+            .into());
         }
         let stale = || Refusal::Stale { path: path.clone(), argument: "hash" };
         if hash_file(&old.file).map_err(target.io())? != base {
-            return Err(stale());
+            return Err(stale().into());
         }
         let aside = self.temporary_name(&target, ChangeKind::Remove, Some(&base), None);
         self.may_begin()?;
         os::rename_new(target.handle(), target.name, &aside).map_err(target.io())?;
         if !self.is_version(&target, &aside, base) {
             self.put_back(&target, &aside);
-            return Err(stale());
+            return Err(stale().into());
         }
         let synced = os::sync(target.handle());
         self.keep(&target, aside, base, size);
-        synced.map_err(|_| Refusal::UnknownOutcome { path: path.clone() })
+        Ok(synced.map_err(|_| Refusal::UnknownOutcome { path: path.clone() })?)
     }
+}
+
+/// Returns the refusal of a change whose time to wait is over. The owner's log has the process that
+/// locks the folder, if it is another program.
+fn busy(path: &SpacePath, open: impl Fn() -> io::Result<OwnedFd>) -> Refusal {
+    let folder = open().and_then(os::status).map(|status| status.identity());
+    let holder = folder.ok().and_then(foreign_holder);
+    if let Some(process) = holder {
+        tracing::warn!(process, "another program holds a lock on a folder of the space");
+    }
+    Refusal::Busy { path: path.clone(), is_locked_by_other: holder.is_some() }
 }
 
 /// Maps an error of an edit to a refusal.

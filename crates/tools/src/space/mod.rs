@@ -166,7 +166,10 @@ impl Toolset for SpaceTools {
     ) -> BoxFuture<'a, Result<Answer, UnknownTool>> {
         async move {
             let tool = self.entry(name).ok_or(UnknownTool)?;
-            let space = self.space.until(caller.cancellation.clone());
+            let space = self
+                .space
+                .until(caller.cancellation.clone())
+                .with_thread_share(caller.thread_share.clone());
             Ok(tool.call(arguments, &caller.principal, &space, &self.log).await)
         }
         .boxed()
