@@ -25,6 +25,7 @@ mod gateway_sessions;
 mod gateway_tls;
 mod hosted_tokens;
 mod http_access;
+mod http_cancellation;
 mod http_hostile;
 mod http_limits;
 mod http_lists;

@@ -1,0 +1,80 @@
+//! A change that its client gives up while it waits for a locked folder writes nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Client, Ground, Server, WRITE, call, meta, request};
+
+/// How long a line of the journal may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether the journal has a change of this file with this outcome.
+fn journal_has(state: &Path, path: &str, outcome: &str) -> bool {
+    let files = std::fs::read_dir(state.join("journal")).unwrap();
+    let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap_or_default());
+    texts.collect::<String>().lines().any(|line| {
+        let line: Value = serde_json::from_str(line).unwrap_or_default();
+        line["path"] == path && line["outcome"] == outcome
+    })
+}
+
+#[tokio::test]
+async fn a_change_that_is_cancelled_while_it_waits_writes_nothing_in_either_lifecycle() {
+    let ground = Ground::real();
+    let root = ground.root();
+    let state = root.with_file_name("state");
+    let server = Server::on(ground, |_| {}).await;
+    let locked = open(&root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    flock(&locked, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let arguments = |path: &str| json!({ "path": path, "content": "text\n" });
+
+    // In a session, the client sends a notification.
+    let session = server.open(WRITE).await;
+    let headers = [("mcp-session-id", session.as_str())];
+    let body = call(7, "file.create", arguments("/session.md"));
+    let mut waiting = server.connect().await;
+    waiting.send(Client::post_bytes(WRITE, &headers, body.to_string().as_bytes())).await;
+    let notice = json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": { "requestId": 7, "reason": "the user stopped it" }
+    });
+    let began = Instant::now();
+    while !journal_has(&state, "/session.md", "cancelled") {
+        assert!(began.elapsed() < PATIENCE, "the notification had no effect");
+        // The notification may overtake the request, so it is sent again.
+        server.in_session(WRITE, &session, &notice).await;
+        sleep(Duration::from_millis(20)).await;
+    }
+
+    // Without sessions, the client hangs up.
+    let mut params = json!({ "name": "file.create", "arguments": arguments("/sessionless.md") });
+    params["_meta"] = meta();
+    let body = request(8, "tools/call", params).to_string();
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "file.create"),
+    ];
+    let mut leaving = server.connect().await;
+    leaving.send(Client::post_bytes(WRITE, &headers, body.as_bytes())).await;
+    drop(leaving);
+    let began = Instant::now();
+    while !journal_has(&state, "/sessionless.md", "cancelled") {
+        assert!(began.elapsed() < PATIENCE, "hanging up had no effect");
+        sleep(Duration::from_millis(20)).await;
+    }
+
+    drop(locked);
+    let after = json!({ "name": "file.create", "arguments": arguments("/after.md") });
+    let made = server.sessionless(WRITE, "tools/call", after).await.json();
+    assert_eq!(made["result"]["structuredContent"]["path"], "/after.md", "{made}");
+    let names = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> =
+        names.filter(|name| !name.to_string_lossy().starts_with(".stile-")).collect();
+    assert_eq!(names, ["after.md"]);
+}
