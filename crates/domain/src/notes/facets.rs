@@ -13,7 +13,9 @@ pub(super) fn facets(path: &NotePath, front: Front<'_>) -> MetadataFacets {
     let keys = ["project", "tags", "date", "updated", "causal_chain_id", "entity", "episode_id"];
     let [project, tags, date, updated, chain, entity, episode] = front.values(keys);
     let (folder, _) = path.split();
-    let mut values = FacetValues { truncated: false };
+    let read = [&project, &tags, &date, &updated, &chain, &entity, &episode];
+    let truncated = read.into_iter().flatten().any(is_partly_unreadable);
+    let mut values = FacetValues { truncated };
     let project = match scalar(project) {
         Some(project) => values.slug(&project.text),
         None => project_of(path).and_then(|project| values.slug(project)),
@@ -34,11 +36,12 @@ pub(super) fn facets(path: &NotePath, front: Front<'_>) -> MetadataFacets {
 /// Returns the title from the front matter, else from the file name, and whether it was truncated.
 pub(super) fn title(path: &NotePath, front: Front<'_>) -> (Option<String>, bool) {
     let [title] = front.values(["title"]);
+    let is_missing = title.as_ref().is_some_and(is_partly_unreadable);
     let title =
         scalar(title).map(|title| trim(&title.text).to_owned()).filter(|title| !title.is_empty());
-    let Some(mut title) = title.or_else(|| title_of(path)) else { return (None, false) };
+    let Some(mut title) = title.or_else(|| title_of(path)) else { return (None, is_missing) };
     let truncated = truncate(&mut title, MAX_TEXT_CHARS);
-    (Some(title), truncated)
+    (Some(title), truncated || is_missing)
 }
 
 /// Returns the file name without `.md` or `.markdown`. Each run of `-` and `_` becomes one space.
@@ -69,6 +72,11 @@ fn project_of(path: &NotePath) -> Option<&str> {
     path.as_str().strip_prefix("projects/")?.split_once('/').map(|(project, _)| project)
 }
 
+/// Whether something of a value is missing because it could not be read.
+fn is_partly_unreadable(value: &FrontMatterValue<'_>) -> bool {
+    matches!(value, FrontMatterValue::Unreadable | FrontMatterValue::List { is_whole: false, .. })
+}
+
 fn scalar(value: Option<FrontMatterValue<'_>>) -> Option<FrontMatterScalar<'_>> {
     match value {
         Some(FrontMatterValue::Scalar(scalar)) => Some(scalar),
@@ -94,12 +102,12 @@ impl FacetValues {
 
     fn list(&mut self, value: Option<FrontMatterValue<'_>>) -> Vec<String> {
         let mut slugs: Vec<String> = match value {
-            None => Vec::new(),
+            None | Some(FrontMatterValue::Unreadable) => Vec::new(),
             Some(FrontMatterValue::Scalar(scalar)) => {
                 scalar.text.split(',').filter_map(|text| self.slug(text)).collect()
             }
-            Some(FrontMatterValue::List(list)) => {
-                list.iter().filter_map(|scalar| self.slug(&scalar.text)).collect()
+            Some(FrontMatterValue::List { scalars, .. }) => {
+                scalars.iter().filter_map(|scalar| self.slug(&scalar.text)).collect()
             }
         };
         self.truncated |= slugs.len() > MAX_FACET_VALUES;

@@ -40,7 +40,11 @@ impl<'a> Front<'a> {
         match self {
             Self::None => [const { None }; N],
             Self::Yaml(text) => yaml::values(text, keys),
-            Self::Json(members) => keys.map(|key| value(members, key)),
+            Self::Json(members) => {
+                let has_merge = members.get(yaml::MERGE).is_some_and(yaml::is_unreadable);
+                let merged = || has_merge.then_some(FrontMatterValue::Unreadable);
+                keys.map(|key| value(members, key).or_else(merged))
+            }
         }
     }
 }
@@ -66,11 +70,14 @@ impl<'a> Note<'a> {
 
 /// Returns the members of a file's front matter and the byte offset of its body.
 ///
-/// Values keep their spelling in the source, as in [`super::portable::to_json`]. For absent or
-/// invalid front matter the members are empty and the body begins at 0, so no text is lost.
+/// Values keep their spelling in the source, as in [`super::portable::to_json`]. For front matter
+/// that is absent, invalid or not wholly readable, the members are empty and the body begins at 0,
+/// so no text is lost.
 pub fn parse_front_matter(text: &str) -> (FrontMatterMembers, usize) {
-    let parsed = fenced(text)
-        .and_then(|(front, body)| Some((yaml::members(front)?, text.len() - body.len())));
+    let parsed = fenced(text).and_then(|(front, body)| {
+        let front = yaml::members(front).filter(|front| front.is_whole)?;
+        Some((front.members, text.len() - body.len()))
+    });
     parsed.unwrap_or_default()
 }
 
@@ -82,9 +89,11 @@ pub(super) fn body_offset(text: &str) -> usize {
 /// Returns a member as a facet needs it; `None` for null, an object, and an absent member.
 fn value<'a>(members: &'a FrontMatterMembers, key: &str) -> Option<FrontMatterValue<'a>> {
     match members.get(key)? {
-        Json::Array(items) => {
-            Some(FrontMatterValue::List(items.iter().filter_map(scalar).collect()))
-        }
+        unreadable if yaml::is_unreadable(unreadable) => Some(FrontMatterValue::Unreadable),
+        Json::Array(items) => Some(FrontMatterValue::List {
+            scalars: items.iter().filter_map(scalar).collect(),
+            is_whole: !items.iter().any(yaml::is_unreadable),
+        }),
         other => scalar(other).map(FrontMatterValue::Scalar),
     }
 }
@@ -135,6 +144,8 @@ mod tests {
             ("---\r\na: 1\r\n---\r\n", r#"{"a":1}"#, ""),
             ("---\na: 1\na: 2\n---\nbody", "{}", "---\na: 1\na: 2\n---\nbody"),
             ("---\na: [\n---\nbody", "{}", "---\na: [\n---\nbody"),
+            ("---\na: &x 1\nb: *x\n---\nbody", "{}", "---\na: &x 1\nb: *x\n---\nbody"),
+            ("---\n? [a]\n: b\n---\nbody", "{}", "---\n? [a]\n: b\n---\nbody"),
             ("body", "{}", "body"),
         ] {
             let (found, at) = parse_front_matter(text);

@@ -83,11 +83,12 @@ fn unwrapped(text: &str) -> Option<FrontMatterMembers> {
 ///
 /// Values of the front matter keep their spelling in the source. A number that JSON would spell
 /// otherwise becomes a string. A YAML date in `date` or `updated` becomes ISO 8601, because JSON
-/// has no dates and readers of these two members need a time.
+/// has no dates and readers of these two members need a time. An object with one member of ours
+/// stands for a value that cannot be read, such as an alias.
 pub fn to_json(path: &NotePath, text: &str) -> String {
     let note = Note::parse(text);
     let front = match note.front {
-        Front::Yaml(text) => yaml::members(text).unwrap_or_default(),
+        Front::Yaml(text) => yaml::members(text).map(|front| front.members).unwrap_or_default(),
         _ => FrontMatterMembers::new(),
     };
     json!({ "path": path.as_str(), "frontmatter": front, "body": note.body }).to_string()

@@ -1,26 +1,21 @@
 //! Reads values of YAML front matter, each in its spelling in the source.
 //!
 //! One pass over the parser's events takes the text of the requested values, because facets keep
-//! the spelling of a number, a date or a boolean. The same pass checks whether the YAML is so plain
-//! that it is valid for certain ([`WatchedEvents`]). For other YAML a second pass decides:
-//! `serde-saphyr` reads all of it under a budget and refuses duplicate keys. Neither pass keeps
-//! anything else. No error leaves this module, because an error could quote the note.
+//! the spelling of a number, a date or a boolean. The same pass checks the whole text
+//! ([`CheckedEvents`]) and keeps nothing else. A value whose meaning is elsewhere, such as an alias
+//! or a value with a tag, is left out alone. No error leaves this module, because an error could
+//! quote the note.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value as Json};
-use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
+use serde_json::{Map, Value as Json, json};
+use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Tag};
 
-use self::plain::{MAX_DEPTH, MAX_NODES, WatchedEvents};
+use self::checked_events::CheckedEvents;
 use super::dates;
-use super::limits::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES};
+use super::limits::MAX_FRONT_MATTER_BYTES;
 
-#[cfg(test)]
-mod one_pass_tests;
-mod plain;
+mod checked_events;
 
 /// A value of the front matter from which a facet can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +23,14 @@ pub(super) enum FrontMatterValue<'a> {
     /// A scalar that is not null.
     Scalar(FrontMatterScalar<'a>),
     /// The scalars of a list, without nulls, lists and mappings.
-    List(Vec<FrontMatterScalar<'a>>),
+    List {
+        scalars: Vec<FrontMatterScalar<'a>>,
+        /// Whether every item could be read.
+        is_whole: bool,
+    },
+    /// A value that is there and cannot be read: an alias, a value with a tag, or one that a merge
+    /// may bring.
+    Unreadable,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +40,8 @@ pub(super) struct FrontMatterScalar<'a> {
     pub(super) plain: bool,
 }
 
-/// Returns the values of `keys` in the order of `keys`; `None` for a null and for an absent key.
+/// Returns the values of `keys` in the order of `keys`; `None` for a null, for a mapping and for an
+/// absent key.
 ///
 /// All are `None` where the front matter is not a valid YAML mapping or is too large.
 pub(super) fn values<'a, const N: usize>(
@@ -48,9 +51,9 @@ pub(super) fn values<'a, const N: usize>(
     if front.is_empty() || front.len() > MAX_FRONT_MATTER_BYTES {
         return [const { None }; N];
     }
-    let mut events = WatchedEvents::new(front);
+    let mut events = CheckedEvents::new(front);
     let values = values_in_first_mapping(&mut events, keys);
-    if events.plain() || is_valid(front) { values } else { [const { None }; N] }
+    if events.is_valid() { values } else { [const { None }; N] }
 }
 
 fn values_in_first_mapping<'a, const N: usize>(
@@ -61,36 +64,73 @@ fn values_in_first_mapping<'a, const N: usize>(
         return [const { None }; N];
     }
     let mut values = [const { None }; N];
+    let mut has_merge = false;
     loop {
         let key = match events.next() {
-            Some(Event::Scalar(key, ..)) => Some(key),
-            Some(Event::MappingEnd | Event::StreamEnd) | None => return values,
+            Some(Event::Scalar(key, style, ..)) => {
+                has_merge |= is_merge(&key, style);
+                Some(key)
+            }
+            Some(Event::MappingEnd | Event::StreamEnd) | None => break,
             Some(other) => {
                 skip(&other, events);
                 None
             }
         };
-        let Some(first) = events.next() else { return values };
+        let Some(first) = events.next() else { break };
         let index = keys.iter().position(|wanted| key.as_deref() == Some(*wanted));
         match index.and_then(|index| values.get_mut(index)) {
             Some(slot) => *slot = value(first, events),
             None => skip(&first, events),
         }
     }
+    if has_merge {
+        values
+            .iter_mut()
+            .for_each(|value| *value = value.take().or(Some(FrontMatterValue::Unreadable)));
+    }
+    values
+}
+
+fn is_merge(key: &str, style: ScalarStyle) -> bool {
+    key == MERGE && style == ScalarStyle::Plain
+}
+
+/// The key whose value brings members of other mappings.
+pub(super) const MERGE: &str = "<<";
+
+/// What stands in JSON for a value that cannot be read.
+pub(super) fn unreadable() -> Json {
+    json!({ UNREADABLE: true })
+}
+
+const UNREADABLE: &str = "stile:unreadable";
+
+/// Whether a JSON value stands for one that could not be read.
+pub(super) fn is_unreadable(value: &Json) -> bool {
+    value.get(UNREADABLE).is_some()
+}
+
+/// The front matter as JSON.
+pub(super) struct FrontMatterJson {
+    pub(super) members: Map<String, Json>,
+    /// Whether nothing of the front matter is missing or stands for what could not be read.
+    pub(super) is_whole: bool,
 }
 
 /// Returns the whole front matter as JSON, each value in its spelling in the source; `None` for
 /// invalid front matter. A key that is not a scalar is omitted.
-pub(super) fn members(front: &str) -> Option<Map<String, Json>> {
-    if front.len() > MAX_FRONT_MATTER_BYTES || !is_valid(front) {
+pub(super) fn members(front: &str) -> Option<FrontMatterJson> {
+    if front.len() > MAX_FRONT_MATTER_BYTES || !CheckedEvents::new(front).is_valid() {
         return None;
     }
+    let mut is_whole = true;
     let mut events =
         Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
     if !events.any(|event| matches!(event, Event::MappingStart(..))) {
         return None;
     }
-    let mut members = mapping(&mut events)?;
+    let mut members = mapping(&mut events, &mut is_whole)?;
     for key in ["date", "updated"] {
         let Some(member) = members.get_mut(key) else { continue };
         let [value] = values(front, [key]);
@@ -100,41 +140,62 @@ pub(super) fn members(front: &str) -> Option<Map<String, Json>> {
             *member = iso.into();
         }
     }
-    Some(members)
+    Some(FrontMatterJson { members, is_whole })
 }
 
-/// Returns the members of a mapping that has begun. [`is_valid`] has bounded the recursion.
-fn mapping<'a>(events: &mut impl Iterator<Item = Event<'a>>) -> Option<Map<String, Json>> {
+/// Returns the members of a mapping that has begun. [`CheckedEvents`] has bounded the recursion.
+fn mapping<'a>(
+    events: &mut impl Iterator<Item = Event<'a>>,
+    is_whole: &mut bool,
+) -> Option<Map<String, Json>> {
     let mut members = Map::new();
     loop {
         let key = match events.next()? {
             Event::MappingEnd => return Some(members),
+            Event::Scalar(key, style, ..) if is_merge(&key, style) => {
+                skip(&events.next()?, events);
+                *is_whole = false;
+                members.insert(MERGE.to_owned(), unreadable());
+                continue;
+            }
             Event::Scalar(key, ..) => Some(key),
             other => {
                 skip(&other, events);
+                *is_whole = false;
                 None
             }
         };
         let first = events.next()?;
         match key {
             Some(key) => {
-                members.insert(key.into_owned(), node(first, events)?);
+                members.insert(key.into_owned(), node(first, events, is_whole)?);
             }
             None => skip(&first, events),
         }
     }
 }
 
-fn node<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> Option<Json> {
+fn node<'a>(
+    first: Event<'a>,
+    events: &mut impl Iterator<Item = Event<'a>>,
+    is_whole: &mut bool,
+) -> Option<Json> {
+    if !is_readable(&first) {
+        skip(&first, events);
+        *is_whole = false;
+        return Some(unreadable());
+    }
     Some(match first {
-        Event::Scalar(text, style, ..) => scalar(text, style).map_or(Json::Null, json),
-        Event::MappingStart(..) => Json::Object(mapping(events)?),
+        Event::Scalar(text, style, _, tag) => {
+            scalar(text, style, tag.is_some()).map_or(Json::Null, json)
+        }
+        Event::MappingStart(..) => Json::Object(mapping(events, is_whole)?),
         Event::SequenceStart(..) => {
             let mut items = Vec::new();
             loop {
                 match events.next()? {
                     Event::SequenceEnd => break Json::Array(items),
-                    item => items.push(node(item, events)?),
+                    item => items.push(node(item, events, is_whole)?),
                 }
             }
         }
@@ -158,14 +219,28 @@ fn value<'a>(
     first: Event<'a>,
     events: &mut impl Iterator<Item = Event<'a>>,
 ) -> Option<FrontMatterValue<'a>> {
+    if !is_readable(&first) {
+        skip(&first, events);
+        return Some(FrontMatterValue::Unreadable);
+    }
     match first {
-        Event::Scalar(text, style, ..) => scalar(text, style).map(FrontMatterValue::Scalar),
+        Event::Scalar(text, style, _, tag) => {
+            scalar(text, style, tag.is_some()).map(FrontMatterValue::Scalar)
+        }
         Event::SequenceStart(..) => {
-            let mut list = Vec::new();
+            let (mut scalars, mut is_whole) = (Vec::new(), true);
             loop {
                 match events.next()? {
-                    Event::SequenceEnd => return Some(FrontMatterValue::List(list)),
-                    Event::Scalar(text, style, ..) => list.extend(scalar(text, style)),
+                    Event::SequenceEnd => {
+                        return Some(FrontMatterValue::List { scalars, is_whole });
+                    }
+                    item if !is_readable(&item) => {
+                        skip(&item, events);
+                        is_whole = false;
+                    }
+                    Event::Scalar(text, style, _, tag) => {
+                        scalars.extend(scalar(text, style, tag.is_some()));
+                    }
                     other => skip(&other, events),
                 }
             }
@@ -177,8 +252,27 @@ fn value<'a>(
     }
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Option<FrontMatterScalar<'_>> {
-    let plain = style == ScalarStyle::Plain;
+/// Whether a node means what it says: it is no alias, and has no tag but that of a text.
+fn is_readable(first: &Event<'_>) -> bool {
+    match first {
+        Event::Alias(_) | Event::UnresolvedAlias(_) => false,
+        Event::Scalar(_, _, _, Some(tag)) => is_text(tag),
+        Event::SequenceStart(_, _, tag) | Event::MappingStart(_, _, tag) => tag.is_none(),
+        _ => true,
+    }
+}
+
+/// Whether a tag is `!!str`, or `!` alone, which both say that a scalar is a text.
+fn is_text(tag: &Tag) -> bool {
+    (tag.handle() == "tag:yaml.org,2002:" && tag.suffix() == "str")
+        || (tag.handle().trim_start_matches('!').is_empty()
+            && tag.suffix().trim_start_matches('!').is_empty())
+}
+
+/// Returns a scalar that is not null. A scalar that has the tag of a text is neither null nor a
+/// number.
+fn scalar(text: Cow<'_, str>, style: ScalarStyle, tagged: bool) -> Option<FrontMatterScalar<'_>> {
+    let plain = style == ScalarStyle::Plain && !tagged;
     let null = plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL");
     (!null).then_some(FrontMatterScalar { text, plain })
 }
@@ -197,99 +291,6 @@ fn skip<'a>(first: &Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) {
     }
 }
 
-/// Whether a text is a valid YAML mapping within the budget.
-fn is_valid(front: &str) -> bool {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_anchors: 0,
-            max_aliases: 0,
-            max_merge_keys: 0,
-            max_depth: MAX_DEPTH,
-            flow_nesting_limit: MAX_DEPTH,
-            max_nodes: MAX_NODES,
-            max_events: 20_000,
-            max_documents: 1,
-            max_total_scalar_bytes: MAX_FRONT_MATTER_BYTES,
-        },
-        strict_booleans: true,
-        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
-        // Without this an error would quote the front matter.
-        with_snippet: false,
-    };
-    matches!(serde_saphyr::from_str_with_options(front, options), Ok(Shape::Mapping))
-}
-
-const _: () = assert!(MAX_FACET_VALUES < MAX_NODES);
-
-/// The kind of the root of a document. Deserializing visits the whole document, so that any fault
-/// is found, and keeps nothing.
-enum Shape {
-    Mapping,
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Shape {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ShapeVisitor)
-    }
-}
-
-struct ShapeVisitor;
-
-// Scalars of every type are treated the same.
-macro_rules! other {
-    ($($name:ident($type:ty)),*) => {
-        $(fn $name<E>(self, _: $type) -> Result<Shape, E> { Ok(Shape::Other) })*
-    };
-}
-
-impl<'de> Visitor<'de> for ShapeVisitor {
-    type Value = Shape;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("YAML")
-    }
-
-    other!(
-        visit_bool(bool),
-        visit_i64(i64),
-        visit_i128(i128),
-        visit_u64(u64),
-        visit_u128(u128),
-        visit_f64(f64)
-    );
-    other!(visit_str(&str), visit_bytes(&[u8]));
-
-    fn visit_unit<E>(self) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_none<E>(self) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_some<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
-        Shape::deserialize(deserializer)
-    }
-
-    fn visit_newtype_struct<D: serde::Deserializer<'de>>(
-        self,
-        deserializer: D,
-    ) -> Result<Shape, D::Error> {
-        Shape::deserialize(deserializer)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
-        while items.next_element::<Shape>()?.is_some() {}
-        Ok(Shape::Other)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Shape, A::Error> {
-        while entries.next_entry::<Shape, Shape>()?.is_some() {}
-        Ok(Shape::Mapping)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,11 +303,11 @@ mod tests {
                 Some(FrontMatterValue::Scalar(scalar)) => {
                     format!("{}{}", scalar.text, if scalar.plain { "" } else { "\"" })
                 }
-                Some(FrontMatterValue::List(list)) => list
-                    .iter()
-                    .map(|scalar| format!("[{}]", scalar.text))
-                    .collect::<Vec<_>>()
-                    .concat(),
+                Some(FrontMatterValue::List { scalars, is_whole }) => {
+                    let items = scalars.iter().map(|scalar| format!("[{}]", scalar.text));
+                    items.collect::<String>() + if is_whole { "" } else { "…" }
+                }
+                Some(FrontMatterValue::Unreadable) => "?".to_owned(),
             })
             .collect()
     }
@@ -325,6 +326,11 @@ mod tests {
             ("# note\na: 1 # one\nb: 2", "1", "2"),
             ("'a': 1\n\"b\": 2", "1", "2"),
             ("{a: 1, b: [x]}", "1", "[x]"),
+            ("a: 12e4567\nb: .nan", "12e4567", ".nan"),
+            ("a: &x 1\nb: *x", "1", "?"),
+            ("a: !!binary YQ==\nb: !!str 007", "?", "007\""),
+            ("x: &x [1]\na: [1, *x, !y 2, 3]\nb: !set {c: d}", "[1][3]…", "?"),
+            ("x: &x {a: 1}\n<<: *x\nb: 2", "?", "2"),
         ] {
             assert_eq!(texts(front), [a, b], "{front}");
         }
@@ -337,9 +343,8 @@ mod tests {
         let long = format!("a: 1\nc: {}", "x".repeat(MAX_FRONT_MATTER_BYTES));
         for front in [
             "", "a", "- a: 1", "a: [1", "a: 1\na: 2", "a: 1\nc: {d: 1, d: 2}",
-            "a: 1\nc: [{d: 1, d: 2}]", "a: &x 1\nb: *x", "a: 1\nc: &x 1",
-            "c: {d: 1}\na: 1\n<<: {b: 2}", "a: 1\n---\nb: 2", "a: 1\n\tb: 2", "a: 1\nb: @", &deep,
-            &many, &long,
+            "a: 1\nc: [{d: 1, d: 2}]", "a: 1\nc: *x", "a: 1\n---\nb: 2", "a: 1\n\tb: 2",
+            "a: 1\nb: @", &deep, &many, &long,
         ] {
             assert_eq!(texts(front), ["-", "-"], "{}", &front[..front.len().min(40)]);
         }
