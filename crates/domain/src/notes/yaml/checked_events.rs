@@ -92,8 +92,8 @@ impl<'a> CheckedEvents<'a> {
         }
     }
 
-    /// Counts a node. Returns whether the node is inside a list or a mapping, and is no key that its
-    /// mapping has already.
+    /// Counts a node. Returns whether the node is inside a list or a mapping, and is not a key that
+    /// its mapping has already.
     fn node(&mut self, scalar: Option<&Cow<'a, str>>) -> bool {
         self.nodes += 1;
         let (keys, key) = match self.open.last_mut() {
