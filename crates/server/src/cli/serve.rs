@@ -77,6 +77,7 @@ async fn serve_local(
     let verifier = LocalVerifier::new(&key, audience, Arc::clone(&tokens), SystemTime::now);
     let verifier = Arc::new(verifier);
     let minter = Minter { key: &key, tokens: &tokens, audience };
-    let on_listening = |address| welcome::print_welcome(resolved, environment, minter, address);
+    let on_listening =
+        |address| welcome::print_welcome(resolved, environment, minter, &space, address);
     http_server::serve(&resolved.config, options, service, verifier, on_listening).await
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Verb};
+use stile_store::state::SpaceOfFolder;
 
 use super::http_server::{print_address, scheme};
 use super::user_name;
@@ -27,13 +28,13 @@ pub(super) fn print_welcome(
     resolved: &Resolved,
     environment: Environment<'_>,
     minter: Minter<'_>,
+    space: &SpaceOfFolder,
     address: SocketAddr,
 ) {
     print_address(&resolved.config, address);
     if !io::stdout().is_terminal() {
         // The folder is named only where it must be, since this line may end up in a log.
-        let is_only_space = minter.tokens.only_space().is_ok_and(|only| only.is_some());
-        let root = (!is_only_space).then(|| resolved.config.root.to_string_lossy().into_owned());
+        let root = (!space.is_only).then(|| resolved.config.root.to_string_lossy().into_owned());
         let command = mint_command(&program(), resolved, root);
         let _ = writeln!(io::stderr(), "mint a token with: {command}");
         return;

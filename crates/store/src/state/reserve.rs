@@ -10,7 +10,7 @@ use super::private::create_private;
 use super::state_dir::{StateDir, StateError};
 
 const NAME: &str = "reserve";
-/// A revocation writes a page of the database, its log, and the index of the log: 50 KiB at most.
+/// A revocation writes a page or two of the database, and their journal: 20 KiB at most.
 const BYTES: usize = 256 * 1024;
 
 /// A file of the state folder that does nothing but take up room.
@@ -67,7 +67,7 @@ fn is_full(error: &StateError) -> bool {
         StateError::Io { error, .. } => {
             matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         }
-        // SQLite reports a full disk for the index of its log as an error of input and output.
+        // SQLite reports a full disk for the files beside the database as other errors.
         StateError::Database { error, .. } => matches!(
             error.sqlite_error_code(),
             Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen)
@@ -162,7 +162,7 @@ mod tests {
         for size in [65_536, 4_096, 512, 1] {
             while filler.write_all(&vec![7; size]).is_ok() {}
         }
-        // A server that runs has the log and its index already.
+        // A server runs meanwhile.
         let refused = running.revoke("a", 5);
         assert!(refused.is_err(), "the disk is not full");
         assert_eq!(TokenStore::revoke_in(&state, "a", 5).unwrap(), Revocation::Now);

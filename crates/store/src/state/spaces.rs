@@ -35,6 +35,8 @@ pub struct SpaceOfFolder {
     pub audience: String,
     /// Whether another folder was served at this path before, whose tokens are refused here.
     pub replaces_another: bool,
+    /// Whether the state knows no other space, so that nobody has to name this one.
+    pub is_only: bool,
 }
 
 impl TokenStore {
@@ -116,8 +118,9 @@ fn bind(
     let store = "INSERT INTO spaces (audience, folder, path) VALUES (?1, ?2, ?3) \
                  ON CONFLICT (audience) DO UPDATE SET folder = ?2, path = ?3";
     transaction.execute(store, params![audience, identity, path])?;
+    let is_only = audiences(&transaction)?.len() == 1;
     transaction.commit()?;
-    Ok(SpaceOfFolder { audience, replaces_another })
+    Ok(SpaceOfFolder { audience, replaces_another, is_only })
 }
 
 fn audiences(connection: &Connection) -> rusqlite::Result<Vec<String>> {
@@ -181,9 +184,11 @@ mod tests {
     fn each_folder_is_a_space_of_its_own_and_stays_the_same_one() {
         let folders = Folders::new();
         let (one, two) = (folders.make("one"), folders.make("two"));
-        assert_ne!(one, two);
+        assert_ne!(one.audience, two.audience);
         assert!(one.audience.starts_with("urn:uuid:") && !one.replaces_another);
-        assert_eq!(folders.tokens.space_of(&folders.at("one")).unwrap(), one);
+        assert!(one.is_only && !two.is_only);
+        let again = folders.tokens.space_of(&folders.at("one")).unwrap();
+        assert_eq!((again.audience, again.is_only), (one.audience, false));
         assert_eq!(folders.tokens.only_space().unwrap(), None);
         assert_eq!(folders.tokens.spaces().unwrap().len(), 2);
     }
@@ -207,7 +212,7 @@ mod tests {
         assert_eq!(folders.tokens.only_space().unwrap(), Some(new.audience));
         // The first folder comes back under a third name.
         let back = folders.tokens.space_of(&folders.at("away")).unwrap();
-        assert_eq!(back, one);
+        assert_eq!(back.audience, one.audience);
         assert_eq!(folders.tokens.only_space().unwrap(), None);
     }
 

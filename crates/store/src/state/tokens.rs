@@ -3,6 +3,7 @@
 //! Several processes use the database at once: `stile token` mints and revokes, while servers look
 //! up the token of every request. A revocation therefore holds from the next request on.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -239,21 +240,26 @@ pub(super) fn failed(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Sta
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    // In WAL mode only FULL makes a commit durable before it is acknowledged.
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    // Only EXTRA also syncs the folder, from which a commit removes the journal. In WAL mode, EXTRA
+    // is FULL, which makes a commit durable there.
+    connection.pragma_update(None, "synchronous", "EXTRA")?;
     Ok(connection)
 }
 
 /// Opens the database without writing anything, not even the index of its log.
 ///
-/// While another process has the database open, the log beside it may hold newer content, and
-/// SQLite reads both. Without a log no process has the database open. It is then opened as
-/// immutable, since SQLite would otherwise create a log. Either may change, so a connection is good
-/// for one lookup.
+/// An older version may have left the database with a write-ahead log. While another process has
+/// it open, the log beside it may hold newer content, and SQLite reads both. Without a log no
+/// process has the database open. It is then opened as immutable, since SQLite would otherwise
+/// create a log. Any of this may change, so a connection is good for one lookup.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    let mode = if Path::new(&log).exists() { "readonly_shm=1" } else { "immutable=1" };
+    let mode = match has_log_mode(path) {
+        false => "cache=private",
+        true if Path::new(&log).exists() => "readonly_shm=1",
+        true => "immutable=1",
+    };
     let uri = percent::encode_except(&path.to_string_lossy(), |byte| !b"%?#".contains(&byte));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
@@ -261,6 +267,15 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro&{mode}"), flags)?;
     connection.busy_timeout(BUSY)?;
     Ok(connection)
+}
+
+/// Returns whether an older version left the database with a write-ahead log.
+///
+/// *Source*: SQLite, Database File Format, 1.3: the byte at offset 18 is 2 for such a database.
+fn has_log_mode(path: &Path) -> bool {
+    let mut head = [0; 19];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head.last() == Some(&2)
 }
 
 /// Checks that the database is ours, and migrates it to this version.
@@ -286,8 +301,13 @@ fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError>
             transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
         }
         transaction.commit()?;
-        // Last, so that another program's database stays as it was.
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // Last, so that another program's database stays as it was. Older versions kept a
+        // write-ahead log, which a gateway could not read without opening it for writing. While a
+        // process has the log open, it stays.
+        let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+        if mode == "wal" {
+            let _ = connection.pragma_update(None, "journal_mode", "DELETE");
+        }
         Ok(Ok(()))
     };
     match steps(connection) {
@@ -397,7 +417,7 @@ mod tests {
             connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
         let synchronous: i32 =
             connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
-        assert_eq!((mode.as_str(), synchronous), ("wal", 2));
+        assert_eq!((mode.as_str(), synchronous), ("delete", 3));
     }
 
     #[cfg(unix)]
@@ -418,7 +438,7 @@ mod tests {
             );
             files += 1;
         }
-        assert_eq!(files, 4);
+        assert_eq!(files, 2);
     }
 
     #[test]
@@ -445,7 +465,9 @@ mod tests {
             .unwrap();
         old.pragma_update(None, "application_id", APPLICATION).unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
+        old.pragma_update(None, "journal_mode", "WAL").unwrap();
         drop(old);
+        assert!(has_log_mode(&folder.path().join(NAME)));
         let tokens = TokenStore::open(&state).unwrap();
         assert!(tokens.is_live("a").unwrap());
         let owners = TokenRecord { owner: true, ..token("b") };
