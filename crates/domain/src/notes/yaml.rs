@@ -53,7 +53,7 @@ pub(super) fn values<'a, const N: usize>(
     }
     let mut events = CheckedEvents::new(front);
     let values = values_in_first_mapping(&mut events, keys);
-    if events.is_valid() { values } else { [const { None }; N] }
+    if events.finish() { values } else { [const { None }; N] }
 }
 
 fn values_in_first_mapping<'a, const N: usize>(
@@ -121,7 +121,7 @@ pub(super) struct FrontMatterJson {
 /// Returns the whole front matter as JSON, each value in its spelling in the source; `None` for
 /// invalid front matter. A key that is not a scalar is omitted.
 pub(super) fn members(front: &str) -> Option<FrontMatterJson> {
-    if front.len() > MAX_FRONT_MATTER_BYTES || !CheckedEvents::new(front).is_valid() {
+    if front.len() > MAX_FRONT_MATTER_BYTES || !CheckedEvents::new(front).finish() {
         return None;
     }
     let mut is_whole = true;

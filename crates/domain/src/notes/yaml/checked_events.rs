@@ -55,7 +55,7 @@ impl<'a> CheckedEvents<'a> {
     }
 
     /// Reads the remaining events. Returns whether the whole text is valid front matter.
-    pub(super) fn is_valid(mut self) -> bool {
+    pub(super) fn finish(mut self) -> bool {
         while self.valid && self.next().is_some() {}
         self.valid && self.begun
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn is_valid(text: &str) -> bool {
-        CheckedEvents::new(text).is_valid()
+        CheckedEvents::new(text).finish()
     }
 
     #[test]
