@@ -176,7 +176,7 @@ pub enum Refusal {
     Busy {
         /// The path that the call named.
         path: SpacePath,
-        /// Whether a program that is no server of ours is known to lock the folder.
+        /// Whether another program than this server is known to hold the lock of the folder.
         is_locked_by_other: bool,
     },
     /// The file is not UTF-8.

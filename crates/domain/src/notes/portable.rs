@@ -83,8 +83,8 @@ fn unwrapped(text: &str) -> Option<FrontMatterMembers> {
 ///
 /// Values of the front matter keep their spelling in the source. A number that JSON would spell
 /// otherwise becomes a string. A YAML date in `date` or `updated` becomes ISO 8601, because JSON
-/// has no dates and readers of these two members need a time. An object with one member of ours
-/// stands for a value that cannot be read, such as an alias.
+/// has no dates and readers of these two members need a time. A value that cannot be
+/// read, such as an alias, becomes the object `{"stile:unreadable":true}`.
 pub fn to_json(path: &NotePath, text: &str) -> String {
     let note = Note::parse(text);
     let front = match note.front {

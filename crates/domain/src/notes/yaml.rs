@@ -99,14 +99,14 @@ fn is_merge(key: &str, style: ScalarStyle) -> bool {
 /// The key whose value brings members of other mappings.
 pub(super) const MERGE: &str = "<<";
 
-/// What stands in JSON for a value that cannot be read.
+/// Returns the JSON object that replaces a value that cannot be read.
 pub(super) fn unreadable() -> Json {
     json!({ UNREADABLE: true })
 }
 
 const UNREADABLE: &str = "stile:unreadable";
 
-/// Whether a JSON value stands for one that could not be read.
+/// Whether a JSON value is the object that [`unreadable`] returns.
 pub(super) fn is_unreadable(value: &Json) -> bool {
     value.get(UNREADABLE).is_some()
 }
