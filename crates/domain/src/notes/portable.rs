@@ -103,6 +103,29 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_from_json_misses_what_the_answer_from_the_file_misses() {
+        use super::super::metadata_facets;
+        let path = NotePath::parse("a.md").unwrap();
+        for (front, truncated) in [
+            ("tags: [one, two]", false),
+            ("x: &x 1\ntags: *x", true),
+            ("x: &x 1\ntags: [one, *x]", true),
+            ("x: &x {tags: [one]}\n<<: *x", true),
+            // A note that holds the object for an unreadable value has nothing unreadable.
+            ("tags: {\"stile:unreadable\": true}", false),
+            ("tags: [one, {\"stile:unreadable\": true}]", false),
+        ] {
+            let text = format!("---\n{front}\n---\nbody\n");
+            let sent = PortableNote::parse(to_json(&path, &text).as_bytes()).unwrap();
+            let from_file = metadata_facets(&path, Note::parse(&text)).unwrap();
+            let from_json = metadata_facets(&path, sent.as_note()).unwrap();
+            let [file, json] = [from_file, from_json].map(|facets| json!(facets));
+            assert_eq!(file, json, "{front}");
+            assert_eq!(file["truncated"], truncated, "{front}");
+        }
+    }
+
+    #[test]
     fn front_matter_has_three_forms_and_other_strings_count_as_absent() {
         let object = r#"{"title":"A"}"#;
         let once = Json::from(object).to_string();

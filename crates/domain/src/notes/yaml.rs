@@ -119,7 +119,8 @@ pub(super) struct FrontMatterJson {
 }
 
 /// Returns the whole front matter as JSON, each value in its spelling in the source; `None` for
-/// invalid front matter. A key that is not a scalar is omitted.
+/// invalid front matter. A key that is not a scalar is omitted, and so is the key of
+/// [`unreadable`].
 pub(super) fn members(front: &str) -> Option<FrontMatterJson> {
     if front.len() > MAX_FRONT_MATTER_BYTES || !CheckedEvents::new(front).finish() {
         return None;
@@ -158,7 +159,8 @@ fn mapping<'a>(
                 members.insert(MERGE.to_owned(), unreadable());
                 continue;
             }
-            Event::Scalar(key, ..) => Some(key),
+            // A note may not write what replaces an unreadable value.
+            Event::Scalar(key, ..) if key != UNREADABLE => Some(key),
             other => {
                 skip(&other, events);
                 *is_whole = false;
