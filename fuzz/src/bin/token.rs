@@ -20,8 +20,8 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes};
 use stile_fuzz::Shape;
 use stile_server::auth::{
-    LocalVerifier, MintRequest, MintedToken, TokenRejected, TokenVerifier as _, VerifiedCaller,
-    mint,
+    LocalVerifier, MintRequest, MintedToken, Minter, TokenRejected, TokenVerifier as _,
+    VerifiedCaller,
 };
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 
@@ -29,11 +29,12 @@ const NOW: i64 = 1_800_000_000;
 const LEEWAY: i64 = 5;
 const LONGEST_LIFE: i64 = 366 * 24 * 60 * 60;
 const MAX_TOKEN_BYTES: usize = 8192;
+/// The `aud` of the one space whose tokens are accepted.
+const AUDIENCE: &str = "stile:this-space";
 
 struct Rig {
     verifier: LocalVerifier,
     secret: hmac::Key,
-    audience: String,
     good: MintedToken,
     revoked: MintedToken,
 }
@@ -51,12 +52,12 @@ static RIG: LazyLock<Rig> = LazyLock::new(|| {
         client: Some("editor".to_owned()),
         life: Duration::from_secs(3600),
     };
-    let [good, revoked] = [(); 2].map(|()| mint(&key, &tokens, &order, clock()).expect("a token"));
+    let minter = Minter { key: &key, tokens: &tokens, audience: AUDIENCE };
+    let [good, revoked] = [(); 2].map(|()| minter.mint(&order, clock()).expect("a token"));
     tokens.revoke(&revoked.jti, NOW).expect("it was minted");
     Rig {
-        verifier: LocalVerifier::new(&key, tokens, clock),
         secret: hmac::Key::new(hmac::HMAC_SHA256, &key.secret),
-        audience: key.audience,
+        verifier: LocalVerifier::new(&key, AUDIENCE, tokens, clock),
         good,
         revoked,
     }
@@ -94,7 +95,7 @@ impl Rig {
             ("@s", signature),
             ("@t", &self.good.token),
             ("@c", &claims),
-            ("@a", &self.audience),
+            ("@a", AUDIENCE),
             ("@j", &self.good.jti),
             ("@r", &self.revoked.jti),
         ];
@@ -171,7 +172,7 @@ fn slow_claims(token: &str) -> Option<Map<String, Value>> {
     let is_absent_or = |name: &str, fits: fn(&Value) -> bool| claims.get(name).is_none_or(fits);
     let (issued, expires) = (claims.get("iat")?.as_i64()?, claims.get("exp")?.as_i64()?);
     let life = i128::from(expires) - i128::from(issued);
-    let holds = names.contains(&RIG.audience.as_str())
+    let holds = names.contains(&AUDIENCE)
         && !claims.get("sub")?.as_str()?.is_empty()
         && claims.get("jti")? == RIG.good.jti.as_str()
         && is_absent_or("act", |act| act.get("sub").and_then(Value::as_str).is_some_and(is_name))
