@@ -117,6 +117,16 @@ pub enum Refusal {
         /// The path that the call named.
         path: SpacePath,
     },
+    /// The path is a mount point or leads through one, and the owner did not name the mount.
+    #[error(
+        "`{path}` is on another file system that is mounted inside the space, or leads through \
+         one. Nothing was read or written. Retrying will not help: work elsewhere, or ask the \
+         user to name the mount point in the server's setting `mounts`."
+    )]
+    MountRefused {
+        /// The path that the call named.
+        path: SpacePath,
+    },
     /// The file has more than one hard link.
     #[error(
         "`{path}` has more than one name (hard links), so a change here would separate it from \
@@ -360,6 +370,7 @@ impl Refusal {
             Self::NotAFile { .. } => ("not_a_file", Remedy::Agent),
             Self::NotADirectory { .. } => ("not_a_directory", Remedy::Agent),
             Self::SymlinkRefused { .. } => ("symlink_refused", Remedy::Agent),
+            Self::MountRefused { .. } => ("mount_refused", Remedy::User),
             Self::HardLinked { .. } => ("hard_linked", Remedy::User),
             Self::NotPermitted { .. } => ("not_permitted", Remedy::User),
             Self::ReadOnly { .. } => ("not_permitted", Remedy::User),
@@ -446,6 +457,7 @@ impl Refusal {
             | Self::NotAFile { path, .. }
             | Self::NotADirectory { path }
             | Self::SymlinkRefused { path }
+            | Self::MountRefused { path }
             | Self::HardLinked { path }
             | Self::NotPermitted { path }
             | Self::ReadOnly { path, .. }

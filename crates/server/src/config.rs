@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use stile_domain::limits::FileLimits;
+use stile_domain::path::SpacePath;
 use stile_ladder::budget::Budgets;
 
 pub(crate) use lookup::{
@@ -62,6 +63,7 @@ settings_list! {
         record_document_bytes: usize = declarations::RECORD_DOCUMENT_BYTES,
         strict_schemas: YesNo = declarations::STRICT_SCHEMAS,
         lock_wait_seconds: u64 = declarations::LOCK_WAIT_SECONDS,
+        mounts: Vec<SpacePath> = declarations::MOUNTS,
         jwks: Option<String> = declarations::JWKS,
         issuer: Option<String> = declarations::ISSUER,
         audience: Option<String> = declarations::AUDIENCE,

@@ -44,6 +44,7 @@ fn main() {
     let open = || {
         let options = SpaceOptions {
             limits: FileLimits::default(),
+            mounts: Vec::new(),
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
         };

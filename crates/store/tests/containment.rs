@@ -58,6 +58,7 @@ impl Field {
         symlink(outside.join("swapped.md"), inside.join("plain/other.md")).unwrap();
         let options = SpaceOptions {
             limits: FileLimits::default(),
+            mounts: Vec::new(),
             lock_wait: Duration::from_secs(20),
             events: Arc::new(|_| {}),
         };

@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use stile_domain::path::SpacePath;
 use stile_ladder::budget::Budgets;
 
 use super::network::{Network, networks};
@@ -15,8 +16,8 @@ use super::setting::CommandGroup::{Gateway, Mcp, Note, Records, Serve, Stdio, To
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
     CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolNames, YesNo, address, bytes,
-    bytes_within, count, count_to, header_value, list, loopback, optional_path, origin, path, text,
-    trusted_url, url, word,
+    bytes_within, count, count_to, header_value, list, loopback, optional_path, origin, path,
+    space_paths, text, trusted_url, url, word,
 };
 
 const SPACE: &[CommandGroup] = &[Serve, Stdio];
@@ -134,6 +135,10 @@ declare_settings! {
     /// Wait this long for another process that is changing the same file.
     LOCK_WAIT_SECONDS: u64 = Flag("lock_wait_seconds", "SECONDS"), count, default Text("10"),
         for SPACE;
+
+    /// Enter these mount points inside the space, named from its root as in `/archive`. Calls at
+    /// any other mount point are refused.
+    MOUNTS: Vec<SpacePath> = Flag("mounts", "PATH,…"), space_paths, for SPACE;
 
     /// Accept only tokens of the identity provider whose keys are at this address.
     JWKS: Option<String> = Flag("jwks", "URL"), trusted_url, for HTTP;

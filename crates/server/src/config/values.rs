@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use stile_domain::path::SpacePath;
+
 /// The environment of the process, as a function so that tests can have their own.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -150,6 +152,19 @@ pub(super) fn header_value(text: &str, _: &ParseContext<'_>) -> Result<String, S
 #[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
 pub(super) fn list(text: &str, _: &ParseContext<'_>) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
+}
+
+/// Parses paths of the space, separated by commas.
+pub(super) fn space_paths(
+    text: &str,
+    context: &ParseContext<'_>,
+) -> Result<Vec<SpacePath>, String> {
+    let parse = |path: &String| match SpacePath::parse(path) {
+        Ok(path) if path.is_root() => Err("names the root of the space".to_owned()),
+        Ok(path) => Ok(path),
+        Err(why) => Err(why.to_string()),
+    };
+    list(text, context)?.iter().map(parse).collect()
 }
 
 /// The smallest size that a setting accepts, in bytes. It leaves room for any one character.
@@ -328,6 +343,12 @@ impl ToToml for String {
 impl ToToml for Vec<String> {
     fn to_toml(&self) -> Option<String> {
         Some(serde_json::Value::from(self.clone()).to_string())
+    }
+}
+
+impl ToToml for Vec<SpacePath> {
+    fn to_toml(&self) -> Option<String> {
+        self.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>().to_toml()
     }
 }
 

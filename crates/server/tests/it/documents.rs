@@ -119,6 +119,7 @@ fn samples() -> Vec<Refusal> {
         Refusal::not_a_file(&path),
         Refusal::NotADirectory { path: path.clone() },
         Refusal::SymlinkRefused { path: path.clone() },
+        Refusal::MountRefused { path: path.clone() },
         Refusal::HardLinked { path: path.clone() },
         Refusal::NotPermitted { path: path.clone() },
         Refusal::ReadOnly { path: path.clone(), is_folder: false },
@@ -169,6 +170,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::NotAFile { .. }
             | Refusal::NotADirectory { .. }
             | Refusal::SymlinkRefused { .. }
+            | Refusal::MountRefused { .. }
             | Refusal::HardLinked { .. }
             | Refusal::NotPermitted { .. }
             | Refusal::ReadOnly { .. }

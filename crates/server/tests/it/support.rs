@@ -70,6 +70,7 @@ impl Ground {
         let state = StateDir::open(&folder.path().join("state")).unwrap();
         let options = SpaceOptions {
             limits: FileLimits::default(),
+            mounts: Vec::new(),
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
         };

@@ -18,17 +18,17 @@ use super::keeper::{SpaceEvents, make_conflict_copy, report_copy};
 use super::lock::Folders;
 use super::names::{ChangeKind, Owner, TemporaryName, marker_owner, short};
 use super::os;
-use super::read::relative;
+use super::root::Root;
 use super::write::UNFINISHED;
 
 /// How long the cleaner waits for a folder. If the wait is longer, a living process works there.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Cleans every folder of a space.
-pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &SpaceEvents) {
+/// Cleans every folder of a space. Enters no mount but those that the owner named.
+pub(super) fn clean(root: &Root, folders: &Arc<Folders>, events: &SpaceEvents) {
     let mut waiting = vec![SpacePath::root()];
     while let Some(path) = waiting.pop() {
-        let Ok(handle) = os::open_folder(root, relative(&path)) else { continue };
+        let Ok(handle) = root.open_folder(&path) else { continue };
         let mut has_ours = false;
         // A folder that cannot be read could not be edited either, so there is nothing to clean.
         let _ = os::entries(&handle, |name, kind| {
@@ -41,7 +41,7 @@ pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &SpaceEvents
         });
         if has_ours {
             let deadline = Instant::now() + PATIENCE;
-            let open = || os::open_folder(root, relative(&path));
+            let open = || root.open_folder(&path);
             if let Some(locked) = folders.lock_by(open, deadline) {
                 clean_folder(&locked.handle, &path, events);
                 let _ = os::sync(&*locked.handle);

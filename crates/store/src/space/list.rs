@@ -9,7 +9,7 @@ use stile_domain::listing::{self, EntryKind, ListEntry, ListPage, ListPosition};
 use stile_domain::path::RESERVED_PREFIX;
 use stile_domain::permit::{List, Permit};
 
-use super::{Inner, os, read::relative, refusal};
+use super::{Inner, os, refusal};
 
 /// A candidate for the page, ordered by its position.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +27,7 @@ impl Inner {
         after: Option<&ListPosition>,
     ) -> Result<ListPage, Refusal> {
         let path = permit.path();
-        let folder =
-            os::open_folder(&self.root, relative(path)).map_err(|error| refusal(&error, path))?;
+        let folder = self.root.open_folder(path).map_err(|error| refusal(&error, path))?;
         // The names of the page and one more, with the last one on top.
         let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(MAX_LIST_ENTRIES + 2);
         let may_list_all = permit.may_list_all();
@@ -78,7 +77,11 @@ impl Inner {
     }
 
     fn entry(&self, folder: &std::os::fd::OwnedFd, candidate: Candidate) -> ListEntry {
-        let Candidate { name, kind, .. } = candidate;
+        let Candidate { name, mut kind, .. } = candidate;
+        // A mounted file is not a file of the space, so its size and its hash are not shown.
+        if kind == EntryKind::File && os::is_mount_point_at(folder, &name) {
+            kind = EntryKind::Other;
+        }
         let stamp = match kind {
             EntryKind::File => os::status_at(folder, &name)
                 .ok()

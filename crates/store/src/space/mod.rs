@@ -22,6 +22,8 @@ mod thread_share;
 mod write;
 
 #[cfg(test)]
+mod mount_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
@@ -72,6 +74,8 @@ pub struct Space {
 pub struct SpaceOptions {
     /// The limits on files and answers.
     pub limits: FileLimits,
+    /// The mount points inside the space that are entered. Calls at any other are refused.
+    pub mounts: Vec<SpacePath>,
     /// How long a change waits for other changes before it is refused as busy.
     pub lock_wait: Duration,
     /// Receives journal lines of events that no call caused, such as a conflict copy.
@@ -177,10 +181,18 @@ impl Space {
         root: &Path,
         options: SpaceOptions,
     ) -> Result<(Self, Vec<String>), OpenError> {
-        let root = Root::open(root)?;
+        let root = Root::open(root, &options.mounts)?;
         let folders = Arc::new(lock::Folders::default());
         let mut notices = Vec::new();
-        let abilities = probe(&root);
+        let mut abilities = probe(&root);
+        for mount in root.mounts() {
+            match root.open_folder(mount) {
+                Ok(folder) => abilities = abilities.and(&probe(&folder)),
+                Err(_) => notices.push(format!(
+                    "`{mount}`, which `mounts` names, is not a folder of the space that can be opened"
+                )),
+            }
+        }
         if !abilities.lock {
             notices.push(
                 "this file system has no advisory locks on folders: every change will be refused"
@@ -206,7 +218,8 @@ impl Space {
     /// [`OpenError`] if the folder cannot be opened.
     pub fn open_ambient_to_read(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
         let abilities = Abilities { lock: false, exchange: None };
-        Ok(Self::new(Root::open(root)?, Arc::default(), abilities, options))
+        let root = Root::open(root, &options.mounts)?;
+        Ok(Self::new(root, Arc::default(), abilities, options))
     }
 
     fn new(
@@ -371,6 +384,17 @@ struct Abilities {
     exchange: Option<bool>,
 }
 
+impl Abilities {
+    /// Returns what two file systems both can do.
+    fn and(&self, other: &Self) -> Self {
+        let exchange = match (self.exchange, other.exchange) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (one, other) => one.or(other),
+        };
+        Self { lock: self.lock && other.lock, exchange }
+    }
+}
+
 /// How long a start waits for the lock of the root before it probes without it.
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -417,6 +441,7 @@ fn refusal(error: &io::Error, path: &SpacePath) -> Refusal {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOENT | Errno::STALE | Errno::NAMETOOLONG) => Refusal::not_found(&path),
         Some(Errno::NOTDIR) => Refusal::NotADirectory { path },
+        Some(Errno::XDEV) => Refusal::MountRefused { path },
         Some(Errno::LOOP) => Refusal::SymlinkRefused { path },
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Refusal::NotPermitted { path },
         Some(Errno::NXIO | Errno::NODEV | Errno::ISDIR) => Refusal::not_a_file(&path),

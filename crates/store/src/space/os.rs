@@ -1,10 +1,11 @@
 //! The system calls of the space. No other module of the space makes any.
 //!
 //! All calls are relative to an open directory. The operating system resolves a path beneath the
-//! root's handle and follows no symbolic link, even while another process replaces directories with
-//! links. On Linux one `openat2` does this. On other systems and on older kernels each component is
-//! opened by its own call with `O_NOFOLLOW`, which is as safe and slower. macOS calls the exchange
-//! `renamex_np`; rustix has it under the same name.
+//! root's handle and follows no symbolic link, even while another process replaces directories by
+//! links. Only [`open_mount`] enters a mount. On Linux one `openat2` does this. On other systems
+//! and older kernels each component is opened by its own call with `O_NOFOLLOW`, which is slower
+//! and recognises fewer mounts. macOS calls the exchange `renamex_np`; rustix has it under the same
+//! name.
 
 use std::fs::File;
 use std::io;
@@ -51,7 +52,17 @@ pub(super) fn open_file(root: &OwnedFd, relative: &str) -> io::Result<File> {
 /// Opens a file of any kind in an open folder for reading.
 pub(super) fn open_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
     fault::point(fault::Call::Open)?;
-    Ok(File::from(openat(folder, name, OFlags::RDONLY | ALWAYS, Mode::empty())?))
+    open_beneath(folder, name, OFlags::RDONLY).map(File::from)
+}
+
+/// Opens a folder beneath `root` that may be a mount point, which no other function enters.
+/// `relative` must not be empty.
+pub(super) fn open_mount(root: &OwnedFd, relative: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    Ok(match relative.rsplit_once('/') {
+        None => step(root, relative, flags)?,
+        Some((folders, last)) => step(&open_folder(root, folders)?, last, flags)?,
+    })
 }
 
 #[cfg(target_os = "linux")]
@@ -64,7 +75,10 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
     // `NO_SYMLINKS` refuses a link already. `NOFOLLOW` with `DIRECTORY` would report it as
     // `ENOTDIR`.
     let flags = flags | ALWAYS.difference(OFlags::NOFOLLOW);
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
     if !ABSENT.load(Ordering::Relaxed) {
         // The kernel answers EAGAIN when the tree changed meanwhile. In races 64 tries always
         // sufficed.
@@ -95,14 +109,27 @@ fn or_itself(relative: &str) -> &str {
     if relative.is_empty() { "." } else { relative }
 }
 
-/// Opens each component by its own call, and follows no link. `relative` must not contain `..`.
+/// Opens each component by its own call, follows no link, and enters no mount. `relative` must not
+/// contain `..`.
 pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
-    let step = |folder: &OwnedFd, name: &str, flags: OFlags| match openat(
-        folder,
-        name,
-        flags | ALWAYS,
-        Mode::empty(),
-    ) {
+    let device = status(root)?.stamp.device;
+    let mut folder: Option<OwnedFd> = None;
+    let mut names = relative.split('/').peekable();
+    while let Some(name) = names.next() {
+        let is_last = names.peek().is_none();
+        let flags = if is_last { flags } else { OFlags::RDONLY | OFlags::DIRECTORY };
+        let next = step(folder.as_ref().unwrap_or(root), name, flags)?;
+        if name != "." && is_elsewhere(&next, device)? {
+            return Err(Errno::XDEV.into());
+        }
+        folder = Some(next);
+    }
+    folder.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Opens one component, and follows no link.
+fn step(folder: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match openat(folder, name, flags | ALWAYS, Mode::empty()) {
         // With `O_DIRECTORY` the error of a link is ENOTDIR. Report ELOOP instead.
         Err(Errno::NOTDIR)
             if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_link(&stat)) =>
@@ -110,21 +137,33 @@ pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io:
             Err(Errno::LOOP)
         }
         done => done,
-    };
-    match relative.rsplit_once('/') {
-        None => Ok(step(root, relative, flags)?),
-        Some((folders, last)) => {
-            let mut folder: Option<OwnedFd> = None;
-            for name in folders.split('/') {
-                folder = Some(step(
-                    folder.as_ref().unwrap_or(root),
-                    name,
-                    OFlags::RDONLY | OFlags::DIRECTORY,
-                )?);
-            }
-            Ok(step(folder.as_ref().unwrap_or(root), last, flags)?)
-        }
     }
+}
+
+/// Returns whether a mount begins at an open file, as far as the system reports it. The number of
+/// the device decides for folders alone: on some layered file systems a file has another number
+/// than its folder.
+fn is_elsewhere(file: &OwnedFd, device: u64) -> io::Result<bool> {
+    let status = status(file)?;
+    let differs = status.kind == EntryKind::Directory && status.stamp.device != device;
+    Ok(differs || is_mount_point(file, "", AtFlags::EMPTY_PATH))
+}
+
+/// Returns whether a mount begins at a name in an open folder, as far as the system reports it.
+pub(super) fn is_mount_point_at(folder: &OwnedFd, name: &str) -> bool {
+    is_mount_point(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+#[cfg(target_os = "linux")]
+fn is_mount_point(folder: &OwnedFd, name: &str, flags: AtFlags) -> bool {
+    use rustix::fs::{StatxAttributes, StatxFlags, statx};
+    statx(folder, name, flags, StatxFlags::TYPE)
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mount_point(_: &OwnedFd, _: &str, _: AtFlags) -> bool {
+    false
 }
 
 fn is_link(stat: &Stat) -> bool {

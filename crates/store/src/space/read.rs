@@ -79,7 +79,7 @@ impl Inner {
     pub(super) fn read(&self, path: &SpacePath, from: &WindowStart) -> Result<FileWindow, Refusal> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let opened = regular(os::open_file(&self.root, relative(path)), path)?;
+            let opened = regular(self.root.open_file(path), path)?;
             if opened.status.stamp.size > self.options.limits.read_size {
                 return Err(Refusal::TooLarge {
                     path: path.clone(),
@@ -123,7 +123,7 @@ impl Inner {
             advice: "Call `text.read`, which reads a part of it.",
         };
         let deadline = Instant::now() + PATIENCE;
-        let Opened { file, status } = regular(os::open_file(&self.root, relative(path)), path)?;
+        let Opened { file, status } = regular(self.root.open_file(path), path)?;
         let mut stamp = status.stamp;
         loop {
             if stamp.size > max_bytes {
@@ -210,11 +210,6 @@ impl Inner {
         let settling = i64::try_from(SETTLING.as_nanos()).unwrap_or(0);
         stamp.modified.saturating_add(settling) > now && !self.is_own(stamp)
     }
-}
-
-/// Returns a path relative to the root, as system calls need it. The path of the root is empty.
-pub(super) fn relative(path: &SpacePath) -> &str {
-    path.as_str().trim_start_matches('/')
 }
 
 /// Computes the facts of bytes in memory.

@@ -3,7 +3,10 @@
 //! All work goes through the open folder, wherever the folder is moved. Its owner goes by the path.
 //! A change that is written into a folder that was moved away, or covered by a mount, would be lost
 //! with it.
+//!
+//! A mount beneath the folder is entered only where the owner named its path.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stile_domain::error::Refusal;
+use stile_domain::path::SpacePath;
 
 use super::os::{self, Identity};
 
@@ -22,6 +26,8 @@ pub(super) struct Root {
     handle: OwnedFd,
     path: PathBuf,
     identity: Identity,
+    /// The mount points that the owner named, each after those above it.
+    mounts: Vec<SpacePath>,
     /// When the path led to the folder last.
     checked: Mutex<Instant>,
 }
@@ -37,11 +43,49 @@ pub(super) enum Check {
 
 impl Root {
     /// Opens the folder by a path of the machine. Follows links.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, mounts: &[SpacePath]) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let handle = os::open_root(&path)?;
         let identity = os::status(&handle)?.identity();
-        Ok(Self { handle, path, identity, checked: Mutex::new(Instant::now()) })
+        let mut mounts: Vec<_> = mounts.iter().filter(|path| !path.is_root()).cloned().collect();
+        mounts.sort();
+        Ok(Self { handle, path, identity, mounts, checked: Mutex::new(Instant::now()) })
+    }
+
+    /// Returns the mount points that the owner named, each after those above it.
+    pub(super) fn mounts(&self) -> &[SpacePath] {
+        &self.mounts
+    }
+
+    /// Opens a folder of the space, on the file system of the root or of a named mount.
+    pub(super) fn open_folder(&self, path: &SpacePath) -> io::Result<OwnedFd> {
+        self.open_with(path, os::open_folder)
+    }
+
+    /// Opens a file of any kind for reading, on the file system of the root or of a named mount.
+    pub(super) fn open_file(&self, path: &SpacePath) -> io::Result<File> {
+        self.open_with(path, os::open_file)
+    }
+
+    /// Enters the named mounts on the way to `path`, and calls `open` for the remaining path.
+    fn open_with<T>(
+        &self,
+        path: &SpacePath,
+        open: impl Fn(&OwnedFd, &str) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut rest = relative(path);
+        let mut inner: Option<OwnedFd> = None;
+        let mut entered = "";
+        for mount in self.mounts.iter().filter(|mount| mount.covers(path)) {
+            let mount = relative(mount);
+            let below = below(mount, entered);
+            if !below.is_empty() {
+                inner = Some(os::open_mount(inner.as_ref().unwrap_or(&self.handle), below)?);
+                rest = self::below(relative(path), mount);
+                entered = mount;
+            }
+        }
+        open(inner.as_ref().unwrap_or(&self.handle), rest)
     }
 
     /// Checks that the path leads to this folder. Once the folder is back, everything goes on.
@@ -58,6 +102,16 @@ impl Root {
         *lock() = now;
         Ok(())
     }
+}
+
+/// Returns a path relative to the root, as system calls need it. The path of the root is empty.
+fn relative(path: &SpacePath) -> &str {
+    path.as_str().trim_start_matches('/')
+}
+
+/// Returns what a relative path has below a folder that leads to it.
+fn below<'a>(path: &'a str, folder: &str) -> &'a str {
+    path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/')
 }
 
 impl std::ops::Deref for Root {

@@ -32,7 +32,7 @@ use super::keeper::MarkedFolder;
 use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
 use super::names::{ChangeKind, TemporaryName};
 use super::os::{self, Identity};
-use super::read::{Opened, facts_of, read_whole, regular, relative};
+use super::read::{Opened, facts_of, read_whole, regular};
 use super::root::Check;
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
@@ -121,7 +121,7 @@ impl Change<'_> {
             return Err(Refusal::Cancelled.into());
         }
         let io = |error: io::Error| refusal(&error, path);
-        let open = || os::open_folder(&self.root, relative(&folder));
+        let open = || self.root.open_folder(&folder);
         if self.gives_up {
             return Err(busy(path, open).into());
         }
@@ -423,17 +423,17 @@ impl Change<'_> {
     fn make_parents(&self, path: &SpacePath, made: &mut Vec<SpacePath>) -> Result<(), Refusal> {
         let Some((folder, _)) = path.split() else { return Ok(()) };
         let io = |error: io::Error| refusal(&error, path);
-        if os::open_folder(&self.root, relative(&folder)).is_ok() {
+        if self.root.open_folder(&folder).is_ok() {
             return Ok(());
         }
         let mut above = SpacePath::root();
         for name in folder.components() {
             let here = above.child(name).ok_or_else(|| Refusal::not_found(path))?;
-            let parent = os::open_folder(&self.root, relative(&above)).map_err(io)?;
+            let parent = self.root.open_folder(&above).map_err(io)?;
             if os::status(&parent).map_err(io)?.is_protected() {
                 return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
             }
-            match os::open_folder(&self.root, relative(&here)) {
+            match self.root.open_folder(&here) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     if os::make_folder(&parent, name).map_err(io)? {
@@ -451,7 +451,7 @@ impl Change<'_> {
     /// Removes folders that were created for a file that could not be. A folder in use stays.
     fn remove_folders(&self, made: &[SpacePath]) {
         for (above, name) in made.iter().rev().filter_map(SpacePath::split) {
-            if let Ok(parent) = os::open_folder(&self.root, relative(&above)) {
+            if let Ok(parent) = self.root.open_folder(&above) {
                 let _ = os::remove_folder(&parent, name);
             }
         }

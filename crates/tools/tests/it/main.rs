@@ -48,6 +48,7 @@ impl Rig {
         let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let options = SpaceOptions {
             limits: FileLimits::default(),
+            mounts: Vec::new(),
             lock_wait: Duration::from_secs(5),
             events: Arc::new(|_| {}),
         };
