@@ -1,4 +1,5 @@
-//! A cache of hashes and line indexes, keyed by the state of a file.
+//! A cache of what was learned of files, keyed by the state of each: the hash and line index of a
+//! file, the names in a folder.
 //!
 //! The key is the file's identity, size, and change and modification time at full resolution. A
 //! file that changed less than one clock tick before a read could change again with the same key.
@@ -15,7 +16,7 @@ use crate::lines::LineIndex;
 /// Nanoseconds since 1970-01-01 UTC, read from the clock that stamps files.
 pub type UnixNanos = i64;
 
-/// The state of a file as the file system reports it: the key of [`FactsCache`].
+/// The state of a file as the file system reports it: the key of [`StampCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileStamp {
     /// The number of the file system.
@@ -66,71 +67,82 @@ pub struct FileFacts {
     pub lines: Option<LineIndex>,
 }
 
-/// What the cache takes for one entry beside its line index, in bytes: the facts and their two
-/// counts, a place in the table, and an age in the list that an eviction makes. A table doubles
-/// when it is seven eighths full, so there may be 16 places for 7 entries, and while it doubles
-/// there are half as many again. A place has a byte of its own beside its content.
-const ENTRY_BYTES: usize = size_of::<FileFacts>()
-    + 2 * size_of::<usize>()
-    + (size_of::<(FileStamp, Slot)>() + 1) * 24 / 7
-    + size_of::<u64>();
+/// What a [`StampCache`] keeps.
+pub trait Footprint {
+    /// Returns the bytes that the value takes on the heap, without the value itself.
+    fn heap_bytes(&self) -> usize;
+}
 
-impl FileFacts {
-    fn footprint(&self) -> usize {
-        ENTRY_BYTES + self.lines.as_ref().map_or(0, LineIndex::footprint)
+impl Footprint for FileFacts {
+    fn heap_bytes(&self) -> usize {
+        self.lines.as_ref().map_or(0, LineIndex::footprint)
     }
 }
 
-struct Slot {
-    facts: Arc<FileFacts>,
+struct Slot<T> {
+    value: Arc<T>,
     used: u64,
 }
 
-/// A bounded cache of facts that evicts the least recently used ones first.
-pub struct FactsCache {
-    slots: HashMap<FileStamp, Slot>,
+/// A bounded cache of what reads learned of files in an exact state. It evicts the least recently
+/// used values first.
+pub struct StampCache<T> {
+    slots: HashMap<FileStamp, Slot<T>>,
     footprint: usize,
     max_bytes: usize,
     clock: u64,
 }
 
-impl FactsCache {
-    /// Creates a cache that holds at most `max_bytes` bytes of facts.
+impl<T: Footprint> StampCache<T> {
+    /// What one value takes beside its own bytes on the heap: the value and the two counts of its
+    /// `Arc`, a place in the table, and an age in the list that an eviction makes. A table doubles
+    /// when it is seven eighths full, so there may be 16 places for 7 entries, and while it doubles
+    /// there are half as many again. A place has a byte of its own beside its content.
+    const ENTRY_BYTES: usize = size_of::<T>()
+        + 2 * size_of::<usize>()
+        + (size_of::<(FileStamp, Slot<T>)>() + 1) * 24 / 7
+        + size_of::<u64>();
+
+    /// Creates a cache that holds at most `max_bytes` bytes.
     pub fn new(max_bytes: usize) -> Self {
         Self { slots: HashMap::new(), footprint: 0, max_bytes, clock: 0 }
     }
 
-    /// Returns the facts of the file in exactly this state; `None` where the cache has none.
-    pub fn get(&mut self, stamp: &FileStamp) -> Option<Arc<FileFacts>> {
+    /// Returns what is known of the file in exactly this state; `None` where the cache has nothing.
+    pub fn get(&mut self, stamp: &FileStamp) -> Option<Arc<T>> {
         self.clock += 1;
         let clock = self.clock;
         self.slots.get_mut(stamp).map(|slot| {
             slot.used = clock;
-            Arc::clone(&slot.facts)
+            Arc::clone(&slot.value)
         })
     }
 
-    /// Stores the facts of a read that began at `began`, when the file had this stamp.
+    /// Stores what a read learned that began at `began`, when the file had this stamp.
     ///
-    /// Does nothing where the stamp has not settled ([`FileStamp::settled_at`]) or where the facts
-    /// alone exceed the bound.
-    pub fn insert(&mut self, stamp: FileStamp, facts: &Arc<FileFacts>, began: UnixNanos) {
-        if !stamp.settled_at(began) || facts.footprint() > self.max_bytes {
+    /// Does nothing where the stamp has not settled ([`FileStamp::settled_at`]) or where the value
+    /// alone exceeds the bound.
+    pub fn insert(&mut self, stamp: FileStamp, value: &Arc<T>, began: UnixNanos) {
+        let bytes = Self::footprint_of(value);
+        if !stamp.settled_at(began) || bytes > self.max_bytes {
             return;
         }
         self.clock += 1;
-        self.footprint += facts.footprint();
-        if let Some(old) =
-            self.slots.insert(stamp, Slot { facts: Arc::clone(facts), used: self.clock })
-        {
-            self.footprint -= old.facts.footprint();
+        self.footprint += bytes;
+        let slot = Slot { value: Arc::clone(value), used: self.clock };
+        if let Some(old) = self.slots.insert(stamp, slot) {
+            self.footprint -= Self::footprint_of(&old.value);
         }
         if self.footprint > self.max_bytes {
             self.evict_oldest();
         }
     }
 
-    /// Evicts the least recently used facts, an eighth of them at a time, until an eighth of the
+    fn footprint_of(value: &T) -> usize {
+        Self::ENTRY_BYTES + value.heap_bytes()
+    }
+
+    /// Evicts the least recently used values, an eighth of them at a time, until an eighth of the
     /// bytes is free, so that this is rare. It works on the ages alone: a large allocation that is
     /// freed again stays with the allocator, once for each thread that made one.
     fn evict_oldest(&mut self) {
@@ -142,14 +154,14 @@ impl FactsCache {
             self.slots.retain(|_, slot| {
                 let is_kept = slot.used > youngest_evicted;
                 if !is_kept {
-                    self.footprint -= slot.facts.footprint();
+                    self.footprint -= Self::footprint_of(&slot.value);
                 }
                 is_kept
             });
         }
     }
 
-    /// Returns the bytes of all stored facts.
+    /// Returns the bytes of all stored values.
     pub fn footprint(&self) -> usize {
         self.footprint
     }
@@ -178,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_cache_is_bounded_and_keeps_used_facts() {
-        let mut cache = FactsCache::new(10_000);
+        let mut cache = StampCache::new(10_000);
         let stamp = |inode| FileStamp { device: 1, inode, size: 1, modified: 1, changed: 1 };
         let began = FINE_GRANULARITY * 2;
         cache.insert(stamp(0), &facts(0), began);
@@ -198,7 +210,7 @@ mod tests {
             events in proptest::collection::vec((0i64..8_000_000, any::<bool>()), 1..60),
             tick in prop_oneof![Just(1i64), Just(4_000_000), Just(10_000_000)]
         ) {
-            let mut cache = FactsCache::new(100_000);
+            let mut cache = StampCache::<FileFacts>::new(100_000);
             let (mut now, mut content, mut stamped) = (1_500_000_001i64, 0u8, 1_500_000_001i64);
             for (elapsed, is_write) in events {
                 now += elapsed;

@@ -4,7 +4,7 @@ use std::alloc::System;
 use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use stile_domain::facts::{FINE_GRANULARITY, FactsCache, FileFacts, FileStamp};
+use stile_domain::facts::{FINE_GRANULARITY, FileFacts, FileStamp, StampCache};
 use stile_domain::hash::ContentHash;
 use stile_domain::lines::LineScanner;
 
@@ -15,7 +15,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn the_cache_of_facts_takes_no_more_memory_than_its_bound() {
     const MAX_BYTES: usize = 1 << 20;
     let region = Region::new(ALLOCATOR);
-    let mut cache = FactsCache::new(MAX_BYTES);
+    let mut cache = StampCache::new(MAX_BYTES);
     let mut most = 0;
     for inode in 0..20_000 {
         let mut scanner = LineScanner::default();

@@ -1,7 +1,7 @@
 //! Compares a window and an edit with the system calls that they need at least.
 //!
 //! Measures twenty lines in the middle of 50 MB, read for the first time and again; a durable edit
-//! of one line of 1 MB; and the first page of a folder of 10,000 files. The files have numbered
+//! of one line of 1 MB; and pages of a folder of 10,000 files. The files have numbered
 //! lines, so nothing is random. The same run measures the bare system calls.
 //!
 //! The numbers do not show how a cold disk performs: the page cache is warm, and the disk may be a
@@ -21,8 +21,9 @@ use std::time::Duration;
 
 use stile_domain::edit;
 use stile_domain::hash::ContentHash;
-use stile_domain::limits::FileLimits;
+use stile_domain::limits::{FileLimits, MAX_LIST_ENTRIES};
 use stile_domain::lines::LineRange;
+use stile_domain::listing::{EntryKind, ListPosition};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
@@ -126,9 +127,30 @@ fn main() {
     }
     let crowd_path = SpacePath::parse("crowd").unwrap();
     compare(
-        "first page of 10,000 files",
+        "a page of 10,000 files after the first",
         plan.rounds(100),
         || {
+            let permit = principal.gate().permit::<List>(&crowd_path).unwrap();
+            let after = ListPosition::new(EntryKind::File, "05000.md");
+            timed(|| runtime.block_on(space.list(permit, Some(after))).unwrap())
+        },
+        "ask for the attributes of as many files by hand",
+        || {
+            timed(|| {
+                (5001..5001 + MAX_LIST_ENTRIES)
+                    .map(|number| {
+                        fs::metadata(crowd.join(format!("{number:05}.md"))).unwrap().len()
+                    })
+                    .sum::<u64>()
+            })
+        },
+    );
+    compare(
+        "first page of 10,000 files that change",
+        plan.rounds(100),
+        || {
+            fs::write(crowd.join("new"), "x").unwrap();
+            fs::remove_file(crowd.join("new")).unwrap();
             let permit = principal.gate().permit::<List>(&crowd_path).unwrap();
             timed(|| runtime.block_on(space.list(permit, None)).unwrap())
         },

@@ -1,15 +1,22 @@
-//! Lists a page of a directory. Reads every name, keeps one page of names in memory, and reads the
-//! attributes of these only.
+//! Lists a page of a directory, and reads the attributes of the names on this page alone.
+//!
+//! The first page of a large directory reads every name. The names are then remembered, within a
+//! bound, for as long as the directory's stamp says that no entry came or went.
 
 use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use stile_domain::error::Refusal;
+use stile_domain::facts::StampCache;
 use stile_domain::limits::MAX_LIST_ENTRIES;
 use stile_domain::listing::{self, EntryKind, ListEntry, ListPage, ListPosition};
 use stile_domain::path::RESERVED_PREFIX;
 use stile_domain::permit::{List, Permit};
 
-use super::{Inner, os, refusal};
+use super::folder_names::{FolderNames, FolderNamesBuilder};
+use super::{FOLDER_NAMES_BYTES, Inner, os, refusal};
 
 /// A candidate for the page, ordered by its position.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +26,15 @@ struct Candidate {
     kind: EntryKind,
 }
 
+impl Candidate {
+    fn new(kind: EntryKind, name: &str) -> Self {
+        Self { position: ListPosition::new(kind, name), name: name.to_owned(), kind }
+    }
+}
+
+/// The candidates for a page and one more, in order, and how many entries no path can name.
+type Candidates = (Vec<Candidate>, u64);
+
 impl Inner {
     /// Lists a page for `list://`.
     pub(super) fn list(
@@ -27,39 +43,9 @@ impl Inner {
         after: Option<&ListPosition>,
     ) -> Result<ListPage, Refusal> {
         let path = permit.path();
-        let folder = self.root.open_folder(path).map_err(|error| refusal(&error, path))?;
-        // The names of the page and one more, with the last one on top.
-        let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(MAX_LIST_ENTRIES + 2);
-        let may_list_all = permit.may_list_all();
-        let mut unnameable = 0;
-        os::entries(&folder, |name, kind| {
-            // No request could name a file that no path can express, so no scope covers it alone.
-            let Some(name) = name.filter(|name| path.can_hold(name)) else {
-                let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
-                unnameable += u64::from(may_list_all && !is_ours);
-                return;
-            };
-            // Most names of a large folder are not on this page, so this check comes first.
-            let full = first.len() > MAX_LIST_ENTRIES;
-            if after.is_some_and(|after| !after.is_before(kind, name))
-                || full && first.peek().is_some_and(|last| last.position.is_before(kind, name))
-            {
-                return;
-            }
-            if !(may_list_all || permit.may_list(name)) {
-                return;
-            }
-            first.push(Candidate {
-                position: ListPosition::new(kind, name),
-                name: name.to_owned(),
-                kind,
-            });
-            if full {
-                first.pop();
-            }
-        })
-        .map_err(|error| refusal(&error, path))?;
-        let mut page = first.into_sorted_vec();
+        let refuse = |error: io::Error| refusal(&error, path);
+        let folder = self.root.open_folder(path).map_err(refuse)?;
+        let (mut page, unnameable) = self.candidates(permit, after, &folder).map_err(refuse)?;
         let truncated = page.len() > MAX_LIST_ENTRIES;
         page.truncate(MAX_LIST_ENTRIES);
         let next_uri = page
@@ -67,16 +53,41 @@ impl Inner {
             .filter(|_| truncated)
             .map(|last| listing::next_page_uri(path, &last.position));
         let entries = page.into_iter().map(|candidate| self.entry(&folder, candidate)).collect();
-        Ok(ListPage {
-            path: path.clone(),
-            entries,
-            unnameable_entries: unnameable,
-            truncated,
-            next_uri,
-        })
+        let unnameable_entries = if permit.may_list_all() { unnameable } else { 0 };
+        Ok(ListPage { path: path.clone(), entries, unnameable_entries, truncated, next_uri })
     }
 
-    fn entry(&self, folder: &std::os::fd::OwnedFd, candidate: Candidate) -> ListEntry {
+    fn candidates(
+        &self,
+        permit: &Permit<List>,
+        after: Option<&ListPosition>,
+        folder: &OwnedFd,
+    ) -> io::Result<Candidates> {
+        let began = os::now();
+        let stamp = os::status(folder)?.stamp;
+        let known = self.folder_names().get(&stamp);
+        if let Some(names) = known.filter(|names| names.are_for(permit.path())) {
+            let may_list_all = permit.may_list_all();
+            let page = names
+                .after(after)
+                .filter(|(_, name)| may_list_all || permit.may_list(name))
+                .take(MAX_LIST_ENTRIES + 1)
+                .map(|(kind, name)| Candidate::new(kind, name))
+                .collect();
+            return Ok((page, names.unnameable));
+        }
+        let (candidates, names) = read_candidates(permit, after, folder)?;
+        if let Some(names) = names.build(permit.path(), candidates.1) {
+            self.folder_names().insert(stamp, &Arc::new(names), began);
+        }
+        Ok(candidates)
+    }
+
+    pub(super) fn folder_names(&self) -> MutexGuard<'_, StampCache<FolderNames>> {
+        self.folder_names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entry(&self, folder: &OwnedFd, candidate: Candidate) -> ListEntry {
         let Candidate { name, mut kind, .. } = candidate;
         // A mounted file is not a file of the space, so its size and its hash are not shown.
         if kind == EntryKind::File && os::is_mount_point_at(folder, &name) {
@@ -92,4 +103,39 @@ impl Inner {
         let hash = stamp.and_then(|stamp| self.memory().get(&stamp)).map(|facts| facts.hash);
         ListEntry { name, kind, size_bytes: stamp.map(|stamp| stamp.size), hash }
     }
+}
+
+/// Reads every name of a folder. Returns one page of them, and all to be remembered.
+fn read_candidates(
+    permit: &Permit<List>,
+    after: Option<&ListPosition>,
+    folder: &OwnedFd,
+) -> io::Result<(Candidates, FolderNamesBuilder)> {
+    // The names of the page and one more, with the last one on top.
+    let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(MAX_LIST_ENTRIES + 2);
+    let mut names = FolderNamesBuilder::new(FOLDER_NAMES_BYTES);
+    let may_list_all = permit.may_list_all();
+    let mut unnameable = 0;
+    os::entries(folder, |name, kind| {
+        // No request could name a file that no path can express, so no scope covers it alone.
+        let Some(name) = name.filter(|name| permit.path().can_hold(name)) else {
+            let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
+            unnameable += u64::from(!is_ours);
+            return;
+        };
+        names.push(kind, name);
+        // Most names of a large folder are not on this page, so this check comes first.
+        let full = first.len() > MAX_LIST_ENTRIES;
+        if after.is_some_and(|after| !after.is_before(kind, name))
+            || full && first.peek().is_some_and(|last| last.position.is_before(kind, name))
+            || !(may_list_all || permit.may_list(name))
+        {
+            return;
+        }
+        first.push(Candidate::new(kind, name));
+        if full {
+            first.pop();
+        }
+    })?;
+    Ok(((first.into_sorted_vec(), unnameable), names))
 }

@@ -4,12 +4,14 @@
 //! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
 //! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
 //! who else holds a lock, `write` compares and swaps, `keeper` keeps displaced files, `clean`
-//! cleans up after a kill, `read` reads bounded windows, and `names` names our own files.
+//! cleans up after a kill, `read` reads bounded windows,
+//! `folder_names` remembers what large folders hold, and `names` names our own files.
 
 mod attempt;
 mod clean;
 mod fault;
 mod file_hash;
+mod folder_names;
 mod foreign_lock;
 mod keeper;
 mod list;
@@ -36,7 +38,7 @@ use std::time::{Duration, Instant};
 
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
-use stile_domain::facts::{FactsCache, FileStamp};
+use stile_domain::facts::{FileFacts, FileStamp, StampCache};
 use stile_domain::file_cursor::FileCursor;
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::FileLimits;
@@ -48,6 +50,7 @@ use stile_domain::permit::{Edit, List, Permit, Read};
 
 use crate::cancellation::Cancellation;
 
+use folder_names::FolderNames;
 pub use keeper::SpaceEvents;
 use os::Identity;
 use root::{Check, Root};
@@ -55,6 +58,8 @@ pub use thread_share::ThreadShare;
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 32 * 1024 * 1024;
+/// The memory for the names in large folders, in bytes: for about a million names.
+const FOLDER_NAMES_BYTES: usize = 32 * 1024 * 1024;
 /// How many large files are hashed for the first time, or edited, at once.
 const LARGE_AT_ONCE: usize = 2;
 /// How many of our own writes are remembered, so that reads of them need not wait.
@@ -96,7 +101,8 @@ struct Inner {
     can_exchange: bool,
     folders: Arc<lock::Folders>,
     keeper: Arc<keeper::Keeper>,
-    memory: Mutex<FactsCache>,
+    memory: Mutex<StampCache<FileFacts>>,
+    folder_names: Mutex<StampCache<FolderNames>>,
     own: Mutex<VecDeque<FileStamp>>,
     first_reads: lock::Turnstile,
     large_changes: lock::Turnstile,
@@ -234,7 +240,8 @@ impl Space {
             can_exchange: abilities.exchange.unwrap_or(true),
             folders,
             keeper: keeper::Keeper::new(Arc::clone(&options.events)),
-            memory: Mutex::new(FactsCache::new(MEMORY_BYTES)),
+            memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
+            folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
             own: Mutex::default(),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
             large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
@@ -355,7 +362,7 @@ impl Space {
 }
 
 impl Inner {
-    fn memory(&self) -> MutexGuard<'_, FactsCache> {
+    fn memory(&self) -> MutexGuard<'_, StampCache<FileFacts>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

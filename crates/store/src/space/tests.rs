@@ -697,6 +697,50 @@ fn pages_together_list_the_whole_folder() {
     assert!(names[..30].is_sorted() && names[30..].is_sorted() && names[29].starts_with('d'));
 }
 
+/// Lists a folder page by page, and returns the names.
+fn names_in_pages(rig: &Rig, folder: &str, principal: &Principal) -> Vec<String> {
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let permit = principal.gate().permit::<List>(&path(folder)).unwrap();
+        let page = rig.inner().list(&permit, after.as_ref()).unwrap();
+        names.extend(page.entries.into_iter().map(|entry| entry.name));
+        let Some(uri) = page.next_uri else { return names };
+        after = stile_domain::listing::parse_uri(&uri).unwrap().after;
+    }
+}
+
+#[test]
+fn remembered_names_are_those_that_the_folder_has() {
+    let rig = Rig::new();
+    let folder = rig.file("many");
+    fs::create_dir(&folder).unwrap();
+    let all = principal("read:/");
+    let mut expected: Vec<String> = (0..900).map(|number| format!("f{number:04}")).collect();
+    for name in &expected {
+        fs::write(folder.join(name), "x").unwrap();
+    }
+    for round in 0..20 {
+        assert_eq!(names_in_pages(&rig, "/many", &all), expected, "round {round}");
+        // At the latest when the stamp has settled, the names come from memory.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            assert_eq!(names_in_pages(&rig, "/many", &all), expected, "round {round}");
+            let stamp =
+                os::status(rig.inner().root.open_folder(&path("/many")).unwrap()).unwrap().stamp;
+            if rig.inner().folder_names().get(&stamp).is_some() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "the names are not remembered");
+        }
+        assert_eq!(names_in_pages(&rig, "/many", &all), expected, "round {round}");
+        let new = format!("g{round}");
+        fs::rename(folder.join(&expected[round * 7 + 20]), folder.join(&new)).unwrap();
+        expected.remove(round * 7 + 20);
+        expected.push(new);
+        expected.sort();
+    }
+}
+
 #[test]
 fn a_file_beyond_the_limits_is_refused_before_a_write() {
     let rig = Rig::with(FileLimits { file_size: 10, read_size: 20, ..FileLimits::default() });
