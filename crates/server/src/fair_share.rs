@@ -6,8 +6,9 @@
 //! gets half of the resource, a subject alone two thirds, and three greedy subjects leave a seventh
 //! free. A client that holds nothing may take its first part while its subject holds less than four
 //! times what is free, so that it is served beside greedy clients of the same subject, while a
-//! subject with very many clients still leaves a fifth. So a caller who holds nothing finds
-//! something free at once, without fixed quotas.
+//! subject with very many clients still leaves a fifth. A subject that holds something never takes
+//! the last unit, since such parts of a small resource are less than one unit. So a caller who
+//! holds nothing finds something free at once, without fixed quotas.
 //!
 //! Whoever may take no more waits without a thread, for a bounded time and in a queue of bounded
 //! length. What is given back goes to the waiting subjects in turn, and within a subject to its
@@ -439,7 +440,8 @@ impl Drop for Forgets<'_> {
 /// Whether a subject and a client that hold this much may take `units`, if `free` are free.
 fn may_take(free: usize, [subject, client]: [usize; 2], units: usize) -> bool {
     let factor = if client == 0 { 4 } else { 2 };
-    units <= free && client < free && subject < free.saturating_mul(factor)
+    let is_left = if subject == 0 { units <= free } else { units < free };
+    is_left && client < free && subject < free.saturating_mul(factor)
 }
 
 impl State {
@@ -531,13 +533,19 @@ mod tests {
 
     #[test]
     fn a_caller_who_holds_nothing_is_served_beside_three_greedy_subjects() {
-        let shared = of(16);
-        let held: Vec<_> = ["ann", "bob", "cid"]
-            .iter()
-            .flat_map(|subject| take_all(&shared, &neighbour(subject, "")))
-            .collect();
-        assert!(held.len() < 16);
-        assert!(shared.try_take(&neighbour("dan", ""), 1).is_ok());
+        for capacity in 4..64 {
+            let shared = of(capacity);
+            let greedy = ["ann", "bob", "cid"].map(|subject| neighbour(subject, "a"));
+            let mut held: Vec<_> =
+                greedy.iter().map(|by| shared.try_take(by, 1).unwrap()).collect();
+            // Clients that hold nothing may take more than those that hold something.
+            for client in ["a", "b", "c"] {
+                for Neighbour { subject, .. } in &greedy {
+                    held.extend(take_all(&shared, &neighbour(subject, client)));
+                }
+            }
+            assert!(shared.try_take(&neighbour("dan", ""), 1).is_ok(), "of {capacity}: {held:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! One caller does what would stop a server that shares nothing fairly, and another caller, a
-//! client of the same owner, goes on as before.
+//! One caller does what would stop a server that shares nothing fairly, or three callers do at
+//! once, and another caller goes on as before.
 //!
 //! Law: whatever greedy clients do, no request of the other client is refused, and none takes much
 //! longer than without them. The machine of a test run is too busy for figures, so the bound of a
@@ -15,8 +15,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use stile_testkit::chance::scaled;
+use serde_json::{Value, json};
+use stile_testkit::chance::{scaled, scaled_long};
 use stile_testkit::client::Http;
 use stile_testkit::hosted::{AUDIENCE, Hosted, Lifecycle, Peer};
 use stile_testkit::issuer::Alg;
@@ -59,21 +59,23 @@ fn resident_bytes(server: &Server) -> usize {
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE_BYTES
 }
 
-/// Measures a victim alone and beside attackers, and asserts the law. Each attacker runs until the
-/// flag is set.
+/// An attacker, which runs until the flag is set.
+type Attacker<'a> = Box<dyn Fn(&AtomicBool) + Sync + 'a>;
+
+/// Measures a victim alone and beside attackers, and asserts the law.
 #[expect(clippy::print_stdout, reason = "a rig prints its figures")]
 fn assert_undisturbed(
     name: &str,
     server: &Server,
     mut victim: impl FnMut(),
-    attackers: &[&(dyn Fn(&AtomicBool) + Sync)],
+    attackers: Vec<Attacker<'_>>,
 ) {
     const REQUESTS: usize = 200;
     let idle = latencies(&mut victim, |done| done >= REQUESTS);
     let memory = resident_bytes(server);
     let stop = AtomicBool::new(false);
     let (busy, most) = std::thread::scope(|scope| {
-        for attack in attackers {
+        for attack in &attackers {
             let stop = &stop;
             scope.spawn(move || attack(stop));
         }
@@ -161,6 +163,18 @@ impl Place {
         Self { _folder: folder, rig, greedy, victim }
     }
 
+    /// Tokens of three clients of a subject.
+    fn tokens(&self, subject: &str) -> Vec<String> {
+        (0..3).map(|_| self.rig.token(&["write:/"], &["--owner", "--user", subject])).collect()
+    }
+
+    /// Writes the large file that [`STALE_CHANGES`] names.
+    fn write_large(&self) {
+        let text = "a line of sixty-four bytes, so that a file has many of them....\n";
+        let text = text.repeat(scaled(1 << 17, 49 << 14));
+        std::fs::write(self.rig.root.join("large.md"), text).unwrap();
+    }
+
     fn serve(&self) -> Server {
         self.rig.serve(&UNLIMITED)
     }
@@ -198,32 +212,112 @@ fn get(client: &mut Http, server: &Server, token: &str, target: &str) -> u16 {
     client.send(head.as_bytes()).unwrap().status
 }
 
+/// What one subject does, with as many threads as a scale says.
+struct Attack {
+    name: &'static str,
+    threads: fn() -> usize,
+    run: fn(&Server, &str, &AtomicBool),
+}
+
+impl Attack {
+    /// The threads of the attack, which share out the tokens.
+    fn begin<'a>(&self, server: &'a Server, tokens: &'a [String]) -> Vec<Attacker<'a>> {
+        let run = self.run;
+        (0..(self.threads)())
+            .map(|number| {
+                let token = &tokens[number % tokens.len()];
+                Box::new(move |stop: &AtomicBool| run(server, token, stop)) as Attacker<'a>
+            })
+            .collect()
+    }
+}
+
+/// Needs the stream `long`.
+const UNREAD_LISTS: Attack = Attack {
+    name: "unread lists",
+    threads: || 3,
+    run: |server, token, stop| {
+        let head = "GET /v1/streams/long/records?limit=100 HTTP/1.1";
+        let unread: Vec<_> = (0..8).map(|_| begin(server, head, token, b"\r\n")).collect();
+        until_stopped(stop);
+        drop(unread);
+    },
+};
+
+const QUESTION: &str = "/v1/streams/rows/aggregate?metric=count&group_by=kind";
+
+/// Needs the stream `rows`.
+const AGGREGATES: Attack = Attack {
+    name: "aggregates",
+    threads: || scaled(12, 40),
+    run: |server, token, stop| {
+        let head = format!("GET {QUESTION} HTTP/1.1");
+        while !stop.load(Ordering::Relaxed) {
+            if let Some(stream) = begin(server, &head, token, b"Connection: close\r\n\r\n") {
+                finish(stream, stop);
+            }
+        }
+    },
+};
+
+fn stale_append() -> Value {
+    json!({ "name": "text.append", "arguments": {
+        "path": "/large.md", "hash": "0".repeat(64), "content": "more"
+    } })
+}
+
+/// Needs the large file.
+const STALE_CHANGES: Attack = Attack {
+    name: "stale changes",
+    threads: || scaled(60, 600),
+    run: |server, token, stop| {
+        let mut client = server.client(token);
+        while !stop.load(Ordering::Relaxed) {
+            let _ = client.post("tools/call", stale_append());
+        }
+    },
+};
+
+const POST: &str = "POST /mcp HTTP/1.1\r\nContent-Type: application/json";
+
+const UNFINISHED_BODIES: Attack = Attack {
+    name: "unfinished bodies",
+    threads: || 1,
+    run: |server, token, stop| {
+        let body = [b"Content-Length: 4000000\r\n\r\n".as_slice(), &vec![b' '; 3_900_000]].concat();
+        let held: Vec<_> =
+            (0..scaled(40, 300)).map(|_| begin(server, POST, token, &body)).collect();
+        until_stopped(stop);
+        drop(held);
+    },
+};
+
+const STALLED_BODIES: Attack = Attack {
+    name: "stalled bodies",
+    threads: || 1,
+    run: |server, token, stop| {
+        let body = b"Content-Length: 4000000\r\n\r\n{";
+        let held: Vec<_> =
+            (0..scaled(300, 4_300)).map(|_| begin(server, POST, token, body)).collect();
+        until_stopped(stop);
+        drop(held);
+    },
+};
+
+fn small_list(client: &mut Http, server: &Server, token: &str, stream: &str) {
+    let target = format!("/v1/streams/{stream}/records?limit=1&fields=n");
+    assert_eq!(get(client, server, token, &target), 200);
+}
+
 #[test]
 fn answers_that_nobody_reads_hold_no_reader() {
     let place = Place::new();
     place.import("long", scaled(10, 67), 1 << 20);
     let server = place.serve();
     let mut client = server.client(&place.victim);
-    let attacks: Vec<_> = place
-        .greedy
-        .iter()
-        .map(|token| {
-            let server = &server;
-            move |stop: &AtomicBool| {
-                let head = "GET /v1/streams/long/records?limit=100 HTTP/1.1";
-                let unread: Vec<_> = (0..8).map(|_| begin(server, head, token, b"\r\n")).collect();
-                until_stopped(stop);
-                drop(unread);
-            }
-        })
-        .collect();
-    let attacks: Vec<_> =
-        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
-    let victim = || {
-        let target = "/v1/streams/long/records?limit=1&fields=n";
-        assert_eq!(get(&mut client, &server, &place.victim, target), 200);
-    };
-    assert_undisturbed("unread lists", &server, victim, &attacks);
+    let attack = UNREAD_LISTS.begin(&server, &place.greedy);
+    let victim = || small_list(&mut client, &server, &place.victim, "long");
+    assert_undisturbed(UNREAD_LISTS.name, &server, victim, attack);
     assert!(server.stop().0.success());
 }
 
@@ -233,61 +327,28 @@ fn dear_questions_keep_nobody_else_waiting() {
     place.import("rows", scaled(20_000, 200_000), 40);
     let server = place.serve();
     let mut client = server.client(&place.victim);
-    let question = "/v1/streams/rows/aggregate?metric=count&group_by=kind";
-    assert_eq!(get(&mut client, &server, &place.victim, question), 200, "the attack is a question");
-    let attacks: Vec<_> = (0..scaled(12, 40))
-        .map(|number| {
-            let (server, token) = (&server, &place.greedy[number % place.greedy.len()]);
-            move |stop: &AtomicBool| {
-                let head = format!("GET {question} HTTP/1.1");
-                while !stop.load(Ordering::Relaxed) {
-                    let rest = b"Connection: close\r\n\r\n";
-                    if let Some(stream) = begin(server, &head, token, rest) {
-                        finish(stream, stop);
-                    }
-                }
-            }
-        })
-        .collect();
-    let attacks: Vec<_> =
-        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
-    let victim = || {
-        let target = "/v1/streams/rows/records?limit=1&fields=n";
-        assert_eq!(get(&mut client, &server, &place.victim, target), 200);
-    };
-    assert_undisturbed("aggregates", &server, victim, &attacks);
+    assert_eq!(get(&mut client, &server, &place.victim, QUESTION), 200, "the attack is a question");
+    let attack = AGGREGATES.begin(&server, &place.greedy);
+    let victim = || small_list(&mut client, &server, &place.victim, "rows");
+    assert_undisturbed(AGGREGATES.name, &server, victim, attack);
     assert!(server.stop().0.success());
+}
+
+fn assert_stale(client: &mut Http) {
+    let refused = client.post("tools/call", stale_append()).unwrap().json();
+    let code = refused.pointer("/result/structuredContent/error/code");
+    assert_eq!(code, Some(&json!("stale")), "the attack reads the file: {refused}");
 }
 
 #[test]
 fn stale_changes_of_a_large_file_keep_nobody_else_waiting() {
     let place = Place::new();
-    let text = "a line of sixty-four bytes, so that a file has many of them....\n";
-    std::fs::write(place.rig.root.join("large.md"), text.repeat(scaled(1 << 17, 49 << 14)))
-        .unwrap();
+    place.write_large();
     let server = place.serve();
     let mut client = server.client(&place.victim);
-    let append = json!({ "name": "text.append", "arguments": {
-        "path": "/large.md", "hash": "0".repeat(64), "content": "more"
-    } });
-    let refused = client.post("tools/call", append.clone()).unwrap().json();
-    let code = refused.pointer("/result/structuredContent/error/code");
-    assert_eq!(code, Some(&json!("stale")), "the attack reads the file: {refused}");
-    let attacks: Vec<_> = (0..scaled(60, 600))
-        .map(|number| {
-            let (server, append) = (&server, &append);
-            let token = &place.greedy[number % place.greedy.len()];
-            move |stop: &AtomicBool| {
-                let mut client = server.client(token);
-                while !stop.load(Ordering::Relaxed) {
-                    let _ = client.post("tools/call", append.clone());
-                }
-            }
-        })
-        .collect();
-    let attacks: Vec<_> =
-        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
-    assert_undisturbed("stale changes", &server, || read_small(&mut client), &attacks);
+    assert_stale(&mut client);
+    let attack = STALE_CHANGES.begin(&server, &place.greedy);
+    assert_undisturbed(STALE_CHANGES.name, &server, || read_small(&mut client), attack);
     assert!(server.stop().0.success());
 }
 
@@ -295,28 +356,59 @@ fn stale_changes_of_a_large_file_keep_nobody_else_waiting() {
 fn unfinished_bodies_take_bounded_memory_and_no_connection_of_others() {
     let place = Place::new();
     let server = place.serve();
-    let head = "POST /mcp HTTP/1.1\r\nContent-Type: application/json";
-    let large = |token: &str, stop: &AtomicBool| {
-        let body = [b"Content-Length: 4000000\r\n\r\n".as_slice(), &vec![b' '; 3_900_000]].concat();
-        let held: Vec<_> =
-            (0..scaled(40, 300)).map(|_| begin(&server, head, token, &body)).collect();
-        until_stopped(stop);
-        drop(held);
-    };
-    let stalled = |token: &str, stop: &AtomicBool| {
-        let body = b"Content-Length: 4000000\r\n\r\n{";
-        let held: Vec<_> =
-            (0..scaled(300, 4_300)).map(|_| begin(&server, head, token, body)).collect();
-        until_stopped(stop);
-        drop(held);
-    };
     // A new connection for each request: the stalled ones take none away.
     let victim = || read_small(&mut server.client(&place.victim));
-    let attack = |stop: &AtomicBool| large(&place.greedy[0], stop);
-    assert_undisturbed("unfinished bodies", &server, victim, &[&attack]);
-    let attack = |stop: &AtomicBool| stalled(&place.greedy[1], stop);
-    assert_undisturbed("stalled bodies", &server, victim, &[&attack]);
+    let attack = UNFINISHED_BODIES.begin(&server, &place.greedy[..1]);
+    assert_undisturbed(UNFINISHED_BODIES.name, &server, victim, attack);
+    let attack = STALLED_BODIES.begin(&server, &place.greedy[1..2]);
+    assert_undisturbed(STALLED_BODIES.name, &server, victim, attack);
     assert!(server.stop().0.success());
+}
+
+/// The first three of these attacks, one subject each. A long run does every three of them, and
+/// each three times, except for stalled bodies: so many connections at once fill the system's queue
+/// of new ones, and the system tries again after a second.
+#[test]
+fn three_greedy_subjects_at_once_keep_a_fourth_from_nothing() {
+    const ATTACKS: [Attack; 5] =
+        [UNREAD_LISTS, AGGREGATES, STALE_CHANGES, UNFINISHED_BODIES, STALLED_BODIES];
+    let place = Place::new();
+    place.import("long", scaled(4, 67), 1 << 20);
+    place.import("rows", scaled(5_000, 200_000), 40);
+    place.write_large();
+    let subjects = ["ann", "bea", "cal"].map(|subject| place.tokens(subject));
+    let victim = place.rig.token(&["write:/"], &["--owner", "--user", "dan"]);
+    let all = 0..ATTACKS.len();
+    let different = all.clone().flat_map(|third| {
+        let pairs = (0..third).flat_map(|second| (0..second).map(move |first| (first, second)));
+        pairs.map(move |(first, second)| [first, second, third])
+    });
+    let same = all.take(4).map(|attack| [attack; 3]);
+    for three in different.chain(same).take(scaled_long(1, 5, 14)) {
+        let server = place.serve();
+        let mut client = server.client(&victim);
+        assert_stale(&mut client);
+        assert_eq!(get(&mut client, &server, &victim, QUESTION), 200, "the attack is a question");
+        let three = three.map(|attack| &ATTACKS[attack]);
+        let name = three.map(|attack| attack.name).join(", ");
+        let attackers: Vec<_> = three
+            .iter()
+            .zip(&subjects)
+            .flat_map(|(attack, tokens)| attack.begin(&server, tokens))
+            .collect();
+        let mut number = 0;
+        // Files, records, and a new connection in turn.
+        let request = || {
+            number += 1;
+            match number % 3 {
+                0 => read_small(&mut client),
+                1 => small_list(&mut client, &server, &victim, "rows"),
+                _ => read_small(&mut server.client(&victim)),
+            }
+        };
+        assert_undisturbed(&name, &server, request, attackers);
+        assert!(server.stop().0.success());
+    }
 }
 
 #[test]
@@ -334,7 +426,7 @@ fn calls_that_wait_for_a_slow_upstream_keep_no_other_user_waiting() {
     let attacks: Vec<_> = (0..scaled(100, 200))
         .map(|_| {
             let (gateway, greedy) = (&gateway, &greedy);
-            move |stop: &AtomicBool| {
+            Box::new(move |stop: &AtomicBool| {
                 let mut peer = Peer::open(gateway, greedy, Lifecycle::Sessionless);
                 while !stop.load(Ordering::Relaxed) {
                     let call = json!({
@@ -342,16 +434,14 @@ fn calls_that_wait_for_a_slow_upstream_keep_no_other_user_waiting() {
                     });
                     let _ = peer.post("tools/call", call);
                 }
-            }
+            }) as Attacker<'_>
         })
         .collect();
-    let attacks: Vec<_> =
-        attacks.iter().map(|attack| attack as &(dyn Fn(&AtomicBool) + Sync)).collect();
     let mut peer = Peer::open(&gateway, &victim, Lifecycle::Sessionless);
     let victim = || {
         let told = peer.told("get_note_outline", "quick.md");
         assert!(told.contains("A note"), "{told}");
     };
-    assert_undisturbed("a slow upstream", &gateway, victim, &attacks);
+    assert_undisturbed("a slow upstream", &gateway, victim, attacks);
     assert!(gateway.stop().0.success());
 }
