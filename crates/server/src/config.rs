@@ -24,7 +24,7 @@ pub(crate) use lookup::{
 };
 pub use network::Network;
 pub(crate) use setting::{CommandGroup, Declaration, DefaultValue, Form, Setting};
-pub use values::ToolNames;
+pub use values::{AnswerForms, ToolNames};
 pub(crate) use values::{CredentialMode, Environment, LogLevel, YesNo, is_exposed};
 #[cfg(test)]
 pub(crate) use {setting::declare_settings, values::count};
@@ -57,6 +57,7 @@ settings_list! {
         session_idle_seconds: u64 = declarations::SESSION_IDLE_SECONDS,
         max_connections: usize = declarations::MAX_CONNECTIONS,
         tool_names: ToolNames = declarations::TOOL_NAMES,
+        answers: AnswerForms = declarations::ANSWERS,
         record_text_bytes: usize = declarations::RECORD_TEXT_BYTES,
         record_preview_chars: usize = declarations::RECORD_PREVIEW_CHARS,
         record_structure_bytes: usize = declarations::RECORD_STRUCTURE_BYTES,

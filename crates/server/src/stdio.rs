@@ -27,9 +27,9 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::config::ToolNames;
 use crate::mcp::envelope::{self, Envelope, Malformed};
 use crate::mcp::handler::{CallerSource, Handler};
+use crate::mcp::presentation::Presentation;
 use crate::mcp::server_info;
 use crate::service::Service;
 use stile_tools::toolset::Caller;
@@ -48,11 +48,11 @@ const QUEUE_LENGTH: usize = 16;
 pub async fn serve(
     service: Service,
     principal: Principal,
-    tool_names: ToolNames,
+    presentation: Presentation,
 ) -> io::Result<()> {
     // Before the first response is sent, because a parent that has its response may exit.
     let parent_gone = parent_gone();
-    let served = serve_on(io::stdin(), tokio::io::stdout(), service, principal, tool_names);
+    let served = serve_on(io::stdin(), tokio::io::stdout(), service, principal, presentation);
     tokio::select! {
         served = served => served,
         () = parent_gone => Ok(()),
@@ -68,7 +68,7 @@ pub async fn serve_on(
     output: impl AsyncWrite + Unpin + Send + 'static,
     service: Service,
     principal: Principal,
-    tool_names: ToolNames,
+    presentation: Presentation,
 ) -> io::Result<()> {
     let (line_sender, lines) = mpsc::channel(QUEUE_LENGTH);
     // Not joined: the thread ends with its input or with the process.
@@ -77,7 +77,8 @@ pub async fn serve_on(
         .spawn(move || read_lines(input, &line_sender))?;
     let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
     let writer = tokio::spawn(write_lines(unwritten, output));
-    let handler = Handler::new(service, CallerSource::Fixed(Caller::local(principal)), tool_names);
+    let handler =
+        Handler::new(service, CallerSource::Fixed(Caller::local(principal)), presentation);
     let served = serve_server(
         handler,
         StdioTransport { lines, responses: Some(responses), unsent: None, is_opened: false },

@@ -16,6 +16,7 @@ use crate::config::{Config, YesNo};
 use crate::http::peer::{DirectClients, PeerPolicy};
 use crate::http::tls::{TlsFiles, TlsIdentity};
 use crate::http::{GatewayNotesOptions, GatewaySecret, HttpOptions, Timeouts};
+use crate::mcp::presentation::Presentation;
 use crate::metrics::Metrics;
 use crate::service::Service;
 
@@ -95,7 +96,7 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
         sessions_per_subject: config.sessions_per_subject,
         session_idle: Duration::from_secs(config.session_idle_seconds),
         max_connections: config.max_connections,
-        tool_names: config.tool_names,
+        presentation: Presentation::of(config),
         notes: GatewayNotesOptions {
             vault: config.vault.clone(),
             secret: secret.map(|secret| GatewaySecret::new(secret.as_bytes())),

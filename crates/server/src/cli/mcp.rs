@@ -15,6 +15,7 @@ use super::settings_files::{http_client, read_secret};
 use super::{Failure, open, process, required, stdio, user_name, warn_if_exposed};
 use crate::auth;
 use crate::config::{Config, Environment, Resolved};
+use crate::mcp::presentation::Presentation;
 use crate::outbound::OutboundLimits;
 use crate::provider::{HttpRecordServer, TokenReader};
 use crate::service::Service;
@@ -36,7 +37,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let principal = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
     process::log(config.log);
     let service = Service::new(open::ladder(config, server), None);
-    process::block_on(stdio::serve(service, principal, config.tool_names))
+    process::block_on(stdio::serve(service, principal, Presentation::of(&config)))
 }
 
 fn record_server(

@@ -9,7 +9,8 @@ use stile_store::records::Records;
 use super::open::OpenSpace;
 use super::{Failure, open, process, token, user_name};
 use crate::auth;
-use crate::config::{Environment, Resolved, ToolNames};
+use crate::config::{Environment, Resolved};
+use crate::mcp::presentation::Presentation;
 use crate::service::Service;
 
 /// Serves until standard input ends.
@@ -31,7 +32,7 @@ pub(super) fn run(
         Records::exists(&state).then(|| open::open_records(&state, &journal)).transpose()?;
     let service = open::service(&resolved.config, tools, &journal, records);
     let served = process::block_on(async {
-        let served = serve(service, principal, resolved.config.tool_names).await;
+        let served = serve(service, principal, Presentation::of(&resolved.config)).await;
         space.close().await;
         served
     });
@@ -44,12 +45,12 @@ pub(super) fn run(
 pub(super) async fn serve(
     service: Service,
     principal: Principal,
-    tool_names: ToolNames,
+    presentation: Presentation,
 ) -> Result<(), Failure> {
     let failure = |error| Failure::Failed(format!("the server failed: {error}"));
     let stop = process::stop_signal().map_err(failure)?;
     tokio::select! {
-        served = crate::stdio::serve(service, principal, tool_names) => served.map_err(failure),
+        served = crate::stdio::serve(service, principal, presentation) => served.map_err(failure),
         () = stop => Ok(()),
     }
 }

@@ -15,9 +15,9 @@ use super::network::{Network, networks};
 use super::setting::CommandGroup::{Gateway, Mcp, Note, Records, Serve, Stdio, Token};
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
-    CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolNames, YesNo, address, bytes,
-    bytes_within, count, count_to, header_value, list, loopback, optional_path, origin, path,
-    space_paths, text, trusted_url, url, word,
+    AnswerForms, CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolNames, YesNo, address,
+    bytes, bytes_within, count, count_to, header_value, list, loopback, optional_path, origin,
+    path, space_paths, text, trusted_url, url, word,
 };
 
 const SPACE: &[CommandGroup] = &[Serve, Stdio];
@@ -103,6 +103,11 @@ declare_settings! {
     /// Calls may use either.
     TOOL_NAMES: ToolNames = Flag("tool_names", "SPELLING"), word, default Text("auto"),
         for &[Serve, Stdio, Gateway];
+
+    /// Answer calls with their text, their structured content, or both: text, structured or both.
+    /// A client can choose by its address, as in `/mcp?answers=text`.
+    ANSWERS: AnswerForms = Flag("answers", "FORM"), word, default Text("both"),
+        for &[Serve, Stdio, Gateway, Mcp];
 
     /// Show at most this much text in an answer that lists records; its structured content may
     /// have more. No more than 128KiB.

@@ -270,6 +270,25 @@ words! {
 }
 
 words! {
+    /// Which form of an answer a client gets.
+    pub enum AnswerForms {
+        /// The text and the structured content.
+        Both = "both",
+        /// The text alone. Lists of tools have no output schemas then.
+        Text = "text",
+        /// The structured content alone; text only where a call failed.
+        Structured = "structured",
+    } "is not text, structured or both"
+}
+
+impl AnswerForms {
+    /// Whether an answer has its text. A failure always has: what went wrong must reach the model.
+    pub(crate) fn has_text(self, is_failure: bool) -> bool {
+        is_failure || self != Self::Structured
+    }
+}
+
+words! {
     /// Whose token the gateway sends to the server that has the notes.
     pub(crate) enum CredentialMode {
         /// The token of the caller.

@@ -28,6 +28,7 @@ use crate::fair_share::{Neighbour, PausedShare, Share};
 use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
+use crate::mcp::presentation::BadQuery;
 use crate::mcp::streamable::Streamable;
 use crate::service::Service;
 use stile_store::space::ThreadShare;
@@ -151,6 +152,8 @@ impl McpEndpoint {
                 message,
             )));
         }
+        let query = parts.uri.query().unwrap_or_default();
+        let presentation = self.options.presentation.with_query(query).map_err(bad_query)?;
         let shares = self.admission.shares();
         let mut held = shares
             .body_bytes
@@ -178,11 +181,13 @@ impl McpEndpoint {
         let shares: HeldShares = Arc::new((held, work));
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) =
-                direct::answer(call, &self.service, &caller, shares.clone()).await
+                direct::answer(call, &self.service, &caller, presentation.answers, shares.clone())
+                    .await
         {
             return Ok(responses::json_text(status, text));
         }
         parts.extensions.insert(caller);
+        parts.extensions.insert(presentation);
         parts.extensions.insert(shares);
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {
@@ -357,6 +362,10 @@ fn is_json(headers: &HeaderMap) -> bool {
         let essence = value.split_once(';').map_or(value, |(essence, _)| essence);
         essence.trim().eq_ignore_ascii_case("application/json")
     })
+}
+
+fn bad_query(why: BadQuery) -> EarlyResponse {
+    Box::new(responses::plain(StatusCode::BAD_REQUEST, "bad_request", &why.to_string()))
 }
 
 fn bad_body(why: BodyError) -> EarlyResponse {

@@ -8,7 +8,7 @@ use ring::hmac;
 
 use super::peer::PeerPolicy;
 use super::tls::TlsIdentity;
-use crate::config::ToolNames;
+use crate::mcp::presentation::Presentation;
 
 /// Settings of the HTTP server.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct HttpOptions {
     /// The most connections at once.
     pub max_connections: usize,
     /// How tool names are spelled in lists.
-    pub tool_names: ToolNames,
+    pub presentation: Presentation,
     /// Settings for gateways that read notes.
     pub notes: GatewayNotesOptions,
     /// The limit of each wait.
@@ -92,7 +92,7 @@ impl Default for HttpOptions {
             sessions_per_subject: 64,
             session_idle: Duration::from_secs(3600),
             max_connections: 4096,
-            tool_names: ToolNames::Auto,
+            presentation: Presentation::default(),
             notes: GatewayNotesOptions::default(),
             timeouts: Timeouts::default(),
         }

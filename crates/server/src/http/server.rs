@@ -122,7 +122,7 @@ fn routes(
     verifier: Arc<dyn TokenVerifier>,
     streams: CancellationToken,
 ) -> Router {
-    let handler = Handler::new(service.clone(), CallerSource::Request, options.tool_names);
+    let handler = Handler::new(service.clone(), CallerSource::Request, options.presentation);
     let streamable =
         Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = RateLimit::new(options.rate_per_second, options.rate_burst);

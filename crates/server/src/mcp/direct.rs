@@ -14,6 +14,7 @@ use stile_tools::toolset::{Caller, OnHangUp, UnknownTool};
 
 use super::envelope::{self, Envelope};
 use super::{resources, server_info};
+use crate::config::AnswerForms;
 use crate::service::Service;
 
 /// The revision of the protocol whose calls are answered here.
@@ -85,6 +86,7 @@ pub(crate) async fn answer(
     call: Call<'_>,
     service: &Service,
     caller: &Caller,
+    forms: AnswerForms,
     held: impl Send + 'static,
 ) -> Option<(StatusCode, String)> {
     let Call { id, name, arguments } = call;
@@ -102,7 +104,7 @@ pub(crate) async fn answer(
         }
     };
     match answered {
-        Ok(Ok(answer)) => Some((StatusCode::OK, response(id, &answer))),
+        Ok(Ok(answer)) => Some((StatusCode::OK, response(id, &answer, forms))),
         Ok(Err(UnknownTool)) => None,
         // The call is not repeated, because it may have made its change.
         Err(_) => {
@@ -113,23 +115,30 @@ pub(crate) async fn answer(
     }
 }
 
-fn response(id: &Value, answer: &Answer) -> String {
+fn response(id: &Value, answer: &Answer, forms: AnswerForms) -> String {
     let mut out = String::with_capacity(answer.text.len() * 5 / 2 + 512);
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     out.push_str(&id.to_string());
-    out.push_str(
-        ",\"result\":{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":",
-    );
-    push_json(&mut out, &answer.text);
-    out.push('}');
-    for link in &answer.links {
-        out.push(',');
+    out.push_str(",\"result\":{\"resultType\":\"complete\",\"content\":[");
+    let has_text = forms.has_text(answer.failure.is_some());
+    if has_text {
+        out.push_str("{\"type\":\"text\",\"text\":");
+        push_json(&mut out, &answer.text);
+        out.push('}');
+    }
+    for (index, link) in answer.links.iter().enumerate() {
+        if has_text || index > 0 {
+            out.push(',');
+        }
         push_json(&mut out, &resources::link(link));
     }
-    out.push_str("],\"structuredContent\":");
-    match &answer.structured {
-        Structured::SameAsText => out.push_str(&answer.text),
-        Structured::Tree(value) => push_json(&mut out, value),
+    out.push(']');
+    if forms != AnswerForms::Text {
+        out.push_str(",\"structuredContent\":");
+        match &answer.structured {
+            Structured::SameAsText => out.push_str(&answer.text),
+            Structured::Tree(value) => push_json(&mut out, value),
+        }
     }
     out.push_str(if answer.failure.is_some() { ",\"isError\":true" } else { ",\"isError\":false" });
     out.push_str(",\"_meta\":");

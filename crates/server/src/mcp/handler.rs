@@ -26,9 +26,10 @@ use stile_tools::answer::{Answer, Structured};
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
 use super::client_names::{Spelling, spelling};
+use super::presentation::Presentation;
 use super::tool_definitions::ToolDefinitions;
-use super::{envelope, resources, server_info};
-use crate::config::ToolNames;
+use super::{envelope, resources, server_info, tool_definitions};
+use crate::config::AnswerForms;
 use crate::service::Service;
 
 type Context = RequestContext<RoleServer>;
@@ -51,15 +52,15 @@ pub struct Handler {
 struct Shared {
     service: Service,
     caller: CallerSource,
-    names: ToolNames,
+    presentation: Presentation,
     definitions: ToolDefinitions,
 }
 
 impl Handler {
     /// Serves the tools and resources of `service`.
-    pub fn new(service: Service, caller: CallerSource, names: ToolNames) -> Self {
+    pub fn new(service: Service, caller: CallerSource, presentation: Presentation) -> Self {
         let definitions = ToolDefinitions::new(service.definitions());
-        Self { shared: Arc::new(Shared { service, caller, names, definitions }) }
+        Self { shared: Arc::new(Shared { service, caller, presentation, definitions }) }
     }
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
@@ -77,6 +78,13 @@ impl Handler {
         }
     }
 
+    /// Returns how this client is shown tools and answers: as its request says, or as the settings.
+    fn presentation(&self, context: &Context) -> Presentation {
+        let parts = context.extensions.get::<http::request::Parts>();
+        let chosen = parts.and_then(|parts| parts.extensions.get::<Presentation>());
+        chosen.copied().unwrap_or(self.shared.presentation)
+    }
+
     fn config(&self, caller: Option<&Caller>) -> ServerConfig {
         server_info::server_config(&self.shared.service, caller)
     }
@@ -86,7 +94,7 @@ impl Handler {
         let session =
             if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
         let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
-        spelling(self.shared.names, caller.principal.client(), session_client)
+        spelling(self.presentation(context).names, caller.principal.client(), session_client)
     }
 }
 
@@ -123,17 +131,21 @@ fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> 
 }
 
 /// Converts an answer to the protocol's result of a call.
-fn tool_result(answer: Answer, meta: Option<MetaObject>) -> CallToolResult {
+fn tool_result(answer: Answer, forms: AnswerForms, meta: Option<MetaObject>) -> CallToolResult {
     let is_error = answer.failure.is_some();
     let structured = match answer.structured {
-        Structured::Tree(value) => value,
-        Structured::SameAsText => serde_json::from_str(&answer.text).unwrap_or_default(),
+        _ if forms == AnswerForms::Text => None,
+        Structured::Tree(value) => Some(value),
+        Structured::SameAsText => serde_json::from_str(&answer.text).ok(),
     };
-    let mut content = vec![ContentBlock::text(answer.text)];
+    let mut content = Vec::with_capacity(1 + answer.links.len());
+    if forms.has_text(is_error) {
+        content.push(ContentBlock::text(answer.text));
+    }
     content.extend(answer.links.iter().map(resources::link));
     let mut result =
         if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = Some(structured);
+    result.structured_content = structured;
     result.meta = meta;
     result
 }
@@ -187,6 +199,10 @@ impl ServerHandler for Handler {
             let tools = self.shared.service.listed(&caller);
             let definitions =
                 self.shared.definitions.list(&tools, self.spelling(&caller, &context));
+            let definitions = match self.presentation(&context).answers {
+                AnswerForms::Text => tool_definitions::without_output_schemas(definitions),
+                AnswerForms::Both | AnswerForms::Structured => definitions,
+            };
             Ok(uncached!(ListToolsResult, definitions, &context))
         })
         .await
@@ -211,7 +227,10 @@ impl ServerHandler for Handler {
                 }
             };
             match answer {
-                Ok(answer) => Ok(tool_result(answer, meta(&context)).into()),
+                Ok(answer) => {
+                    let forms = self.presentation(&context).answers;
+                    Ok(tool_result(answer, forms, meta(&context)).into())
+                }
                 Err(UnknownTool) => Err(ErrorData::invalid_params(
                     "there is no tool of that name; see `tools/list`",
                     None,

@@ -14,6 +14,7 @@ pub mod client_names;
 pub(crate) mod direct;
 pub mod envelope;
 pub mod handler;
+pub mod presentation;
 
 pub mod resources;
 pub mod server_info;

@@ -39,6 +39,15 @@ impl ToolDefinitions {
     }
 }
 
+/// Removes the output schemas, for a client that gets no structured content: the protocol demands
+/// structured content of a tool with an output schema.
+pub(crate) fn without_output_schemas(mut tools: Vec<Tool>) -> Vec<Tool> {
+    for tool in &mut tools {
+        tool.output_schema = None;
+    }
+    tools
+}
+
 impl Spellings {
     fn new(tool: ToolDefinition) -> Self {
         // All four hints are set, since a client assumes the worst of a missing one.

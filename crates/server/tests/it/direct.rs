@@ -14,9 +14,19 @@ const TURNED: &str = "text/event-stream, application/json";
 
 /// A request with this `Accept`, and nothing of the kit's own.
 fn bytes(token: &str, accept: &str, headers: &[(&str, &str)], body: &Value) -> Vec<u8> {
+    bytes_to("/mcp", token, accept, headers, body)
+}
+
+fn bytes_to(
+    address: &str,
+    token: &str,
+    accept: &str,
+    headers: &[(&str, &str)],
+    body: &Value,
+) -> Vec<u8> {
     let body = body.to_string();
     let mut head = format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+        "POST {address} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
          Accept: {accept}\r\nContent-Length: {}\r\n",
         body.len()
     );
@@ -97,6 +107,72 @@ async fn a_plain_call_gets_the_answer_of_the_sdk() {
             assert_eq!(without_numbers(&direct), without_numbers(&sdk), "{name} {arguments}");
         }
     }
+}
+
+/// The members `content` and `structuredContent` of the answer in what was told.
+fn forms(told: &str) -> (Value, Value) {
+    let (_, body) = told.split_once("\n\n").unwrap();
+    let result = serde_json::from_str::<Value>(body).unwrap()["result"].take();
+    (result["content"].clone(), result["structuredContent"].clone())
+}
+
+#[tokio::test]
+async fn the_address_chooses_the_form_of_answers() {
+    let server = Server::start().await;
+    let made = json!({ "path": "/a.md", "content": "a\n" });
+    let body = call(json!(1), "file.create", made);
+    let mut client = server.connect().await;
+    let headers = |name| {
+        [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", name)]
+    };
+    told(&mut client, &bytes(WRITE, PLAIN, &headers("file.create"), &body)).await;
+    let good = call(json!(2), "text.read", json!({ "path": "/a.md" }));
+    let bad = call(json!(2), "text.read", json!({ "path": "/none.md" }));
+    for accept in [PLAIN, TURNED] {
+        for (query, has_text, has_structure) in [
+            ("", true, true),
+            ("?answers=both", true, true),
+            ("?answers=text", true, false),
+            ("?x=y&answers=structured", false, true),
+        ] {
+            let address = format!("/mcp{query}");
+            let headers = headers("text.read");
+            let request = bytes_to(&address, READ, accept, &headers, &good);
+            let (content, structured) = forms(&told(&mut client, &request).await);
+            assert_eq!(content.as_array().unwrap().len(), usize::from(has_text), "{query}");
+            assert_eq!(structured.is_object(), has_structure, "{query}");
+            assert_eq!(structured.is_null(), !has_structure, "{query}");
+            let request = bytes_to(&address, READ, accept, &headers, &bad);
+            let (content, structured) = forms(&told(&mut client, &request).await);
+            assert!(content[0]["text"].as_str().unwrap().contains("/none.md"), "{query}");
+            assert_eq!(structured.is_object(), has_structure, "{query}");
+        }
+        let request = bytes_to("/mcp?answers=none", READ, accept, &headers("text.read"), &good);
+        let refused = told(&mut client, &request).await;
+        assert!(refused.starts_with("400"), "{refused}");
+        assert!(refused.contains("is not text, structured or both"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_wants_text_alone_is_shown_no_output_schemas() {
+    let server = Server::start().await;
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list",
+        "params": { "_meta": meta() } });
+    let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/list")];
+    let mut client = server.connect().await;
+    let mut bytes_of_list = Vec::new();
+    for (query, schemas) in [("", true), ("?answers=structured", true), ("?answers=text", false)] {
+        let request = bytes_to(&format!("/mcp{query}"), READ, PLAIN, &headers, &body);
+        let list = told(&mut client, &request).await;
+        assert_eq!(list.contains("\"outputSchema\""), schemas, "{query}");
+        assert!(list.contains("\"text.read\""), "{list}");
+        bytes_of_list.push(list.len());
+    }
+    assert!(bytes_of_list[2] < bytes_of_list[0], "{bytes_of_list:?}");
+    let request = bytes_to("/mcp?names=underscored", READ, PLAIN, &headers, &body);
+    let list = told(&mut client, &request).await;
+    assert!(list.contains("\"text_read\"") && !list.contains("\"text.read\""), "{list}");
 }
 
 /// Sealed state is another each time, of the same length.

@@ -49,7 +49,8 @@ async fn a_token_without_scopes_lists_no_tools() {
 async fn the_two_spellings_differ_only_in_the_names() {
     let dotted = Server::on(Ground::real(), |_| {}).await;
     let underscored =
-        Server::on(Ground::real(), |options| options.tool_names = ToolNames::Underscored).await;
+        Server::on(Ground::real(), |options| options.presentation.names = ToolNames::Underscored)
+            .await;
     for token in [WRITE, READ] {
         let mut respelled = tools(&dotted, token).await;
         for tool in respelled.as_array_mut().unwrap() {

@@ -17,8 +17,8 @@ use stile_ladder::port::{ErrorResponse, RecordServer};
 use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
-use stile_server::config::ToolNames;
 use stile_server::http::{self, HttpOptions};
+use stile_server::mcp::presentation::Presentation;
 use stile_server::service::Service;
 use stile_server::stdio;
 use stile_testkit::client::McpClient;
@@ -157,7 +157,7 @@ impl Pipes {
             their_output,
             service,
             principal(records),
-            ToolNames::Auto,
+            Presentation::default(),
         ));
         let mut pipes = Self { input, output: BufReader::new(output) };
         assert!(pipes.ask(&initialize("2025-11-25", "test"))["result"].is_object());

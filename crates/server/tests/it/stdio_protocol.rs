@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stile_server::config::ToolNames;
+use stile_server::mcp::presentation::Presentation;
 use stile_server::service::Service;
 use stile_server::stdio::{self, MAX_LINE_BYTES};
 use tokio::task::JoinHandle;
@@ -34,7 +34,7 @@ impl Pipes {
             their_output,
             Service::of_space(tools),
             caller,
-            ToolNames::Auto,
+            Presentation::default(),
         ));
         Self { input: Some(input), output: BufReader::new(output), served, _ground: ground }
     }

@@ -1,0 +1,94 @@
+//! How tools and answers are shown to a client: the spelling of names and the form of answers.
+//!
+//! The server has a setting for each. A client that cannot be told about settings chooses by the
+//! query of its address: `/mcp?answers=text&names=underscored`.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use crate::config::{AnswerForms, Config, ToolNames};
+
+/// How tools and answers are shown to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presentation {
+    /// How lists spell the names of tools.
+    pub names: ToolNames,
+    /// Which form of an answer a client gets.
+    pub answers: AnswerForms,
+}
+
+/// Why the query of an address is refused. The text is for the person who typed the address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` in the address {why}")]
+pub struct BadQuery {
+    name: &'static str,
+    why: String,
+}
+
+impl Default for Presentation {
+    fn default() -> Self {
+        Self { names: ToolNames::Auto, answers: AnswerForms::Both }
+    }
+}
+
+impl Presentation {
+    /// Returns what the settings say.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self { names: config.tool_names, answers: config.answers }
+    }
+
+    /// Returns what the query of an address makes of this. Other parameters are ignored, since
+    /// hosts add their own.
+    ///
+    /// # Errors
+    /// [`BadQuery`] if a value is unknown or a parameter repeated.
+    pub(crate) fn with_query(mut self, query: &str) -> Result<Self, BadQuery> {
+        if let Some(names) = parameter(query, "names")? {
+            self.names = names;
+        }
+        if let Some(answers) = parameter(query, "answers")? {
+            self.answers = answers;
+        }
+        Ok(self)
+    }
+}
+
+/// Reads a parameter whose values are plain words, so that nothing needs decoding.
+fn parameter<T: FromStr<Err: Display>>(
+    query: &str,
+    name: &'static str,
+) -> Result<Option<T>, BadQuery> {
+    let mut values = query
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .filter(|(key, _)| *key == name)
+        .map(|(_, value)| value);
+    let (first, second) = (values.next(), values.next());
+    if second.is_some() {
+        return Err(BadQuery { name, why: "stands there twice".to_owned() });
+    }
+    let parsed = first.map(|value| value.parse::<T>()).transpose();
+    parsed.map_err(|why| BadQuery { name, why: why.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_chooses_the_form_of_answers_and_the_spelling_of_names() {
+        let of = |query| Presentation::default().with_query(query);
+        let chosen = |names, answers| Ok(Presentation { names, answers });
+        assert_eq!(of(""), chosen(ToolNames::Auto, AnswerForms::Both));
+        assert_eq!(of("answers=text"), chosen(ToolNames::Auto, AnswerForms::Text));
+        assert_eq!(
+            of("x=1&names=dotted&&answers=structured"),
+            chosen(ToolNames::Dotted, AnswerForms::Structured)
+        );
+        assert_eq!(of("Answers=text&answer=x"), chosen(ToolNames::Auto, AnswerForms::Both));
+        for bad in ["answers", "answers=", "answers=TEXT", "answers=text&answers=text", "names=x"] {
+            let error = of(bad).unwrap_err().to_string();
+            assert!(error.starts_with('`') && error.contains(" in the address "), "{error}");
+        }
+    }
+}
