@@ -209,6 +209,18 @@ impl Issuer {
         self.keys().add();
     }
 
+    /// Replaces the newest key of each kind by a new one of the same name, and signs with that.
+    pub fn replace(&self) {
+        let mut keys = self.keys();
+        let names = [Alg::Es256, Alg::Rs256].map(|alg| keys.newest(alg).id.clone());
+        keys.all.retain(|key| !names.contains(&key.id));
+        keys.add();
+        let added = keys.all.len() - names.len();
+        for (key, name) in keys.all.iter_mut().skip(added).zip(names) {
+            key.id = name;
+        }
+    }
+
     /// The name of the key that it signs with.
     pub fn kid(&self, alg: Alg) -> String {
         self.keys().newest(alg).id.clone()
@@ -514,6 +526,19 @@ mod tests {
         let late = issuer.mint("alice", "store").key(&old).token(Alg::Rs256);
         assert!(!verifies(&fetch(&issuer), &before) && !verifies(&fetch(&issuer), &late));
         assert!(verifies(&fetch(&issuer), &after));
+    }
+
+    #[test]
+    fn a_replaced_key_has_the_name_of_the_old_one() {
+        let issuer = Issuer::start();
+        for alg in [Alg::Es256, Alg::Rs256] {
+            let (kid, before) = (issuer.kid(alg), issuer.mint("alice", "store").token(alg));
+            issuer.replace();
+            let after = issuer.mint("alice", "store").token(alg);
+            assert_eq!((issuer.kid(alg), &header(&after)["kid"]), (kid.clone(), &json!(kid)));
+            let jwks = fetch(&issuer);
+            assert!(!verifies(&jwks, &before) && verifies(&jwks, &after));
+        }
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! The public keys of an identity provider, fetched and kept in memory.
 //!
-//! Anybody can send a token, so the work that a token can cause is bounded: all requests together
-//! start at most one fetch per [`COOLDOWN`], whatever keys they name. An unreachable provider
-//! changes nothing until [`MAX_AGE`]. A key that the provider withdraws is forgotten at the first
-//! use after [`REFETCH_AFTER`].
+//! Anybody can send a token, so the work that a token can cause is bounded: while the provider
+//! answers, all requests together start at most one fetch in vain per [`Lack::cooldown`]. While the
+//! provider does not answer, they start at most one per [`PROBE_INTERVAL`], so that the first
+//! request after its recovery finds it. A token that only the provider could settle is refused as
+//! [`TokenRejected::PROVIDER_DOWN`], and never as invalid.
+//!
+//! An unreachable provider changes nothing for known keys until [`MAX_AGE`]. A key that the
+//! provider withdraws is forgotten at the first use after [`REFETCH_AFTER`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::key_set::{KeySet, KeySetError};
-use super::rejection::{TokenRejected, check};
+use super::rejection::TokenRejected;
 use super::signature::PublicKeyAlgorithm;
 
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,8 +26,15 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// the fetch ends first.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// The least time between the starts of two fetches that requests ask for.
+/// The least time between the starts of two fetches after the first has failed.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The least time between the starts of two fetches for tokens with an unknown `kid`, and of two
+/// that only the age of the set asks for.
 const COOLDOWN: Duration = Duration::from_secs(30);
+
+/// The least time between the starts of two fetches for tokens with a wrong signature.
+const REPLACED_COOLDOWN: Duration = Duration::from_secs(10);
 
 /// The age from which a set that is in use is fetched again, so that a withdrawn key goes.
 const REFETCH_AFTER: Duration = Duration::from_secs(10 * 60);
@@ -69,10 +80,41 @@ struct Inner {
 #[derive(Default)]
 struct State {
     fetched: Option<FetchedSet>,
-    /// When the last fetch began, whatever its outcome.
-    last_attempt: Option<Instant>,
     /// The last fetch, for requests that wait for it.
     fetch: Option<Fetch>,
+    /// When a token with an unknown `kid` last started a fetch that did not help.
+    unknown: Option<Instant>,
+    /// When a token with a wrong signature last started a fetch that did not help.
+    replaced: Option<Instant>,
+}
+
+impl State {
+    /// Returns when tokens that lack this last started a fetch that did not help.
+    fn in_vain(&mut self, lack: Lack) -> &mut Option<Instant> {
+        match lack {
+            Lack::UnknownKey => &mut self.unknown,
+            Lack::ReplacedKey => &mut self.replaced,
+        }
+    }
+}
+
+/// What a token lacks that a newer set of keys may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    /// No key of the set fits the token's header.
+    UnknownKey,
+    /// A key fits, and did not sign the token. The provider may have replaced it under its `kid`.
+    ReplacedKey,
+}
+
+impl Lack {
+    /// Returns the least time between two fetches that do not help.
+    fn cooldown(self) -> Duration {
+        match self {
+            Self::UnknownKey => COOLDOWN,
+            Self::ReplacedKey => REPLACED_COOLDOWN,
+        }
+    }
 }
 
 struct FetchedSet {
@@ -81,8 +123,34 @@ struct FetchedSet {
     requested: Instant,
 }
 
-/// The outcome of a fetch; `None` until the fetch has ended.
-type Fetch = watch::Receiver<Option<Result<(), KeyFetchError>>>;
+/// A fetch that has begun.
+#[derive(Clone)]
+struct Fetch {
+    began: Instant,
+    /// `None` until the fetch has ended.
+    outcome: watch::Receiver<Option<Result<(), KeyFetchError>>>,
+}
+
+impl Fetch {
+    /// Whether the fetch has neither an outcome yet nor ended in a panic of its source.
+    fn is_under_way(&self) -> bool {
+        self.outcome.borrow().is_none() && self.outcome.has_changed().is_ok()
+    }
+
+    fn succeeded(&self) -> bool {
+        *self.outcome.borrow() == Some(Ok(()))
+    }
+
+    /// Waits for the outcome, at most [`WAIT_TIMEOUT`].
+    async fn outcome(mut self) -> Result<(), KeyFetchError> {
+        match timeout(WAIT_TIMEOUT, self.outcome.wait_for(Option::is_some)).await {
+            Ok(Ok(outcome)) => outcome.unwrap_or(Err(KeyFetchError::Unreachable)),
+            // The task of the fetch panicked.
+            Ok(Err(_)) => Err(KeyFetchError::Unreachable),
+            Err(_) => Err(KeyFetchError::TimedOut),
+        }
+    }
+}
 
 impl ProviderKeys {
     /// Keys that will come from `source`. None is fetched yet.
@@ -96,10 +164,8 @@ impl ProviderKeys {
     /// # Errors
     /// [`KeyFetchError`]. Keys that were known stay, and later requests will fetch again.
     pub async fn refresh(&self) -> Result<(), KeyFetchError> {
-        match self.start_or_join_fetch(Duration::ZERO) {
-            Some(fetch) => outcome(fetch).await,
-            None => Err(KeyFetchError::Unreachable),
-        }
+        let fetch = self.0.join_or_start(&mut self.0.lock());
+        fetch.outcome().await
     }
 
     /// Returns the last set, unless it is older than [`MAX_AGE`], without waiting. Starts a fetch
@@ -107,16 +173,22 @@ impl ProviderKeys {
     pub(super) fn current(&self) -> Option<Arc<KeySet>> {
         let (set, age) = self.unexpired()?;
         if age > REFETCH_AFTER {
-            self.start_or_join_fetch(COOLDOWN);
+            let mut state = self.0.lock();
+            let is_due = |fetch: &Fetch| fetch.began.elapsed() >= COOLDOWN;
+            if state.fetch.as_ref().is_none_or(is_due) {
+                self.0.join_or_start(&mut state);
+            }
         }
         Some(set)
     }
 
     /// Verifies a signature with the key that a token's header means, and returns the set with that
-    /// key.
+    /// key. If no known key verifies the signature, the token is not refused before a fetch, or
+    /// before a recent fetch that did not help.
     ///
     /// # Errors
     /// [`TokenRejected`]: the signature is wrong, or no key that may still be used fits.
+    /// [`TokenRejected::PROVIDER_DOWN`]: a newer set could have the key, and cannot be fetched.
     pub(super) async fn verify(
         &self,
         kid: Option<&str>,
@@ -124,31 +196,39 @@ impl ProviderKeys {
         message: &[u8],
         signature: &[u8],
     ) -> Result<Arc<KeySet>, TokenRejected> {
-        let set = self.set_with(kid, algorithm).await?;
-        check(set.verifies(kid, algorithm, message, signature), "the signature is not right")?;
-        Ok(set)
-    }
-
-    /// Returns a set with the named key. Waits for a fetch only if the current set has no such key.
-    async fn set_with(
-        &self,
-        kid: Option<&str>,
-        algorithm: PublicKeyAlgorithm,
-    ) -> Result<Arc<KeySet>, TokenRejected> {
-        // A token without a name cannot name an unknown key, so the current set decides.
-        let has_key = |set: &Arc<KeySet>| kid.is_none() || set.has(kid, algorithm);
-        if let Some(set) = self.current().filter(has_key) {
-            return Ok(set);
+        let judge = |set: &Option<Arc<KeySet>>| match set {
+            Some(set) if set.verifies(kid, algorithm, message, signature) => Ok(Arc::clone(set)),
+            Some(set) if set.has(kid, algorithm) => Err(Lack::ReplacedKey),
+            _ => Err(Lack::UnknownKey),
+        };
+        let arrived = Instant::now();
+        let mut set = self.current();
+        let mut verdict = judge(&set);
+        // A fetch that began before the token came may fail although the provider is back, or
+        // bring an older set. In that case a second fetch follows.
+        for _ in 0..2 {
+            let Err(lack) = verdict else { break };
+            let Some(fetch) = self.fetch_for(lack) else { break };
+            let began = fetch.began;
+            // The log has the reason of a failure. An earlier set stays.
+            let _ = fetch.outcome().await;
+            let before = std::mem::replace(&mut set, self.unexpired().map(|(set, _)| set));
+            if !is_same(&before, &set) {
+                verdict = judge(&set);
+            }
+            if verdict.is_ok() {
+                // The fetch was not in vain.
+                *self.0.lock().in_vain(lack) = None;
+            }
+            if began >= arrived {
+                break;
+            }
         }
-        if let Some(fetch) = self.start_or_join_fetch(COOLDOWN) {
-            // The log has the reason of a failure. An earlier set may still have the key.
-            let _ = outcome(fetch).await;
-        }
-        let (set, _) = self
-            .unexpired()
-            .ok_or(TokenRejected("the keys of the identity provider are not known"))?;
-        check(has_key(&set), "the identity provider has no such key")?;
-        Ok(set)
+        verdict.map_err(|lack| match lack {
+            _ if set.is_none() || !self.0.last_fetch_succeeded() => TokenRejected::PROVIDER_DOWN,
+            Lack::UnknownKey => TokenRejected("the identity provider has no such key"),
+            Lack::ReplacedKey => TokenRejected("the signature is not right"),
+        })
     }
 
     /// Returns the last set and its age, unless it is older than [`MAX_AGE`].
@@ -159,31 +239,62 @@ impl ProviderKeys {
         (age <= MAX_AGE).then(|| (Arc::clone(&fetched.set), age))
     }
 
-    /// Joins the fetch that is under way, or starts one if the last began at least `cooldown` ago.
-    ///
-    /// The fetch is a task of its own: the request that started it may be cancelled while others
-    /// wait for the outcome.
-    fn start_or_join_fetch(&self, cooldown: Duration) -> Option<Fetch> {
+    /// Joins the fetch that is under way, or starts one for a token that lacks a key. Returns
+    /// `None` if the last such fetch, or the last that failed, was too short a time ago.
+    fn fetch_for(&self, lack: Lack) -> Option<Fetch> {
         let mut state = self.0.lock();
-        if let Some(fetch) = state.fetch.as_ref().filter(|fetch| is_under_way(fetch)) {
-            return Some(fetch.clone());
+        match &state.fetch {
+            Some(fetch) if fetch.is_under_way() => return Some(fetch.clone()),
+            Some(fetch) if !fetch.succeeded() => {
+                if fetch.began.elapsed() < PROBE_INTERVAL {
+                    return None;
+                }
+            }
+            _ => {
+                let in_vain = state.in_vain(lack);
+                if in_vain.is_some_and(|last| last.elapsed() < lack.cooldown()) {
+                    return None;
+                }
+            }
         }
-        let now = Instant::now();
-        if state.last_attempt.is_some_and(|last| now.duration_since(last) < cooldown) {
-            return None;
-        }
-        let (sender, fetch) = watch::channel(None);
-        state.last_attempt = Some(now);
-        state.fetch = Some(fetch.clone());
-        drop(state);
-        tokio::spawn(Arc::clone(&self.0).fetch(now, sender));
+        let fetch = self.0.join_or_start(&mut state);
+        *state.in_vain(lack) = Some(fetch.began);
         Some(fetch)
+    }
+}
+
+/// Whether both are the same set, which need not be judged twice.
+fn is_same(one: &Option<Arc<KeySet>>, other: &Option<Arc<KeySet>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
     }
 }
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the last fetch brought a set.
+    fn last_fetch_succeeded(&self) -> bool {
+        self.lock().fetch.as_ref().is_some_and(Fetch::succeeded)
+    }
+
+    /// Joins the fetch that is under way, or starts one.
+    ///
+    /// The fetch is a task of its own: the request that started it may be cancelled while others
+    /// wait for the outcome.
+    fn join_or_start(self: &Arc<Self>, state: &mut State) -> Fetch {
+        if let Some(fetch) = state.fetch.as_ref().filter(|fetch| fetch.is_under_way()) {
+            return fetch.clone();
+        }
+        let (sender, outcome) = watch::channel(None);
+        let fetch = Fetch { began: Instant::now(), outcome };
+        state.fetch = Some(fetch.clone());
+        tokio::spawn(Arc::clone(self).fetch(fetch.began, sender));
+        fetch
     }
 
     async fn fetch(
@@ -215,21 +326,6 @@ impl Inner {
             }
         };
         sender.send_replace(Some(outcome));
-    }
-}
-
-/// Whether a fetch has neither an outcome yet nor ended in a panic of its source.
-fn is_under_way(fetch: &Fetch) -> bool {
-    fetch.borrow().is_none() && fetch.has_changed().is_ok()
-}
-
-/// Waits for the outcome of a fetch, at most [`WAIT_TIMEOUT`].
-async fn outcome(mut fetch: Fetch) -> Result<(), KeyFetchError> {
-    match timeout(WAIT_TIMEOUT, fetch.wait_for(Option::is_some)).await {
-        Ok(Ok(outcome)) => outcome.unwrap_or(Err(KeyFetchError::Unreachable)),
-        // The task of the fetch panicked.
-        Ok(Err(_)) => Err(KeyFetchError::Unreachable),
-        Err(_) => Err(KeyFetchError::TimedOut),
     }
 }
 

@@ -22,6 +22,8 @@ impl TokenRejected {
     pub const OLD: Self = Self("the token is of an older version");
     /// The list of tokens could not be read, so nothing is known of the token.
     pub const NOT_LOOKED_UP: Self = Self("the token could not be looked up");
+    /// The identity provider may have the key of the token, and its keys cannot be fetched.
+    pub const PROVIDER_DOWN: Self = Self("the keys of the identity provider cannot be fetched");
 }
 
 /// Refuses a token for which a rule does not hold.

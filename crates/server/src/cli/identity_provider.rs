@@ -46,8 +46,8 @@ impl IdentityProvider {
 
     /// Returns the verifier of the provider's tokens, after one attempt to fetch its keys.
     ///
-    /// If the keys cannot be fetched the server starts all the same. It then refuses every caller,
-    /// and tries again as requests come.
+    /// If the keys cannot be fetched the server starts all the same. It then answers every
+    /// caller with 503, and tries again as requests come, at most once a second.
     pub(super) async fn verifier(
         &self,
         outbound: OutboundClient,

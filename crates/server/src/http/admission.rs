@@ -41,6 +41,8 @@ pub enum NotAdmitted {
     Unauthorized(Unauthorized),
     /// The list of tokens cannot be read, so the token may be valid.
     TokensUnavailable,
+    /// The identity provider cannot be reached to judge the token, which may be valid.
+    ProviderUnavailable,
     /// The subject sends too many requests; the wait until the next one.
     RateLimited(Duration),
     /// Other requests of the caller use up a share.
@@ -88,6 +90,7 @@ impl From<TokenRejected> for NotAdmitted {
     fn from(rejected: TokenRejected) -> Self {
         Self::Unauthorized(match rejected {
             TokenRejected::NOT_LOOKED_UP => return Self::TokensUnavailable,
+            TokenRejected::PROVIDER_DOWN => return Self::ProviderUnavailable,
             TokenRejected::MALFORMED => Unauthorized::Malformed,
             TokenRejected::EXPIRED => Unauthorized::Expired,
             TokenRejected::REVOKED => Unauthorized::Revoked,

@@ -15,11 +15,19 @@ pub(super) const SEND_TOKEN: &str =
 /// The message while the list of tokens cannot be read.
 pub(super) const TOKENS_UNAVAILABLE: &str = "the server cannot check tokens now, because its \
     storage fails; your token may be valid. Send the request again later, and tell the owner";
+/// The message while the keys of the identity provider cannot be fetched.
+pub(super) const PROVIDER_UNAVAILABLE: &str = "the server cannot check this token now, because \
+    the identity provider does not answer; your token may be valid, and nothing was done. Send the \
+    request again after the seconds in `Retry-After`";
+
 /// Returns 401, 429 or 503 for a request that was not admitted.
 pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
     match why {
         NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, why),
-        NotAdmitted::TokensUnavailable => tokens_unavailable(),
+        NotAdmitted::TokensUnavailable => unavailable("tokens_unavailable", TOKENS_UNAVAILABLE),
+        NotAdmitted::ProviderUnavailable => {
+            unavailable("provider_unavailable", PROVIDER_UNAVAILABLE)
+        }
         NotAdmitted::RateLimited(wait) => too_many(wait),
         NotAdmitted::ShareUsedUp(used_up) => *share_used_up(used_up),
     }
@@ -37,10 +45,9 @@ pub(super) fn unauthorized_message(why: Unauthorized) -> String {
     format!("{}; {SEND_TOKEN}", why.description())
 }
 
-/// Returns 503 with `Retry-After` while the list of tokens cannot be read.
-fn tokens_unavailable() -> Response<Body> {
-    let response = plain(StatusCode::SERVICE_UNAVAILABLE, "tokens_unavailable", TOKENS_UNAVAILABLE);
-    with_retry_after(response, RETRY)
+/// Returns 503 with `Retry-After` while a token cannot be judged.
+fn unavailable(code: &'static str, message: &str) -> Response<Body> {
+    with_retry_after(plain(StatusCode::SERVICE_UNAVAILABLE, code, message), RETRY)
 }
 
 /// Adds the challenge of a 401.

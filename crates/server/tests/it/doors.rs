@@ -53,9 +53,11 @@ pub(crate) fn asked(server: &Server, token: &str) -> u16 {
     let reply = Peer::new(server.address, token, Lifecycle::Sessionless)
         .post("tools/list", json!({}))
         .unwrap();
-    if reply.status != 200 {
-        let challenge = reply.header("www-authenticate").unwrap_or_default();
-        assert!(challenge.contains("error=\"invalid_token\""), "{reply:?}");
+    let challenge = reply.header("www-authenticate").unwrap_or_default();
+    assert_eq!(challenge.contains("error=\"invalid_token\""), reply.status == 401, "{reply:?}");
+    if reply.status == 503 {
+        assert_eq!(reply.header("retry-after"), Some("1"), "{reply:?}");
+        assert_eq!(reply.json()["error"], "provider_unavailable", "{reply:?}");
     }
     reply.status
 }

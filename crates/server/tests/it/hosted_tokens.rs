@@ -203,14 +203,14 @@ fn weak_and_shared_keys_of_the_set_are_ignored() {
 }
 
 #[test]
-fn a_server_without_keys_starts_and_refuses_all_without_hanging() {
+fn a_server_without_keys_starts_and_answers_503_without_hanging() {
     std::thread::scope(|scope| {
         for (name, behaviour) in bad_sets() {
             scope.spawn(move || {
                 let began = Instant::now();
                 let doors = Doors::before(|issuer| issuer.behave(behaviour));
                 for alg in [Alg::Es256, Alg::Rs256] {
-                    doors.assert_all(name, &doors.mint().token(alg), 401);
+                    doors.assert_all(name, &doors.mint().token(alg), 503);
                 }
                 assert!(began.elapsed() < PATIENCE, "{name}");
                 for (_, server) in &doors.doors {
@@ -218,9 +218,10 @@ fn a_server_without_keys_starts_and_refuses_all_without_hanging() {
                         format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
                     assert_eq!(server.client("").send(health.as_bytes()).unwrap().status, 200);
                 }
-                // A redirect is not followed, and refused requests do not make another fetch.
+                // A redirect is not followed, and each server probes at most once in a second.
                 let asked = doors.issuer().requests();
-                assert!(asked.len() <= 2, "{name}: {} requests", asked.len());
+                let allowed = 2 * (2 + began.elapsed().as_secs() as usize);
+                assert!(asked.len() <= allowed, "{name}: {} requests", asked.len());
                 assert!(
                     asked.iter().all(|request| request.target == "/.well-known/jwks.json"),
                     "{name}"
@@ -228,4 +229,61 @@ fn a_server_without_keys_starts_and_refuses_all_without_hanging() {
             });
         }
     });
+}
+
+#[test]
+fn a_provider_that_is_down_is_503_and_is_found_again_within_a_second() {
+    let doors = Doors::open();
+    let known = doors.mint().token(Alg::Es256);
+    doors.issuer().go_dead();
+    doors.issuer().rotate();
+    let new = doors.mint().token(Alg::Es256);
+    for _ in 0..3 {
+        doors.assert_all("a key that cannot be fetched", &new, 503);
+        doors.assert_all("a signature that a replaced key may have made", &broken(&doors), 503);
+        doors.assert_all("a known key", &known, 200);
+    }
+    doors.issuer().go_well();
+    let recovered = Instant::now();
+    for (name, server) in &doors.doors {
+        loop {
+            let sent = Instant::now();
+            match asked(server, &new) {
+                200 => break,
+                status => {
+                    let late = sent.duration_since(recovered) >= Duration::from_secs(1);
+                    assert!(status == 503 && !late, "{name}: {status} after {sent:?}");
+                }
+            }
+        }
+        assert_eq!(asked(server, &broken(&doors)), 401, "{name}");
+    }
+}
+
+fn broken(doors: &Doors) -> String {
+    doors.mint().signature(Signature::Broken).key("es256-1").token(Alg::Es256)
+}
+
+#[test]
+fn a_key_replaced_under_its_name_is_fetched_once_before_a_refusal() {
+    let doors = Doors::open();
+    let began = Instant::now();
+    for replacements in 1..4 {
+        let old = doors.mint();
+        let old = [old.clone().token(Alg::Es256), old.token(Alg::Rs256)];
+        doors.issuer().replace();
+        for alg in [Alg::Es256, Alg::Rs256] {
+            doors.assert_all("a replaced key", &doors.mint().token(alg), 200);
+        }
+        assert_eq!(doors.issuer().fetches(), 2 * (1 + replacements), "one fetch each");
+        if replacements == 3 {
+            doors.assert_all("a token of the replaced key", &old[0], 401);
+        }
+    }
+    for _ in 0..100 {
+        doors.assert_all("a broken signature", &broken(&doors), 401);
+    }
+    let allowed = 2 * (5 + began.elapsed().as_secs() as usize / 10);
+    let fetches = doors.issuer().fetches();
+    assert!(fetches <= allowed, "{fetches} fetches, {allowed} allowed");
 }

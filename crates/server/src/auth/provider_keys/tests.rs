@@ -202,31 +202,88 @@ async fn a_thousand_requests_on_many_threads_cause_one_fetch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_fetch_may_start_thirty_seconds_after_the_last_began() {
-    let (known, unknown) = (Sample::ec("known"), Sample::ec("unknown"));
+async fn a_fetch_in_vain_is_repeated_after_its_cooldown() {
+    let (known, other) = (Sample::ec("known"), Sample::ec("known"));
+    let unknown = Sample::ec("unknown");
+    for (token, cooldown) in [(&unknown, COOLDOWN), (&other, REPLACED_COOLDOWN)] {
+        let (provider, keys) = fetched(&[&known]).await;
+        for asked in 1..5 {
+            let answer = published(&[&known]);
+            provider.answers(Answer::After(Duration::from_secs(asked as u64), answer));
+            let began = Instant::now();
+            assert!(!keys.accepts(token).await);
+            assert_eq!(provider.fetches(), asked + 1, "it is due");
+            advance(cooldown - began.elapsed() - Duration::from_millis(1)).await;
+            assert!(!keys.accepts(token).await);
+            assert!(keys.accepts(&known).await);
+            assert_eq!(provider.fetches(), asked + 1, "it is not due");
+            advance(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_signatures_delay_no_new_key_and_unknown_keys_no_replaced_one() {
+    let (known, unknown, replaced) =
+        (Sample::ec("known"), Sample::ec("unknown"), Sample::ec("known"));
     let (provider, keys) = fetched(&[&known]).await;
-    let mut began = Instant::now();
-    for (asked, answer) in [
-        Answer::With(published(&[&known])),
-        Answer::Fail(KeyFetchError::Unreachable),
-        Answer::With(b"no set".to_vec()),
-        Answer::After(Duration::from_secs(3), published(&[&known])),
-        Answer::Never,
-        Answer::Panic,
-        Answer::With(published(&[&known])),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        provider.answers(answer);
-        advance(COOLDOWN - began.elapsed() - Duration::from_millis(1)).await;
-        assert!(!keys.accepts(&unknown).await);
-        assert_eq!(provider.fetches(), asked + 1, "it is not due");
-        advance(Duration::from_millis(1)).await;
-        began = Instant::now();
-        assert!(!keys.accepts(&unknown).await);
-        assert_eq!(provider.fetches(), asked + 2, "it is due");
-        assert!(keys.accepts(&known).await);
+    assert!(!keys.accepts(&replaced).await);
+    provider.publishes(&[&known, &unknown]);
+    assert!(keys.accepts(&unknown).await);
+    let other = Sample::ec("other");
+    assert!(!keys.accepts(&other).await);
+    advance(REPLACED_COOLDOWN).await;
+    provider.publishes(&[&replaced]);
+    assert!(!keys.accepts(&other).await);
+    assert!(keys.accepts(&replaced).await);
+    assert!(!keys.accepts(&known).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_fetch_is_repeated_after_the_probe_interval_and_refuses_no_token_as_invalid() {
+    let (known, unknown, replaced) =
+        (Sample::ec("known"), Sample::ec("unknown"), Sample::ec("known"));
+    let down = Err(TokenRejected::PROVIDER_DOWN);
+    for (token, invalid) in [
+        (&unknown, "the identity provider has no such key"),
+        (&replaced, "the signature is not right"),
+    ] {
+        let (provider, keys) = fetched(&[&known]).await;
+        for answer in [
+            Answer::Fail(KeyFetchError::Unreachable),
+            Answer::Fail(KeyFetchError::Status(500)),
+            Answer::With(b"no set".to_vec()),
+            Answer::Never,
+            Answer::Panic,
+        ] {
+            provider.answers(answer);
+            let (fetches, began) = (provider.fetches(), Instant::now());
+            assert_eq!(keys.verdict(token).await, down);
+            assert_eq!(provider.fetches(), fetches + 1, "it is due");
+            let to_next = PROBE_INTERVAL.saturating_sub(began.elapsed());
+            if let Some(nearly) = to_next.checked_sub(Duration::from_millis(1)) {
+                advance(nearly).await;
+                assert_eq!(keys.verdict(token).await, down);
+                assert_eq!(provider.fetches(), fetches + 1, "it is not due");
+                advance(Duration::from_millis(1)).await;
+            }
+            assert!(keys.accepts(&known).await);
+        }
+        provider.publishes(&[&known]);
+        assert_eq!(keys.verdict(token).await, Err(TokenRejected(invalid)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_a_fetch_found_lets_the_next_be_fetched_at_once() {
+    for names in [["same"; 4], ["first", "second", "third", "fourth"]] {
+        let (provider, keys) = fetched(&[&Sample::ec("same")]).await;
+        for (fetched, name) in names.into_iter().enumerate() {
+            let next = Sample::ec(name);
+            provider.publishes(&[&next]);
+            assert!(keys.accepts(&next).await);
+            assert_eq!(provider.fetches(), fetched + 2);
+        }
     }
 }
 
@@ -267,9 +324,21 @@ async fn a_source_that_never_answers_is_waited_for_five_seconds() {
     let began = Instant::now();
     assert_eq!(keys.refresh().await, Err(KeyFetchError::TimedOut));
     assert_eq!(began.elapsed().as_secs(), 5);
-    // Within the cooldown, a request does not wait.
-    assert!(!keys.accepts(&Sample::ec("a")).await);
-    assert_eq!((provider.fetches(), began.elapsed().as_secs()), (1, 5));
+    // The next request probes again.
+    let known = Sample::ec("a");
+    assert_eq!(keys.verdict(&known).await, Err(TokenRejected::PROVIDER_DOWN));
+    assert_eq!((provider.fetches(), began.elapsed().as_secs()), (2, 10));
+    // A request that joins a fetch from before the recovery starts another when that fails.
+    let early = tokio::spawn({
+        let keys = keys.clone();
+        async move { keys.verify(None, PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64]).await }
+    });
+    settle().await;
+    advance(Duration::from_secs(2)).await;
+    provider.publishes(&[&known]);
+    assert!(keys.accepts(&known).await);
+    assert_eq!((provider.fetches(), began.elapsed().as_secs()), (4, 15));
+    assert_eq!(early.await.unwrap().map(drop), Err(TokenRejected::PROVIDER_DOWN));
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +359,7 @@ async fn a_server_that_started_without_the_source_recovers() {
     let (provider, keys) = unfetched(&[&known]);
     provider.answers(Answer::Fail(KeyFetchError::Unreachable));
     assert_eq!(keys.refresh().await, Err(KeyFetchError::Unreachable));
-    let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
+    let unknown = Err(TokenRejected::PROVIDER_DOWN);
     assert_eq!(keys.verdict(&known).await, unknown);
     provider.publishes(&[&known]);
     assert_eq!(keys.verdict(&known).await, unknown, "the next fetch is not due");
@@ -324,7 +393,7 @@ async fn a_withdrawn_key_is_forgotten_ten_minutes_after_the_last_fetch() {
     assert_eq!(provider.fetches(), 2);
     assert!(!keys.accepts(&goes).await);
     assert!(keys.accepts(&stays).await);
-    assert_eq!(provider.fetches(), 2);
+    assert_eq!(provider.fetches(), 3, "the name is unknown now, and asked for");
 }
 
 #[tokio::test(start_paused = true)]
@@ -371,19 +440,20 @@ async fn a_set_that_is_a_day_old_is_not_used_until_it_is_fetched() {
         age += Duration::from_secs(60 * 60);
     }
     assert!(keys.accepts(&known).await, "a day is not more than a day");
-    advance(Duration::from_secs(1)).await;
+    settle().await;
+    advance(Duration::from_millis(1)).await;
     let asked = provider.fetches();
-    let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
+    let unknown = Err(TokenRejected::PROVIDER_DOWN);
     assert_eq!(keys.verdict(&known).await, unknown);
     let verified =
         keys.verify(None, PublicKeyAlgorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
     assert_eq!(verified.map(drop), unknown);
-    assert_eq!(provider.fetches(), asked, "the last fetch was a second ago");
-    advance(COOLDOWN).await;
+    assert_eq!(provider.fetches(), asked, "the last fetch failed just now");
+    advance(PROBE_INTERVAL).await;
     assert_eq!(keys.verdict(&known).await, unknown);
     assert_eq!(provider.fetches(), asked + 1);
     provider.publishes(&[&known]);
-    advance(COOLDOWN).await;
+    advance(PROBE_INTERVAL).await;
     assert!(keys.accepts(&known).await);
     assert_eq!(provider.fetches(), asked + 2);
 }
@@ -420,19 +490,22 @@ async fn a_panic_of_the_source_is_a_failed_fetch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_without_a_key_name_causes_no_fetch() {
+async fn a_token_without_a_key_name_is_judged_by_the_only_key_that_fits() {
     let (one, other) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"));
     let (provider, keys) = fetched(&[&one]).await;
-    advance(COOLDOWN).await;
     let verify = async |sample: &Sample| {
         keys.verify(None, PublicKeyAlgorithm::Rs256, MESSAGE, &sample.signature(MESSAGE))
             .await
             .is_ok()
     };
     assert!(verify(&one).await);
-    assert!(!verify(&other).await);
-    assert!(keys.verify(None, PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64]).await.is_err());
     assert_eq!(provider.fetches(), 1);
+    assert!(!verify(&other).await);
+    assert_eq!(provider.fetches(), 2, "the only key may have been replaced");
+    provider.publishes(&[&one, &other]);
+    advance(COOLDOWN).await;
+    assert!(!verify(&other).await);
+    assert!(!verify(&one).await, "two keys fit");
 }
 
 #[tokio::test(start_paused = true)]

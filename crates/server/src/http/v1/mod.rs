@@ -28,7 +28,9 @@ use stile_records::routing::{RouteError, route as find_operation};
 use stile_records::{RecordService, openapi};
 
 use super::admission::{Admission, Admitted, NotAdmitted};
-use super::challenge::{TOKENS_UNAVAILABLE, unauthorized_message, with_challenge};
+use super::challenge::{
+    PROVIDER_UNAVAILABLE, TOKENS_UNAVAILABLE, unauthorized_message, with_challenge,
+};
 use super::options::Timeouts;
 use super::response_body::GuardedBody;
 use super::responses::{WAIT, closing, json_text, with_header, with_retry_after};
@@ -236,9 +238,10 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
             with_challenge(error_object(StatusCode::UNAUTHORIZED, error, id), metadata_url, why)
         }
         RequestError::NotAdmitted(NotAdmitted::TokensUnavailable) => {
-            let error = error_members("api_error", "tokens_unavailable", TOKENS_UNAVAILABLE);
-            let response = error_object(StatusCode::SERVICE_UNAVAILABLE, error, id);
-            with_header(response, RETRY_AFTER, "1")
+            unavailable("tokens_unavailable", TOKENS_UNAVAILABLE, id)
+        }
+        RequestError::NotAdmitted(NotAdmitted::ProviderUnavailable) => {
+            unavailable("provider_unavailable", PROVIDER_UNAVAILABLE, id)
         }
         RequestError::NotAdmitted(NotAdmitted::RateLimited(wait)) => {
             let error = error_members("rate_limit_error", "rate_limit_exceeded", WAIT);
@@ -259,6 +262,12 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
             with_header(response, ALLOW, &allowed)
         }
     }
+}
+
+/// Returns 503 while a token cannot be judged.
+fn unavailable(code: &str, message: &str, id: &str) -> Response<Body> {
+    let error = error_members("api_error", code, message);
+    with_header(error_object(StatusCode::SERVICE_UNAVAILABLE, error, id), RETRY_AFTER, "1")
 }
 
 fn error_members(kind: &str, code: &str, message: &str) -> Map<String, Value> {
