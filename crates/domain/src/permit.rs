@@ -207,6 +207,11 @@ impl Permits for RecordsPermit {
     const READ_ONLY: bool = true;
 }
 
+/// A tool whose context decides whether a call needs the permit asks for it, and goes on without.
+impl<P: Permits> Permits for Option<P> {
+    const READ_ONLY: bool = P::READ_ONLY;
+}
+
 /// A tool without permits reads through a port that checks the caller itself.
 impl Permits for () {
     const READ_ONLY: bool = true;

@@ -76,6 +76,7 @@ settings_list! {
         upstream_audience: Option<String> = declarations::UPSTREAM_AUDIENCE,
         upstream_credential: CredentialMode = declarations::UPSTREAM_CREDENTIAL,
         upstream_token_file: Option<PathBuf> = declarations::UPSTREAM_TOKEN_FILE,
+        upstream_path_scopes: YesNo = declarations::UPSTREAM_PATH_SCOPES,
         upstream_connect_seconds: u64 = declarations::UPSTREAM_CONNECT_SECONDS,
         upstream_timeout_seconds: u64 = declarations::UPSTREAM_TIMEOUT_SECONDS,
         upstream_max_bytes: usize = declarations::UPSTREAM_MAX_BYTES,

@@ -21,6 +21,18 @@ pub struct NoteSession {
     /// The credential for the server that has the notes; `None` if the token of this request is not
     /// meant for that server.
     pub credential: Option<Credential>,
+    /// Who decides which notes the caller may read.
+    pub path_judge: PathJudge,
+}
+
+/// Who decides which notes a caller of a gateway may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathJudge {
+    /// The gateway, by the caller's path scopes. The server that has the notes decides as well, by
+    /// the credential.
+    Gateway,
+    /// The server that has the notes alone, by the credential.
+    Upstream,
 }
 
 /// A bearer token for the server that has the notes. Its `Debug` form hides the token.

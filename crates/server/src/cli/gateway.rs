@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
 use stile_store::state::{StateDir, StateError, TokenKey, TokenStore};
-use stile_tools::note_session::Credential;
+use stile_tools::note_session::{Credential, PathJudge};
 use stile_tools::remote_notes::RemoteNotes;
 
 use super::identity_provider::IdentityProvider;
 use super::settings_files::{http_client, read_secret};
 use super::{Failure, http_server, process, required, warn_if_exposed};
 use crate::auth::{LocalVerifier, TokenVerifier};
-use crate::config::{Config, CredentialMode, Resolved};
+use crate::config::{Config, CredentialMode, Resolved, YesNo};
 use crate::fair_share::{Resource, Shares};
 use crate::gateway::http_note_store::HttpNoteStore;
 use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
@@ -143,14 +143,25 @@ fn gateway_secret(config: &Config) -> Result<Option<HeaderValue>, Failure> {
 }
 
 fn upstream_credential(config: &Config, audience: &str) -> Result<UpstreamCredential, Failure> {
+    let path_judge = match config.upstream_path_scopes {
+        YesNo::Yes => PathJudge::Gateway,
+        YesNo::No => PathJudge::Upstream,
+    };
     match (config.upstream_credential, &config.upstream_token_file) {
+        (CredentialMode::Forward, None) if path_judge == PathJudge::Upstream => {
+            Err(Failure::Usage(
+                "--upstream-path-scopes no is only used with --upstream-credential own; a \
+                 forwarded token has its own scopes"
+                    .to_owned(),
+            ))
+        }
         (CredentialMode::Forward, None) => {
             let audience = config.upstream_audience.as_deref().unwrap_or(audience).into();
             Ok(UpstreamCredential::Forward { audience })
         }
         (CredentialMode::Own, Some(file)) => {
             let token = read_secret("--upstream-token-file", file)?;
-            Ok(UpstreamCredential::Own(Credential::new(&token)))
+            Ok(UpstreamCredential::Own { token: Credential::new(&token), path_judge })
         }
         (CredentialMode::Own, None) => Err(Failure::Usage(
             "--upstream-credential own needs --upstream-token-file, a file with the gateway's \

@@ -183,6 +183,11 @@ declare_settings! {
     UPSTREAM_TOKEN_FILE: Option<PathBuf> = Flag("upstream_token_file", "FILE"), optional_path,
         for &[Gateway];
 
+    /// Where the gateway sends its own token, refuse the notes that the path scopes of the
+    /// caller's token do not cover (yes or no).
+    UPSTREAM_PATH_SCOPES: YesNo = Flag("upstream_path_scopes", "yes|no"), word,
+        default Text("yes"), for &[Gateway];
+
     /// Wait this long for a connection to the server with the notes.
     UPSTREAM_CONNECT_SECONDS: u64 = Flag("upstream_connect_seconds", "SECONDS"), count,
         default Text("5"), for &[Gateway];

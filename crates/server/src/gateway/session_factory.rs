@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use stile_tools::note_session::{Credential, NoteSession};
+use stile_tools::note_session::{Credential, NoteSession, PathJudge};
 
 use crate::auth::{VaultClaim, VerifiedCaller};
 
@@ -27,7 +27,12 @@ pub enum UpstreamCredential {
         audience: Arc<str>,
     },
     /// The gateway's own token.
-    Own(Credential),
+    Own {
+        /// The token.
+        token: Credential,
+        /// Whether the caller's path scopes bind the caller.
+        path_judge: PathJudge,
+    },
 }
 
 /// The token's vault claim does not name exactly one vault.
@@ -50,11 +55,11 @@ impl SessionFactory {
             VaultClaim::None => Arc::clone(&self.default_vault),
             VaultClaim::Malformed => return Err(InvalidVaultClaim),
         };
-        let credential = match &self.credential {
-            UpstreamCredential::Own(own) => Some(own.clone()),
+        let (credential, path_judge) = match &self.credential {
+            UpstreamCredential::Own { token, path_judge } => (Some(token.clone()), *path_judge),
             UpstreamCredential::Forward { audience } => {
                 let is_for_upstream = identity.audiences.iter().any(|named| **named == **audience);
-                is_for_upstream.then(|| Credential::new(token))
+                (is_for_upstream.then(|| Credential::new(token)), PathJudge::Upstream)
             }
         };
         Ok(NoteSession {
@@ -63,6 +68,7 @@ impl SessionFactory {
             vault,
             role: identity.role,
             credential,
+            path_judge,
         })
     }
 }

@@ -207,6 +207,11 @@ fn the_server_with_the_notes_decides_on_scopes() {
     let scoped = |scope: &str| {
         hosted.issuer.mint("ann", AUDIENCE).vault("garden").scope(scope).token(Alg::Es256)
     };
+    assert_scopes_bind(&vault, scoped);
+}
+
+/// Asserts which notes a caller may read through the gateway of a vault, for each `scope` claim.
+fn assert_scopes_bind(vault: &Vault, scoped: impl Fn(&str) -> String) {
     for (scope, allowed) in [
         ("read:/", &["inbox/one.md", "work/plan.md", "private/diary.md"][..]),
         ("write:/", &["inbox/one.md", "work/plan.md", "private/diary.md"]),
@@ -315,20 +320,17 @@ fn a_gateway_with_its_own_credential_reads_in_the_users_names() {
         "https://else",
     ];
     let vault = Vault::start(&hosted, "garden", &["--trust-gateway", "the-gateway"], &flags);
-    // What scopes the user has is not asked; what the gateway may read is.
-    let user = hosted
-        .issuer
-        .mint("ann", AUDIENCE)
-        .vault("garden")
-        .scope("read:/private/")
-        .token(Alg::Es256);
+    // The user may read every note, and the gateway may not.
+    let user =
+        hosted.issuer.mint("ann", AUDIENCE).vault("garden").scope("read:/").token(Alg::Es256);
     for lifecycle in LIFECYCLES {
         let mut peer = Peer::open(&vault.gateway, &user, lifecycle);
         for (tool, _) in NOTE_TOOLS {
             assert!(peer.told(tool, "inbox/one.md").contains("inbox-of-garden"));
             assert_eq!(peer.told(tool, "private/diary.md"), refusal("Upstream 403"));
         }
-        let elsewhere = hosted.issuer.mint("ann", AUDIENCE).vault("kitchen").token(Alg::Es256);
+        let elsewhere = hosted.issuer.mint("ann", AUDIENCE).vault("kitchen").scope("read:/");
+        let elsewhere = elsewhere.token(Alg::Es256);
         let mut peer = Peer::open(&vault.gateway, &elsewhere, lifecycle);
         assert_eq!(peer.told("get_note_outline", "inbox/one.md"), refusal("Upstream 404"));
     }
@@ -354,6 +356,57 @@ fn a_gateway_with_its_own_credential_reads_in_the_users_names() {
     let asked = upstream.take_requests();
     assert_eq!(asked[0].values("authorization"), [format!("Bearer {own}")]);
     assert_eq!(asked[0].values("x-user-id"), ["ann"]);
+}
+
+/// Flags of a gateway that sends its own token, which may read every note.
+fn own_credential(hosted: &Hosted) -> Vec<String> {
+    let own = hosted.issuer.mint("the-gateway", AUDIENCE).scope("read:/").expires_in(3000);
+    let file = hosted.file("token", &own.token(Alg::Es256));
+    ["--upstream-credential", "own", "--upstream-token-file", &file].map(str::to_owned).to_vec()
+}
+
+#[test]
+fn the_path_scopes_of_a_caller_bind_a_gateway_with_its_own_credential() {
+    let hosted = Hosted::new(BINARY);
+    let own = own_credential(&hosted);
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let trust = ["--trust-gateway", "the-gateway"];
+    let vault = Vault::start(&hosted, "garden", &trust, &own);
+    let scoped = |scope: &str| {
+        // Such a token need not be for the server with the notes.
+        hosted.issuer.mint("ann", AUDIENCE).vault("garden").scope(scope).token(Alg::Es256)
+    };
+    assert_scopes_bind(&vault, scoped);
+
+    // A note out of scope is refused before anything is sent.
+    let upstream = Upstream::start(Behaviour::always(Note::note(&json!({}), "# A\n")));
+    let gateway = hosted.gateway(&upstream.url(), &own);
+    for lifecycle in LIFECYCLES {
+        let mut peer = Peer::open(&gateway, &scoped("read:/work/ write:/b"), lifecycle);
+        for path in ["a.md", "works/a.md", "Work/a.md", "work", "work ", "b/../a.md", "b.md"] {
+            for (tool, _) in NOTE_TOOLS {
+                let told = peer.told(tool, path);
+                let named = if path == "b/../a.md" { "Invalid path" } else { "Upstream 403" };
+                let is_read = path.trim() == "work";
+                assert_eq!(told == refusal(named), !is_read, "{path}: {told}");
+            }
+        }
+    }
+    let targets: Vec<String> =
+        upstream.take_requests().into_iter().map(|request| request.target).collect();
+    assert!(targets.iter().all(|target| target == "/api/v1/notes/work"), "{targets:?}");
+}
+
+#[test]
+fn a_gateway_leaves_path_scopes_to_its_upstream_only_if_its_operator_says_so() {
+    let hosted = Hosted::new(BINARY);
+    let own = own_credential(&hosted);
+    let mut flags: Vec<&str> = own.iter().map(String::as_str).collect();
+    flags.extend(["--upstream-path-scopes", "no"]);
+    let vault = Vault::start(&hosted, "garden", &["--trust-gateway", "the-gateway"], &flags);
+    let user = hosted.issuer.mint("ann", AUDIENCE).vault("garden").scope("").token(Alg::Es256);
+    let mut peer = Peer::open(&vault.gateway, &user, Lifecycle::Sessionless);
+    assert!(peer.told("get_note_outline", "private/diary.md").contains("diary-of-garden"));
 }
 
 /// A read over the route itself, with these headers and no others.

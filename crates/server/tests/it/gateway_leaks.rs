@@ -155,7 +155,8 @@ fn assert_line(line: &str) {
     let is = |name: &str, words: &[&str]| words.contains(&fields[name].trim_matches('"'));
     assert!(is("tool", &TOOLS), "{line}");
     let classes = [
-        "ok", "invalid_path", "invalid_arguments", "too_large", "not_forwarded", "upstream_status",
+        "ok", "invalid_path", "invalid_arguments", "too_large", "not_forwarded", "out_of_scope",
+        "upstream_status",
     ];
     let more = ["upstream_timeout", "upstream_unavailable", "upstream_invalid", "internal"];
     assert!(is("outcome", &[&classes[..], &more].concat()), "{line}");
@@ -240,20 +241,17 @@ fn planted_texts_occur_only_where_they_belong() {
         &["--upstream-credential", "own", "--upstream-token-file", own.to_str().unwrap()],
     ]
     .concat();
-    let mint = || hosted.mint(SUBJECT).actor(ACTOR).vault(VAULT).role(ROLE);
+    let mint = || hosted.mint(SUBJECT).actor(ACTOR).vault(VAULT).role(ROLE).scope("read:/");
     let token = mint().token(Alg::Es256);
     for flags in [with_secret, with_own] {
         let server = hosted.gateway(&flags);
         let (never, answers_only) = (never(&token), answers_only());
         let mut watch = Watch { never, answers_only, outcomes: BTreeSet::new(), calls: 0 };
         outcomes(&hosted, &server, &mut watch, &token);
-        if !flags.contains(&"own") {
-            watch.calls(
-                &server,
-                &mint().claim("aud", GATEWAY).token(Alg::Es256),
-                &json!({ "path": PATH }),
-            );
-        }
+        // A token that the gateway sends nowhere, and a path that the token is not for.
+        let barred =
+            if flags.contains(&"own") { mint().scope("") } else { mint().claim("aud", GATEWAY) };
+        watch.calls(&server, &barred.token(Alg::Es256), &json!({ "path": PATH }));
         let expected = [
             "Invalid arguments", "Invalid path", "Note too large", "Upstream 302", "Upstream 401",
             "Upstream 403", "Upstream 404", "Upstream 429", "Upstream 500",

@@ -273,8 +273,8 @@ fn a_gateway_with_its_own_token_never_sends_a_callers_token() {
         own.to_str().unwrap(),
     ]);
     // It does not matter then whether the token is for the upstream as well.
-    let token =
-        hosted.mint("ann").claim("aud", GATEWAY).vault("garden").actor("bob").token(Alg::Es256);
+    let mint = hosted.mint("ann").claim("aud", GATEWAY).vault("garden").actor("bob");
+    let token = mint.scope("read:/").token(Alg::Es256);
     assert_eq!(call(&mut server.client(&token), TOOLS[0], "one.md").error, None);
     let headers = [
         ("authorization", "Bearer own-token-of-the-gateway"),

@@ -40,7 +40,9 @@ impl RemoteNoteError {
                 "Note too large".to_owned()
             }
             // The server would have answered 403.
-            Self::Upstream(UpstreamFailure::NotForwarded) => "Upstream 403".to_owned(),
+            Self::Upstream(UpstreamFailure::NotForwarded | UpstreamFailure::OutOfScope) => {
+                "Upstream 403".to_owned()
+            }
             Self::Upstream(UpstreamFailure::Status(status)) => format!("Upstream {status}"),
             Self::Upstream(UpstreamFailure::Timeout) => "Upstream timeout".to_owned(),
             Self::Upstream(UpstreamFailure::Unavailable) => "Upstream unavailable".to_owned(),
@@ -60,6 +62,7 @@ impl RemoteNoteError {
             Self::InvalidArguments => "invalid_arguments",
             Self::TooLarge | Self::Upstream(UpstreamFailure::TooLarge) => "too_large",
             Self::Upstream(UpstreamFailure::NotForwarded) => "not_forwarded",
+            Self::Upstream(UpstreamFailure::OutOfScope) => "out_of_scope",
             Self::Upstream(UpstreamFailure::Status(_)) => "upstream_status",
             Self::Upstream(UpstreamFailure::Timeout) => "upstream_timeout",
             Self::Upstream(UpstreamFailure::Unavailable) => "upstream_unavailable",
@@ -114,7 +117,7 @@ impl ToolError for RemoteNoteError {
         Answer::failed(json!({ "error": self.message(), "code": CODE }), None, failure)
     }
 
-    /// Never needed: no remote note tool asks for a permit.
+    /// Never needed: `ask` of a remote note tool denies no call.
     fn into_denial(self) -> Denial {
         Denial { code: self.class(), message: self.message(), scopes: Vec::new() }
     }
@@ -134,6 +137,7 @@ mod tests {
                 RemoteNoteError::TooLarge,
                 RemoteNoteError::Upstream(UpstreamFailure::TooLarge),
                 RemoteNoteError::Upstream(UpstreamFailure::NotForwarded),
+                RemoteNoteError::Upstream(UpstreamFailure::OutOfScope),
                 RemoteNoteError::Upstream(UpstreamFailure::Status(404)),
                 RemoteNoteError::Upstream(UpstreamFailure::Status(401)),
                 RemoteNoteError::Upstream(UpstreamFailure::Status(403)),

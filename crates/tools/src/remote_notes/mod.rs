@@ -1,10 +1,11 @@
 //! The note tools for notes that another server has: what a gateway offers.
 //!
-//! The role of a caller decides which tools the caller may use ([`roles`]); path scopes are the
-//! business of the server that has the notes. A call reads one note once, through a port
-//! ([`source`]), in the name of a [`NoteSession`] made from a verified token. A refusal names the
-//! kind of fault and nothing else ([`error`]). Nothing is kept or journaled: no note, no answer and
-//! no error.
+//! The role of a caller decides which tools the caller may use ([`roles`]). The server that has
+//! the notes decides about paths, by the token that it gets. If that is the gateway's own token,
+//! the gateway applies the caller's path scopes first ([`source::NoteRequest`]). A call reads one
+//! note once, through a port ([`source`]), in the name of a [`NoteSession`] made from a verified
+//! token. A refusal names the kind of fault and nothing else ([`error`]). Nothing is kept or
+//! journaled: no note, no answer and no error.
 //!
 //! [`NoteSession`]: crate::note_session::NoteSession
 

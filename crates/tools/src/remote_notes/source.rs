@@ -3,8 +3,9 @@
 use futures::future::BoxFuture;
 use stile_domain::notes::NotePath;
 use stile_domain::notes::portable::PortableNote;
+use stile_domain::permit::{Permit, Read};
 
-use crate::note_session::NoteSession;
+use crate::note_session::{NoteSession, PathJudge};
 
 /// A permit to read one note once, in one caller's name. Only a remote note tool makes one, after
 /// the role table has allowed the call.
@@ -16,8 +17,21 @@ pub struct NoteRequest<'a> {
 }
 
 impl<'a> NoteRequest<'a> {
-    pub(super) fn new(path: &'a NotePath, session: &'a NoteSession) -> Self {
-        Self { path, session }
+    /// Makes the request for a note. `permit` is what the caller's path scopes allow.
+    ///
+    /// # Errors
+    /// [`UpstreamFailure::OutOfScope`] where the gateway judges paths and the permit is not for
+    /// this one.
+    pub(super) fn new(
+        path: &'a NotePath,
+        session: &'a NoteSession,
+        permit: Option<Permit<Read>>,
+    ) -> Result<Self, UpstreamFailure> {
+        let covers = |permit: Permit<Read>| permit.path() == path.space_path();
+        match session.path_judge {
+            PathJudge::Gateway if !permit.is_some_and(covers) => Err(UpstreamFailure::OutOfScope),
+            PathJudge::Gateway | PathJudge::Upstream => Ok(Self { path, session }),
+        }
     }
 
     /// Returns the normalized path of the note.
@@ -45,6 +59,8 @@ pub trait NoteSource: Send + Sync + 'static {
 pub enum UpstreamFailure {
     /// The caller's token is not meant for the server, so no request was sent.
     NotForwarded,
+    /// The caller's path scopes do not cover the note, so no request was sent.
+    OutOfScope,
     /// The server answered with this status instead of 200.
     Status(u16),
     /// The server took too long.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use stile_domain::notes::NoteTooLarge;
-use stile_domain::permit::Gate;
+use stile_domain::permit::{Gate, Permit, Read};
 
 use super::error::RemoteNoteError;
 use super::source::{NoteRequest, NoteSource};
@@ -46,19 +46,25 @@ impl<T: NoteTool> Tool for Remote<T> {
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = RemoteNote;
-    type Permits = ();
+    type Permits = Option<Permit<Read>>;
     type Output = T::Answer;
     type Error = RemoteNoteError;
 
-    /// Needs no permit: the role table has allowed the tool, and the server that has the notes
-    /// decides about the path.
-    fn ask(&self, _: Gate<'_>) -> Result<(), RemoteNoteError> {
-        Ok(())
+    /// Asks as the tool for a note of a space does. The role table has allowed the tool already,
+    /// and the session says whether the caller's path scopes or the server that has the notes
+    /// decide about the path.
+    fn ask(&self, gate: Gate<'_>) -> Result<Option<Permit<Read>>, RemoteNoteError> {
+        Ok(gate.permit(self.0.path().space_path()).ok())
     }
 
-    async fn run(self, (): (), context: &RemoteNote) -> Result<T::Answer, RemoteNoteError> {
+    async fn run(
+        self,
+        permit: Option<Permit<Read>>,
+        context: &RemoteNote,
+    ) -> Result<T::Answer, RemoteNoteError> {
         let Self(tool) = self;
-        let request = NoteRequest::new(tool.path(), &context.session);
+        let request = NoteRequest::new(tool.path(), &context.session, permit)
+            .map_err(RemoteNoteError::Upstream)?;
         let note = context.source.read(request).await.map_err(RemoteNoteError::Upstream)?;
         let body_bytes = note.body_bytes();
         let derive = move || {
