@@ -57,11 +57,11 @@ expect() {
   done
 }
 
-# watch NAME: traces a gateway from its start to its end.
+# watch NAME FLAG...: traces a gateway with these flags from its start to its end.
 watch() {
   local log=$tmp/$1.log calls=$tmp/$1.trace origin metrics tracer
   "${trace[@]}" "$calls" "$stile" gateway --upstream "$upstream" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
-    --state "$tmp/state" --upstream-timeout-seconds 1 --log trace </dev/null >/dev/null 2>"$log" &
+    --state "$tmp/state" --upstream-timeout-seconds 1 --log trace "${@:2}" </dev/null >/dev/null 2>"$log" &
   tracer=$!
   origin=$(said "$log" 'listening on ')
   gateway=$(awk '/execve\(/ { print $1; exit }' "$calls")
@@ -107,5 +107,8 @@ watch "beside a server"
 stop_server
 before=$(find "$tmp/state" -printf '%p %s %i %T@ %C@\n' | sort)
 watch "alone"
+(umask 077 && echo secret >"$tmp/secret")
+watch "with a token and a secret of its own" --upstream-credential own --upstream-token-file "$tmp/token" \
+  --gateway-secret-file "$tmp/secret"
 [ "$before" = "$(find "$tmp/state" -printf '%p %s %i %T@ %C@\n' | sort)" ] || fail "the state folder has changed"
 echo "ok   the state folder is as it was"
