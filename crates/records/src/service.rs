@@ -242,7 +242,10 @@ impl RecordService {
     /// Refuses a change that could not be journalled, before the change begins.
     fn check_journal(&self) -> Result<(), Problem> {
         let writable = self.journal.as_ref().map_or(Ok(()), |journal| journal.check_writable());
-        writable.map_err(|error| incident("journal", &error))
+        writable.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Problem::Full,
+            _ => incident("journal", &error),
+        })
     }
 
     fn journal_request(

@@ -17,6 +17,7 @@ mod agent;
 mod connections;
 mod crash;
 mod creators;
+mod disk;
 #[path = "../it/doors.rs"]
 mod doors;
 mod editor;
