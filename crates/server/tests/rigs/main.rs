@@ -24,6 +24,7 @@ mod editor;
 mod ingest;
 mod isolation;
 mod mailbox;
+mod moved;
 mod neighbours;
 mod race;
 mod rotation;
