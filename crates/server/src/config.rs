@@ -18,6 +18,8 @@ use stile_domain::limits::FileLimits;
 use stile_domain::path::SpacePath;
 use stile_ladder::budget::Budgets;
 
+use crate::by_vault::ByVault;
+
 pub(crate) use lookup::{
     ConfigError, Lookup, ResolvedSetting, ResolvedSettings, SettingsList, Source, resolve,
     settings_list,
@@ -72,10 +74,10 @@ settings_list! {
         gateway_secret_file: Option<PathBuf> = declarations::GATEWAY_SECRET_FILE,
         trust_gateway: Option<String> = declarations::TRUST_GATEWAY,
         ca_file: Option<PathBuf> = declarations::CA_FILE,
-        upstream: Option<String> = declarations::UPSTREAM,
-        upstream_audience: Option<String> = declarations::UPSTREAM_AUDIENCE,
+        upstream: ByVault<String> = declarations::UPSTREAM,
+        upstream_audience: ByVault<String> = declarations::UPSTREAM_AUDIENCE,
         upstream_credential: CredentialMode = declarations::UPSTREAM_CREDENTIAL,
-        upstream_token_file: Option<PathBuf> = declarations::UPSTREAM_TOKEN_FILE,
+        upstream_token_file: ByVault<PathBuf> = declarations::UPSTREAM_TOKEN_FILE,
         upstream_path_scopes: YesNo = declarations::UPSTREAM_PATH_SCOPES,
         upstream_connect_seconds: u64 = declarations::UPSTREAM_CONNECT_SECONDS,
         upstream_timeout_seconds: u64 = declarations::UPSTREAM_TIMEOUT_SECONDS,
@@ -195,8 +197,8 @@ mod tests {
             origin.gateway_secret_file.is_some()
                 && origin.gateway_secret_file == gateway.gateway_secret_file
         );
-        assert_eq!(gateway.upstream, Some(format!("http://{}", origin.listen)));
-        assert_eq!(gateway.upstream_audience, origin.audience);
+        assert_eq!(gateway.upstream, ByVault::one(format!("http://{}", origin.listen)));
+        assert_eq!(gateway.upstream_audience.other(), origin.audience.as_ref());
         assert_ne!(gateway.audience, origin.audience);
     }
 
@@ -256,11 +258,49 @@ mod tests {
     }
 
     #[test]
+    fn each_vault_has_an_upstream_of_its_own_or_that_of_the_others() {
+        let upstream = |text: &str| Ok(with_flags(&[("upstream", text)])?.config.upstream);
+        let expected = ByVault::from_iter(
+            [
+                (Some("a b"), "http://127.0.0.1:1"),
+                (Some("c/d"), "https://x/y=z"),
+                (None, "http://o"),
+            ]
+            .map(|(vault, url)| (vault, url.to_owned())),
+        );
+        let text = "a b=http://127.0.0.1:1, c/d=https://x/y=z,http://o";
+        assert_eq!(upstream(text).map_err(|error: ConfigError| error.to_string()), Ok(expected));
+        let list = "upstream = ['a b=http://127.0.0.1:1', 'c/d=https://x/y=z', 'http://o']";
+        assert_eq!(with_file(list).unwrap().config.upstream, upstream(text).unwrap());
+        for (text, why) in [
+            ("a=http://x,a=http://y", "names the vault `a` twice"),
+            ("http://x,http://y", "has two values for the vaults that it does not name"),
+            ("a=", "has an empty value"),
+            (
+                "=http://x",
+                "names a vault that is not a name of 1 to 256 printable ASCII characters",
+            ),
+            ("a=ftp://x", "is not an address such as https://notes.example.org"),
+        ] {
+            assert_eq!(
+                upstream(text).unwrap_err().to_string(),
+                format!("--upstream: `{text}` {why}")
+            );
+        }
+        let files = [("upstream_token_file", "a=/x/a=b,/x=y")];
+        let files = with_flags(&files).unwrap().config.upstream_token_file;
+        assert_eq!(files.get("a"), Some(&PathBuf::from("/x/a=b")));
+        assert_eq!(files.other(), Some(&PathBuf::from("/x=y")));
+    }
+
+    #[test]
     fn config_output_is_a_valid_settings_file() {
         let resolved = with_flags(&[
             ("public_url", "https://a.example/"),
             ("allowed_hosts", "x,y"),
             ("behind_proxy", "10.0.0.0/8,::1"),
+            ("upstream", "garden=http://127.0.0.1:1,http://127.0.0.1:2"),
+            ("upstream_audience", "https://a.example"),
             ("tls_key", "/k.pem"),
             ("log", "debug"),
         ]);

@@ -24,8 +24,11 @@ use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_store::space::ThreadShare;
+use stile_tools::toolset::Caller;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+
+use crate::by_vault::ByVault;
 
 /// What is shared. Refusals name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,8 +115,9 @@ pub struct Shares {
     pub threads: Arc<FairShare>,
     /// [`Resource::DatabaseReaders`], one for each read.
     pub database_readers: Arc<FairShare>,
-    /// [`Resource::UpstreamRequests`], one for each call.
-    pub upstream_requests: Arc<FairShare>,
+    /// [`Resource::UpstreamRequests`] of each server that has notes, one for each call. A server
+    /// that does not answer keeps the calls to no other waiting.
+    pub upstream_requests: ByVault<Arc<FairShare>>,
     /// [`Resource::AnswerBytes`], in bytes of files.
     pub answer_bytes: Arc<FairShare>,
 }
@@ -128,7 +132,7 @@ const MAX_WAITING: usize = 256;
 const CALLS: usize = 1024;
 /// Threads for files: enough that slow disks keep the processors busy.
 const THREADS: usize = 16;
-/// Requests to the server with the notes. Each may hold a response of the largest size.
+/// Requests to one server with notes. Each may hold a response of the largest size.
 const UPSTREAM_REQUESTS: usize = 64;
 /// Bytes of request bodies in memory. Parsing a body takes several times as much.
 const BODY_BYTES: usize = 64 << 20;
@@ -153,22 +157,29 @@ impl Shares {
             calls: of(Resource::Calls, CALLS),
             threads: of(Resource::Threads, THREADS),
             database_readers: of(Resource::DatabaseReaders, stile_store::records::MAX_READERS),
-            upstream_requests: of(Resource::UpstreamRequests, UPSTREAM_REQUESTS),
+            upstream_requests: ByVault::one(Self::requests_of_one_upstream()),
             answer_bytes: of(Resource::AnswerBytes, ANSWER_BYTES),
         }
     }
 
-    /// Returns a resource by its name.
-    pub fn of(&self, resource: Resource) -> &Arc<FairShare> {
-        match resource {
+    /// Returns the requests to one server that has notes, which nobody shares yet.
+    pub fn requests_of_one_upstream() -> Arc<FairShare> {
+        FairShare::new(Resource::UpstreamRequests, UPSTREAM_REQUESTS, MAX_WAITING, PATIENCE)
+    }
+
+    /// Returns the resource that a call of this caller takes a part of; `None` if no server has the
+    /// notes of the caller's vault.
+    pub fn of(&self, resource: Resource, caller: &Caller) -> Option<&Arc<FairShare>> {
+        let vault = || caller.session.as_ref().map_or("", |session| &session.vault);
+        Some(match resource {
             Resource::Connections => &self.connections,
             Resource::BodyBytes => &self.body_bytes,
             Resource::Calls => &self.calls,
             Resource::Threads => &self.threads,
             Resource::DatabaseReaders => &self.database_readers,
-            Resource::UpstreamRequests => &self.upstream_requests,
+            Resource::UpstreamRequests => return self.upstream_requests.get(vault()),
             Resource::AnswerBytes => &self.answer_bytes,
-        }
+        })
     }
 }
 

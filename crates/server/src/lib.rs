@@ -4,6 +4,7 @@
 //! [`service::Service`], so none of them can do more than the caller's scopes, or role, allow.
 
 pub mod auth;
+pub mod by_vault;
 pub mod cli;
 mod clock;
 pub mod config;

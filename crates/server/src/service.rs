@@ -20,7 +20,7 @@ use stile_tools::toolset::{
 
 use crate::auth::VerifiedCaller;
 use crate::fair_share::{Resource, Shares};
-use crate::gateway::session_factory::{InvalidVaultClaim, SessionFactory};
+use crate::gateway::session_factory::{SessionFactory, VaultRefused};
 use crate::metrics::{CallLabels, Metrics};
 
 /// What a server offers. Clones share everything.
@@ -100,12 +100,9 @@ impl Service {
     /// Returns the caller of a request that came with this token.
     ///
     /// # Errors
-    /// [`InvalidVaultClaim`], if the token does not say which vault it is for.
-    pub fn caller(
-        &self,
-        verified: &VerifiedCaller,
-        token: &str,
-    ) -> Result<Caller, InvalidVaultClaim> {
+    /// [`VaultRefused`], if the token does not say which vault it is for, or no server has the
+    /// notes of that vault.
+    pub fn caller(&self, verified: &VerifiedCaller, token: &str) -> Result<Caller, VaultRefused> {
         let session = match &self.sessions {
             Some(sessions) => Some(sessions.session(verified, token)?),
             None => None,

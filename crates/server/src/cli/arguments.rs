@@ -113,13 +113,15 @@ fn gateway(settings: Settings<'_>) -> Command {
         .after_help(format!(
             "\
 It offers the four note tools and nothing else, reads one note per call from the upstream, and \
-keeps nothing. It accepts tokens of an identity provider (--jwks, --issuer and --audience), or of \
+keeps nothing. The vault of the caller's token chooses the upstream. It accepts tokens of an identity provider (--jwks, --issuer and --audience), or of \
 the `stile serve` whose state folder --state names. docs/gateway.md shows a whole deployment.
 
 {SOURCES}
 
 Examples:
   stile gateway --upstream http://127.0.0.1:9999 --listen 127.0.0.1:9998
+  stile gateway --upstream garden=http://127.0.0.1:9999 --upstream work=http://127.0.0.1:9997 \\
+      --listen 127.0.0.1:9998
   stile gateway --upstream https://notes.example.org --jwks https://id.example.org/keys \\
       --issuer https://id.example.org --audience https://gateway.example.org/mcp"
         ))
@@ -284,6 +286,7 @@ fn setting_argument(setting: &'static Declaration) -> Arg {
     match setting.form {
         Form::Positional => argument,
         Form::Flag | Form::FlagOnly => argument.long(setting.flag()),
+        Form::Repeated => argument.long(setting.flag()).action(ArgAction::Append),
         Form::Switch => argument
             .long(setting.flag())
             .num_args(0..=1)

@@ -3,6 +3,7 @@
 //! The gateway makes no file, no folder and no key. With an identity provider it reads nothing in
 //! the state folder but the settings file.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,10 +14,11 @@ use stile_tools::remote_notes::RemoteNotes;
 
 use super::identity_provider::IdentityProvider;
 use super::settings_files::{http_client, read_secret};
-use super::{Failure, http_server, process, required, warn_if_exposed};
+use super::{Failure, http_server, process, warn_if_exposed};
 use crate::auth::{LocalVerifier, TokenVerifier};
+use crate::by_vault::ByVault;
 use crate::config::{Config, CredentialMode, Resolved, YesNo};
-use crate::fair_share::{Resource, Shares};
+use crate::fair_share::{FairShare, Resource, Shares};
 use crate::gateway::http_note_store::HttpNoteStore;
 use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use crate::http::HttpOptions;
@@ -26,12 +28,18 @@ use crate::service::Service;
 /// Serves until the process is asked to stop.
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
-    let upstream =
-        required(&config.upstream, "--upstream", "the address of the server that has the notes")?;
+    let upstreams = &config.upstream;
+    if upstreams.is_empty() {
+        return Err(Failure::Usage(
+            "--upstream is missing: the address of the server that has the notes".to_owned(),
+        ));
+    }
     let provider = IdentityProvider::from_config(config)?;
     let outbound = http_client(config)?;
-    let store = note_store(config, outbound.clone(), upstream)?;
-    warn_if_exposed(upstream, "--upstream", "tokens and notes")?;
+    let stores = note_stores(config, &outbound)?;
+    for (_, upstream) in upstreams.iter() {
+        warn_if_exposed(upstream, "--upstream", "tokens and notes")?;
+    }
     let options = http_server::options(config)?;
     let issuer = TokenIssuer::new(provider, config)?;
     process::log_without_targets(config.log);
@@ -40,15 +48,20 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
         let verifier = issuer.verifier(outbound).await?;
         let sessions = SessionFactory {
             default_vault: config.vault.as_str().into(),
-            credential: upstream_credential(config, issuer.audience())?,
+            credentials: upstream_credentials(config, issuer.audience())?,
         };
         let options =
             HttpOptions { authorization_servers: issuer.authorization_servers(), ..options };
-        let notes = RemoteNotes::new(Arc::new(store));
+        let notes = RemoteNotes::new(Arc::new(stores));
+        let shares = Shares::new(config.max_connections, config.max_body_bytes);
+        let shares = Shares { upstream_requests: upstream_requests(upstreams), ..shares };
         let service = Service::new(notes, Some(Resource::UpstreamRequests))
             .with_sessions(sessions)
-            .with_shares(Arc::new(Shares::new(config.max_connections, config.max_body_bytes)));
-        let on_listening = |address| http_server::print_address(config, address);
+            .with_shares(Arc::new(shares));
+        let on_listening = |address| {
+            print_vaults(upstreams);
+            http_server::print_address(config, address);
+        };
         http_server::serve(config, options, service, verifier, on_listening).await
     })
 }
@@ -119,16 +132,45 @@ impl TokenIssuer {
     }
 }
 
-fn note_store(
+fn note_stores(
     config: &Config,
-    outbound: OutboundClient,
-    upstream: &str,
-) -> Result<HttpNoteStore, Failure> {
+    outbound: &OutboundClient,
+) -> Result<ByVault<HttpNoteStore>, Failure> {
     let bounds = OutboundLimits {
         total: Duration::from_secs(config.upstream_timeout_seconds),
         body_bytes: config.upstream_max_bytes,
     };
-    Ok(HttpNoteStore::new(outbound, upstream, gateway_secret(config)?, bounds))
+    let secret = gateway_secret(config)?;
+    let store =
+        |upstream: &str| HttpNoteStore::new(outbound.clone(), upstream, secret.clone(), bounds);
+    Ok(config.upstream.iter().map(|(vault, upstream)| (vault, store(upstream))).collect())
+}
+
+/// Returns what callers share of each server that has notes. Two vaults of one server share it.
+fn upstream_requests(upstreams: &ByVault<String>) -> ByVault<Arc<FairShare>> {
+    let mut by_address = BTreeMap::new();
+    let share = |(vault, upstream)| {
+        let requests: &mut Arc<FairShare> =
+            by_address.entry(upstream).or_insert_with(Shares::requests_of_one_upstream);
+        (vault, Arc::clone(requests))
+    };
+    upstreams.iter().map(share).collect()
+}
+
+/// Prints which server has the notes of which vault, if the vaults differ.
+fn print_vaults(upstreams: &ByVault<String>) {
+    if upstreams.vaults().next().is_none() {
+        return;
+    }
+    for (vault, upstream) in upstreams.iter() {
+        http_server::print_line(&match vault {
+            Some(vault) => format!("notes of the vault {vault} come from {upstream}"),
+            None => format!("notes of every other vault come from {upstream}"),
+        });
+    }
+    if upstreams.other().is_none() {
+        http_server::print_line("notes of every other vault are refused");
+    }
 }
 
 /// Returns the header value that proves to the server with the notes who the gateway is.
@@ -142,34 +184,74 @@ fn gateway_secret(config: &Config) -> Result<Option<HeaderValue>, Failure> {
     Ok(Some(secret))
 }
 
-fn upstream_credential(config: &Config, audience: &str) -> Result<UpstreamCredential, Failure> {
+/// Returns which token goes to the server of each vault. `audience` is that of the gateway.
+fn upstream_credentials(
+    config: &Config,
+    audience: &str,
+) -> Result<ByVault<UpstreamCredential>, Failure> {
     let path_judge = match config.upstream_path_scopes {
         YesNo::Yes => PathJudge::Gateway,
         YesNo::No => PathJudge::Upstream,
     };
-    match (config.upstream_credential, &config.upstream_token_file) {
-        (CredentialMode::Forward, None) if path_judge == PathJudge::Upstream => {
-            Err(Failure::Usage(
+    check_vaults("--upstream-audience", &config.upstream_audience, &config.upstream)?;
+    check_vaults("--upstream-token-file", &config.upstream_token_file, &config.upstream)?;
+    if config.upstream_credential == CredentialMode::Forward {
+        if path_judge == PathJudge::Upstream {
+            return Err(Failure::Usage(
                 "--upstream-path-scopes no is only used with --upstream-credential own; a \
                  forwarded token has its own scopes"
                     .to_owned(),
-            ))
+            ));
         }
-        (CredentialMode::Forward, None) => {
-            let audience = config.upstream_audience.as_deref().unwrap_or(audience).into();
-            Ok(UpstreamCredential::Forward { audience })
+        if !config.upstream_token_file.is_empty() {
+            return Err(Failure::Usage(
+                "--upstream-token-file is only used with --upstream-credential own".to_owned(),
+            ));
         }
-        (CredentialMode::Own, Some(file)) => {
-            let token = read_secret("--upstream-token-file", file)?;
-            Ok(UpstreamCredential::Own { token: Credential::new(&token), path_judge })
+    }
+    let credential = |vault| -> Result<_, Failure> {
+        match config.upstream_credential {
+            CredentialMode::Forward => {
+                let audience =
+                    of_vault(&config.upstream_audience, vault).map_or(audience, String::as_str);
+                Ok(UpstreamCredential::Forward { audience: audience.into() })
+            }
+            CredentialMode::Own => {
+                let file = of_vault(&config.upstream_token_file, vault).ok_or_else(|| {
+                    let vault = vault.map(|vault| format!(" for the vault `{vault}`"));
+                    Failure::Usage(format!(
+                        "--upstream-credential own needs --upstream-token-file{}, a file with the \
+                     gateway's own token",
+                        vault.unwrap_or_default()
+                    ))
+                })?;
+                let token = Credential::new(&read_secret("--upstream-token-file", file)?);
+                Ok(UpstreamCredential::Own { token, path_judge })
+            }
         }
-        (CredentialMode::Own, None) => Err(Failure::Usage(
-            "--upstream-credential own needs --upstream-token-file, a file with the gateway's \
-             own token"
-                .to_owned(),
-        )),
-        (CredentialMode::Forward, Some(_)) => Err(Failure::Usage(
-            "--upstream-token-file is only used with --upstream-credential own".to_owned(),
-        )),
+    };
+    config.upstream.iter().map(|(vault, _)| Ok((vault, credential(vault)?))).collect()
+}
+
+/// Returns the value for an upstream: that of its vault, or of the vaults without one of their own.
+fn of_vault<'a, T>(values: &'a ByVault<T>, vault: Option<&str>) -> Option<&'a T> {
+    match vault {
+        Some(vault) => values.get(vault),
+        None => values.other(),
+    }
+}
+
+/// Refuses a setting for a vault that has no upstream of its own.
+fn check_vaults<T>(
+    flag: &str,
+    values: &ByVault<T>,
+    upstreams: &ByVault<String>,
+) -> Result<(), Failure> {
+    let has_none = |vault: &&str| !upstreams.vaults().any(|named| named == *vault);
+    match values.vaults().find(has_none) {
+        None => Ok(()),
+        Some(vault) => Err(Failure::Usage(format!(
+            "{flag} names the vault `{vault}`, which has no --upstream of its own"
+        ))),
     }
 }

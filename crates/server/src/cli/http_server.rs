@@ -65,7 +65,7 @@ pub(super) fn scheme(config: &Config) -> Scheme {
 
 /// Prints a line to standard error in one write. A program that waits for the line never reads only
 /// a part of it.
-fn print_line(line: &str) {
+pub(super) fn print_line(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 

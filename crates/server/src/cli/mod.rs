@@ -150,10 +150,12 @@ fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolv
     Ok(resolve(&|key| setting_argument(matches, key), environment)?)
 }
 
-/// Returns what the command line gave for a setting; `None` if it gave nothing, or if the command
-/// does not take the setting.
+/// Returns what the command line gave for a setting, with commas between the values of a repeated
+/// flag; `None` if it gave nothing, or if the command does not take the setting.
 fn setting_argument(matches: &ArgMatches, key: &str) -> Option<String> {
-    matches.try_get_one::<String>(key).ok().flatten().cloned()
+    let values: Vec<&str> =
+        matches.try_get_many::<String>(key).ok()??.map(String::as_str).collect();
+    Some(values.join(","))
 }
 
 /// Returns the value of a setting that a command cannot do without. `meaning` says what the value

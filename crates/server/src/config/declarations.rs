@@ -17,8 +17,9 @@ use super::setting::{CommandGroup, declare_settings};
 use super::values::{
     AnswerForms, CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolNames, YesNo, address,
     bytes, bytes_within, count, count_to, header_value, list, loopback, optional_path, origin,
-    path, space_paths, text, trusted_url, url, word,
+    path, paths_by_vault, space_paths, text, texts_by_vault, trusted_url, url, urls_by_vault, word,
 };
+use crate::by_vault::ByVault;
 
 const SPACE: &[CommandGroup] = &[Serve, Stdio];
 const HTTP: &[CommandGroup] = &[Serve, Gateway];
@@ -169,19 +170,23 @@ declare_settings! {
     /// servers.
     CA_FILE: Option<PathBuf> = Flag("ca_file", "FILE"), optional_path, for &[Serve, Gateway, Mcp];
 
-    /// Read notes from the server at this address.
-    UPSTREAM: Option<String> = Flag("upstream", "URL"), url, for &[Gateway];
+    /// Read the notes of a vault from the server at this address. Without a vault, it is the server
+    /// of every vault that has none of its own. May be repeated.
+    UPSTREAM: ByVault<String> = Repeated("upstream", "[VAULT=]URL"), urls_by_vault,
+        for &[Gateway];
 
-    /// Forward a token only if its `aud` also has this; left out, the gateway's own audience.
-    UPSTREAM_AUDIENCE: Option<String> = Flag("upstream_audience", "AUD"), text, for &[Gateway];
+    /// Forward a token to the server of the vault only if its `aud` also has this; left out, the
+    /// gateway's own audience. May be repeated.
+    UPSTREAM_AUDIENCE: ByVault<String> = Repeated("upstream_audience", "[VAULT=]AUD"),
+        texts_by_vault, for &[Gateway];
 
     /// Send the server with the notes the caller's token (forward), or the gateway's own (own).
     UPSTREAM_CREDENTIAL: CredentialMode = Flag("upstream_credential", "WHOSE"), word,
         default Text("forward"), for &[Gateway];
 
-    /// Read the gateway's own token from this file.
-    UPSTREAM_TOKEN_FILE: Option<PathBuf> = Flag("upstream_token_file", "FILE"), optional_path,
-        for &[Gateway];
+    /// Read the gateway's own token for the server of the vault from this file. May be repeated.
+    UPSTREAM_TOKEN_FILE: ByVault<PathBuf> = Repeated("upstream_token_file", "[VAULT=]FILE"),
+        paths_by_vault, for &[Gateway];
 
     /// Where the gateway sends its own token, refuse the notes that the path scopes of the
     /// caller's token do not cover (yes or no).

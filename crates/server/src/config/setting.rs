@@ -37,6 +37,8 @@ pub(crate) struct Declaration {
 pub(crate) enum Form {
     /// A flag with a value, or a key in the file.
     Flag,
+    /// A flag with values between commas that may be repeated, or a key in the file.
+    Repeated,
     /// A flag or a key in the file. The flag without a value means `yes`.
     Switch,
     /// A positional argument, or a key in the file.

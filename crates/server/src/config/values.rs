@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use stile_domain::path::SpacePath;
 
+use crate::by_vault::ByVault;
+
 /// The environment of the process, as a function so that tests can have their own.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -152,6 +154,64 @@ pub(super) fn header_value(text: &str, _: &ParseContext<'_>) -> Result<String, S
 #[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
 pub(super) fn list(text: &str, _: &ParseContext<'_>) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
+}
+
+/// Parses values between commas, each for the vault before its first `=`, or else for every vault
+/// that has none of its own.
+///
+/// What is before an `=` in a URL or in a path that begins with `/`, `.` or `~` is part of the
+/// value. So a vault whose name begins so, or has a comma or an `=`, cannot be named.
+fn by_vault<T>(
+    text: &str,
+    context: &ParseContext<'_>,
+    parse: fn(&str, &ParseContext<'_>) -> Result<Option<T>, String>,
+) -> Result<ByVault<T>, String> {
+    let mut values = ByVault::default();
+    for item in list(text, context)? {
+        let named = item
+            .split_once('=')
+            .filter(|(before, _)| !before.contains("://") && !before.starts_with(['/', '.', '~']));
+        let (vault, value) = match named {
+            None => (None, item.as_str()),
+            Some((vault, value)) => {
+                let vault = header_value(vault, context)
+                    .map_err(|why| format!("names a vault that {}", why))?;
+                (Some(vault), value)
+            }
+        };
+        let value = parse(value, context)?.ok_or("has an empty value")?;
+        if !values.insert(vault.clone(), value) {
+            return Err(match vault {
+                Some(vault) => format!("names the vault `{vault}` twice"),
+                None => "has two values for the vaults that it does not name".to_owned(),
+            });
+        }
+    }
+    Ok(values)
+}
+
+/// Parses addresses by vault.
+pub(super) fn urls_by_vault(
+    text: &str,
+    context: &ParseContext<'_>,
+) -> Result<ByVault<String>, String> {
+    by_vault(text, context, url)
+}
+
+/// Parses texts by vault.
+pub(super) fn texts_by_vault(
+    given: &str,
+    context: &ParseContext<'_>,
+) -> Result<ByVault<String>, String> {
+    by_vault(given, context, text)
+}
+
+/// Parses paths by vault.
+pub(super) fn paths_by_vault(
+    text: &str,
+    context: &ParseContext<'_>,
+) -> Result<ByVault<PathBuf>, String> {
+    by_vault(text, context, optional_path)
 }
 
 /// Parses paths of the space, separated by commas.
@@ -362,6 +422,30 @@ impl ToToml for String {
 impl ToToml for Vec<String> {
     fn to_toml(&self) -> Option<String> {
         Some(serde_json::Value::from(self.clone()).to_string())
+    }
+}
+
+impl ToToml for ByVault<String> {
+    fn to_toml(&self) -> Option<String> {
+        let texts: Vec<String> = self
+            .iter()
+            .map(|(vault, value)| match vault {
+                Some(vault) => format!("{vault}={value}"),
+                None => value.clone(),
+            })
+            .collect();
+        match (self.other(), texts.as_slice()) {
+            (_, []) => None,
+            (Some(value), [_]) => value.to_toml(),
+            _ => texts.to_toml(),
+        }
+    }
+}
+
+impl ToToml for ByVault<PathBuf> {
+    fn to_toml(&self) -> Option<String> {
+        let text = |(vault, path): (_, &PathBuf)| (vault, path.to_string_lossy().into_owned());
+        self.iter().map(text).collect::<ByVault<String>>().to_toml()
     }
 }
 

@@ -4,13 +4,14 @@
 //! [`stile_tools::remote_notes`].
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use stile_domain::notes::portable::PortableNote;
 use stile_domain::percent;
 use stile_tools::remote_notes::source::{NoteRequest, NoteSource, UpstreamFailure};
 
+use crate::by_vault::ByVault;
 use crate::outbound::{OutboundClient, OutboundError, OutboundLimits};
 
 /// The header that names the vault of the note.
@@ -81,6 +82,20 @@ impl NoteSource for HttpNoteStore {
         request: NoteRequest<'a>,
     ) -> BoxFuture<'a, Result<PortableNote, UpstreamFailure>> {
         self.fetch(request).boxed()
+    }
+}
+
+impl NoteSource for ByVault<HttpNoteStore> {
+    /// Reads from the server that has the notes of the session's vault.
+    fn read<'a>(
+        &'a self,
+        request: NoteRequest<'a>,
+    ) -> BoxFuture<'a, Result<PortableNote, UpstreamFailure>> {
+        match self.get(&request.session().vault) {
+            Some(store) => store.read(request),
+            // A vault without a server has no sessions.
+            None => ready(Err(UpstreamFailure::NotForwarded)).boxed(),
+        }
     }
 }
 

@@ -25,7 +25,6 @@ use super::responses;
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
 use crate::auth::VerifiedCaller;
 use crate::fair_share::{Neighbour, PausedShare, Share};
-use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::presentation::BadQuery;
@@ -100,7 +99,7 @@ impl McpEndpoint {
         let caller = self
             .service
             .caller(&verified, token)
-            .map_err(|InvalidVaultClaim| Box::new(responses::no_vault()))?;
+            .map_err(|refused| Box::new(responses::vault_refused(refused)))?;
         // Only the gateway keeps the token, to send it to its server. The code that follows knows
         // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
@@ -174,7 +173,7 @@ impl McpEndpoint {
         self.check_scopes(&message, &parts, &requester.caller)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.
-        let work = self.work_share(&message, &requester.neighbour).await?;
+        let work = self.work_share(&message, requester).await?;
         let work = work.map(|share| Arc::new(PausedShare::from(share)));
         let thread_share = work.clone().map(|share| share as Arc<dyn ThreadShare>);
         let caller = Caller { thread_share, ..requester.caller.clone() };
@@ -283,7 +282,7 @@ impl McpEndpoint {
     async fn work_share(
         &self,
         message: &Envelope,
-        neighbour: &Neighbour,
+        requester: &Requester,
     ) -> Result<Option<Share>, EarlyResponse> {
         let text = |name| message.param(name).and_then(Value::as_str);
         let resource = match message.method().filter(|_| message.is_request()) {
@@ -293,9 +292,9 @@ impl McpEndpoint {
             }
             _ => None,
         };
-        let Some(resource) = resource else { return Ok(None) };
-        let shared = self.admission.shares().of(resource);
-        shared.take(neighbour, 1).await.map(Some).map_err(responses::share_used_up)
+        let shared = |resource| self.admission.shares().of(resource, &requester.caller);
+        let Some(shared) = resource.and_then(shared) else { return Ok(None) };
+        shared.take(&requester.neighbour, 1).await.map(Some).map_err(responses::share_used_up)
     }
 
     /// Marks a request of a session as pending. Refuses one whose id is pending already.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use stile_domain::records::problem::Problem;
 
 use crate::fair_share::ShareUsedUp;
+use crate::gateway::session_factory::VaultRefused;
 
 /// When to repeat a request that found a share used up.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
@@ -50,10 +51,19 @@ pub fn no_such_session() -> Response<Body> {
     response
 }
 
-/// Returns 403 for a token whose `vault` claim does not name one vault.
-pub fn no_vault() -> Response<Body> {
-    let message = "the token must name one vault, as a string in its `vault` claim";
-    plain(StatusCode::FORBIDDEN, "no_vault", message)
+/// Returns 403 for a token whose vault the gateway cannot serve.
+pub fn vault_refused(why: VaultRefused) -> Response<Body> {
+    let (code, message) = match why {
+        VaultRefused::Malformed => {
+            ("no_vault", "the token must name one vault, as a string in its `vault` claim")
+        }
+        VaultRefused::NoUpstream => (
+            "no_upstream",
+            "this gateway reads no notes of the token's vault, and sent no request; use a token \
+             for another vault, or tell the operator of the gateway",
+        ),
+    };
+    plain(StatusCode::FORBIDDEN, code, message)
 }
 
 /// Returns 429 with `Retry-After` for a caller whose other requests use up a share. The connection

@@ -12,6 +12,7 @@ use stile_domain::notes::portable::PortableNote;
 use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
+use stile_server::by_vault::ByVault;
 use stile_server::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use stile_server::http::{self, HttpOptions};
 use stile_server::metrics::Metrics;
@@ -359,7 +360,7 @@ async fn a_panic_is_an_internal_error_and_the_log_lacks_its_number_and_message()
     let heard = Log::new();
     let sessions = SessionFactory {
         default_vault: VAULT.into(),
-        credential: UpstreamCredential::Forward { audience: GATEWAY.into() },
+        credentials: ByVault::one(UpstreamCredential::Forward { audience: GATEWAY.into() }),
     };
     let metrics = Arc::new(Metrics::default());
     let service = Service::new(RemoteNotes::new(Arc::new(Panics)), None)

@@ -23,6 +23,7 @@ mod gateway_requests;
 mod gateway_roles;
 mod gateway_sessions;
 mod gateway_tls;
+mod gateway_vaults;
 mod hosted_tokens;
 mod http_access;
 mod http_cancellation;
