@@ -37,7 +37,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let principal = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
     process::log(config.log);
     let service = Service::new(open::ladder(config, server), None);
-    process::block_on(stdio::serve(service, principal, Presentation::of(&config)))
+    process::block_on(stdio::serve(service, principal, Presentation::of(config)))
 }
 
 fn record_server(
