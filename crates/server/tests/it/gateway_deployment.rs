@@ -409,6 +409,27 @@ fn a_gateway_leaves_path_scopes_to_its_upstream_only_if_its_operator_says_so() {
     assert!(peer.told("get_note_outline", "private/diary.md").contains("diary-of-garden"));
 }
 
+#[test]
+fn one_gateway_reads_two_vaults_from_the_servers_that_have_them() {
+    let hosted = Hosted::new(BINARY);
+    let [garden, kitchen] = ["garden", "kitchen"].map(|name| Vault::start(&hosted, name, &[], &[]));
+    let of = |name: &str, vault: &Vault| format!("{name}=http://{}", vault.origin.address);
+    let gateway = hosted.gateway(&of("garden", &garden), &["--upstream", &of("kitchen", &kitchen)]);
+    for lifecycle in LIFECYCLES {
+        for name in ["garden", "kitchen"] {
+            let token = mint(&hosted, name).scope("read:/work/").token(Alg::Es256);
+            let mut peer = Peer::open(&gateway, &token, lifecycle);
+            for (tool, _) in NOTE_TOOLS {
+                assert!(peer.told(tool, "work/plan.md").contains(&format!("plan-of-{name}")));
+                assert_eq!(peer.told(tool, "inbox/one.md"), refusal("Upstream 403"));
+            }
+        }
+    }
+    for vault in [&garden, &kitchen] {
+        assert_eq!(vault.journal().len(), 2 * LIFECYCLES.len() * NOTE_TOOLS.len());
+    }
+}
+
 /// A read over the route itself, with these headers and no others.
 fn read(origin: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -> Reply {
     let headers: String =
