@@ -3,10 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stile_domain::records::instant::Instant;
+pub(crate) use stile_store::clock::wall_clock;
 
 /// Returns the time by which grants are judged.
 pub(crate) fn now() -> Instant {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
     Instant(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 

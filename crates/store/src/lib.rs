@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod cancellation;
+pub mod clock;
 pub mod files;
 pub mod journal;
 pub mod records;
@@ -13,14 +14,14 @@ pub mod space;
 pub mod state;
 
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use stile_domain::error::Refusal;
 use stile_domain::records::instant::Instant;
 
 /// Reads the clock.
 fn now() -> Instant {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = clock::wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
     Instant(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::HeaderValue;
 use stile_store::state::{StateDir, StateError, TokenKey, TokenStore};
@@ -17,6 +17,7 @@ use super::settings_files::{http_client, read_secret};
 use super::{Failure, http_server, process, warn_if_exposed};
 use crate::auth::{LocalVerifier, TokenVerifier};
 use crate::by_vault::ByVault;
+use crate::clock::wall_clock;
 use crate::config::{Config, CredentialMode, Resolved, YesNo};
 use crate::fair_share::{FairShare, Resource, Shares};
 use crate::gateway::http_note_store::HttpNoteStore;
@@ -104,7 +105,7 @@ impl TokenIssuer {
             )));
         };
         let audience = space.audience.clone();
-        let verifier = LocalVerifier::new(&key, &audience, Arc::new(tokens), SystemTime::now);
+        let verifier = LocalVerifier::new(&key, &audience, Arc::new(tokens), wall_clock);
         Ok(Self::Serve { verifier: Arc::new(verifier), audience })
     }
 

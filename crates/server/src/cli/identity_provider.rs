@@ -1,12 +1,11 @@
 //! The identity provider whose tokens `stile serve` and `stile gateway` accept.
 
-use std::sync::Arc;
-use std::time::SystemTime;
-
 use super::Failure;
 use crate::auth::{ProviderKeys, ProviderVerifier};
+use crate::clock::wall_clock;
 use crate::config::Config;
 use crate::outbound::{KeySetUrl, OutboundClient};
+use std::sync::Arc;
 
 pub(super) struct IdentityProvider {
     /// The address of the keys that sign its tokens.
@@ -57,6 +56,6 @@ impl IdentityProvider {
         let jwks = ProviderKeys::new(keys);
         // The verifier has logged what went wrong.
         let _ = jwks.refresh().await;
-        Ok(Arc::new(ProviderVerifier::new(jwks, &self.issuer, &self.audience, SystemTime::now)))
+        Ok(Arc::new(ProviderVerifier::new(jwks, &self.issuer, &self.audience, wall_clock)))
     }
 }

@@ -90,11 +90,16 @@ impl From<io::Error> for Failure {
 
 /// Runs the program with the arguments and the environment of the process.
 pub fn main() -> ExitCode {
+    main_with(std::env::args_os())
+}
+
+/// Runs the program with the environment of the process, and with arguments of which the first is
+/// the name of the program.
+pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     process::hide_panic_messages();
     let environment = |name: &str| std::env::var(name).ok();
     let mut output = io::stdout();
-    let ran =
-        run(std::env::args_os(), &environment, &mut output).and_then(|()| Ok(output.flush()?));
+    let ran = run(arguments, &environment, &mut output).and_then(|()| Ok(output.flush()?));
     match ran.map_err(|failure| failure.report()) {
         Ok(()) => ExitCode::SUCCESS,
         Err((text, 0)) => ExitCode::from(u8::from(output.write_all(text.as_bytes()).is_err())),

@@ -2,8 +2,6 @@
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::time::SystemTime;
-
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 
 use super::identity_provider::IdentityProvider;
@@ -11,6 +9,7 @@ use super::open::OpenSpace;
 use super::settings_files::http_client;
 use super::{Failure, http_server, open, process, welcome};
 use crate::auth::{LocalVerifier, Minter};
+use crate::clock::wall_clock;
 use crate::config::{Environment, Resolved};
 use crate::http::HttpOptions;
 use crate::service::Service;
@@ -74,7 +73,7 @@ async fn serve_local(
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
     }
     let audience = space.audience.as_str();
-    let verifier = LocalVerifier::new(&key, audience, Arc::clone(&tokens), SystemTime::now);
+    let verifier = LocalVerifier::new(&key, audience, Arc::clone(&tokens), wall_clock);
     let verifier = Arc::new(verifier);
     let minter = Minter { key: &key, tokens: &tokens, audience };
     let on_listening =

@@ -1,7 +1,5 @@
 //! `stile token`: mints, lists and revokes tokens.
 
-use std::time::SystemTime;
-
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
@@ -12,7 +10,7 @@ use stile_store::state::{KnownSpace, Revocation, StateDir, TokenKey, TokenRecord
 
 use super::{Failure, Invocation, duration, grant, owner, settings, user_name};
 use crate::auth::{MintError, MintRequest, Minter};
-use crate::clock::unix_seconds;
+use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Source};
 
@@ -25,12 +23,12 @@ pub(super) fn run(
             let store = TokenStore::open(&state(matches, environment)?)?;
             let (tokens, spaces) = (store.list()?, store.spaces()?);
             let list = if matches.get_flag("json") { json_list } else { table };
-            let now = unix_seconds(SystemTime::now());
+            let now = unix_seconds(wall_clock());
             output.write_all(list(&tokens, &spaces, now).as_bytes())?;
         }
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
-            let (state, now) = (state(matches, environment)?, unix_seconds(SystemTime::now()));
+            let (state, now) = (state(matches, environment)?, unix_seconds(wall_clock()));
             match TokenStore::revoke_in(&state, jti, now)? {
                 Revocation::Now => writeln!(
                     output,
@@ -50,7 +48,7 @@ pub(super) fn run(
             let (key, tokens) = (TokenKey::open(&state)?, TokenStore::open(&state)?);
             let audience = audience(matches, environment, &tokens)?;
             let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
-            writeln!(output, "{}", minter.mint(&order, SystemTime::now())?.token)?;
+            writeln!(output, "{}", minter.mint(&order, wall_clock())?.token)?;
         }
     }
     Ok(())

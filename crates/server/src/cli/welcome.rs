@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
@@ -14,6 +14,7 @@ use stile_store::state::SpaceOfFolder;
 use super::http_server::{print_address, scheme};
 use super::user_name;
 use crate::auth::{MintRequest, Minter, ShownToken};
+use crate::clock::wall_clock;
 use crate::config::declarations::STATE;
 use crate::config::{Config, Environment, Resolved, Source};
 
@@ -47,7 +48,7 @@ pub(super) fn print_welcome(
         records: RecordsClaim::None,
         life: PRINTED_TOKEN_LIFE,
     };
-    let _ = match minter.mint_shown(&order, SystemTime::now()) {
+    let _ = match minter.mint_shown(&order, wall_clock()) {
         Ok(shown) => {
             io::stdout().write_all(welcome(&program(), resolved, address, &shown).as_bytes())
         }

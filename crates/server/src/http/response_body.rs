@@ -14,6 +14,8 @@ use axum::body::{Body, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::clock::wall_clock;
+
 /// How often the token is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -71,8 +73,7 @@ impl ExpiringBody {
         expires: SystemTime,
         is_revoked: impl Fn() -> bool + Send + 'static,
     ) -> Body {
-        let timer =
-            Box::pin(sleep(until_next_check(expires, SystemTime::now()).unwrap_or_default()));
+        let timer = Box::pin(sleep(until_next_check(expires, wall_clock()).unwrap_or_default()));
         let is_revoked = Box::new(is_revoked);
         Body::new(Self { inner: Some(inner), expires, is_revoked, timer })
     }
@@ -97,7 +98,7 @@ impl HttpBody for ExpiringBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         while this.timer.as_mut().poll(cx).is_ready() {
-            match until_next_check(this.expires, SystemTime::now()) {
+            match until_next_check(this.expires, wall_clock()) {
                 Some(wait) if !(this.is_revoked)() => {
                     this.timer.as_mut().reset(Instant::now() + wait)
                 }

@@ -206,3 +206,21 @@ fn only_lines_of_literals_may_be_long() {
     let text = "let a = \"one\n two\"; // \" is not open\nlet b = '\"';\nlet c = r#\"x\"\n\"#;\n";
     assert_eq!(lines_with_literals(text), BTreeSet::from([0, 1, 3, 4]));
 }
+
+/// A wait that uses the wall clock ends too early or never when its owner sets the clock.
+#[test]
+fn the_wall_clock_is_read_in_one_place_and_moved_by_tests_only() {
+    let is_program = |file: &SourceFile| {
+        let path = &file.path;
+        let is_source = path.contains("/src/") && !path.starts_with("crates/testkit/");
+        is_source && !path.ends_with("/tests.rs") && path != "crates/store/src/clock.rs"
+    };
+    let files = rust_files();
+    let readings = files.iter().filter(|file| is_program(file)).flat_map(|file| {
+        let words = ["SystemTime::now", "move_wall_clock"];
+        let is_reading = move |line: &str| words.iter().any(|word| line.contains(word));
+        let lines = file.text.lines().enumerate().filter(move |(_, line)| is_reading(line));
+        lines.map(|(number, _)| format!("{}:{}", file.path, number + 1))
+    });
+    assert_tidy("readings of the wall clock", &readings.collect::<Vec<_>>());
+}

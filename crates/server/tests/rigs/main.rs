@@ -14,6 +14,7 @@
 )]
 
 mod agent;
+mod clock;
 mod connections;
 mod crash;
 mod creators;
