@@ -618,6 +618,43 @@ mod tests {
         assert!(before.elapsed() < SYNC_AFTER, "closing syncs at once");
     }
 
+    #[test]
+    fn after_a_power_cut_synced_lines_are_there_and_the_rest_is_whole_or_ignored() {
+        const SECTOR: usize = 512;
+        let (_folder, state) = state();
+        let journal = Journal::open(&state).unwrap();
+        let lines = |from: usize, to: usize| {
+            (from..to).for_each(|n| journal.append(line(&format!("{n:0200}"))).unwrap());
+            std::fs::read(&files(&state)[0]).unwrap()
+        };
+        let synced = lines(0, 3).len();
+        journal.sync();
+        let all = lines(3, 20);
+        let written = tools(&state);
+        let (_folder, after) = self::tests::state();
+        std::fs::create_dir(after.path().join(FOLDER)).unwrap();
+        let check = |bytes: &[u8]| {
+            std::fs::write(after.path().join(FOLDER).join("a.jsonl"), bytes).unwrap();
+            let left = tools(&after);
+            assert_eq!(left[..3], written[..3]);
+            assert!(left.is_sorted() && left.iter().all(|tool| written.contains(tool)));
+            left.len()
+        };
+        assert_eq!(check(&all), 20);
+        // The file ends anywhere after what was synced.
+        (synced..all.len()).for_each(|end| assert!(check(&all[..end]) < 20));
+        // Any of the sectors after what was synced is not written.
+        for lost in 0..1 << (all.len() - synced).div_ceil(SECTOR) {
+            let mut bytes = all.clone();
+            for (number, sector) in bytes[synced..].chunks_mut(SECTOR).enumerate() {
+                if lost >> number & 1 == 1 {
+                    sector.fill(0);
+                }
+            }
+            check(&bytes);
+        }
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn closing_releases_the_reserved_space() {

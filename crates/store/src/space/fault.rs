@@ -1,7 +1,9 @@
-//! Lets tests fail the n-th system call of a write, and read the order of all calls. Does nothing
-//! in a build without tests.
+//! Lets tests fail the n-th system call of a write, read the order of all calls, and record what
+//! each changed on the disk. Does nothing in a build without tests.
 
 use std::io;
+
+use super::identity::Identity;
 
 /// The calls that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,25 @@ pub(super) enum Call {
     Sync,
     Rename,
 }
+
+/// What a call changed on the disk, or made durable.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests read it"))]
+pub(super) enum Effect {
+    MadeFile { folder: Identity, name: String, file: Identity, mode: u32 },
+    MadeFolder { folder: Identity, name: String, made: Identity },
+    Wrote { file: Identity, bytes: Vec<u8> },
+    SetMode { file: Identity, mode: u32 },
+    Synced(Identity),
+    Exchanged { folder: Identity, one: String, other: String },
+    Renamed { folder: Identity, from: String, to: String },
+    Removed { folder: Identity, name: String },
+}
+
+/// Records an effect, if a test wants it.
+#[cfg(not(test))]
+#[inline]
+pub(super) fn record(_: impl FnOnce() -> io::Result<Effect>) {}
 
 #[cfg(not(test))]
 #[inline]
@@ -24,22 +45,43 @@ pub(super) fn point(_: Call) -> io::Result<()> {
 pub(super) fn before_swap() {}
 
 #[cfg(test)]
-pub(super) use armed::{arm, before_swap, calls, disarm, on_swap, point};
+pub(super) use armed::{
+    arm, before_swap, calls, disarm, on_swap, point, record, record_effects, recorded,
+};
 
 #[cfg(test)]
 mod armed {
-    use super::{Call, io};
+    use super::{Call, Effect, io};
     use std::cell::{Cell, RefCell};
 
     thread_local! {
         static LEFT: Cell<Option<(u32, i32)>> = const { Cell::new(None) };
         static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+        static EFFECTS: RefCell<Option<Vec<Effect>>> = const { RefCell::new(None) };
         static ON_SWAP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
     }
 
     /// Returns the calls of this thread since the last call of this function.
     pub(in crate::space) fn calls() -> Vec<Call> {
         CALLS.take()
+    }
+
+    /// Begins to record the effects of this thread.
+    pub(in crate::space) fn record_effects() {
+        EFFECTS.set(Some(Vec::new()));
+    }
+
+    /// Returns the effects of this thread since recording began.
+    pub(in crate::space) fn recorded() -> Vec<Effect> {
+        EFFECTS.with_borrow(|effects| effects.clone().unwrap_or_default())
+    }
+
+    pub(in crate::space) fn record(effect: impl FnOnce() -> io::Result<Effect>) {
+        EFFECTS.with_borrow_mut(|effects| {
+            if let Some(effects) = effects {
+                effects.push(effect().unwrap());
+            }
+        });
     }
 
     /// Runs `act` at the next exchange of this thread.

@@ -2,7 +2,8 @@
 //!
 //! Any program may lock a folder. Linux lists the locks, each with its process and its file.
 
-use super::os::{self, Identity};
+use super::identity::Identity;
+use super::os;
 
 /// Returns the process that holds the lock of a folder, if it is another program. `None` also if
 /// the system does not say.

@@ -16,8 +16,9 @@ use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 
 use super::file_hash::hash_file;
+use super::identity::Identity;
 use super::names::{self, Owner};
-use super::os::{self, Identity};
+use super::os;
 
 /// How long a displaced file is kept if many are kept, and otherwise.
 const SHORT_KEEP: Duration = Duration::from_secs(1);

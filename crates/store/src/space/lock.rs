@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use stile_domain::error::Refusal;
 use tokio::sync::oneshot;
 
-use super::os::{self, Identity};
+use super::identity::Identity;
+use super::os;
 
 /// The pause between two attempts of a program that starts.
 const RETRY_AFTER: Duration = Duration::from_millis(1);

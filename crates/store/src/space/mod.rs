@@ -13,6 +13,7 @@ mod fault;
 mod file_hash;
 mod folder_names;
 mod foreign_lock;
+mod identity;
 mod keeper;
 mod list;
 mod lock;
@@ -25,6 +26,8 @@ mod write;
 
 #[cfg(test)]
 mod mount_tests;
+#[cfg(test)]
+mod power_cut_tests;
 #[cfg(test)]
 mod tests;
 
@@ -51,8 +54,8 @@ use stile_domain::permit::{Edit, List, Permit, Read};
 use crate::cancellation::Cancellation;
 
 use folder_names::FolderNames;
+use identity::Identity;
 pub use keeper::SpaceEvents;
-use os::Identity;
 use root::{Check, Root};
 pub use thread_share::ThreadShare;
 

@@ -8,7 +8,7 @@
 //! name.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
@@ -21,16 +21,13 @@ use rustix::io::Errno;
 use stile_domain::facts::{FileStamp, UnixNanos};
 use stile_domain::listing::EntryKind;
 
-use super::fault;
+use super::fault::{self, Effect};
+use super::identity::Identity;
 
 /// The flags of every open: never wait for the other end of a FIFO, never become the owner of a
 /// terminal, never pass the handle to a child.
 const ALWAYS: OFlags =
     OFlags::CLOEXEC.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
-
-/// The identity of a file or folder: its device and its inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Identity(pub(super) u64, pub(super) u64);
 
 /// Opens the root of a space by a path of the machine. Follows links.
 pub(super) fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
@@ -225,6 +222,10 @@ pub(super) fn status(file: impl AsFd) -> io::Result<Status> {
     Ok(from_stat(&fstat(file)?))
 }
 
+fn identity(file: impl AsFd) -> io::Result<Identity> {
+    Ok(status(file)?.identity())
+}
+
 /// Returns the attributes of a name in an open folder. Does not follow a link.
 pub(super) fn status_at(folder: &OwnedFd, name: &str) -> io::Result<Status> {
     Ok(from_stat(&statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
@@ -261,18 +262,38 @@ pub(super) fn make_file(folder: &OwnedFd, name: &str, mode: u32) -> io::Result<(
     fault::point(fault::Call::Open)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | ALWAYS;
     let file = openat(folder, name, flags, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
-    let mode = status(&file)?.mode;
+    let Status { mode, .. } = status(&file)?;
+    fault::record(|| {
+        let (folder, file) = (identity(folder)?, identity(&file)?);
+        Ok(Effect::MadeFile { folder, name: name.to_owned(), file, mode })
+    });
     Ok((File::from(file), mode))
 }
 
 pub(super) fn set_mode(file: impl AsFd, mode: u32) -> io::Result<()> {
-    Ok(fchmod(file, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
+    fchmod(&file, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
+    fault::record(|| Ok(Effect::SetMode { file: identity(&file)?, mode }));
+    Ok(())
+}
+
+/// Writes `bytes` to the end of a file that [`make_file`] created.
+pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    fault::point(fault::Call::Write)?;
+    file.write_all(bytes)?;
+    fault::record(|| Ok(Effect::Wrote { file: identity(file)?, bytes: bytes.to_vec() }));
+    Ok(())
 }
 
 /// Creates a folder in a folder. Returns `false` if the name is in use.
 pub(super) fn make_folder(folder: &OwnedFd, name: &str) -> io::Result<bool> {
     match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
-        Ok(()) => Ok(true),
+        Ok(()) => {
+            fault::record(|| {
+                let made = status_at(folder, name)?.identity();
+                Ok(Effect::MadeFolder { folder: identity(folder)?, name: name.to_owned(), made })
+            });
+            Ok(true)
+        }
         Err(Errno::EXIST) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -284,19 +305,28 @@ pub(super) fn remove_folder(folder: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 pub(super) fn unlink(folder: &OwnedFd, name: &str) -> io::Result<()> {
-    Ok(unlinkat(folder, name, AtFlags::empty())?)
+    unlinkat(folder, name, AtFlags::empty())?;
+    fault::record(|| Ok(Effect::Removed { folder: identity(folder)?, name: name.to_owned() }));
+    Ok(())
 }
 
 /// Makes the changes of an open file or folder durable.
 pub(super) fn sync(file: impl AsFd) -> io::Result<()> {
     fault::point(fault::Call::Sync)?;
-    Ok(fsync(file)?)
+    fsync(&file)?;
+    fault::record(|| Ok(Effect::Synced(identity(&file)?)));
+    Ok(())
 }
 
 /// Exchanges two names of a folder in one step.
 pub(super) fn exchange(folder: &OwnedFd, one: &str, other: &str) -> io::Result<()> {
     fault::point(fault::Call::Rename)?;
-    Ok(renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)?)
+    renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)?;
+    fault::record(|| {
+        let (one, other) = (one.to_owned(), other.to_owned());
+        Ok(Effect::Exchanged { folder: identity(folder)?, one, other })
+    });
+    Ok(())
 }
 
 /// Returns whether an error means that the file system lacks the operation.
@@ -315,7 +345,14 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
             linkat(folder, from, folder, to, AtFlags::empty())?;
             Ok(unlinkat(folder, from, AtFlags::empty())?)
         }
-        done => done,
+        done => {
+            done?;
+            fault::record(|| {
+                let (from, to) = (from.to_owned(), to.to_owned());
+                Ok(Effect::Renamed { folder: identity(folder)?, from, to })
+            });
+            Ok(())
+        }
     }
 }
 

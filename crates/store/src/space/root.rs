@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use stile_domain::error::Refusal;
 use stile_domain::path::SpacePath;
 
-use super::os::{self, Identity};
+use super::identity::Identity;
+use super::os;
 
 /// How long a read relies on the last check.
 const MAX_AGE: Duration = Duration::from_secs(1);

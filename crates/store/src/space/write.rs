@@ -12,7 +12,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -28,10 +28,11 @@ use crate::cancellation::Cancellation;
 
 use super::file_hash::hash_file;
 use super::foreign_lock::foreign_holder;
+use super::identity::Identity;
 use super::keeper::MarkedFolder;
 use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
 use super::names::{ChangeKind, TemporaryName};
-use super::os::{self, Identity};
+use super::os;
 use super::read::{Opened, facts_of, read_whole, regular};
 use super::root::Check;
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
@@ -217,7 +218,7 @@ impl Change<'_> {
         let (file, mode) = os::make_file(target.handle(), &name, mode).map_err(&io)?;
         let mut draft = Draft { folder: target.handle(), name, file, is_unused: true };
         os::set_mode(&draft.file, UNFINISHED).map_err(&io)?;
-        fault::point(fault::Call::Write).and_then(|()| draft.file.write_all(bytes)).map_err(&io)?;
+        os::write(&mut draft.file, bytes).map_err(&io)?;
         match like {
             // Before the exchange, so that metadata that cannot be kept causes a refusal.
             Some(old) => {

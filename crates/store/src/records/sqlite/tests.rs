@@ -358,3 +358,16 @@ fn a_clock_that_jumps_expires_sync_tokens_instead_of_losing_changes() {
     write(102 * DAY - DAY / 2, "six");
     assert!(!is_expired(102 * DAY, fresh));
 }
+
+/// The settings with which SQLite promises that a commit survives a power cut.
+#[test]
+fn every_commit_is_synced_before_it_is_acknowledged() {
+    let rig = rig();
+    let writer = lock(&rig.sqlite().writer);
+    let mode: String = writer.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    let full: i32 = writer.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    assert_eq!((mode.as_str(), full), ("wal", 2));
+    // A connection that reads never writes.
+    let reader = open_to_read(&rig.sqlite().path).unwrap();
+    assert!(reader.execute("DELETE FROM history", []).is_err());
+}

@@ -1,0 +1,362 @@
+//! Every disk that a power cut could leave during real changes, built and opened.
+//!
+//! The seam records what each system call of a change does. A cut may come after any of these
+//! calls. What was synced is then there. Of all else in a folder, each making, renaming, exchange
+//! and removal of a name is there or not, whatever came before or after. A file that was not synced
+//! has its old content, none, a part, zeros or the new one, with the old or the new mode.
+//!
+//! Law: a start finds every acknowledged change whole, and of the one that was not acknowledged
+//! nothing or all. Nothing of ours stays, except that a file whose mode reached the disk before its
+//! content looks like another program's save. It becomes a conflict copy, which loses nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use stile_domain::limits::FileLimits;
+use stile_testkit::chance::{Chance, scaled_long, seed};
+
+use super::fault::{self, Effect};
+use super::identity::Identity;
+use super::tests::{Rig, hash, path};
+
+/// Above this number of changes of names that are not synced, a sample of what may be left of them.
+const ALL_SUBSETS: u32 = 6;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Content {
+    bytes: Vec<u8>,
+    mode: u32,
+}
+
+/// A file or folder of the simulated disk.
+#[derive(Clone, Debug)]
+enum Node {
+    File { synced: Content, now: Content },
+    Folder(BTreeMap<String, usize>),
+}
+
+/// A change of names in a folder that is not synced.
+#[derive(Clone, Debug)]
+enum NameChange {
+    Add(String, usize),
+    Exchange(String, String),
+    Rename(String, String),
+    Remove(String),
+}
+
+/// The disk as it surely is, and what may be there as well.
+struct Disk {
+    nodes: Vec<Node>,
+    /// What the numbers of the system mean now; the system gives a number again.
+    known: HashMap<(u64, u64), usize>,
+    pending: Vec<(usize, NameChange)>,
+}
+
+/// The visible files of a disk by path, with their content.
+type Files = BTreeMap<String, Vec<u8>>;
+
+impl Disk {
+    /// Reads what is on the disk before the changes, all of which counts as synced.
+    fn read(folder: &Path) -> Self {
+        let mut disk = Self { nodes: Vec::new(), known: HashMap::new(), pending: Vec::new() };
+        disk.add(folder);
+        disk
+    }
+
+    fn add(&mut self, at: &Path) -> usize {
+        let metadata = at.symlink_metadata().unwrap();
+        let number = self.make((metadata.dev(), metadata.ino()), Node::Folder(BTreeMap::new()));
+        self.nodes[number] = if metadata.is_dir() {
+            let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap());
+            let named = entries
+                .map(|entry| (entry.file_name().into_string().unwrap(), self.add(&entry.path())));
+            Node::Folder(named.collect())
+        } else {
+            let mode = metadata.permissions().mode() & 0o777;
+            let content = Content { bytes: fs::read(at).unwrap(), mode };
+            Node::File { synced: content.clone(), now: content }
+        };
+        number
+    }
+
+    fn make(&mut self, identity: (u64, u64), node: Node) -> usize {
+        self.nodes.push(node);
+        self.known.insert(identity, self.nodes.len() - 1);
+        self.nodes.len() - 1
+    }
+
+    fn number(&self, Identity(device, inode): Identity) -> usize {
+        self.known[&(device, inode)]
+    }
+
+    fn now(&mut self, file: Identity) -> &mut Content {
+        let number = self.number(file);
+        let Node::File { now, .. } = &mut self.nodes[number] else { panic!("not a file") };
+        now
+    }
+
+    fn apply(&mut self, effect: &Effect) {
+        let (folder, change) = match effect {
+            Effect::Wrote { file, bytes } => return self.now(*file).bytes.extend(bytes),
+            Effect::SetMode { file, mode } => {
+                self.now(*file).mode = *mode;
+                return;
+            }
+            Effect::Synced(what) => return self.sync(self.number(*what)),
+            Effect::MadeFile { folder, name, file: Identity(device, inode), mode } => {
+                let empty = || Content { bytes: Vec::new(), mode: *mode };
+                let node = Node::File { synced: empty(), now: empty() };
+                let file = self.make((*device, *inode), node);
+                (folder, NameChange::Add(name.clone(), file))
+            }
+            Effect::MadeFolder { folder, name, made: Identity(device, inode) } => {
+                let made = self.make((*device, *inode), Node::Folder(BTreeMap::new()));
+                (folder, NameChange::Add(name.clone(), made))
+            }
+            Effect::Exchanged { folder, one, other } => {
+                (folder, NameChange::Exchange(one.clone(), other.clone()))
+            }
+            Effect::Renamed { folder, from, to } => {
+                (folder, NameChange::Rename(from.clone(), to.clone()))
+            }
+            Effect::Removed { folder, name } => (folder, NameChange::Remove(name.clone())),
+        };
+        self.pending.push((self.number(*folder), change));
+    }
+
+    fn sync(&mut self, number: usize) {
+        match &mut self.nodes[number] {
+            Node::File { synced, now } => *synced = now.clone(),
+            Node::Folder(names) => {
+                let pending = std::mem::take(&mut self.pending);
+                let (durable, left) = pending.into_iter().partition(|(of, _)| *of == number);
+                self.pending = left;
+                let durable: Vec<(usize, NameChange)> = durable;
+                durable.iter().for_each(|(_, change)| change.apply(names));
+            }
+        }
+    }
+
+    /// The disks that a cut now could leave, as trees: each subset of the pending changes of names,
+    /// and each content of the files that are not synced.
+    fn after_a_cut(&self, chance: &mut Chance) -> BTreeSet<BTreeMap<String, Option<Content>>> {
+        let count = u32::try_from(self.pending.len()).unwrap();
+        let subsets: Vec<u64> = if count <= ALL_SUBSETS {
+            (0..1 << count).collect()
+        } else {
+            let any = |_| chance.below(1 << count.min(30)) as u64;
+            [0, (1 << count) - 1].into_iter().chain((0..1 << ALL_SUBSETS).map(any)).collect()
+        };
+        let mut disks = BTreeSet::new();
+        for subset in subsets {
+            let mut nodes = self.nodes.clone();
+            for (bit, (folder, change)) in self.pending.iter().enumerate() {
+                if let Node::Folder(names) = &mut nodes[*folder]
+                    && subset >> bit & 1 == 1
+                {
+                    change.apply(names);
+                }
+            }
+            for variant in 0..10 {
+                let mut tree = BTreeMap::new();
+                lay_out(&nodes, 0, "", variant, &mut tree);
+                disks.insert(tree);
+            }
+        }
+        disks
+    }
+}
+
+impl NameChange {
+    /// Changes the names of a folder. A change of names that are not there does nothing.
+    fn apply(&self, names: &mut BTreeMap<String, usize>) {
+        match self {
+            Self::Add(name, node) => {
+                names.entry(name.clone()).or_insert(*node);
+            }
+            Self::Exchange(one, other) => {
+                if let (Some(&first), Some(&second)) = (names.get(one), names.get(other)) {
+                    names.insert(one.clone(), second);
+                    names.insert(other.clone(), first);
+                }
+            }
+            Self::Rename(from, to) => {
+                if !names.contains_key(to)
+                    && let Some(node) = names.remove(from)
+                {
+                    names.insert(to.clone(), node);
+                }
+            }
+            Self::Remove(name) => {
+                names.remove(name);
+            }
+        }
+    }
+}
+
+/// Lists what is below a folder. `None` is a folder.
+fn lay_out(
+    nodes: &[Node],
+    number: usize,
+    at: &str,
+    variant: usize,
+    tree: &mut BTreeMap<String, Option<Content>>,
+) {
+    match &nodes[number] {
+        Node::Folder(names) => {
+            tree.insert(at.to_owned(), None);
+            for (name, inner) in names {
+                lay_out(nodes, *inner, &format!("{at}/{name}"), variant, tree);
+            }
+        }
+        Node::File { synced, now } => {
+            let length = now.bytes.len();
+            let bytes = match variant % 5 {
+                _ if synced.bytes == now.bytes => now.bytes.clone(),
+                0 => synced.bytes.clone(),
+                1 => Vec::new(),
+                2 => now.bytes[..length / 2].to_vec(),
+                3 => vec![0; length],
+                _ => now.bytes.clone(),
+            };
+            let mode = if variant < 5 { synced.mode } else { now.mode };
+            tree.insert(at.to_owned(), Some(Content { bytes, mode }));
+        }
+    }
+}
+
+/// One change of a file, and how the files are after it.
+struct Done {
+    /// The number of effects when it was acknowledged.
+    end: usize,
+    files: Files,
+}
+
+/// Makes some changes, and returns their effects.
+fn change(
+    rig: &Rig,
+    chance: &mut Chance,
+    files: &mut Files,
+    changes: usize,
+) -> (Vec<Effect>, Vec<Done>) {
+    fault::record_effects();
+    let mut done = Vec::new();
+    for number in 0..changes {
+        let any = chance.below(files.len());
+        let (name, old) = files.iter().nth(any).unwrap();
+        let (name, old) = (name.clone(), String::from_utf8(old.clone()).unwrap());
+        match chance.below(4) {
+            0 => {
+                let deep = if chance.happens(50) { "/new/deep" } else { "" };
+                let name = format!("{deep}/{number}.md");
+                let text = format!("made {number}\n").repeat(1 + chance.below(3));
+                rig.inner().create(&path(&name), text.as_bytes()).unwrap();
+                files.insert(name, text.into_bytes());
+            }
+            1 if files.len() > 2 => {
+                rig.inner().remove(&path(&name), hash(&old)).unwrap();
+                files.remove(&name);
+            }
+            _ => {
+                let new = format!("{old}change {number}\n");
+                let text = new.clone();
+                let plan = Box::new(move |_: &str| Ok(text.clone()));
+                rig.inner().edit(&path(&name), hash(&old), ["lines", "old"], plan).unwrap();
+                files.insert(name, new.into_bytes());
+            }
+        }
+        done.push(Done { end: fault::recorded().len(), files: files.clone() });
+    }
+    (fault::recorded(), done)
+}
+
+fn build(folder: &Path, tree: &BTreeMap<String, Option<Content>>) {
+    for (at, content) in tree.iter().filter(|(at, _)| !at.is_empty()) {
+        let at = folder.join(&at[1..]);
+        match content {
+            None => fs::create_dir(&at).unwrap(),
+            Some(Content { bytes, mode }) => {
+                fs::write(&at, bytes).unwrap();
+                fs::set_permissions(&at, fs::Permissions::from_mode(*mode)).unwrap();
+            }
+        }
+    }
+}
+
+fn visit(folder: &Path, at: &str, files: &mut Files) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        let at = format!("{at}/{}", entry.file_name().into_string().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            visit(&entry.path(), &at, files);
+        } else {
+            files.insert(at, fs::read(entry.path()).unwrap());
+        }
+    }
+}
+
+/// Removes the conflict copy of a part of what the unacknowledged edit was to write. Returns
+/// whether there was one.
+fn take_torn_copy(found: &mut Files, old: &Files, new: &Files) -> bool {
+    let edits = new.iter().filter(|(name, text)| old.get(*name).is_some_and(|it| it != *text));
+    for (name, text) in edits {
+        let begin = format!("{} (conflict ", name.trim_end_matches(".md"));
+        let is_torn = |bytes: &[u8]| {
+            text.starts_with(bytes) && bytes != text || bytes.iter().all(|byte| *byte == 0)
+        };
+        let copy = found.iter().find(|(copy, bytes)| copy.starts_with(&begin) && is_torn(bytes));
+        if let Some(copy) = copy.map(|(copy, _)| copy.clone()) {
+            found.remove(&copy);
+            return true;
+        }
+    }
+    false
+}
+
+/// A folder in memory if the system has one: what is built is synced often.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+#[test]
+fn a_power_cut_at_any_call_loses_no_acknowledged_change_and_tears_no_file() {
+    let seed = seed();
+    println!("STILE_RIG_SEED={seed}");
+    let mut chance = Chance::of(seed);
+    let (mut built, mut copies) = (0, 0);
+    for _ in 0..scaled_long(10, 500, 20_000) {
+        let rig = Rig::on(folder(), FileLimits::default());
+        let mut files = Files::new();
+        fs::create_dir(rig.file("folder")).unwrap();
+        for name in ["/a.md", "/folder/b.md"] {
+            rig.put(&name[1..], "first\n");
+            files.insert(name.to_owned(), b"first\n".to_vec());
+        }
+        let mut disk = Disk::read(rig.folder.path());
+        let before = files.clone();
+        let (effects, done) = change(&rig, &mut chance, &mut files, 3);
+        for cut in 0..=effects.len() {
+            if cut > 0 {
+                disk.apply(&effects[cut - 1]);
+            }
+            let acknowledged = done.iter().filter(|done| done.end <= cut).next_back();
+            let old = acknowledged.map_or(&before, |done| &done.files);
+            let new = done.iter().find(|done| done.end > cut).map_or(old, |done| &done.files);
+            for tree in disk.after_a_cut(&mut chance) {
+                let cut_off = folder();
+                build(cut_off.path(), &tree);
+                let restarted = Rig::on(cut_off, FileLimits::default());
+                let mut found = Files::new();
+                visit(restarted.folder.path(), "", &mut found);
+                copies += usize::from(take_torn_copy(&mut found, old, new));
+                assert!(
+                    found == *old || found == *new,
+                    "seed {seed}, after {cut} of {effects:?}:\n{tree:?}\nbecame {found:?}"
+                );
+                built += 1;
+            }
+        }
+    }
+    println!("{built} disks, {copies} of them with a torn conflict copy");
+}
