@@ -327,6 +327,7 @@ fn a_full_disk_loses_no_acknowledged_record_and_stops_nothing_for_good() {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "a rig prints its figures")]
 fn in_namespace(disk: &Disk) {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
