@@ -340,7 +340,7 @@ fn a_power_cut_at_any_call_loses_no_acknowledged_change_and_tears_no_file() {
             if cut > 0 {
                 disk.apply(&effects[cut - 1]);
             }
-            let acknowledged = done.iter().filter(|done| done.end <= cut).next_back();
+            let acknowledged = done.iter().rfind(|done| done.end <= cut);
             let old = acknowledged.map_or(&before, |done| &done.files);
             let new = done.iter().find(|done| done.end > cut).map_or(old, |done| &done.files);
             for tree in disk.after_a_cut(&mut chance) {
