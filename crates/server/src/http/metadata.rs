@@ -98,15 +98,16 @@ pub fn protected_resource(
     responses::json(StatusCode::OK, &body)
 }
 
-/// Returns 200 with the version of the server, or 503 if the folder of its space is not in place.
+/// Returns 200 with the version of the server, or 503 if its space cannot be changed: the folder
+/// is not in place, or the journal has no room.
 pub async fn health(space: Option<SpaceTools>) -> Response<Body> {
     let checked = match &space {
-        Some(space) => space.check_root().await,
+        Some(space) => space.check_ready().await,
         None => Ok(()),
     };
     let (code, status) = match checked {
         Ok(()) => (StatusCode::OK, "ok"),
-        Err(refusal) => (StatusCode::SERVICE_UNAVAILABLE, refusal.code().0),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
     };
     responses::json(code, &json!({ "status": status, "version": server_info::VERSION }))
 }

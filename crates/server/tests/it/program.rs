@@ -124,7 +124,7 @@ fn a_client_that_sends_a_body_before_it_reads_sees_that_it_is_too_large() {
 }
 
 #[test]
-fn a_server_whose_folder_was_moved_is_not_ready_until_it_is_back() {
+fn a_server_whose_folder_or_state_was_moved_is_not_ready_until_it_is_back() {
     let stage = Stage::new();
     let health = || {
         let head = format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", stage.server.address);
@@ -142,6 +142,11 @@ fn a_server_whose_folder_was_moved_is_not_ready_until_it_is_back() {
     std::fs::rename(&moved, &stage.rig.root).unwrap();
     assert_eq!(health(), (200, json!("ok")));
     assert!(client.tool("file.create", arguments).unwrap().get("error").is_none());
+    let away = stage.rig.state.with_file_name("away");
+    std::fs::rename(&stage.rig.state, &away).unwrap();
+    assert_eq!(health(), (503, json!("journal_not_writable")));
+    std::fs::rename(&away, &stage.rig.state).unwrap();
+    assert_eq!(health(), (200, json!("ok")));
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
-use stile_domain::error::Refusal;
 use stile_domain::path::SpacePath;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::journal::Journal;
@@ -95,12 +94,14 @@ impl SpaceTools {
         FILE_TOOLS.iter().chain(NOTE_TOOLS.iter().map(|tool| &tool.local))
     }
 
-    /// Checks that the folder of the space is where it was when the server started.
+    /// Checks that changes can be made: the folder of the space is where it was when the server
+    /// started, and the journal has room for a line.
     ///
     /// # Errors
-    /// [`Refusal::RootMoved`].
-    pub async fn check_root(&self) -> Result<(), Refusal> {
-        self.space.check_root().await
+    /// A word for what is wrong.
+    pub async fn check_ready(&self) -> Result<(), &'static str> {
+        self.space.check_root().await.map_err(|refusal| refusal.code().0)?;
+        self.log.check_writable().map_err(|_| "journal_not_writable")
     }
 
     /// Offers the tools for files and text alone, for callers whose notes a gateway reads.
