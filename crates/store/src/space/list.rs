@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use stile_domain::error::Refusal;
-use stile_domain::facts::StampCache;
+use stile_domain::facts::{FileStamp, StampCache};
 use stile_domain::limits::MAX_LIST_ENTRIES;
 use stile_domain::listing::{self, EntryKind, ListEntry, ListPage, ListPosition};
 use stile_domain::path::RESERVED_PREFIX;
@@ -31,6 +31,10 @@ impl Candidate {
         Self { position: ListPosition::new(kind, name), name: name.to_owned(), kind }
     }
 }
+
+/// How often a large folder that changes is read for one page. After that, names that came or went
+/// meanwhile may be missing, and so may some that were there.
+const MOST_READS: usize = 4;
 
 /// The candidates for a page and one more, in order, and how many entries no path can name.
 type Candidates = (Vec<Candidate>, u64);
@@ -63,7 +67,6 @@ impl Inner {
         after: Option<&ListPosition>,
         folder: &OwnedFd,
     ) -> io::Result<Candidates> {
-        let began = os::now();
         let stamp = os::status(folder)?.stamp;
         let known = self.folder_names().get(&stamp);
         if let Some(names) = known.filter(|names| names.are_for(permit.path())) {
@@ -76,11 +79,34 @@ impl Inner {
                 .collect();
             return Ok((page, names.unnameable));
         }
-        let (candidates, names) = read_candidates(permit, after, folder)?;
-        if let Some(names) = names.build(permit.path(), candidates.1) {
-            self.folder_names().insert(stamp, &Arc::new(names), began);
+        self.read_candidates(permit, after, folder, stamp)
+    }
+
+    /// Reads the candidates from the folder, whose stamp was taken just before. Reads again if the
+    /// folder changed while the system gave its names in parts.
+    fn read_candidates(
+        &self,
+        permit: &Permit<List>,
+        after: Option<&ListPosition>,
+        folder: &OwnedFd,
+        mut stamp: FileStamp,
+    ) -> io::Result<Candidates> {
+        let mut reads_left = MOST_READS;
+        loop {
+            reads_left -= 1;
+            let began = os::now();
+            let read = read_names(permit, after, folder)?;
+            let now = os::status(folder)?.stamp;
+            if now == stamp
+                && let Some(names) = read.names.build(permit.path(), read.candidates.1)
+            {
+                self.folder_names().insert(stamp, &Arc::new(names), began);
+            }
+            if now == stamp || read.is_of_one_moment || reads_left == 0 {
+                return Ok(read.candidates);
+            }
+            stamp = now;
         }
-        Ok(candidates)
     }
 
     pub(super) fn folder_names(&self) -> MutexGuard<'_, StampCache<FolderNames>> {
@@ -105,18 +131,25 @@ impl Inner {
     }
 }
 
-/// Reads every name of a folder. Returns one page of them, and all to be remembered.
-fn read_candidates(
+/// What one pass over a folder found.
+struct NamesRead {
+    candidates: Candidates,
+    /// All names, to be remembered.
+    names: FolderNamesBuilder,
+    is_of_one_moment: bool,
+}
+
+fn read_names(
     permit: &Permit<List>,
     after: Option<&ListPosition>,
     folder: &OwnedFd,
-) -> io::Result<(Candidates, FolderNamesBuilder)> {
+) -> io::Result<NamesRead> {
     // The names of the page and one more, with the last one on top.
     let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(MAX_LIST_ENTRIES + 2);
     let mut names = FolderNamesBuilder::new(FOLDER_NAMES_BYTES);
     let may_list_all = permit.may_list_all();
     let mut unnameable = 0;
-    os::entries(folder, |name, kind| {
+    let is_of_one_moment = os::entries(folder, |name, kind| {
         // No request could name a file that no path can express, so no scope covers it alone.
         let Some(name) = name.filter(|name| permit.path().can_hold(name)) else {
             let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
@@ -137,5 +170,6 @@ fn read_candidates(
             first.pop();
         }
     })?;
-    Ok(((first.into_sorted_vec(), unnameable), names))
+    let candidates = (first.into_sorted_vec(), unnameable);
+    Ok(NamesRead { candidates, names, is_of_one_moment })
 }

@@ -7,15 +7,16 @@
 //! and recognises fewer mounts. macOS calls the exchange `renamex_np`; rustix has it under the same
 //! name.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod,
-    fchown, fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat,
-    openat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown,
+    fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat, openat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use stile_domain::facts::{FileStamp, UnixNanos};
@@ -423,31 +424,67 @@ fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
 
 /// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`. The name
 /// is `None` if it is not UTF-8, since no path can express it.
+///
+/// Returns whether the system gave all names at once, so that they are those of one moment. Between
+/// two calls a system may lose its place, and skip names that were there all the time, when other
+/// processes exchange and remove entries meanwhile. (Linux does so in memory file systems.)
+#[cfg(target_os = "linux")]
 pub(super) fn entries(
     folder: &OwnedFd,
     mut each: impl FnMut(Option<&str>, EntryKind),
-) -> io::Result<()> {
-    for entry in Dir::read_from(folder)? {
+) -> io::Result<bool> {
+    /// Room for the names of most folders, in bytes.
+    const BUFFER: usize = 64 * 1024;
+    use rustix::fs::RawDir;
+    // A position of its own: `folder` may be shared.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | ALWAYS;
+    let folder = openat(folder, ".", flags, Mode::empty())?;
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut reader = RawDir::new(&folder, buffer.spare_capacity_mut());
+    // The last call of the system gives nothing, and says that there is no more.
+    let mut calls = 0;
+    loop {
+        calls += usize::from(reader.is_buffer_empty());
+        let Some(entry) = reader.next() else { return Ok(calls <= 2) };
         let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else {
-            each(None, EntryKind::Other);
-            continue;
-        };
-        if name == "." || name == ".." {
-            continue;
-        }
-        let kind = match entry.file_type() {
-            FileType::RegularFile => EntryKind::File,
-            FileType::Directory => EntryKind::Directory,
-            FileType::Symlink => EntryKind::Symlink,
-            FileType::Unknown => {
-                status_at(folder, name).map_or(EntryKind::Other, |status| status.kind)
-            }
-            _ => EntryKind::Other,
-        };
-        each(Some(name), kind);
+        give(&folder, entry.file_name(), entry.file_type(), &mut each);
     }
-    Ok(())
+}
+
+/// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`. The name
+/// is `None` if it is not UTF-8, since no path can express it.
+///
+/// Returns whether the names are known to be those of one moment, which they are not here.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn entries(
+    folder: &OwnedFd,
+    mut each: impl FnMut(Option<&str>, EntryKind),
+) -> io::Result<bool> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        give(folder, entry.file_name(), entry.file_type(), &mut each);
+    }
+    Ok(false)
+}
+
+fn give(
+    folder: &OwnedFd,
+    name: &CStr,
+    file_type: FileType,
+    each: &mut impl FnMut(Option<&str>, EntryKind),
+) {
+    let Ok(name) = name.to_str() else { return each(None, EntryKind::Other) };
+    if name == "." || name == ".." {
+        return;
+    }
+    let kind = match file_type {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        FileType::Unknown => status_at(folder, name).map_or(EntryKind::Other, |status| status.kind),
+        _ => EntryKind::Other,
+    };
+    each(Some(name), kind);
 }
 
 /// Reads the list of all locks of the machine.

@@ -3,11 +3,13 @@
 #![expect(clippy::disallowed_methods, reason = "a test is its own verified caller")]
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fs;
 use std::io::Read as _;
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -739,6 +741,54 @@ fn remembered_names_are_those_that_the_folder_has() {
         expected.push(new);
         expected.sort();
     }
+}
+
+/// Listings of a folder in memory, where the order of entries depends on what happened to them.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_listing_misses_no_file_that_others_replace_meanwhile() {
+    const FILES: usize = 40;
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    };
+    let rig = Rig::on(folder, FileLimits::default());
+    let expected: Vec<String> = (0..FILES).map(|number| format!("f{number:02}")).collect();
+    expected.iter().for_each(|name| rig.put(name, "x"));
+    let root = rig.folder.path().to_owned();
+    let stop = AtomicBool::new(false);
+    let listings = scaled_long(3_000, 30_000, 300_000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut displaced = VecDeque::new();
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let temporary = root.join(format!(".stile-{number:0>150}"));
+                fs::write(&temporary, "y").unwrap();
+                let file = root.join(&expected[number * 7 % FILES]);
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    &temporary,
+                    rustix::fs::CWD,
+                    &file,
+                    rustix::fs::RenameFlags::EXCHANGE,
+                )
+                .unwrap();
+                displaced.push_back(temporary);
+                if displaced.len() > 30 {
+                    fs::remove_file(displaced.pop_front().unwrap()).unwrap();
+                }
+            }
+        });
+        let all = principal("read:/");
+        let missed = (0..listings).filter(|_| names_in_pages(&rig, "/", &all) != expected).count();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(missed, 0, "of {listings} listings");
+    });
 }
 
 #[test]
