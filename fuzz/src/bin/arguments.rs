@@ -36,6 +36,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options = SpaceOptions {
         limits: FileLimits::default(),
+        mounts: Vec::new(),
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
     };
