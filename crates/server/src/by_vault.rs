@@ -36,7 +36,8 @@ impl<T> ByVault<T> {
         self.named.keys().map(String::as_str)
     }
 
-    /// Returns each value with its vault; `None` stands for every other vault and comes last.
+    /// Returns each value with the name of its vault. The value for all vaults without one of their
+    /// own comes last, with `None`.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&str>, &T)> {
         let named = self.named.iter().map(|(vault, value)| (Some(vault.as_str()), value));
         named.chain(self.other.iter().map(|value| (None, value)))

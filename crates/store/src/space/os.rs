@@ -441,7 +441,8 @@ pub(super) fn entries(
     let folder = openat(folder, ".", flags, Mode::empty())?;
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut reader = RawDir::new(&folder, buffer.spare_capacity_mut());
-    // The last call of the system gives nothing, and says that there is no more.
+    // Counts the calls of `getdents64`. The last one returns no entry, so a folder whose names all
+    // came from one call needs two.
     let mut calls = 0;
     loop {
         calls += usize::from(reader.is_buffer_empty());

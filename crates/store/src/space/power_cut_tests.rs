@@ -5,9 +5,10 @@
 //! and removal of a name is there or not, whatever came before or after. A file that was not synced
 //! has its old content, none, a part, zeros or the new one, with the old or the new mode.
 //!
-//! Law: a start finds every acknowledged change whole, and of the one that was not acknowledged
-//! nothing or all. Nothing of ours stays, except that a file whose mode reached the disk before its
-//! content looks like another program's save. It becomes a conflict copy, which loses nothing.
+//! Law: after a start on such a disk, every acknowledged change is there whole. The change that was
+//! not acknowledged is there whole or not at all. The start removes the temporary files of Stile,
+//! but for one kind: if the mode of a new file reached the disk before its content, Stile cannot
+//! tell that file from a save of another program, and keeps it as a conflict copy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
