@@ -1,9 +1,12 @@
-//! Finds base64 within a text, so that a text is shown only up to its first encoded bytes.
+//! Guesses where base64 begins within a text, so that a preview shows a text only up to its first
+//! encoded bytes. The guess decides what a preview looks like and nothing else: the whole text is
+//! read like any other.
 
-/// A run of at least so many characters of the base64 alphabet counts as encoded bytes.
+/// A run of at least so many characters of the base64 alphabet counts as encoded bytes, if it is as
+/// mixed as encoded bytes are. Paths, digits, DNA, hexadecimal digits and long words seldom are.
 const BASE64_RUN: usize = 256;
-/// The fewest different characters of such a run.
-const BASE64_KINDS: u32 = 4;
+/// The fewest different characters of such a run, or of a line of it.
+const BASE64_KINDS: u32 = 16;
 /// The shortest line that counts as wrapped base64. Usual lengths are 64 and 76.
 const LINE: usize = 40;
 
@@ -23,7 +26,7 @@ pub(super) fn base64_start(text: &str) -> Option<usize> {
     while let Some(start) = run_from(bytes, at, BASE64_RUN) {
         let rest = bytes.get(start..).unwrap_or_default();
         let end = rest.iter().position(|byte| !is_of_base64(*byte)).unwrap_or(rest.len());
-        if kinds(rest.get(..end).unwrap_or_default()) >= BASE64_KINDS {
+        if is_mixed(rest.get(..end).unwrap_or_default().iter().fold(0, with_letter)) {
             return Some(start);
         }
         at = start + end;
@@ -121,11 +124,11 @@ impl Run {
             self.start = at;
         }
         self.letters += 1;
-        self.seen |= 1 << (letter & 127);
+        self.seen = with_letter(self.seen, &letter);
     }
 
-    fn has(&self, letters: usize, kinds: u32) -> bool {
-        self.letters >= letters && self.seen.count_ones() >= kinds
+    fn has(&self, letters: usize) -> bool {
+        self.letters >= letters && is_mixed(self.seen)
     }
 }
 
@@ -142,12 +145,10 @@ struct Lines {
 impl Lines {
     /// Adds a line. An empty run, as between CR and LF, changes nothing.
     fn push(&mut self, run: Run) {
-        /// The fewest different characters of a line.
-        const KINDS: u32 = 16;
         if run.letters == 0 {
             return;
         }
-        if run.has(BASE64_RUN, BASE64_KINDS) {
+        if run.has(BASE64_RUN) {
             self.found = Some(run.start);
             return;
         }
@@ -161,7 +162,7 @@ impl Lines {
         if is_next && letters >= BASE64_RUN {
             self.found = Some(start);
         }
-        let is_line = run.has(LINE, KINDS);
+        let is_line = run.has(LINE);
         (self.start, self.width, self.letters) = match is_line {
             true if run.letters == self.width => (start, run.letters, letters),
             true => (run.start, run.letters, run.letters),
@@ -174,8 +175,18 @@ fn is_of_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
 }
 
-fn kinds(run: &[u8]) -> u32 {
-    run.iter().fold(0_u128, |seen, byte| seen | 1 << (byte & 127)).count_ones()
+/// Adds a character to a set of one bit for each.
+fn with_letter(seen: u128, letter: &u8) -> u128 {
+    seen | 1 << (letter & 127)
+}
+
+/// Whether a set of characters has letters of both cases, digits, and enough of them.
+fn is_mixed(seen: u128) -> bool {
+    const DIGITS: u128 = 0x3ff << b'0';
+    const CAPITALS: u128 = 0x3ff_ffff << b'A';
+    const SMALL: u128 = 0x3ff_ffff << b'a';
+    let has_all = [DIGITS, CAPITALS, SMALL].iter().all(|kind| seen & kind != 0);
+    has_all && seen.count_ones() >= BASE64_KINDS
 }
 
 #[cfg(test)]
@@ -192,6 +203,12 @@ mod tests {
             "a\n".repeat(400),
             "one two three four five six seven\n".repeat(40),
             format!("{line}\n{line}"),
+            "GATTACA".repeat(200),
+            "0123456789abcdef".repeat(40),
+            format!("{}\n", "0123456789abcdef".repeat(4)).repeat(20),
+            "31415926535897932384626433832795".repeat(20),
+            "/srv/photos/2026/holiday".repeat(30),
+            "Donaudampfschifffahrtsgesellschaftskapitän".repeat(9),
         ] {
             assert_eq!(before_base64(&text), text);
         }

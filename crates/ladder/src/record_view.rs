@@ -15,7 +15,6 @@ use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::is_blob_reference;
 use stile_domain::records::record_id::RecordId;
-use stile_domain::records::stored_body::is_base64;
 
 use super::budget::{count_fitting, escaped_len, json_len, prefix_within};
 use super::embedded_base64::base64_start;
@@ -70,17 +69,6 @@ impl Cut {
     fn of_json() -> Self {
         Self { shown_chars: 0, size_chars: None, digest: None, kind: CutKind::Json }
     }
-
-    /// For a text of `chars` base64 characters, of which none is shown.
-    fn of_base64(chars: u64, mime_type: Option<String>) -> Self {
-        let kind = CutKind::Binary { mime_type, size_bytes: Some(base64_bytes(chars)) };
-        Self { shown_chars: 0, size_chars: Some(chars), digest: None, kind }
-    }
-}
-
-/// Returns how many bytes `chars` characters of base64 encode, without padding.
-fn base64_bytes(chars: u64) -> u64 {
-    chars / 4 * 3
 }
 
 /// What a truncated field contains.
@@ -154,6 +142,7 @@ type WirePreviews<'a> = BTreeMap<String, Option<&'a RawValue>>;
 struct WirePreview {
     shown_chars: u64,
     size_chars: Option<u64>,
+    size_bytes: Option<u64>,
     digest: Option<String>,
     text_like: Option<bool>,
     mime_type: Option<String>,
@@ -267,10 +256,9 @@ fn preview_or_field(
     if let Some(Some(preview)) = previews.get(&name) {
         let preview: WirePreview = serde_json::from_str(preview.get()).ok()?;
         let kind = match (preview.encoding.as_deref(), preview.text_like) {
-            (Some("base64"), _) => CutKind::Binary {
-                mime_type: preview.mime_type,
-                size_bytes: preview.size_chars.map(base64_bytes),
-            },
+            (Some("base64"), _) => {
+                CutKind::Binary { mime_type: preview.mime_type, size_bytes: preview.size_bytes }
+            }
             (_, Some(false)) => CutKind::Json,
             _ => CutKind::Text,
         };
@@ -288,10 +276,6 @@ fn preview_or_field(
 
 /// Makes a field from a text that the server sent whole.
 fn text_field(name: String, text: String, max_chars: usize) -> FieldView {
-    if is_base64(&text) {
-        let cut = Cut::of_base64(text.len() as u64, None);
-        return FieldView { name, value: Json::Null, cut: Some(cut), written: None };
-    }
     without_base64(
         FieldView { name, value: text.into(), cut: None, written: None }
             .cut_to(max_chars, usize::MAX),

@@ -50,7 +50,7 @@ pub fn parse_stored(text: &str) -> Result<Declaration, Problem> {
 }
 
 /// Returns the fields that the store indexes for a stream with this declaration: the order, the
-/// time that grants are limited by, and the searchable texts.
+/// time that grants are limited by, the searchable texts, and the texts that are base64.
 pub fn indexed_fields(declaration: &Declaration) -> IndexedFields {
     let is_time = |name: &str| declaration.field(name).is_some_and(|field| field.format.is_some());
     let searchable = declaration
@@ -58,12 +58,14 @@ pub fn indexed_fields(declaration: &Declaration) -> IndexedFields {
         .iter()
         .filter(|field| field.searchable)
         .map(|field| field.name.clone());
+    let binary = declaration.fields().iter().filter(|field| field.binary);
     let cursor = declaration.cursor_field();
     IndexedFields {
         cursor_field: cursor.map(str::to_owned),
         cursor_is_time: cursor.is_some_and(is_time),
         time_field: declaration.consent_time_field().map(str::to_owned),
         searchable: searchable.collect(),
+        binary: binary.map(|field| field.name.clone()).collect(),
     }
 }
 

@@ -55,25 +55,20 @@ impl<'a> FieldBytes<'a> {
         Ok(Self::Blob { id: reference.id, blob, media_type })
     }
 
-    /// Returns the number of bytes. For base64 the padding at the end of the text decides it.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self, view: &RecordsView<'_>) -> Result<u64, Problem> {
         match self {
             Self::Blob { blob, .. } => Ok(blob.bytes),
-            Self::Base64(text) => {
-                let chars = text.chars();
-                let end = text.slice(view, chars.saturating_sub(2), chars)?;
-                let padding = end.bytes().filter(|byte| *byte == b'=').count() as u64;
-                Ok((chars / 4 * 3).saturating_sub(padding))
-            }
+            Self::Base64(text) => base64_len(view, text),
         }
     }
 
     /// Returns a digest that differs whenever the bytes differ, to bind a cursor to: that of the
-    /// base64 text, or that of the blob's identifier, which is never base64.
+    /// blob's identifier, or that of the digest of the base64 text. An identifier can be base64.
     pub(crate) fn version_digest(&self) -> [u8; 32] {
         match self {
             Self::Blob { id, .. } => *ContentHash::digest(id.to_string().as_bytes()).as_bytes(),
-            Self::Base64(text) => text.digest(),
+            Self::Base64(text) => *ContentHash::digest(&text.digest()).as_bytes(),
         }
     }
 
@@ -104,4 +99,13 @@ impl<'a> FieldBytes<'a> {
             }
         }
     }
+}
+
+/// Returns how many bytes a text of base64 encodes. The padding at its end decides it.
+pub(crate) fn base64_len(view: &RecordsView<'_>, text: &FieldText<'_>) -> Result<u64, Problem> {
+    let chars = text.chars();
+    let end = text.slice(view, chars.saturating_sub(2), chars)?;
+    let padding = end.bytes().filter(|byte| *byte == b'=').count() as u64;
+    let letters = chars.saturating_sub(padding);
+    Ok(letters / 4 * 3 + letters % 4 * 3 / 4)
 }

@@ -8,6 +8,7 @@ use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::LoadedRecord;
 
 use crate::context::ReadContext;
+use crate::field_bytes::base64_len;
 use crate::field_text::{FieldText, format_digest};
 use crate::response_sink::{ResponseSink, write_json_string};
 
@@ -34,6 +35,8 @@ pub(crate) enum ValuePreview {
     Base64 {
         /// The length of the base64 in scalar values.
         size_chars: u64,
+        /// The number of bytes that it encodes.
+        size_bytes: u64,
     },
 }
 
@@ -45,6 +48,7 @@ const BYTES_END: &str =
 /// What precedes their numbers and their digest.
 const SHOWN: &str = "{\"shown_chars\":";
 const SIZE: &str = ",\"size_chars\":";
+const BYTES: &str = ",\"size_bytes\":";
 const DIGEST: &str = ",\"digest\":\"";
 
 impl ValuePreview {
@@ -63,7 +67,8 @@ impl ValuePreview {
             _ => is_text || matches!(entry.value, StoredValue::LongJson(_)),
         };
         if can_be_truncated && entry.binary {
-            return Ok(Self::Base64 { size_chars });
+            let size_bytes = base64_len(context.view, &field)?;
+            return Ok(Self::Base64 { size_chars, size_bytes });
         }
         if can_be_truncated && size_chars > max_chars {
             return Ok(Self::Truncated {
@@ -105,7 +110,9 @@ impl ValuePreview {
             }
             // Without a digest: that of the bytes is unknown, and that of the base64 would be
             // mistaken for it.
-            Self::Base64 { size_chars } => Some(format!("{SHOWN}0{SIZE}{size_chars}{BYTES_END}")),
+            Self::Base64 { size_chars, size_bytes } => {
+                Some(format!("{SHOWN}0{SIZE}{size_chars}{BYTES}{size_bytes}{BYTES_END}"))
+            }
         }
     }
 
@@ -119,8 +126,9 @@ impl ValuePreview {
                 let fixed = SHOWN.len() + SIZE.len() + DIGEST.len() + end.len();
                 Some(fixed + digits(shown_chars) + digits(size_chars) + digest.len())
             }
-            Self::Base64 { size_chars } => {
-                Some(SHOWN.len() + 1 + SIZE.len() + digits(size_chars) + BYTES_END.len())
+            Self::Base64 { size_chars, size_bytes } => {
+                let fixed = SHOWN.len() + 1 + SIZE.len() + BYTES.len() + BYTES_END.len();
+                Some(fixed + digits(size_chars) + digits(size_bytes))
             }
         }
     }
@@ -142,7 +150,7 @@ mod tests {
                 0 => ValuePreview::Text(text),
                 1 => ValuePreview::Json(Json::from(text).to_string()),
                 2 => ValuePreview::Truncated { text, shown_chars, size_chars, digest, is_text },
-                _ => ValuePreview::Base64 { size_chars },
+                _ => ValuePreview::Base64 { size_chars, size_bytes: shown_chars },
             };
             let mut written = String::new();
             value.write_value(&mut written);
@@ -176,9 +184,9 @@ mod tests {
         assert_eq!(truncated(true), expected(true, "text/plain"));
         assert_eq!(truncated(false), expected(false, "application/json"));
         let bytes = json!({
-            "shown_chars": 0, "size_chars": 400, "text_like": false, "mime_type": "application/octet-stream", "encoding": "base64"
+            "shown_chars": 0, "size_chars": 400, "size_bytes": 298, "text_like": false, "mime_type": "application/octet-stream", "encoding": "base64"
         });
-        assert_eq!(preview(ValuePreview::Base64 { size_chars: 400 }), Some(bytes));
+        assert_eq!(preview(ValuePreview::Base64 { size_chars: 400, size_bytes: 298 }), Some(bytes));
         assert_eq!(preview(ValuePreview::Json("1".to_owned())), None);
     }
 }

@@ -1,5 +1,5 @@
 //! What the store indexes of a stream, taken from its declaration: the fields that order the
-//! records, give their times, and are searched.
+//! records, give their times, are searched, and hold bytes.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,10 @@ pub struct IndexedFields {
     pub time_field: Option<String>,
     /// The fields whose texts are indexed for search.
     pub searchable: BTreeSet<String>,
+    /// The fields whose texts are bytes in base64. Streams that an earlier version declared have
+    /// none.
+    #[serde(default)]
+    pub binary: BTreeSet<String>,
 }
 
 impl IndexedFields {

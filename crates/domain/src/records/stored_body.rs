@@ -23,8 +23,11 @@ const TEXT: u8 = 4;
 const JSON: u8 = 5;
 const LONG_TEXT: u8 = 6;
 const LONG_JSON: u8 = 7;
-/// A flag on [`TEXT`] and [`LONG_TEXT`] for bytes in base64.
-const BINARY: u8 = 0x80;
+/// A flag on [`TEXT`] and [`LONG_TEXT`] for bytes in base64 of a field that is declared so.
+const BINARY: u8 = 0x40;
+/// A flag that earlier versions set on a text that looked like base64. A text with it reads as any
+/// other. No writer sets it.
+const GUESSED: u8 = 0x80;
 /// The longest value that a digested body keeps, in bytes.
 const SHORT_BYTES: usize = 32;
 
@@ -72,7 +75,7 @@ pub struct BodyField<'a> {
     pub name: &'a str,
     /// The number under which pieces and search tokens of the value are kept, if there are any.
     pub slot: Option<u16>,
-    /// Whether the value is a text that holds bytes in base64.
+    /// Whether the value holds bytes in base64: the field is declared so, and the text is base64.
     pub binary: bool,
     /// The value, which borrows from the body.
     pub value: StoredValue<'a>,
@@ -119,6 +122,20 @@ impl<'a> RecordBody<'a> {
             }
         }
         Ok(projected)
+    }
+
+    /// Returns the fields whose texts an earlier version took for bytes by their looks. Such a text
+    /// has a slot only if it is long, and no search tokens.
+    pub fn guessed_fields(self) -> Result<BTreeSet<&'a str>, DamagedBody> {
+        let mut names = BTreeSet::new();
+        for span in self.spans() {
+            let (entry, mut bytes) = span?;
+            let kind = text(&mut bytes).and_then(|_| take(&mut bytes, 1)?.first().copied());
+            if kind.is_some_and(|kind| kind & GUESSED != 0) {
+                names.insert(entry.name);
+            }
+        }
+        Ok(names)
     }
 
     /// Whether two bodies are equal to a reader who may see these fields; `None` means all fields.
@@ -200,7 +217,7 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
         0 => None,
         slot => Some(u16::try_from(slot - 1).ok()?),
     };
-    let value = match kind & !BINARY {
+    let value = match kind & !(BINARY | GUESSED) {
         NULL => StoredValue::Null,
         FALSE => StoredValue::Bool(false),
         TRUE => StoredValue::Bool(true),
@@ -323,19 +340,41 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Whether a text holds bytes in base64: 256 or more characters of that alphabet, a multiple of
-/// four, `=` only at the end, and at least four different characters.
-pub fn is_base64(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    if bytes.len() < 256 || !bytes.len().is_multiple_of(4) {
-        return false;
+/// Recognises base64 in a text that arrives in parts: RFC 4648 in either alphabet, with or without
+/// padding, without line breaks, and at least two characters.
+#[derive(Clone, Debug, Default)]
+pub struct Base64Check {
+    letters: u64,
+    padding: u64,
+    has_other: bool,
+}
+
+impl Base64Check {
+    /// Takes the next part of the text.
+    pub fn feed(&mut self, text: &str) {
+        for byte in text.bytes() {
+            match byte {
+                b'=' => self.padding += 1,
+                b'+' | b'/' | b'-' | b'_' if self.padding == 0 => self.letters += 1,
+                _ if byte.is_ascii_alphanumeric() && self.padding == 0 => self.letters += 1,
+                _ => self.has_other = true,
+            }
+        }
     }
-    let unpadded = text.trim_end_matches('=');
-    let fits = bytes.len() - unpadded.len() <= 2
-        && unpadded
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'));
-    fits && unpadded.bytes().collect::<BTreeSet<u8>>().len() >= 4
+
+    /// Whether all of the text is base64.
+    pub fn is_base64(&self) -> bool {
+        let whole = (self.letters + self.padding).is_multiple_of(4) && self.padding <= 2;
+        let unpadded = self.padding == 0 && self.letters % 4 != 1;
+        !self.has_other && self.letters > 0 && (whole || unpadded)
+    }
+}
+
+/// Whether all of a text is base64, as [`Base64Check`] has it.
+pub fn is_base64(text: &str) -> bool {
+    let mut check = Base64Check::default();
+    check.feed(text);
+    check.is_base64()
 }
 
 #[cfg(test)]
@@ -456,12 +495,31 @@ mod tests {
 
     #[test]
     fn base64_is_distinguished_from_text() {
-        let data = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo0NTY3ODkw".repeat(8);
-        assert!(is_base64(&data[..256]) && is_base64(&format!("{}==", &data[..254])));
-        assert!(!is_base64(&data[..252]) && !is_base64(&data[..257]));
-        assert!(
-            !is_base64(&"a".repeat(256))
-                && !is_base64(&format!("{} {}", &data[..128], &data[..127]))
-        );
+        for yes in ["QUJD", "QUI=", "QQ==", "QUI", "QQ", "_-8", "AAAA"] {
+            assert!(is_base64(yes), "{yes}");
+            let mut check = Base64Check::default();
+            yes.char_indices().for_each(|(at, c)| check.feed(&yes[at..at + c.len_utf8()]));
+            assert!(check.is_base64(), "{yes} in parts");
+        }
+        for no in ["", "=", "====", "Q", "QUJDR", "QU=D", "QUI=\n", "QU JD", "QUJD=", "Q===", "é"]
+        {
+            assert!(!is_base64(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_text_with_the_flag_of_an_earlier_version_reads_as_any_other() {
+        let mut writer = BodyWriter::default();
+        let field = |name, value| BodyField { name, slot: None, binary: false, value };
+        writer.push(&field("a", Text("gattaca")));
+        writer.push(&field("b", Text("words")));
+        let now = writer.finish();
+        let mut older = now.clone();
+        older[2] |= GUESSED;
+        let (now, older) = (RecordBody::new(&now), RecordBody::new(&older));
+        assert_eq!(older.guessed_fields().unwrap(), BTreeSet::from(["a"]));
+        assert_eq!(now.guessed_fields().unwrap(), BTreeSet::new());
+        assert_eq!(older.is_same(now, None), Ok(true));
+        assert!(older.entries().all(|entry| !entry.unwrap().binary));
     }
 }

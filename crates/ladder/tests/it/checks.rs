@@ -214,7 +214,12 @@ fn no_bytes_in(value: &Json, of_record: bool) {
 /// Checks that a text has no long run of base64, with escaped line ends or without.
 fn no_bytes(text: &str) {
     let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    let kinds = |run: &str| run.bytes().collect::<std::collections::BTreeSet<u8>>().len();
+    let is_mixed = |run: &str| {
+        let kinds = run.bytes().collect::<std::collections::BTreeSet<u8>>().len();
+        let has = |of: fn(&u8) -> bool| run.as_bytes().iter().any(of);
+        let has_cases = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+        kinds >= 16 && has_cases && has(u8::is_ascii_digit)
+    };
     let mut text = text.to_owned();
     while text.contains("\\\\") {
         text = text.replace("\\\\", "\\");
@@ -222,9 +227,9 @@ fn no_bytes(text: &str) {
     let text = text.replace("\\/", "/").replace("\\r", "").replace("\\n", "\n").replace('\r', "");
     for run in text.split(|c: char| !is_of_base64(c) && c != '\n') {
         let lines: Vec<&str> = run.split('\n').collect();
-        lines.iter().for_each(|line| assert!(line.len() < 256 || kinds(line) < 4, "bytes: {line}"));
+        lines.iter().for_each(|line| assert!(line.len() < 256 || !is_mixed(line), "bytes: {line}"));
         for wrapped in lines.chunk_by(|one, other| one.len() == other.len()) {
-            let is_line = |line: &&str| line.len() >= 40 && kinds(line) >= 16;
+            let is_line = |line: &&str| line.len() >= 40 && is_mixed(line);
             let letters = wrapped.iter().map(|line| line.len()).sum::<usize>();
             assert!(letters < 256 || !wrapped.iter().all(is_line), "bytes in lines: {wrapped:?}");
         }

@@ -28,6 +28,7 @@ mod foreign_lists;
 mod forging;
 mod hidden;
 mod lines;
+mod look_alikes;
 #[path = "../../../records/tests/it/worlds/mod.rs"]
 mod records;
 mod refusals;

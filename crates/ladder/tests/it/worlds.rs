@@ -26,12 +26,14 @@ pub(super) enum Content {
 }
 
 impl Content {
-    fn of(value: &FieldValue) -> Self {
+    fn of(decl: &Decl, name: &str, value: &FieldValue) -> Self {
         match value {
             FieldValue::Null => Self::Json("null".to_owned()),
             FieldValue::Bool(value) => Self::Json(value.to_string()),
             FieldValue::Number(digits) => Self::Json(digits.to_string()),
-            FieldValue::Text(text) if is_binary(value) => Self::Bytes(Some(decoded(text))),
+            FieldValue::Text(text) if is_binary(decl, name, value) => {
+                Self::Bytes(Some(decoded(text)))
+            }
             FieldValue::Text(text) => Self::Text(text.clone()),
             FieldValue::Json(json) if is_only_a_blob(value) => {
                 let named: Json = serde_json::from_str(json).unwrap();
@@ -105,7 +107,8 @@ impl VisibleRecords {
             for (key, record) in &source.records {
                 if share.is_none_or(|share| share.sees(key, record)) {
                     let fields = record.fields.iter().filter(|(name, _)| is_field(name));
-                    let fields = fields.map(|(name, value)| (name.clone(), Content::of(value)));
+                    let content = |name, value| Content::of(&source.decl, name, value);
+                    let fields = fields.map(|(name, value)| (name.clone(), content(name, value)));
                     records.insert(id_of(source, key), fields.collect());
                 }
             }
@@ -152,14 +155,16 @@ pub(super) fn declared(name: &str) -> FieldDecl {
     }
 }
 
-/// Declares a text field that can be searched and grouped by.
+/// The fields that are declared as bytes in base64.
+const BYTES: [&str; 3] = ["photo", "small", "url safe"];
+
+/// Declares a text field that can be searched and grouped by, of bytes for some names.
 pub(super) fn text_field(name: &str) -> FieldDecl {
-    FieldDecl {
-        schema: json!({ "type": "string" }),
-        exact: true,
-        aggregations: vec!["group_by".to_owned()],
-        ..declared(name)
-    }
+    let schema = match BYTES.contains(&name) {
+        true => json!({ "type": "string", "contentEncoding": "base64" }),
+        false => json!({ "type": "string" }),
+    };
+    FieldDecl { schema, exact: true, aggregations: vec!["group_by".to_owned()], ..declared(name) }
 }
 
 pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
@@ -174,7 +179,7 @@ pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
     }
 }
 
-/// Makes a stream with these records. All their fields are declared as texts.
+/// Makes a stream with these records. All their fields are declared as texts, [`BYTES`] as base64.
 pub(super) fn stream(
     connection: &str,
     stream: &str,

@@ -11,7 +11,7 @@ use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::oracle_answers::OracleCheck;
 use super::worlds::json::J;
-use super::worlds::model::{Grant, Rec, Share, Source, Stored, World, pick, source};
+use super::worlds::model::{FieldDecl, Grant, Rec, Share, Source, Stored, World, pick, source};
 use super::worlds::oracle::put;
 use super::worlds::{OperationRequest, client, draw, owner};
 
@@ -252,8 +252,21 @@ fn twenty() -> RecordFields {
 
 impl One {
     pub(super) fn new(fields: RecordFields) -> Self {
+        Self::with_bytes(fields, &[])
+    }
+
+    /// Makes a record in a stream that declares these fields as base64.
+    pub(super) fn with_bytes(fields: RecordFields, names: &[&str]) -> Self {
         let mut chance = Chance::of(7);
         let mut source = source(&mut chance, "a-mail", "messages");
+        source.decl.fields.extend(names.iter().map(|name| FieldDecl {
+            name: (*name).to_owned(),
+            schema: serde_json::json!({ "type": "string", "contentEncoding": "base64" }),
+            exact: false,
+            ops: Vec::new(),
+            lexical: false,
+            aggregations: Vec::new(),
+        }));
         source.records = BTreeMap::from([("k".to_owned(), Rec { emitted: 0, fields, born: 1 })]);
         let share = Share {
             stream: "messages".to_owned(),

@@ -14,6 +14,7 @@ use stile_domain::records::grant::{Grant, StreamGrant};
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
 use stile_domain::records::value::RecordFields;
 
 /// Why the database cannot be opened or copied. The message says what the owner can do.
@@ -49,6 +50,14 @@ pub enum RecordsError {
         doing: &'static str,
         /// The error of SQLite.
         error: rusqlite::Error,
+    },
+    /// An older database could not be brought up to date.
+    #[error(
+        "cannot bring the records up to date: {problem}; nothing is lost, and the next start goes on"
+    )]
+    NotUpgraded {
+        /// What went wrong.
+        problem: Problem,
     },
     /// The system gives no random bytes, so there is no key to seal cursors with.
     #[error("the system gives no random numbers, so no cursor can be sealed")]

@@ -16,6 +16,9 @@ pub struct DeclaredField {
     /// The format of the field's strings; absent if the field may hold other types than strings and
     /// null.
     pub format: Option<StringFormat>,
+    /// Whether the field's strings are bytes in base64: the schema's `contentEncoding` is `base64`
+    /// or `base64url`.
+    pub binary: bool,
     /// Whether requests may filter by an exact value of the field.
     pub filterable: bool,
     /// The operators with which requests may filter by a range of the field.
@@ -146,6 +149,7 @@ pub(super) fn parse_fields(
             name,
             types,
             format,
+            binary: is_binary(property.value),
             filterable: false,
             operators: Vec::new(),
             searchable: false,
@@ -153,6 +157,14 @@ pub(super) fn parse_fields(
         });
     }
     Ok(fields)
+}
+
+/// Whether the schema of a property says that its strings are base64 (RFC 4648).
+fn is_binary(property: Option<&Json>) -> bool {
+    let encoding = property.and_then(|property| property.get("contentEncoding"));
+    encoding.and_then(Json::as_str).is_some_and(|encoding| {
+        ["base64", "base64url"].iter().any(|known| encoding.eq_ignore_ascii_case(known))
+    })
 }
 
 /// Reads a list of operators and drops repetitions.

@@ -337,7 +337,13 @@ pub(crate) fn draw(
             name(chance)
         };
         let value = stored.and_then(|record| record.field(&field));
-        let bytes = chance.happens(if value.is_some_and(oracle::has_bytes) { 70 } else { 4 });
+        let bytes = chance.happens(
+            if value.is_some_and(|value| oracle::has_bytes(&source.decl, &field, value)) {
+                70
+            } else {
+                4
+            },
+        );
         let text: Vec<char> = match value {
             Some(FieldValue::Text(text) | FieldValue::Json(text)) => text.chars().collect(),
             _ => "null".chars().collect(),

@@ -167,7 +167,7 @@ fn long_text(chance: &mut Chance) -> String {
 }
 
 fn binary(chance: &mut Chance) -> String {
-    let length = some(chance, &[252usize, 255, 256, 260, 1024, 1028, 9000]);
+    let length = some(chance, &[4usize, 5, 6, 252, 255, 256, 260, 1024, 1028, 9000]);
     let letters = pick(chance, &["QUJD+/09", "aaab", "AB-_9z"]);
     let mut text: String = letters.chars().cycle().take(length).collect();
     if chance.happens(50) {
@@ -420,6 +420,14 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
         ),
         Flavour::Nested => some(chance, &[json!({ "type": ["array", "object"] }), json!({})]),
         Flavour::Flag => json!({ "type": "boolean" }),
+        Flavour::Binary => some(
+            chance,
+            &[
+                json!({ "type": "string", "contentEncoding": "base64" }),
+                json!({ "type": ["string", "null"], "contentEncoding": "base64url" }),
+                json!({ "type": "string" }),
+            ],
+        ),
         Flavour::Any => {
             some(chance, &[json!({}), json!({ "type": ["string", "number", "boolean", "null"] })])
         }

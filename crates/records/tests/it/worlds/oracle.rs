@@ -20,7 +20,7 @@ use super::json::J;
 pub(crate) use bytes::ByteWindow;
 pub(crate) use fields::shown;
 
-use super::model::{EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
+use super::model::{Decl, EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
 
 /// A code and a status.
 pub(crate) type Refusal = (&'static str, u16);
@@ -771,7 +771,7 @@ impl<'a> Oracle<'a> {
         name: &str,
         value: &FieldValue,
     ) -> Result<Window, Refusal> {
-        if is_binary(value) || is_only_a_blob(value) {
+        if is_binary(&seen.source.decl, name, value) || is_only_a_blob(value) {
             return Err(("field_not_text", 422));
         }
         let text = text_of(value);
@@ -901,19 +901,23 @@ pub(crate) fn digest_of(text: &str) -> String {
     digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-pub(crate) fn is_binary(value: &FieldValue) -> bool {
+/// Whether a value is bytes: its field is declared so, and it is base64.
+pub(crate) fn is_binary(decl: &Decl, name: &str, value: &FieldValue) -> bool {
+    let declared = decl.field(name).is_some_and(|field| {
+        ["base64", "base64url"].iter().any(|known| field.schema["contentEncoding"] == *known)
+    });
     let FieldValue::Text(text) = value else { return false };
     let padding = text.chars().rev().take_while(|c| *c == '=').count();
     let letters: Vec<char> = text.chars().take(text.chars().count() - padding).collect();
-    text.len() >= 256
-        && text.len() % 4 == 0
-        && padding <= 2
+    let whole = text.len() % 4 == 0 && padding <= 2 || padding == 0 && text.len() % 4 != 1;
+    declared
+        && whole
+        && !letters.is_empty()
         && letters.iter().all(|c| c.is_ascii_alphanumeric() || "+/-_".contains(*c))
-        && letters.iter().collect::<BTreeSet<_>>().len() >= 4
 }
 
 /// Whether a value can be read by bytes: it names a blob, whatever it says or does not say besides.
-pub(crate) fn has_bytes(value: &FieldValue) -> bool {
+pub(crate) fn has_bytes(decl: &Decl, name: &str, value: &FieldValue) -> bool {
     let names_one = || {
         let FieldValue::Json(json) = value else { return false };
         let json = J::parse(json);
@@ -921,7 +925,7 @@ pub(crate) fn has_bytes(value: &FieldValue) -> bool {
         let digits = named.strip_prefix("sha256-").unwrap_or_default();
         digits.len() == 64 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
     };
-    is_binary(value) || is_only_a_blob(value) || names_one()
+    is_binary(decl, name, value) || is_only_a_blob(value) || names_one()
 }
 
 /// Whether a value names a blob and says little else.

@@ -13,6 +13,7 @@ mod damage;
 mod empty;
 mod error;
 mod functions;
+mod guessed_texts;
 mod index;
 mod read;
 mod redeclare;
@@ -99,6 +100,14 @@ impl Sqlite {
         // Last, so that another program's database stays as it was.
         opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
         opened(&path, || writer.execute(DRAW_LINEAGE, []))?;
+        loop {
+            match guessed_texts::index_some(&mut writer, now, guessed_texts::STEP) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Problem::Corrupt) => return Err(RecordsError::Damaged { path }),
+                Err(problem) => return Err(RecordsError::NotUpgraded { problem }),
+            }
+        }
         let keys = opened(&path, || seal_keys(&mut writer, now))?.ok_or(RecordsError::Random)?;
         let seals = Seals::new(keys).map_err(|_| RecordsError::Random)?;
         let readers = Readers { idle: Mutex::new((Vec::new(), 0)), returned: Condvar::new() };

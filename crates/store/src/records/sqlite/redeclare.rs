@@ -12,7 +12,9 @@ use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::order::order_key;
 use stile_domain::records::pieces::{self, MAX_SLOTS, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{BodyField, BodyWriter, RecordBody, StoredValue};
+use stile_domain::records::stored_body::{
+    Base64Check, BodyField, BodyWriter, RecordBody, StoredValue,
+};
 use stile_domain::records::value::FieldValue;
 
 use super::error::problem;
@@ -84,9 +86,14 @@ impl WriteBatch<'_> {
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    fn reindex(&self, old: &TargetStream, new: &TargetStream, record: i64) -> Result<(), Problem> {
+    pub(super) fn reindex(
+        &self,
+        old: &TargetStream,
+        new: &TargetStream,
+        record: i64,
+    ) -> Result<(), Problem> {
         let bytes = self.body(record)?;
-        let fields = moved_fields(&bytes, &old.indexed, &new.indexed)?;
+        let fields = self.moved_fields(record, &bytes, &old.indexed, &new.indexed)?;
         for field in &fields {
             if let Some(slot) =
                 field.entry.slot.filter(|_| field.was_searchable && !field.keeps_tokens())
@@ -123,6 +130,65 @@ impl WriteBatch<'_> {
         };
         let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
         self.execute(text, params![record, order, happened, writer.finish()])
+    }
+
+    /// Returns the fields of a body, with their slots under the new declaration.
+    fn moved_fields<'a>(
+        &self,
+        record: i64,
+        bytes: &'a [u8],
+        old: &IndexedFields,
+        new: &IndexedFields,
+    ) -> Result<Vec<MovedField<'a>>, Problem> {
+        let mut next = 0;
+        let mut fields = Vec::new();
+        let body = RecordBody::new(bytes);
+        let guessed = body.guessed_fields().map_err(|_| Problem::Corrupt)?;
+        for entry in body.entries() {
+            let stored = entry.map_err(|_| Problem::Corrupt)?;
+            let entry = BodyField { binary: self.is_binary(record, &stored, old, new)?, ..stored };
+            let is_text = matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_));
+            let is_long = entry.value.long().is_some();
+            let searchable = is_text && !entry.binary && new.searchable.contains(entry.name);
+            let slot = (is_long || searchable).then_some(next).filter(|next| *next < MAX_SLOTS);
+            if is_long && slot.is_none() {
+                let message = "a record has more than 4,096 values that are long or searchable; declare fewer of them so";
+                return Problem::refuse("query.search.lexical_fields", message);
+            }
+            next += u16::from(slot.is_some());
+            let had_tokens = is_text && !stored.binary && !guessed.contains(entry.name);
+            let was_searchable =
+                had_tokens && entry.slot.is_some() && old.searchable.contains(entry.name);
+            let is_searchable = searchable && slot.is_some();
+            fields.push(MovedField { entry, slot, was_searchable, is_searchable });
+        }
+        Ok(fields)
+    }
+
+    /// Whether a field holds bytes under the new declaration.
+    fn is_binary(
+        &self,
+        record: i64,
+        stored: &BodyField<'_>,
+        old: &IndexedFields,
+        new: &IndexedFields,
+    ) -> Result<bool, Problem> {
+        let is_declared = |indexed: &IndexedFields| indexed.binary.contains(stored.name);
+        if !is_declared(new) || is_declared(old) {
+            return Ok(is_declared(new) && stored.binary);
+        }
+        let mut check = Base64Check::default();
+        match (stored.value, stored.slot) {
+            (StoredValue::Text(text), _) => check.feed(text),
+            (StoredValue::LongText(_), Some(slot)) => {
+                self.each_piece(record, slot, stored, |number| {
+                    check.feed(&self.piece_text(number)?);
+                    Ok(())
+                })?;
+            }
+            _ => {}
+        }
+        Ok(check.is_base64())
     }
 
     fn each_piece(
@@ -212,35 +278,8 @@ impl MovedField<'_> {
     }
 }
 
-/// Returns the fields of a body, with their slots under the new declaration.
-fn moved_fields<'a>(
-    bytes: &'a [u8],
-    old: &IndexedFields,
-    new: &IndexedFields,
-) -> Result<Vec<MovedField<'a>>, Problem> {
-    let mut next = 0;
-    let mut fields = Vec::new();
-    for entry in RecordBody::new(bytes).entries() {
-        let entry = entry.map_err(|_| Problem::Corrupt)?;
-        let is_text =
-            matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) && !entry.binary;
-        let is_long = entry.value.long().is_some();
-        let searchable = is_text && new.searchable.contains(entry.name);
-        let slot = (is_long || searchable).then_some(next).filter(|next| *next < MAX_SLOTS);
-        if is_long && slot.is_none() {
-            let message = "a record has more than 4,096 values that are long or searchable; declare fewer of them so";
-            return Problem::refuse("query.search.lexical_fields", message);
-        }
-        next += u16::from(slot.is_some());
-        let was_searchable = is_text && entry.slot.is_some() && old.searchable.contains(entry.name);
-        let is_searchable = searchable && slot.is_some();
-        fields.push(MovedField { entry, slot, was_searchable, is_searchable });
-    }
-    Ok(fields)
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use rusqlite::Connection;
     use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::value::RecordFields;
@@ -260,6 +299,7 @@ mod tests {
             cursor_is_time: is_time,
             time_field: time.map(str::to_owned),
             searchable: searchable.iter().map(|&name| name.to_owned()).collect(),
+            ..IndexedFields::default()
         }
     }
 
@@ -309,7 +349,7 @@ mod tests {
     }
 
     /// Reads all that a query can read of the records of a database.
-    fn contents(rig: &Rig) -> Vec<String> {
+    pub(in super::super) fn contents(rig: &Rig) -> Vec<String> {
         let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
         connection
             .execute_batch(
@@ -343,10 +383,14 @@ mod tests {
             indexed(None, false, None, &[]),
             indexed(Some("n"), false, Some("at"), &["big", "text2"]),
             indexed(Some("text"), true, Some("title"), &["title", "text", "text2", "at", "big"]),
+            IndexedFields {
+                binary: ["big", "n", "title"].map(str::to_owned).into(),
+                ..indexed(Some("at"), true, None, &["big", "text", "title"])
+            },
         ];
         let fresh: Vec<Vec<String>> = all.iter().map(|indexed| contents(&fill(indexed))).collect();
         let rig = fill(&all[0]);
-        for at in [1, 2, 3, 0, 3, 2, 1, 0] {
+        for at in [1, 2, 4, 3, 4, 0, 3, 4, 1, 4, 2, 1, 0] {
             let redeclared = rig.records.write(&permits().0, |batch| {
                 let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
                 let declared = batch.redeclare(&target, &format!("{{\"a\":{at}}}"), &all[at])?;

@@ -120,6 +120,12 @@ pub(super) const MIGRATIONS: &[&str] = &[
     -- Lines of the log from before this, in microseconds since 1970, may be gone.
     ALTER TABLE history ADD COLUMN forgotten INTEGER NOT NULL DEFAULT -9000000000000000000;
 ",
+    "
+    -- Texts that looked like base64 were kept from searches. Records up to this number have none of those any more;
+    -- null where no record has.
+    ALTER TABLE history ADD COLUMN guessed_from INTEGER;
+    UPDATE history SET guessed_from = 0 WHERE EXISTS (SELECT 1 FROM records);
+",
 ];
 
 /// The result of a migration.

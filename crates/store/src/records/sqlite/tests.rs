@@ -43,6 +43,7 @@ pub(super) fn indexed() -> IndexedFields {
         cursor_is_time: true,
         time_field: Some("at".to_owned()),
         searchable: ["text".to_owned()].into(),
+        ..IndexedFields::default()
     }
 }
 

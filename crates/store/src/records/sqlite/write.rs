@@ -20,7 +20,7 @@ use stile_domain::records::pieces::{
 };
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{
-    BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
+    Base64Check, BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
 };
 use stile_domain::records::value::{FieldValue, RecordFields};
 
@@ -463,7 +463,8 @@ fn parts<'a>(
             FieldValue::Json(json) => (Some(json.as_str()), true),
             _ => (None, false),
         };
-        let binary = !json && text.is_some_and(is_base64);
+        let is_declared = target.indexed.binary.contains(name);
+        let binary = is_declared && !json && text.is_some_and(is_base64);
         let searchable =
             !json && !binary && text.is_some() && target.indexed.searchable.contains(name);
         let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
@@ -476,15 +477,12 @@ fn parts<'a>(
         parts.push(Part { name, binary, searchable, held, text });
     }
     for (at, field) in long.iter_mut().enumerate() {
-        let held = StoredValue::LongText(measured_source(field.text)?);
-        let searchable = target.indexed.searchable.contains(field.name);
-        let part = Part {
-            name: field.name,
-            binary: false,
-            searchable,
-            held,
-            text: Some(Text::Source(at)),
-        };
+        let mut check = target.indexed.binary.contains(field.name).then(Base64Check::default);
+        let held = StoredValue::LongText(measured_source(field.text, check.as_mut())?);
+        let binary = check.is_some_and(|check| check.is_base64());
+        let searchable = !binary && target.indexed.searchable.contains(field.name);
+        let part =
+            Part { name: field.name, binary, searchable, held, text: Some(Text::Source(at)) };
         match parts.iter_mut().find(|part| part.name == field.name) {
             Some(place) => *place = part,
             None => parts.push(part),
@@ -526,10 +524,16 @@ fn measured(text: &str) -> Result<LongValue, WriteRefusal> {
     measure.finish()
 }
 
-fn measured_source(source: &mut dyn TextSource) -> Result<LongValue, WriteRefusal> {
+fn measured_source(
+    source: &mut dyn TextSource,
+    mut check: Option<&mut Base64Check>,
+) -> Result<LongValue, WriteRefusal> {
     let mut measure = Measure::new();
     let read = each_text(source, &mut |text| {
         measure.add(text);
+        if let Some(check) = check.as_deref_mut() {
+            check.feed(text);
+        }
         Ok(())
     });
     read.unwrap_or(Err(WriteRefusal::Unreadable))?;

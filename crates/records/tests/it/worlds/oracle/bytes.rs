@@ -5,6 +5,7 @@ use stile_domain::records::value::FieldValue;
 
 use super::super::OperationRequest;
 use super::super::blobs::BLOBS;
+use super::super::model::Decl;
 use super::{J, Params, Refusal, WINDOW, Window, is_binary, put};
 
 /// The whole of a binary field, and the window of it that was asked for.
@@ -29,13 +30,13 @@ pub(super) fn is_of_bytes(params: &Params) -> Result<bool, Refusal> {
 /// The window of bytes of a field whose window of text would be that.
 pub(super) fn window(
     params: &Params,
+    (decl, name): (&Decl, &str),
     value: &FieldValue,
     mut around: J,
-    name: &str,
 ) -> Result<ByteWindow, Refusal> {
     let mut field = json!({ "path": name, "text_like": false });
     let bytes = match value {
-        FieldValue::Text(text) if is_binary(value) => {
+        FieldValue::Text(text) if is_binary(decl, name, value) => {
             field["type"] = "string".into();
             field["mime_type"] = "application/octet-stream".into();
             field["encoding"] = "base64".into();
@@ -142,10 +143,11 @@ impl super::Oracle<'_> {
                 .window(request, params, &seen, name, value)
                 .map(|window| super::Answer::Window(Box::new(window)));
         }
-        if !super::has_bytes(value) {
+        if !super::has_bytes(&seen.source.decl, name, value) {
             return Err(("field_not_binary", 422));
         }
         let around = super::around(request, params, &seen);
-        window(params, value, around, name).map(|window| super::Answer::Bytes(Box::new(window)))
+        let field = (&seen.source.decl, name);
+        window(params, field, value, around).map(|window| super::Answer::Bytes(Box::new(window)))
     }
 }

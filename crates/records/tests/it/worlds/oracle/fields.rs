@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::value::FieldValue;
 
+use super::super::model::Decl;
 use super::{
     EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary, put, text_of,
 };
@@ -53,8 +54,8 @@ impl Told<'_> {
     }
 }
 
-fn told<'a>(name: &'a str, value: &FieldValue, preview: Option<u64>) -> Told<'a> {
-    let (text, binary) = (text_of(value), is_binary(value));
+fn told<'a>(decl: &Decl, name: &'a str, value: &FieldValue, preview: Option<u64>) -> Told<'a> {
+    let (text, binary) = (text_of(value), is_binary(decl, name, value));
     let size = text.chars().count() as u64;
     let is_text = matches!(value, FieldValue::Text(_));
     let can_be_cut =
@@ -69,6 +70,7 @@ fn told<'a>(name: &'a str, value: &FieldValue, preview: Option<u64>) -> Told<'a>
     });
     if binary {
         told["encoding"] = "base64".into();
+        told["size_bytes"] = (text.trim_end_matches('=').len() * 3 / 4).into();
     } else {
         told["digest"] = digest_of(&text).into();
     }
@@ -98,7 +100,7 @@ pub(crate) fn shown(
         .fields
         .iter()
         .filter(|(name, _)| is_told(name))
-        .map(|(name, value)| told(name, value, cut.chars))
+        .map(|(name, value)| told(&seen.source.decl, name, value, cut.chars))
         .collect();
     let left = &all[cut.before..];
     let fitting = cut.bytes.map_or(left.len(), |most| {

@@ -99,7 +99,7 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
     let texts: Vec<(&str, &str)> = record
         .fields
         .iter()
-        .filter(|(name, value)| searched(name) && !is_binary(value))
+        .filter(|(name, value)| searched(name) && !is_binary(&seen.source.decl, name, value))
         .filter_map(|(name, value)| match value {
             FieldValue::Text(text) => Some((name.as_str(), text.as_str())),
             _ => None,
@@ -143,7 +143,8 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
         ["title", "name", "subject", "summary"].into_iter().filter(|name| seen.field(name));
     let title = titles.find_map(|name| match record.field(name) {
         Some(FieldValue::Text(text))
-            if !text.is_empty() && !is_binary(record.field(name).unwrap()) =>
+            if !text.is_empty()
+                && !is_binary(&seen.source.decl, name, record.field(name).unwrap()) =>
         {
             Some(json!({ "field": name, "text": text.chars().take(120).collect::<String>() }))
         }
