@@ -298,6 +298,12 @@ pub enum Refusal {
         /// The path that the call named.
         path: SpacePath,
     },
+    /// The disk with the journal is full, so a change could not be journaled.
+    #[error(
+        "the disk that holds the server's journal is full. Nothing was changed. Reading works. \
+         Tell the user; the same call works once there is room."
+    )]
+    JournalFull,
     /// An error occurred after the change may have been made.
     #[error(
         "the change to `{path}` may or may not have been made: an error came after the point of \
@@ -384,7 +390,7 @@ impl Refusal {
             }
             Self::AmbiguousMatch { .. } => ("ambiguous_match", Remedy::Agent),
             Self::TooLarge { .. } => ("too_large", Remedy::Agent),
-            Self::NoSpace { .. } => ("no_space", Remedy::User),
+            Self::NoSpace { .. } | Self::JournalFull => ("no_space", Remedy::User),
             Self::UnknownOutcome { .. } => ("unknown_outcome", Remedy::Agent),
             Self::InsufficientScope { .. } => ("insufficient_scope", Remedy::User),
             Self::Internal { .. } => ("internal", Remedy::Operator),

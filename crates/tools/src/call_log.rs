@@ -1,5 +1,6 @@
 //! The journal as calls write it: one line for each, and the same line wherever a call comes from.
 
+use std::io;
 use std::sync::Arc;
 
 use stile_domain::journal::{CallTrace, JournalLine};
@@ -12,6 +13,15 @@ use crate::answer::Answer;
 #[derive(Clone, Default)]
 pub struct CallLog {
     journal: Option<Arc<Journal>>,
+}
+
+/// Why no line can be written, with the number of the incident in the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unwritable {
+    /// The disk is full, or a quota is used up.
+    DiskFull(u64),
+    /// Something else is wrong.
+    Other(u64),
 }
 
 impl CallLog {
@@ -28,10 +38,18 @@ impl CallLog {
     /// Checks whether a line could be written now.
     ///
     /// # Errors
-    /// The number of the incident in the log.
-    pub(crate) fn check_writable(&self) -> Result<(), u64> {
+    /// [`Unwritable`].
+    pub(crate) fn check_writable(&self) -> Result<(), Unwritable> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        journal.check_writable().map_err(|error| stile_store::log_incident("journal", &error))
+        journal.check_writable().map_err(|error| {
+            let incident = stile_store::log_incident("journal", &error);
+            match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Unwritable::DiskFull(incident)
+                }
+                _ => Unwritable::Other(incident),
+            }
+        })
     }
 
     /// Writes the line of a finished call. `outcome` is `ok` or a stable code.

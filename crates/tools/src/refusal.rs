@@ -20,6 +20,10 @@ impl ToolError for Refusal {
         Self::Internal { incident }
     }
 
+    fn journal_full(_: u64) -> Self {
+        Self::JournalFull
+    }
+
     fn unknown_outcome(path: SpacePath, _: u64) -> Self {
         Self::UnknownOutcome { path }
     }

@@ -21,7 +21,7 @@ use stile_domain::permit::{Gate, Permits, Principal};
 
 use crate::answer::Answer;
 use crate::arguments::{self, ArgumentError};
-use crate::call_log::CallLog;
+use crate::call_log::{CallLog, Unwritable};
 use crate::definition::{self, ToolDefinition, description, input_schema};
 
 /// One thing that an agent can do.
@@ -100,6 +100,11 @@ pub trait ToolError: Send + Sized + 'static {
     /// Creates the error for a fault of the program. The log has the incident number.
     fn internal(incident: u64) -> Self;
 
+    /// Creates the error for a change that did not begin, since the disk has no room to journal it.
+    fn journal_full(incident: u64) -> Self {
+        Self::internal(incident)
+    }
+
     /// Creates the error for a change that may or may not have happened.
     fn unknown_outcome(_path: SpacePath, incident: u64) -> Self {
         Self::internal(incident)
@@ -138,6 +143,7 @@ pub struct ToolEntry<C: 'static> {
     ask: fn(&Value, &Principal) -> Result<(), Denied>,
     run: for<'a> fn(Value, &'a Principal, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
     internal: fn(u64) -> Answer,
+    journal_full: fn(u64) -> Answer,
     unknown_outcome: fn(SpacePath, u64) -> Answer,
     is_logged: bool,
 }
@@ -152,6 +158,7 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
             ask: ask::<T>,
             run: run::<T>,
             internal: |incident| T::Error::internal(incident).into_answer(T::NAME),
+            journal_full: |incident| T::Error::journal_full(incident).into_answer(T::NAME),
             unknown_outcome: |path, incident| {
                 T::Error::unknown_outcome(path, incident).into_answer(T::NAME)
             },
@@ -190,9 +197,12 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
         log: &CallLog,
     ) -> Answer {
         if !self.read_only
-            && let Err(incident) = log.check_writable()
+            && let Err(unwritable) = log.check_writable()
         {
-            return (self.internal)(incident);
+            return match unwritable {
+                Unwritable::DiskFull(incident) => (self.journal_full)(incident),
+                Unwritable::Other(incident) => (self.internal)(incident),
+            };
         }
         let running = AssertUnwindSafe((self.run)(arguments, principal, context)).catch_unwind();
         let (answer, trace) = running.await.unwrap_or_else(|_| {

@@ -153,6 +153,7 @@ fn samples() -> Vec<Refusal> {
             advice: "Put the text into another file, or ask the user to raise the server's limit.",
         },
         Refusal::NoSpace { path: path.clone() },
+        Refusal::JournalFull,
         Refusal::UnknownOutcome { path: path.clone() },
         Refusal::InsufficientScope {
             needed: vec![Scope::needed(Verb::Write, &path)],
@@ -185,6 +186,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::AmbiguousMatch { .. }
             | Refusal::TooLarge { .. }
             | Refusal::NoSpace { .. }
+            | Refusal::JournalFull
             | Refusal::UnknownOutcome { .. }
             | Refusal::InsufficientScope { .. }
             | Refusal::Internal { .. } => {}
