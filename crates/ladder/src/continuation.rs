@@ -7,6 +7,7 @@
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
+use stile_domain::records::encoded_text::EncodedText;
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::DEFAULT_CHARS;
@@ -57,6 +58,8 @@ pub(super) struct TextContinuation<'a> {
     pub(super) digest: Option<&'a str>,
     /// The offset at which the window begins, in scalar values.
     pub(super) start: u64,
+    /// What the whole field seems to encode.
+    pub(super) looks_like: Option<&'a EncodedText>,
 }
 
 /// A [`Continuation`], rendered for both the structure and the links.
@@ -90,6 +93,7 @@ pub(super) fn of_field<'a>(
         size: cut.size_chars,
         digest: cut.digest.as_deref(),
         start: cut.shown_chars,
+        looks_like: cut.looks_like.as_ref(),
     };
     onward.continuation(context, id).map(Some)
 }
@@ -212,10 +216,21 @@ impl<'a> Continuation<'a> {
             one,
             two,
             three,
+            ("looks_like", self.looks_like()),
             read,
             resource,
         ])
         .into()
+    }
+
+    /// Renders what a text seems to encode.
+    fn looks_like(&self) -> Option<Json> {
+        let ContinuationKind::Text(TextContinuation { looks_like, .. }) = &self.what else {
+            return None;
+        };
+        looks_like.map(|EncodedText { mime_type, size_bytes }| {
+            json!({ "mime_type": mime_type, "encoding": "base64", "size_bytes": size_bytes })
+        })
     }
 
     /// Returns the members that say how much there is and how much is shown.
@@ -244,7 +259,9 @@ impl<'a> Continuation<'a> {
     pub(super) fn line(&self) -> String {
         let note = match &self.what {
             ContinuationKind::Text(TextContinuation { shown, size, .. }) => {
-                text_lines::shown_note(*shown, *size)
+                let note = text_lines::shown_note(*shown, *size);
+                self.looks_like()
+                    .map_or(note.clone(), |seems| format!("{note}; looks like {seems}"))
             }
             ContinuationKind::Bytes { field, .. } => {
                 let [mime_type, size_bytes, digest] = self.sizes();

@@ -2,11 +2,11 @@
 //! encoded bytes. The guess decides what a preview looks like and nothing else: the whole text is
 //! read like any other.
 
+use stile_domain::records::encoded_text::CharacterSet;
+
 /// A run of at least so many characters of the base64 alphabet counts as encoded bytes, if it is as
-/// mixed as encoded bytes are. Paths, digits, DNA, hexadecimal digits and long words seldom are.
+/// mixed as encoded bytes are.
 const BASE64_RUN: usize = 256;
-/// The fewest different characters of such a run, or of a line of it.
-const BASE64_KINDS: u32 = 16;
 /// The shortest line that counts as wrapped base64. Usual lengths are 64 and 76.
 const LINE: usize = 40;
 
@@ -26,7 +26,7 @@ pub(super) fn base64_start(text: &str) -> Option<usize> {
     while let Some(start) = run_from(bytes, at, BASE64_RUN) {
         let rest = bytes.get(start..).unwrap_or_default();
         let end = rest.iter().position(|byte| !is_of_base64(*byte)).unwrap_or(rest.len());
-        if is_mixed(rest.get(..end).unwrap_or_default().iter().fold(0, with_letter)) {
+        if CharacterSet::of(rest.get(..end).unwrap_or_default()).is_mixed() {
             return Some(start);
         }
         at = start + end;
@@ -114,8 +114,7 @@ impl Unit {
 struct Run {
     start: usize,
     letters: usize,
-    /// One bit for each character that occurs.
-    seen: u128,
+    seen: CharacterSet,
 }
 
 impl Run {
@@ -124,11 +123,11 @@ impl Run {
             self.start = at;
         }
         self.letters += 1;
-        self.seen = with_letter(self.seen, &letter);
+        self.seen.insert(letter);
     }
 
     fn has(&self, letters: usize) -> bool {
-        self.letters >= letters && is_mixed(self.seen)
+        self.letters >= letters && self.seen.is_mixed()
     }
 }
 
@@ -173,20 +172,6 @@ impl Lines {
 
 fn is_of_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
-}
-
-/// Adds a character to a set of one bit for each.
-fn with_letter(seen: u128, letter: &u8) -> u128 {
-    seen | 1 << (letter & 127)
-}
-
-/// Whether a set of characters has letters of both cases, digits, and enough of them.
-fn is_mixed(seen: u128) -> bool {
-    const DIGITS: u128 = 0x3ff << b'0';
-    const CAPITALS: u128 = 0x3ff_ffff << b'A';
-    const SMALL: u128 = 0x3ff_ffff << b'a';
-    let has_all = [DIGITS, CAPITALS, SMALL].iter().all(|kind| seen & kind != 0);
-    has_all && seen.count_ones() >= BASE64_KINDS
 }
 
 #[cfg(test)]

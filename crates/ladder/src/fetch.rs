@@ -446,6 +446,7 @@ async fn read_longer_text(
         size_chars: window.size_chars,
         digest: window.digest,
         kind: CutKind::Text,
+        looks_like: cut.looks_like.clone(),
     };
     let all = window.text.len();
     let shown = without_base64(FieldView { value: window.text.into(), cut: Some(cut), ..main });
@@ -456,8 +457,14 @@ async fn read_longer_text(
 /// Returns the field as if it were truncated, to measure its continuation.
 fn as_cut_field(field: &FieldView) -> FieldView {
     let shown = u64::MAX / 4;
-    let cut =
-        Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: CutKind::Text };
+    let looks_like = field.looks_like();
+    let cut = Cut {
+        shown_chars: shown,
+        size_chars: Some(shown),
+        digest: None,
+        kind: CutKind::Text,
+        looks_like,
+    };
     FieldView { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 

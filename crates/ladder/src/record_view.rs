@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::is_blob_reference;
+use stile_domain::records::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::record_id::RecordId;
 
 use super::budget::{count_fitting, escaped_len, json_len, prefix_within};
@@ -59,6 +60,8 @@ pub(super) struct Cut {
     pub(super) size_chars: Option<u64>,
     pub(super) digest: Option<String>,
     pub(super) kind: CutKind,
+    /// What a text seems to encode.
+    pub(super) looks_like: Option<EncodedText>,
 }
 
 impl Cut {
@@ -67,7 +70,8 @@ impl Cut {
     /// A window of the field may be spelled with other spaces, so an offset here is not an offset
     /// there. The field is therefore read from its beginning, in whatever version it has then.
     fn of_json() -> Self {
-        Self { shown_chars: 0, size_chars: None, digest: None, kind: CutKind::Json }
+        let kind = CutKind::Json;
+        Self { shown_chars: 0, size_chars: None, digest: None, kind, looks_like: None }
     }
 }
 
@@ -147,6 +151,14 @@ struct WirePreview {
     text_like: Option<bool>,
     mime_type: Option<String>,
     encoding: Option<String>,
+    looks_like: Option<WireEncoded>,
+}
+
+/// What the server guesses that a text encodes.
+#[derive(Deserialize)]
+struct WireEncoded {
+    mime_type: String,
+    size_bytes: u64,
 }
 
 impl RecordView {
@@ -234,10 +246,19 @@ impl FieldView {
                 size_chars: Some(text.chars().count() as u64),
                 // The whole text is here, so its digest identifies the version.
                 digest: Some(format!("sha256:{}", ContentHash::digest(text.as_bytes()))),
+                looks_like: (kind == CutKind::Text).then(|| guess(text)).flatten(),
                 kind,
             },
         };
         Some(Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None })
+    }
+
+    /// Returns what the field seems to encode, if it is a text.
+    pub(super) fn looks_like(&self) -> Option<EncodedText> {
+        match &self.cut {
+            Some(cut) => cut.looks_like.clone(),
+            None => self.value.as_str().and_then(guess),
+        }
     }
 
     /// Returns the shown text; `None` for a value without one.
@@ -268,10 +289,22 @@ fn preview_or_field(
             size_chars: preview.size_chars,
             digest: preview.digest,
             kind,
+            looks_like: preview.looks_like.map(|WireEncoded { mime_type, size_bytes }| {
+                let mime_type = prefix_within(&mime_type, 100, 200).0.to_owned();
+                EncodedText { mime_type, size_bytes }
+            }),
         };
         return Some(without_base64(FieldView { name, value, cut: Some(cut), written: None }));
     }
     Some(json_field(name, raw.get(), max_chars))
+}
+
+/// Guesses what a whole text encodes.
+fn guess(text: &str) -> Option<EncodedText> {
+    // A text of other characters has no such boundary or does not look encoded.
+    let head = text.get(..text.len().min(HEAD_CHARS as usize))?;
+    let tail = text.get(text.len().saturating_sub(TAIL_CHARS as usize)..)?;
+    encoded_text::guess(head, tail, text.len() as u64)
 }
 
 /// Makes a field from a text that the server sent whole.
@@ -300,7 +333,7 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
             };
             let digest =
                 members.get("sha256").and_then(Json::as_str).map(|hex| format!("sha256:{hex}"));
-            let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
+            let cut = Cut { shown_chars: 0, size_chars: None, digest, kind, looks_like: None };
             FieldView { cut: Some(cut), ..whole }
         }
         value if !numbers_are_exact(raw) || is_deeper_than(value, MAX_SHOWN_DEPTH) => {

@@ -396,6 +396,7 @@ impl Excerpt {
             size: self.size_chars,
             digest: self.digest.as_deref(),
             start,
+            looks_like: None,
         }
     }
 

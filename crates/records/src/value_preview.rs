@@ -1,8 +1,10 @@
 //! One value of a record, whole or truncated, and the entry in `previews` that says what is
 //! missing.
 
+use serde_json::json;
 use stile_domain::json_string::escaped_len;
 use stile_domain::records::blob::is_blob_reference;
+use stile_domain::records::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::LoadedRecord;
@@ -30,6 +32,8 @@ pub(crate) enum ValuePreview {
         digest: String,
         /// Whether the value is a text.
         is_text: bool,
+        /// What a text seems to encode.
+        looks_like: Option<EncodedText>,
     },
     /// Bytes in base64, of which no part is shown.
     Base64 {
@@ -71,12 +75,14 @@ impl ValuePreview {
             return Ok(Self::Base64 { size_chars, size_bytes });
         }
         if can_be_truncated && size_chars > max_chars {
+            let guessed = if is_text { guess(context, &field)? } else { None };
             return Ok(Self::Truncated {
                 text: field.slice(context.view, 0, max_chars)?,
                 shown_chars: max_chars,
                 size_chars,
                 digest: format_digest(&field.digest()),
                 is_text,
+                looks_like: guessed,
             });
         }
         let text = field.slice(context.view, 0, size_chars)?;
@@ -104,9 +110,11 @@ impl ValuePreview {
     pub(crate) fn preview_json(&self) -> Option<String> {
         match self {
             Self::Text(_) | Self::Json(_) => None,
-            Self::Truncated { shown_chars, size_chars, digest, is_text, .. } => {
+            Self::Truncated { shown_chars, size_chars, digest, is_text, looks_like, .. } => {
                 let end = if *is_text { TEXT_END } else { JSON_END };
-                Some(format!("{SHOWN}{shown_chars}{SIZE}{size_chars}{DIGEST}{digest}{end}"))
+                let beginning = format!("{SHOWN}{shown_chars}{SIZE}{size_chars}{DIGEST}{digest}");
+                let guessed = looks_like.as_ref().map(looks_like_json).unwrap_or_default();
+                Some(format!("{beginning}{}{guessed}}}", end.trim_end_matches('}')))
             }
             // Without a digest: that of the bytes is unknown, and that of the base64 would be
             // mistaken for it.
@@ -121,10 +129,11 @@ impl ValuePreview {
         let digits = |number: &u64| number.checked_ilog10().map_or(1, |log| log as usize + 1);
         match self {
             Self::Text(_) | Self::Json(_) => None,
-            Self::Truncated { shown_chars, size_chars, digest, is_text, .. } => {
+            Self::Truncated { shown_chars, size_chars, digest, is_text, looks_like, .. } => {
                 let end = if *is_text { TEXT_END } else { JSON_END };
                 let fixed = SHOWN.len() + SIZE.len() + DIGEST.len() + end.len();
-                Some(fixed + digits(shown_chars) + digits(size_chars) + digest.len())
+                let guessed = looks_like.as_ref().map_or(0, |seems| looks_like_json(seems).len());
+                Some(fixed + digits(shown_chars) + digits(size_chars) + digest.len() + guessed)
             }
             Self::Base64 { size_chars, size_bytes } => {
                 let fixed = SHOWN.len() + 1 + SIZE.len() + BYTES.len() + BYTES_END.len();
@@ -134,11 +143,30 @@ impl ValuePreview {
     }
 }
 
+/// Guesses what a text encodes, from its beginning and its end.
+fn guess(context: ReadContext<'_>, field: &FieldText<'_>) -> Result<Option<EncodedText>, Problem> {
+    let chars = field.chars();
+    let head = field.slice(context.view, 0, HEAD_CHARS.min(chars))?;
+    // Most texts have a space near their beginning, and are not read at their end.
+    if !head.starts_with("data:") && head.chars().take(40).any(|c| !c.is_ascii_graphic()) {
+        return Ok(None);
+    }
+    let tail = field.slice(context.view, chars.saturating_sub(TAIL_CHARS), chars)?;
+    Ok(encoded_text::guess(&head, &tail, chars))
+}
+
+/// Renders the member that says what a text seems to encode, with the comma before it.
+fn looks_like_json(guessed: &EncodedText) -> String {
+    let EncodedText { mime_type, size_bytes } = guessed;
+    let json = json!({ "mime_type": mime_type, "encoding": "base64", "size_bytes": size_bytes });
+    format!(",\"looks_like\":{json}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::{Value as Json, json};
+    use serde_json::Value as Json;
 
     proptest! {
         #[test]
@@ -149,7 +177,12 @@ mod tests {
             let value = match variant {
                 0 => ValuePreview::Text(text),
                 1 => ValuePreview::Json(Json::from(text).to_string()),
-                2 => ValuePreview::Truncated { text, shown_chars, size_chars, digest, is_text },
+                2 => ValuePreview::Truncated {
+                    text, shown_chars, size_chars, digest, is_text,
+                    looks_like: is_text.then(|| EncodedText {
+                        mime_type: "image/\"x".to_owned(), size_bytes: size_chars,
+                    }),
+                },
                 _ => ValuePreview::Base64 { size_chars, size_bytes: shown_chars },
             };
             let mut written = String::new();
@@ -174,6 +207,7 @@ mod tests {
                 size_chars: 10,
                 digest,
                 is_text,
+                looks_like: None,
             })
         };
         let expected = |text_like: bool, mime_type: &str| {

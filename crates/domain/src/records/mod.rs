@@ -14,6 +14,7 @@ pub mod authority;
 pub mod blob;
 pub mod decimal;
 pub mod declaration;
+pub mod encoded_text;
 pub mod filter;
 pub mod find;
 pub mod grant;

@@ -135,3 +135,36 @@ fn a_declared_text_of_other_characters_is_a_text() {
     let hits = client.good("search", &json!({ "q": "photo" })).structured;
     assert_eq!(hits["results"][0]["id"], "a-mail/notes:k");
 }
+
+#[test]
+fn data_uris_and_wrapped_base64_say_their_type_and_size() {
+    let wrapped = |bytes: usize, width: usize, end: &str| {
+        let base64 = worlds::base64_of(bytes);
+        let lines = base64.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap());
+        lines.collect::<Vec<_>>().join(end)
+    };
+    let cases = [
+        ("uri", format!("data:image/png;base64,{}", worlds::base64_of(1001)), "image/png", 1001),
+        ("large", format!("data:a/b;base64,{}", worlds::base64_of(90_002)), "a/b", 90_002),
+        ("mail", wrapped(9001, 76, "\r\n"), "application/octet-stream", 9001),
+        ("pem", wrapped(301, 64, "\n"), "application/octet-stream", 301),
+        ("plain", worlds::base64_of(200), "application/octet-stream", 200),
+    ];
+    let records = cases
+        .iter()
+        .map(|(key, held, ..)| ((*key).to_owned(), vec![("body".to_owned(), text(held.clone()))]));
+    let world = World { sources: vec![worlds::stream("a-mail", "notes", records.collect())] };
+    let stored = Stored::new(&mut Chance::of(1), &world, &[]);
+    let client = Client::new(&stored.services, owner());
+    for (key, _, mime_type, bytes) in cases {
+        let id = format!("a-mail/notes:{key}");
+        let seems = json!({ "mime_type": mime_type, "encoding": "base64", "size_bytes": bytes });
+        let answered = client.good("fetch", &json!({ "id": id }));
+        let entries = answered.structured["content_ladder"]["entries"].as_array().unwrap();
+        assert_eq!(entries[0]["looks_like"], seems, "{key}");
+        assert!(answered.text.contains(&seems.to_string()), "{key}: {}", answered.text);
+    }
+    let answered = client.good("query_records", &json!({ "stream": "notes" })).structured;
+    let entries = answered["content_ladder"]["entries"].as_array().unwrap();
+    assert!(entries.iter().all(|entry| entry["looks_like"]["size_bytes"].is_u64()), "{entries:?}");
+}
