@@ -16,6 +16,7 @@
 mod agent;
 mod clock;
 mod connections;
+mod corpora;
 mod crash;
 mod creators;
 mod disk;
