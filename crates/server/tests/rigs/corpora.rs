@@ -1,8 +1,8 @@
-//! Hostile texts and JSON go through every argument of every tool, every kind of resource, and every
-//! parameter and body of every operation of `/v1`.
+//! Hostile texts and JSON go through every argument of every tool, every kind of resource, and
+//! every parameter and body of every operation of `/v1`.
 //!
-//! Law: the server answers each call, no answer is the server's own failure or names a folder of the
-//! machine, nothing appears beside the space, and the server serves on. A short run gives each
+//! Law: the server answers each call, no answer is the server's own failure or names a folder of
+//! the machine, nothing appears beside the space, and the server serves on. A short run gives each
 //! argument a part of the corpus, and all arguments together the whole.
 
 use std::ffi::OsString;
