@@ -332,7 +332,7 @@ impl NextPage {
 pub(super) fn bounded_meta(meta: &Json) -> Json {
     /// The most bytes of one member.
     const MAX_MEMBER_BYTES: usize = 2048;
-    let known = ["warnings", "count", "count_accuracy", "recall"];
+    let known = ["warnings", "count", "count_accuracy", "recall", "terms"];
     let kept = known.into_iter().filter_map(|name| Some((name, meta.get(name)?)));
     let short = kept.filter(|(_, value)| json_len(value) <= MAX_MEMBER_BYTES);
     Json::Object(short.map(|(name, value)| (name.to_owned(), value.clone())).collect())

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::record_id::RecordId;
@@ -239,10 +239,47 @@ fn warnings(meta: &Json) -> Vec<String> {
         .collect();
     let complete =
         meta.get("recall").and_then(|recall| recall.get("complete")).and_then(Json::as_bool);
+    lines.extend(term_counts(meta));
     if complete == Some(false) {
         lines.push("note: not all that could match was looked through".to_owned());
     }
     lines
+}
+
+/// Renders in how many records each term of a search without hits occurs, and a search for those
+/// that do occur.
+fn term_counts(meta: &Json) -> Option<String> {
+    /// The most characters of a term and of all terms, in a line.
+    const TERM_CHARS: usize = 40;
+    const TRIED_BYTES: usize = 200;
+    let terms = meta.get("terms")?.as_array()?;
+    let (mut counts, mut tried) = (Vec::new(), Vec::new());
+    for term in terms.iter().take(8) {
+        let text = term.get("term")?.as_str()?;
+        let records = term.get("records")?.as_u64()?;
+        let has_more = term.get("has_more").and_then(Json::as_bool).unwrap_or_default();
+        let shown = text_lines::escape_line_breaks(
+            Json::from(prefix_within(text, TERM_CHARS, 2 * TERM_CHARS).0).to_string(),
+        );
+        counts.push(match (records, has_more) {
+            (0, _) => format!("{shown} is in no record"),
+            (_, true) => format!("{shown} in more than {records}"),
+            _ => format!("{shown} in {records}"),
+        });
+        if records > 0 {
+            tried.push(text);
+        }
+    }
+    let mut line = format!("note: no record has all of these words: {}", counts.join(", "));
+    let is_shorter = !tried.is_empty() && tried.len() < terms.len();
+    let tried = if is_shorter { tried.join(" ") } else { String::new() };
+    if is_shorter && tried.len() <= TRIED_BYTES {
+        let args = text_lines::escape_line_breaks(json!({ "q": tried }).to_string());
+        line.push_str(&format!("; try search {args}"));
+    } else {
+        line.push_str("; try fewer or shorter words, or a prefix such as fern*");
+    }
+    Some(line)
 }
 
 impl Hit {
@@ -274,10 +311,8 @@ impl Hit {
     fn title(&self) -> String {
         match self.title.as_ref().and_then(WireText::text).filter(|text| !text.is_empty()) {
             Some(text) => prefix_within(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned(),
-            None => match &self.emitted_at {
-                Some(at) => format!("{} / {at}", self.stream),
-                None => self.stream.clone(),
-            },
+            // The time of the import says nothing about the record.
+            None => self.stream.clone(),
         }
     }
 

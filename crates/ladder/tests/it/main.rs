@@ -23,6 +23,7 @@ mod checks;
 mod cursors;
 mod dead_ends;
 mod declarations;
+mod evidence;
 mod foreign;
 mod foreign_lists;
 mod forging;

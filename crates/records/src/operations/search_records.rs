@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use stile_domain::percent::encode_component;
+use stile_domain::records::filter::Condition;
+use stile_domain::records::instant::Instant as RecordInstant;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadOperation;
@@ -63,6 +65,11 @@ const EXCERPT_CHARS: u64 = 320;
 const EXCERPT_BEFORE: u64 = 80;
 /// The longest time that a search may take.
 const MAX_DURATION: Duration = Duration::from_secs(20);
+/// The longest time for counting the terms of a search without hits.
+const MAX_COUNTING: Duration = Duration::from_secs(2);
+/// The greatest number of terms that are counted, and of records that each is counted in.
+const MAX_COUNTED_TERMS: usize = 8;
+const MAX_COUNTED: usize = 3;
 /// The greatest number of excerpts of a hit, each of another field.
 const MAX_EXCERPTS: usize = 3;
 
@@ -114,6 +121,9 @@ fn search_records(
     let next_cursor = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = response_meta(parameters);
     add_search_meta(&mut meta, &query, sources.len());
+    if page.hits.is_empty() && before.is_none() {
+        add_term_counts(context, &mut meta, &sources, &conditions, &query)?;
+    }
     write_list_start(target, next_cursor.as_deref(), out);
     out.write("\"data\":[");
     for (index, hit) in page.hits.iter().enumerate() {
@@ -177,6 +187,40 @@ fn add_search_meta(meta: &mut Json, query: &ParsedQuery, sources: usize) {
     }
 }
 
+/// Adds to `meta` in how many records each term of a search without hits occurs, over the same
+/// sources and conditions: whether a term is absent, rare or common in what the caller may see.
+fn add_term_counts(
+    context: ReadContext<'_>,
+    meta: &mut Json,
+    sources: &[RecordSource],
+    conditions: &[Condition],
+    query: &ParsedQuery,
+) -> Result<(), Problem> {
+    let start = Instant::now();
+    let check_limits = || match start.elapsed() > MAX_COUNTING {
+        true => Err(Problem::SearchTooBroad),
+        false => Ok(()),
+    };
+    let mut counts = Vec::new();
+    for term in query.terms.iter().take(MAX_COUNTED_TERMS) {
+        let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
+        let search =
+            RecordSearchQuery { query: &alone, conditions, before: None, limit: MAX_COUNTED };
+        match context.view.find_text(sources, search, &check_limits) {
+            Ok(page) => counts.push(json!({
+                "term": term.to_string(), "records": page.hits.len(), "has_more": page.has_more,
+            })),
+            // The counts so far are worth more than a refusal.
+            Err(Problem::SearchTooBroad) => break,
+            Err(problem) => return Err(problem),
+        }
+    }
+    if let Some(meta) = meta.as_object_mut().filter(|_| !counts.is_empty()) {
+        meta.insert("terms".to_owned(), counts.into());
+    }
+    Ok(())
+}
+
 fn hit_json(
     context: ReadContext<'_>,
     sources: &[RecordSource],
@@ -211,7 +255,8 @@ fn hit_json(
 }
 
 /// Returns the title of a record and the field that holds it: the beginning of the first title
-/// field that is a text, not empty and not base64. Null if the caller may see no such field.
+/// field that is a text, not empty and not base64. Otherwise the first line of the first text of
+/// several words. Null if the caller may see no such field.
 fn title(context: ReadContext<'_>, hit: &RecordHit) -> Result<Json, Problem> {
     for name in TITLE_FIELDS {
         let entry = hit.fields.body().field(name).map_err(|_| Problem::Corrupt)?;
@@ -223,6 +268,21 @@ fn title(context: ReadContext<'_>, hit: &RecordHit) -> Result<Json, Problem> {
         let text = field.slice(context.view, 0, TITLE_CHARS)?;
         if !text.is_empty() {
             return Ok(json!({ "field": name, "text": text }));
+        }
+    }
+    for entry in hit.fields.body().entries() {
+        let entry = entry.map_err(|_| Problem::Corrupt)?;
+        if entry.binary {
+            continue;
+        }
+        let Ok(field @ FieldText { is_text: true, .. }) = FieldText::load(&hit.fields, &entry)
+        else {
+            continue;
+        };
+        let text = field.slice(context.view, 0, TITLE_CHARS)?;
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        if line.contains(char::is_whitespace) && RecordInstant::parse(line).is_none() {
+            return Ok(json!({ "field": entry.name, "text": line }));
         }
     }
     Ok(Json::Null)

@@ -7,6 +7,8 @@
 //! for separately, which finds no less. (A character that is a token by itself needs no star.)
 //! Other stars, and a quotation mark without its partner, count as white space.
 
+use std::fmt;
+
 use super::characters::CharacterClass;
 use super::token_iterator::tokens;
 
@@ -35,6 +37,17 @@ pub enum SearchTerm {
     Phrase(Vec<String>),
     /// A token that begins with this text.
     Prefix(String),
+}
+
+impl fmt::Display for SearchTerm {
+    /// Writes the term as a query that finds the same.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(word) => formatter.write_str(word),
+            Self::Phrase(tokens) => write!(formatter, "\"{}\"", tokens.join(" ")),
+            Self::Prefix(prefix) => write!(formatter, "{prefix}*"),
+        }
+    }
 }
 
 impl ParsedQuery {
@@ -116,12 +129,8 @@ mod tests {
     use super::*;
 
     fn summary(query: &str) -> String {
-        let term = |term: SearchTerm| match term {
-            SearchTerm::Word(word) => word,
-            SearchTerm::Phrase(tokens) => format!("\"{}\"", tokens.join(" ")),
-            SearchTerm::Prefix(prefix) => format!("{prefix}*"),
-        };
-        ParsedQuery::parse(query).terms.into_iter().map(term).collect::<Vec<_>>().join(" + ")
+        let terms = ParsedQuery::parse(query).terms;
+        terms.iter().map(SearchTerm::to_string).collect::<Vec<_>>().join(" + ")
     }
 
     #[test]
@@ -191,6 +200,8 @@ mod tests {
             let query = ParsedQuery::parse(&text);
             prop_assert!(query.terms.len() <= MAX_TERMS);
             for term in &query.terms {
+                let again = ParsedQuery::parse(&term.to_string()).terms;
+                prop_assert_eq!(&again, std::slice::from_ref(term));
                 if let SearchTerm::Phrase(tokens) = term {
                     prop_assert!((2..=MAX_PHRASE_TOKENS).contains(&tokens.len()));
                 }

@@ -7,7 +7,7 @@ use stile_domain::records::value::FieldValue;
 
 use super::{
     EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, is_binary,
-    put,
+    put, time_of_text,
 };
 
 impl Oracle<'_> {
@@ -56,6 +56,23 @@ impl Oracle<'_> {
         put(&mut meta, "recall", J::of(&recall));
         put(&mut meta, "count", J::Null);
         put(&mut meta, "count_accuracy", J::Str("not_counted".into()));
+        if hits.is_empty() && !query.terms.is_empty() {
+            let counted = query.terms.iter().take(8).map(|term| {
+                let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
+                let with = sources.iter().flat_map(|seen| {
+                    let records = seen.records().filter(|(_, record)| seen.passes(record, params));
+                    records.filter_map(|(key, record)| hit(seen, key, record, &alone))
+                });
+                let count = with.count();
+                let written = match term {
+                    SearchTerm::Word(word) => word.clone(),
+                    SearchTerm::Prefix(prefix) => format!("{prefix}*"),
+                    SearchTerm::Phrase(words) => format!("\"{}\"", words.join(" ")),
+                };
+                json!({ "term": written, "records": count.min(3), "has_more": count > 3 })
+            });
+            put(&mut meta, "terms", J::of(&counted.collect()));
+        }
         if query.terms.is_empty() {
             let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
             warnings.push(J::of(&json!({
@@ -150,6 +167,18 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
         }
         _ => None,
     });
+    let beginning = || {
+        record.fields.iter().filter(|(name, _)| seen.field(name)).find_map(|(name, value)| {
+            let FieldValue::Text(text) = value else { return None };
+            let shown: String = text.chars().take(120).collect();
+            let line = shown.lines().map(str::trim).find(|line| !line.is_empty())?.to_owned();
+            let is_title = line.contains(char::is_whitespace)
+                && !is_binary(&seen.source.decl, name, value)
+                && time_of_text(&line).is_none();
+            is_title.then(|| json!({ "field": name, "text": line }))
+        })
+    };
+    let title = title.or_else(beginning);
     Some(J::of(&json!({
         "title": title,
         "object": "search_result", "stream": stream, "record_key": key, "connection_id": connection,

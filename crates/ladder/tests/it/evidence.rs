@@ -1,0 +1,64 @@
+//! What a search shows is evidence: titles and excerpts from the record, and for no hit which words
+//! the caller's records have.
+
+use serde_json::{Value as Json, json};
+use stile_testkit::chance::Chance;
+
+use super::Client;
+use super::records::model::{Stored, World};
+use super::records::{client, owner};
+use super::worlds::{self, text};
+
+fn stored(records: &[(&str, &[(&str, &str)])]) -> (World, Stored) {
+    let records = records.iter().map(|(key, fields)| {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), text(*value)));
+        ((*key).to_owned(), fields.collect())
+    });
+    let world = World { sources: vec![worlds::stream("a-mail", "notes", records.collect())] };
+    let grant = worlds::grant("g", &[&world.sources[0]], &["body"]);
+    let stored = Stored::new(&mut Chance::of(1), &world, &[grant]);
+    (world, stored)
+}
+
+#[test]
+fn a_title_is_a_field_or_the_beginning_of_the_text_and_never_the_time_of_import() {
+    let (_, stored) = stored(&[
+        ("named", &[("body", "ferns here"), ("subject", "About ferns")]),
+        ("plain", &[("at", "2026-01-01T00:00:00Z"), ("body", "\n  Water the ferns.\nThen rest.")]),
+        ("word", &[("body", "ferns")]),
+    ]);
+    let client = Client::new(&stored.services, owner());
+    let hits = client.good("search", &json!({ "q": "ferns" })).structured;
+    let hits = hits["results"].as_array().unwrap();
+    let title = |key: &str| {
+        let hit = hits.iter().find(|hit| hit["record_id"] == key).unwrap();
+        hit["title"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(title("named"), "About ferns");
+    assert_eq!(title("plain"), "Water the ferns.");
+    assert_eq!(title("word"), "notes");
+}
+
+#[test]
+fn a_search_without_hits_says_which_words_the_granted_records_have() {
+    let (_, stored) = stored(&[
+        ("a", &[("body", "water the ferns"), ("secret", "heron")]),
+        ("b", &[("body", "water the moss"), ("secret", "heron")]),
+    ]);
+    let asked = json!({ "q": "ferns moss heron" });
+    let answered = Client::new(&stored.services, client("g", "t")).good("search", &asked);
+    let terms = json!([
+        { "term": "ferns", "records": 1, "has_more": false },
+        { "term": "moss", "records": 1, "has_more": false },
+        { "term": "heron", "records": 0, "has_more": false },
+    ]);
+    assert_eq!(answered.structured["data"]["meta"]["terms"], terms);
+    let line = "note: no record has all of these words: \"ferns\" in 1, \"moss\" in 1, \
+                \"heron\" is in no record; try search {\"q\":\"ferns moss\"}";
+    assert!(answered.text.contains(line), "{}", answered.text);
+    let tried =
+        Client::new(&stored.services, owner()).good("search", &json!({ "q": "ferns moss" }));
+    assert!(tried.text.contains("try fewer or shorter words"), "{}", tried.text);
+    let found = Client::new(&stored.services, owner()).good("search", &json!({ "q": "heron" }));
+    assert_eq!(found.structured["data"]["meta"]["terms"], Json::Null);
+}
