@@ -121,6 +121,15 @@ impl Http {
         self.send(format!("{head}\r\n{body}").as_bytes())
     }
 
+    /// Sends a request again on a new connection if the first fails, since a server may close a
+    /// connection between two requests.
+    ///
+    /// # Errors
+    /// The error of the second connection.
+    pub fn twice(&mut self, send: impl Fn(&mut Self) -> io::Result<Reply>) -> io::Result<Reply> {
+        send(self).or_else(|_| send(self))
+    }
+
     /// Sends raw bytes and reads one reply. Opens a connection if none is open.
     ///
     /// # Errors

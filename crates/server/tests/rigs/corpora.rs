@@ -197,13 +197,9 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Sends one request. The server may close a connection after an answer, so another one is
-    /// tried once.
+    /// Sends one request and asserts the law of its answer.
     fn sent(&mut self, what: &str, send: impl Fn(&mut Http) -> std::io::Result<Reply>) -> Reply {
-        let reply = send(&mut self.client).or_else(|_| {
-            self.client = self.server.client(self.token);
-            send(&mut self.client)
-        });
+        let reply = self.client.twice(send);
         let what: String = what.chars().take(300).collect();
         let reply = reply.unwrap_or_else(|error| panic!("{what}: {error}"));
         let body = String::from_utf8_lossy(&reply.body);
