@@ -21,7 +21,7 @@ pub use self::parsed_query::{
     MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm, matches,
 };
 pub use self::piece_tokenizer::{PieceTokenizer, last_token_boundary};
-pub use self::term_finder::{TermFinder, find};
+pub use self::term_finder::{PlaceFinder, TermFinder, TermPlace, best_place, find};
 pub use self::token_iterator::{
     MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, SearchToken, TokenIterator, tokens,
 };

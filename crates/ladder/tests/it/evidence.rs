@@ -62,3 +62,27 @@ fn a_search_without_hits_says_which_words_the_granted_records_have() {
     let found = Client::new(&stored.services, owner()).good("search", &json!({ "q": "heron" }));
     assert_eq!(found.structured["data"]["meta"]["terms"], Json::Null);
 }
+
+#[test]
+fn an_excerpt_is_the_window_that_holds_most_of_the_words() {
+    let far = "some other words. ".repeat(200);
+    let near = format!("ferns alone. {far}In spring we water the ferns by the moss. {far}moss");
+    let longest = format!("{near}{}", "and so on ".repeat(8000));
+    let (_, stored) = stored(&[
+        ("k", &[("a", "ferns"), ("body", near.as_str()), ("c", "moss and water")]),
+        ("long", &[("body", longest.as_str())]),
+    ]);
+    let client = Client::new(&stored.services, owner());
+    let hits = client.good("search", &json!({ "q": "ferns water moss" })).structured;
+    for hit in hits["results"].as_array().unwrap() {
+        let first = &hit["match_windows"][0];
+        assert_eq!(first["field_path"], "body", "{hit}");
+        let shown = first["preview_text"].as_str().unwrap();
+        assert!(shown.contains("water the ferns by the moss"), "{}: {shown}", hit["id"]);
+    }
+    let all = hits["results"].as_array().unwrap();
+    let k = all.iter().find(|hit| hit["record_id"] == "k").unwrap();
+    let places: Vec<&Json> =
+        k["match_windows"].as_array().unwrap().iter().map(|place| &place["field_path"]).collect();
+    assert_eq!(places, ["body", "c", "a"], "the most words first");
+}

@@ -1,8 +1,8 @@
 //! `GET /v1/search`: the records in which words occur, and where in them.
 //!
-//! A hit names the fields that have a term. For the first of these fields it has an excerpt: the
-//! text around the term with its range, from which a field window reads on. Excerpts have no
-//! markup, and hits have no score.
+//! A hit names the fields that have a term. For up to three of these fields, those with the most
+//! terms together first, it has an excerpt: the text around the place with its range, from which a
+//! field window reads on. Excerpts have no markup, and hits have no score.
 
 use std::time::{Duration, Instant};
 
@@ -231,7 +231,10 @@ fn hit_json(
         (source.stream().as_str(), source.connection().as_str(), &hit.row.key);
     let record_url = format!("/v1/streams/{stream}/records/{}", encode_component(key));
     let mut excerpts = Vec::new();
-    for found in hit.matches.iter().take(MAX_EXCERPTS) {
+    // Fields that hold more of the words come first.
+    let mut best: Vec<&FieldMatch> = hit.matches.iter().collect();
+    best.sort_by_key(|found| std::cmp::Reverse(found.terms));
+    for found in best.into_iter().take(MAX_EXCERPTS) {
         excerpts.push(excerpt(context, hit, found, source, &record_url)?);
     }
     let snippet = excerpts

@@ -21,7 +21,7 @@ use stile_domain::records::pieces::{self, CharRange, MAX_RECORD, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
 use stile_domain::records::tokenizer::{
-    self, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, TermFinder,
+    self, ParsedQuery, PieceTokenizer, PlaceFinder, SearchTerm, SearchToken, TermFinder, TermPlace,
 };
 
 use super::engine::Postings;
@@ -36,6 +36,10 @@ const MAX_HIDDEN: usize = 256;
 const SHORT_PIECES: u64 = 4;
 /// The maximum number of pieces of a text that is searched for a prefix from its beginning.
 const PREFIX_PIECES: u64 = 64;
+/// The length of a place with several terms, in characters: what the texts of the tools show of it.
+const PLACE_CHARS: u64 = 160;
+/// The maximum number of terms whose first occurrence in a long text is looked at.
+const MAX_PLACES: usize = 4;
 /// The steps between two checks of the request's limits.
 const STEPS_PER_CHECK: u64 = 64;
 /// How many records in a row may lack a common term before its list is read on.
@@ -83,9 +87,11 @@ pub struct RecordHit {
 pub struct FieldMatch {
     /// The name of the field.
     pub field: String,
-    /// Where the first term of the query that occurs in the field first occurs. `None` if the text
-    /// has such a long word that cutting could not begin near the occurrence.
+    /// Where the place begins that holds the most terms, of those that were looked at. `None` if
+    /// the text has such a long word that cutting could not begin near the occurrence.
     pub position: Option<CharRange>,
+    /// The number of different terms at that place.
+    pub terms: usize,
 }
 
 /// The maximum number of pieces that are searched for an occurrence, from the one that the index
@@ -403,8 +409,9 @@ impl Scope<'_> {
         let mut matches = Vec::new();
         for entry in self.searched(row.source, loaded.body()) {
             let (entry, tag) = entry?;
-            if let Some(position) = self.view.first_position(&loaded, &entry, tag, query)? {
-                matches.push(FieldMatch { field: entry.name.to_owned(), position });
+            if let Some(place) = self.view.best_place(&loaded, &entry, tag, query)? {
+                let (position, terms) = place.map_or((None, 1), |at| (Some(at.range), at.terms));
+                matches.push(FieldMatch { field: entry.name.to_owned(), position, terms });
             }
         }
         Ok(RecordHit { row, fields: loaded, matches })
@@ -412,25 +419,56 @@ impl Scope<'_> {
 }
 
 impl RecordsView<'_> {
-    /// Returns the first position of the first term that occurs in a field. `None` if no term does.
-    fn first_position(
+    /// Returns the place of a field that holds the most terms. `None` if no term occurs.
+    ///
+    /// Of a text of more than [`SHORT_PIECES`] pieces, only the first occurrences of the first
+    /// [`MAX_PLACES`] terms are looked at, with what follows them.
+    fn best_place(
         &self,
         loaded: &LoadedRecord,
         entry: &BodyField<'_>,
         tag: i64,
         query: &ParsedQuery,
-    ) -> Result<Option<Option<CharRange>>, Problem> {
-        for term in &query.terms {
-            let position = match (entry.value, loaded.long_value(entry)) {
-                (StoredValue::Text(text), _) => tokenizer::find(term, text).map(Some),
-                (StoredValue::LongText(_), Some(long)) => self.position_in_long(long, term, tag)?,
-                _ => return Ok(None),
+    ) -> Result<Option<Option<TermPlace>>, Problem> {
+        let terms = &query.terms;
+        let long = match (entry.value, loaded.long_value(entry)) {
+            (StoredValue::Text(text), _) => {
+                return Ok(tokenizer::best_place(terms, text, PLACE_CHARS).map(Some));
+            }
+            (StoredValue::LongText(_), Some(long)) => long,
+            _ => return Ok(None),
+        };
+        if long.piece_count() <= SHORT_PIECES {
+            let mut finder = PlaceFinder::new(terms, PLACE_CHARS, 0);
+            self.cut_pieces(long, 0, SHORT_PIECES, &mut |token| finder.feed(&token))?;
+            return Ok(finder.best().map(Some));
+        }
+        let mut best: Option<Option<TermPlace>> = None;
+        let mut looked_at = 0;
+        for term in terms {
+            let Some(position) = self.position_in_long(long, term, tag)? else { continue };
+            let Some(range) = position else {
+                best = best.or(Some(None));
+                continue;
             };
-            if position.is_some() {
-                return Ok(position);
+            let piece = range.start / PIECE_CHARS;
+            let start = self.cut_start(long, piece)?;
+            let mut finder = PlaceFinder::new(terms, PLACE_CHARS, range.start);
+            let max_pieces = piece + 2 - start / PIECE_CHARS;
+            self.cut_pieces(long, start, max_pieces, &mut |token| {
+                let is_past = token.start > range.start + PLACE_CHARS;
+                is_past || finder.feed(&token)
+            })?;
+            let found = finder.best().unwrap_or(TermPlace { range, terms: 1 });
+            if best.flatten().is_none_or(|best| best.terms < found.terms) {
+                best = Some(Some(found));
+            }
+            looked_at += 1;
+            if looked_at == MAX_PLACES || found.terms == terms.len() {
+                break;
             }
         }
-        Ok(None)
+        Ok(best)
     }
 
     /// Returns the first position of a term in a long text.
@@ -492,13 +530,27 @@ impl RecordsView<'_> {
         from: u64,
         max_pieces: u64,
     ) -> Result<Option<CharRange>, Problem> {
-        let (mut tokenizer, mut finder) =
-            (PieceTokenizer::starting_at(start), TermFinder::new(term, from));
+        let mut finder = TermFinder::new(term, from);
         let mut found = None;
-        let mut take = |token: SearchToken<'_>| match finder.feed(&token) {
-            Some(position) => Err(position),
-            None => Ok(()),
-        };
+        self.cut_pieces(long, start, max_pieces, &mut |token| {
+            found = finder.feed(&token);
+            found.is_some()
+        })?;
+        Ok(found)
+    }
+
+    /// Cuts at most `max_pieces` pieces of a long text, beginning at the offset `start`, until
+    /// `take` returns `true`.
+    fn cut_pieces(
+        &self,
+        long: LongValueRef,
+        start: u64,
+        max_pieces: u64,
+        take: &mut dyn FnMut(SearchToken<'_>) -> bool,
+    ) -> Result<(), Problem> {
+        let mut tokenizer = PieceTokenizer::starting_at(start);
+        let mut take = |token: SearchToken<'_>| if take(token) { Err(()) } else { Ok(()) };
+        let mut is_done = false;
         let first = start / PIECE_CHARS;
         let last = long.piece_count().saturating_sub(1).min(first.saturating_add(max_pieces - 1));
         let mut skip = start % PIECE_CHARS;
@@ -506,11 +558,13 @@ impl RecordsView<'_> {
             let text = text
                 .get(pieces::byte_offset(text, std::mem::take(&mut skip))..)
                 .unwrap_or_default();
-            found = tokenizer.feed(text, &mut take).err();
-            Ok(found.is_none())
+            is_done = tokenizer.feed(text, &mut take).is_err();
+            Ok(!is_done)
         })?;
         // A token that is cut off where reading ended is not a token of the text.
-        let is_end = last + 1 == long.piece_count();
-        Ok(found.or_else(|| if is_end { tokenizer.finish(&mut take).err() } else { None }))
+        if !is_done && last + 1 == long.piece_count() {
+            let _ = tokenizer.finish(&mut take);
+        }
+        Ok(())
     }
 }

@@ -50,6 +50,74 @@ pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
     tokens(text).find_map(|token| finder.feed(&token))
 }
 
+/// A place of a text in which terms stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TermPlace {
+    /// The first term of the place.
+    pub range: CharRange,
+    /// The number of different terms.
+    pub terms: usize,
+}
+
+/// Finds the place that holds the most terms, the first of those, among tokens that come in order.
+#[derive(Debug)]
+pub struct PlaceFinder<'q> {
+    finders: Vec<TermFinder<'q>>,
+    span: u64,
+    /// The occurrences within the span before the last token, each with the index of its term.
+    near: VecDeque<(CharRange, usize)>,
+    /// How often each term is among them.
+    counts: Vec<usize>,
+    best: Option<TermPlace>,
+}
+
+impl<'q> PlaceFinder<'q> {
+    /// Begins a search for a place of at most `span` scalar values, at or after a position.
+    pub fn new(terms: &'q [SearchTerm], span: u64, from: u64) -> Self {
+        let finders: Vec<_> = terms.iter().map(|term| TermFinder::new(term, from)).collect();
+        let counts = vec![0; finders.len()];
+        Self { finders, span, near: VecDeque::new(), counts, best: None }
+    }
+
+    /// Reads the next token. Returns whether the place found holds all terms.
+    pub fn feed(&mut self, token: &SearchToken<'_>) -> bool {
+        let Self { finders, span, near, counts, best } = self;
+        for (term, finder) in finders.iter_mut().enumerate() {
+            let Some(range) = finder.feed(token) else { continue };
+            near.push_back((range, term));
+            if let Some(count) = counts.get_mut(term) {
+                *count += 1;
+            }
+        }
+        let is_near = |range: &CharRange| range.start.saturating_add(*span) >= token.end;
+        while let Some((_, term)) = near.front().copied().filter(|(range, _)| !is_near(range)) {
+            near.pop_front();
+            if let Some(count) = counts.get_mut(term) {
+                *count -= 1;
+            }
+        }
+        let terms = counts.iter().filter(|count| **count > 0).count();
+        if let Some((range, _)) = near.front()
+            && best.is_none_or(|best| best.terms < terms)
+        {
+            *best = Some(TermPlace { range: *range, terms });
+        }
+        terms == counts.len()
+    }
+
+    /// Returns the best place so far.
+    pub fn best(&self) -> Option<TermPlace> {
+        self.best
+    }
+}
+
+/// Returns the place of a text that holds the most terms within `span` scalar values.
+pub fn best_place(terms: &[SearchTerm], text: &str, span: u64) -> Option<TermPlace> {
+    let mut finder = PlaceFinder::new(terms, span, 0);
+    let _ = tokens(text).any(|token| finder.feed(&token));
+    finder.best()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -72,7 +140,46 @@ mod tests {
         assert_eq!(found("moss", "mosses"), None);
     }
 
+    #[test]
+    fn the_best_place_holds_the_most_terms_and_is_the_first_of_those() {
+        let best = |query: &str, text: &str, span: u64| {
+            let place = best_place(&ParsedQuery::parse(query).terms, text, span)?;
+            Some((place.range.start, place.range.end, place.terms))
+        };
+        let text = "ferns. A long while later: water the ferns, and later the moss and ferns";
+        assert_eq!(best("ferns water", text, 20), Some((27, 32, 2)));
+        assert_eq!(best("ferns water moss", text, 10), Some((0, 5, 1)));
+        assert_eq!(best("ferns moss", text, 20), Some((58, 62, 2)));
+        assert_eq!(best("\"the ferns\" wat*", text, 20), Some((27, 32, 2)));
+        assert_eq!(best("heron", text, 20), None);
+    }
+
     proptest! {
+        #[test]
+        fn no_place_holds_more_terms_than_the_best(
+            text in "([abc]{1,2}|[ .]|語){0,40}",
+            words in "([abc]{1,2}\\*? ?){1,4}",
+            span in 1u64..30,
+        ) {
+            let terms = ParsedQuery::parse(&words).terms;
+            let best = best_place(&terms, &text, span);
+            let chars: Vec<char> = text.chars().collect();
+            // A place is counted from its first term to the end of the last.
+            let mut most = 0;
+            for token in tokens(&text) {
+                let end = token.start + span;
+                let inside = tokens(&text).filter(|other| {
+                    other.start >= token.start && other.end <= end.min(chars.len() as u64)
+                });
+                let inside: Vec<_> = inside.collect();
+                let held = terms.iter().filter(|term| {
+                    let mut finder = TermFinder::new(term, 0);
+                    inside.iter().any(|token| finder.feed(token).is_some())
+                });
+                most = most.max(held.count());
+            }
+            prop_assert_eq!(best.map_or(0, |best| best.terms), most);
+        }
         #[test]
         fn a_term_is_found_exactly_if_it_matches(
             text in "([ab]{1,2}|[ .]|語|É){0,30}",

@@ -32,6 +32,14 @@ pub(super) struct Step {
 /// A fraction of a second of work, and less than the log of the database holds.
 pub(super) const STEP: Step = Step { read: 50_000, indexed: 500, bytes: 16 * 1024 * 1024 };
 
+/// What a step finds.
+struct Found {
+    /// The numbers of the records, each with its stream.
+    records: Vec<(i64, i64)>,
+    /// The last record that was read; `None` after the last of all.
+    next: Option<i64>,
+}
+
 /// Does one step. Returns whether more remains.
 pub(super) fn index_some(
     writer: &mut Connection,
@@ -44,9 +52,9 @@ pub(super) fn index_some(
     let from: Option<i64> = transaction.query_row(read, [], |row| row.get(0)).map_err(problem)?;
     let Some(from) = from else { return Ok(false) };
     let batch = WriteBatch::new(&transaction, now);
-    let (found, next) = batch.guessed_records(from, step)?;
+    let Found { records, next } = batch.guessed_records(from, step)?;
     let mut targets = HashMap::new();
-    for (record, stream) in found {
+    for (record, stream) in records {
         let target = match targets.entry(stream) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(batch.target_of(stream)?),
@@ -59,34 +67,29 @@ pub(super) fn index_some(
 }
 
 impl WriteBatch<'_> {
-    /// Finds records after `from` with such texts. Returns their numbers and streams, and the last
-    /// record that was read; `None` after the last of all.
-    fn guessed_records(
-        &self,
-        from: i64,
-        step: Step,
-    ) -> Result<(Vec<(i64, i64)>, Option<i64>), Problem> {
+    /// Finds records after the number `from` with such texts.
+    fn guessed_records(&self, from: i64, step: Step) -> Result<Found, Problem> {
         let text = "SELECT id, stream, body FROM records WHERE id > ?1 ORDER BY id";
         let mut query = self.prepare(text)?;
         let mut rows = query.query([from]).map_err(problem)?;
-        let (mut found, mut bytes) = (Vec::new(), 0);
+        let (mut records, mut bytes) = (Vec::new(), 0);
         for at in 1.. {
             let Some(row) = rows.next().map_err(problem)? else { break };
             let record = row.get(0).map_err(problem)?;
             let body = row.get_ref(2).and_then(|body| Ok(body.as_blob()?)).map_err(problem)?;
             let body = RecordBody::new(body);
             if !body.guessed_fields().map_err(|_| Problem::Corrupt)?.is_empty() {
-                found.push((record, row.get(1).map_err(problem)?));
+                records.push((record, row.get(1).map_err(problem)?));
                 for entry in body.entries() {
                     let entry = entry.map_err(|_| Problem::Corrupt)?;
                     bytes += entry.value.long().map_or(0, |long| long.bytes);
                 }
             }
-            if at >= step.read || found.len() >= step.indexed || bytes >= step.bytes {
-                return Ok((found, Some(record)));
+            if at >= step.read || records.len() >= step.indexed || bytes >= step.bytes {
+                return Ok(Found { records, next: Some(record) });
             }
         }
-        Ok((found, None))
+        Ok(Found { records, next: None })
     }
 
     fn target_of(&self, stream: i64) -> Result<TargetStream, Problem> {

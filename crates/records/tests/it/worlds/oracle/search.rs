@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use stile_domain::percent::encode_component;
-use stile_domain::records::tokenizer::{ParsedQuery, SearchTerm, tokens};
+use stile_domain::records::pieces::CharRange;
+use stile_domain::records::tokenizer::{
+    ParsedQuery, PlaceFinder, SearchTerm, TermPlace, best_place, tokens,
+};
 use stile_domain::records::value::FieldValue;
 
 use super::{
@@ -109,6 +112,30 @@ fn first(text: &str, term: &SearchTerm) -> Option<(u64, u64)> {
     })
 }
 
+/// The place with the most terms. Of a text of more than four pieces, the first places of the first
+/// four terms count, with what follows them.
+fn best_of(terms: &[SearchTerm], text: &str) -> Option<TermPlace> {
+    if text.chars().count() <= 4 * 8192 {
+        return best_place(terms, text, 160);
+    }
+    let mut best: Option<TermPlace> = None;
+    for (start, end) in terms.iter().filter_map(|term| first(text, term)).take(4) {
+        let mut finder = PlaceFinder::new(terms, 160, start);
+        let _ = tokens(text)
+            .take_while(|token| token.start <= start + 160)
+            .any(|token| finder.feed(&token));
+        let range = CharRange { start, end };
+        let found = finder.best().unwrap_or(TermPlace { range, terms: 1 });
+        if best.is_none_or(|best| best.terms < found.terms) {
+            best = Some(found);
+        }
+        if found.terms == terms.len() {
+            break;
+        }
+    }
+    best
+}
+
 fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<J> {
     let searched = |name: &str| {
         seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical)
@@ -128,15 +155,15 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
     }
     let Source { connection, stream, .. } = seen.source;
     let url = format!("/v1/streams/{stream}/records/{}", encode_component(key));
-    let (mut fields, mut excerpts) = (Vec::new(), Vec::new());
+    let (mut fields, mut places, mut excerpts) = (Vec::new(), Vec::new(), Vec::new());
     for (name, text) in texts {
-        let Some((start, end)) = query.terms.iter().find_map(|term| first(text, term)) else {
-            continue;
-        };
+        let Some(place) = best_of(&query.terms, text) else { continue };
         fields.push(name);
-        if fields.len() > 3 {
-            continue;
-        }
+        places.push((place, name, text));
+    }
+    places.sort_by_key(|(place, ..)| std::cmp::Reverse(place.terms));
+    for (place, name, text) in places.into_iter().take(3) {
+        let (start, end) = (place.range.start, place.range.end);
         let chars: Vec<char> = text.chars().collect();
         let from = if chars.len() <= 320 { 0 } else { (start as usize).saturating_sub(80) };
         let to = (from + 320).min(chars.len());
