@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod outbound;
 pub mod provider;
 pub mod service;
+pub mod shares;
 pub mod stdio;
 pub mod stored_records;
 pub mod strict_json;

@@ -19,9 +19,10 @@ use stile_tools::toolset::{
 };
 
 use crate::auth::VerifiedCaller;
-use crate::fair_share::{Resource, Shares};
+use crate::fair_share::Resource;
 use crate::gateway::session_factory::{SessionFactory, VaultRefused};
 use crate::metrics::{CallLabels, Metrics};
+use crate::shares::Shares;
 
 /// What a server offers. Clones share everything.
 #[derive(Clone, Default)]

@@ -19,8 +19,9 @@ use stile_records::response_sink::ResponseSink;
 use stile_store::cancellation::Cancellation;
 use stile_store::records::ReadLimit;
 
-use crate::fair_share::{FairShare, Neighbour, Shares};
+use crate::fair_share::{FairShare, Neighbour};
 use crate::http::v1::MAX_READ;
+use crate::shares::Shares;
 
 /// The resource server of this process.
 pub struct StoredRecords {

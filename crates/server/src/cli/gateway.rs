@@ -19,12 +19,13 @@ use crate::auth::{LocalVerifier, TokenVerifier};
 use crate::by_vault::ByVault;
 use crate::clock::wall_clock;
 use crate::config::{Config, CredentialMode, Resolved, YesNo};
-use crate::fair_share::{FairShare, Resource, Shares};
+use crate::fair_share::{FairShare, Resource};
 use crate::gateway::http_note_store::HttpNoteStore;
 use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use crate::http::HttpOptions;
 use crate::outbound::{OutboundClient, OutboundLimits};
 use crate::service::Service;
+use crate::shares::Shares;
 
 /// Serves until the process is asked to stop.
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {

@@ -18,8 +18,8 @@ use super::Failure;
 use crate::clock;
 use crate::config::declarations::ROOT;
 use crate::config::{Config, Resolved, Source, YesNo};
-use crate::fair_share::Shares;
 use crate::service::Service;
+use crate::shares::Shares;
 use crate::stored_records::StoredRecords;
 
 /// A space and the journal of its changes.

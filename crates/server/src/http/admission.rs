@@ -20,7 +20,8 @@ use super::metadata;
 use super::peer::RequestOrigin;
 use super::rate_limit::RateLimit;
 use crate::auth::{TokenRejected, TokenVerifier, VerifiedCaller};
-use crate::fair_share::{Neighbour, Share, ShareUsedUp, Shares};
+use crate::fair_share::{Neighbour, Share, ShareUsedUp};
+use crate::shares::Shares;
 
 /// A request that was admitted.
 pub struct Admitted<'a> {
