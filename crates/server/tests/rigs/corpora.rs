@@ -300,7 +300,6 @@ impl Calls<'_> {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a rig prints its figures")]
 fn no_hostile_text_or_json_in_any_argument_breaks_a_call() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), binary());
