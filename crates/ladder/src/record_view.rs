@@ -101,8 +101,8 @@ pub(super) struct WireRecord<'a> {
     id: String,
     stream: Option<String>,
     connection_id: Option<String>,
-    #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
-    data: WireData<'a>,
+    #[serde(borrow, default)]
+    data: Option<WireData<'a>>,
     #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
     previews: WirePreviews<'a>,
     more_fields: Option<MoreFields>,
@@ -166,7 +166,7 @@ impl RecordView {
     /// that the server sent whole.
     ///
     /// # Errors
-    /// `provider_error` if a field is not valid.
+    /// `provider_error` if a field is not valid, or if a record that is not deleted has no data.
     pub(super) fn from_wire(
         record: WireRecord<'_>,
         stream: &str,
@@ -183,8 +183,10 @@ impl RecordView {
         put("deleted", record.deleted.map(Json::from));
         put("deleted_at", record.deleted_at);
         let previews = record.previews;
-        let fields = record
-            .data
+        let is_deleted = record.deleted == Some(true);
+        let data = record.data.or_else(|| is_deleted.then(WireData::default));
+        let fields = data
+            .ok_or_else(LadderError::invalid_response)?
             .0
             .into_iter()
             .map(|(name, raw)| preview_or_field(name, raw, &previews, max_chars));

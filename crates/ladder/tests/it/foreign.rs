@@ -59,7 +59,7 @@ fn null_counts_as_an_absent_member() {
             .to_string()
         }
         _ => json!({ "data": [
-            { "id": "k", "data": null, "previews": null, "cursor": null },
+            { "id": "k", "deleted": true, "data": null, "previews": null, "cursor": null },
             { "id": "l", "data": { "a": "x" }, "previews": null },
         ], "next_cursor": null, "meta": null })
         .to_string(),
@@ -74,9 +74,33 @@ fn null_counts_as_an_absent_member() {
     let rows =
         client.good("query_records", &json!({ "stream": "notes" })).structured["data"]["data"]
             .clone();
-    assert_eq!((&rows[0]["data"], &rows[1]["data"]), (&json!({}), &json!({ "a": "x" })));
+    assert_eq!((&rows[0]["data"], &rows[1]["data"]), (&Json::Null, &json!({ "a": "x" })));
     let record = client.good("fetch", &json!({ "id": "chat/notes:k" })).structured;
     assert_eq!(record["text"], json!({ "a": "x", "b": 1 }).to_string());
+}
+
+#[test]
+fn a_record_without_data_is_refused_unless_it_is_deleted() {
+    for (record, is_read) in [
+        (json!({ "id": "k" }), false),
+        (json!({ "id": "k", "data": null }), false),
+        (json!({ "id": "k", "deleted": false }), false),
+        (json!({ "id": "k", "data": {} }), true),
+        (json!({ "id": "k", "deleted": true }), true),
+    ] {
+        let (one, list) = (record.to_string(), json!({ "data": [record] }).to_string());
+        let client = client(move |ask| {
+            let is_one = ask.operation.path().ends_with("{id}");
+            if is_one { one.clone() } else { list.clone() }
+        });
+        for (tool, arguments) in [
+            ("fetch", json!({ "id": "chat/notes:k" })),
+            ("query_records", json!({ "stream": "notes" })),
+        ] {
+            let answer = client.call(tool, &arguments);
+            assert_eq!(answer.failure.is_none(), is_read, "{tool} {record}");
+        }
+    }
 }
 
 /// Returns the values that `fetch` shows of a record with this `data`.
