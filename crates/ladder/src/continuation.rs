@@ -58,6 +58,8 @@ pub(super) struct TextContinuation<'a> {
     pub(super) digest: Option<&'a str>,
     /// The offset at which the window begins, in scalar values.
     pub(super) start: u64,
+    /// A text that the call finds, if its offset is not known.
+    pub(super) find: Option<&'a str>,
     /// What the whole field seems to encode.
     pub(super) looks_like: Option<&'a EncodedText>,
 }
@@ -93,6 +95,7 @@ pub(super) fn of_field<'a>(
         size: cut.size_chars,
         digest: cut.digest.as_deref(),
         start: cut.shown_chars,
+        find: None,
         looks_like: cut.looks_like.as_ref(),
     };
     onward.continuation(context, id).map(Some)
@@ -180,8 +183,12 @@ impl<'a> Continuation<'a> {
     pub(super) fn read(&self) -> Option<(&'static str, Json)> {
         let id = ("id", Json::from(self.name.as_str()));
         match &self.what {
-            ContinuationKind::Text(TextContinuation { field, start, .. }) => {
-                let args = [id, ("field_path", (*field).into()), ("offset_chars", (*start).into())];
+            ContinuationKind::Text(TextContinuation { field, start, find, .. }) => {
+                let place = match find {
+                    Some(text) => ("q", (*text).into()),
+                    None => ("offset_chars", (*start).into()),
+                };
+                let args = [id, ("field_path", (*field).into()), place];
                 Some(("read_record_field", json_object(args)))
             }
             ContinuationKind::Bytes { .. } => None,

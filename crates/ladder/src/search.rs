@@ -104,6 +104,9 @@ struct Excerpt {
     digest: Option<String>,
     #[serde(rename = "match")]
     found: Option<WireMatch>,
+    /// The first marked text, of a server that marks what it found and does not say where it is.
+    #[serde(skip)]
+    marked: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -190,6 +193,7 @@ impl Tool for Search {
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let mut response: WireHits = wire::parse(&text)?;
         for hit in &mut response.data {
+            hit.remove_marks();
             hit.remove_base64();
             hit.connection_id =
                 non_empty_connection(hit.connection_id.take()).or(self.connection_id.clone());
@@ -291,6 +295,23 @@ impl Hit {
         }
     }
 
+    /// Removes the marks around what was found, of a server that does not say where it is. The
+    /// call that continues then finds the first marked text.
+    fn remove_marks(&mut self) {
+        if self.evidence_excerpts.iter().any(|excerpt| excerpt.found.is_some()) {
+            return;
+        }
+        for excerpt in &mut self.evidence_excerpts {
+            if let Some((text, first)) = without_marks(&excerpt.preview_text) {
+                (excerpt.preview_text, excerpt.marked) = (text, Some(first));
+            }
+        }
+        let snippet = self.snippet.as_ref().and_then(WireText::text);
+        if let Some((text, _)) = snippet.and_then(without_marks) {
+            self.snippet = Some(WireText::Text(text));
+        }
+    }
+
     /// Truncates excerpts before base64 within them.
     fn remove_base64(&mut self) {
         for excerpt in &mut self.evidence_excerpts {
@@ -342,6 +363,17 @@ impl Hit {
 fn title_text(title: &str) -> Cow<'_, str> {
     let shown = prefix_within(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
     if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
+}
+
+/// The most characters of a marked text that a call finds again.
+const MARKED_CHARS: usize = 100;
+
+/// Returns a text without its marks, and the first marked text; `None` if nothing is marked.
+fn without_marks(text: &str) -> Option<(String, String)> {
+    let (_, rest) = text.split_once("<mark>")?;
+    let (first, _) = rest.split_once("</mark>").filter(|(first, _)| !first.is_empty())?;
+    let first = prefix_within(first, MARKED_CHARS, usize::MAX).0.to_owned();
+    Some((text.replace("<mark>", "").replace("</mark>", ""), first))
 }
 
 impl PageItem for Hit {
@@ -427,6 +459,7 @@ impl Excerpt {
         TextContinuation {
             field: &self.field_path,
             status: "snippet-only",
+            find: self.marked.as_deref(),
             shown: self.preview_text.chars().count() as u64,
             size: self.size_chars,
             digest: self.digest.as_deref(),

@@ -32,6 +32,37 @@ fn hits_are_shown_despite_absent_and_differently_spelled_members() {
 }
 
 #[test]
+fn marks_are_removed_and_the_next_call_finds_what_was_marked() {
+    let client = client(|_| {
+        let excerpt =
+            |text: &str| json!({ "field_path": "body", "preview_text": text, "truncated": true });
+        let found = |text: &str| {
+            let mut excerpt = excerpt(text);
+            excerpt["match"] = json!({ "start_chars": 7 });
+            excerpt
+        };
+        json!({ "data": [
+            { "stream": "notes", "record_key": "1", "snippet": "a <mark>grey</mark> one",
+              "evidence_excerpts": [excerpt("…a <mark>grey</mark> <mark>heron</mark> stood…")] },
+            { "stream": "notes", "record_key": "2", "evidence_excerpts": [found("say <mark>x</mark>")] },
+            { "stream": "notes", "record_key": "3", "evidence_excerpts": [excerpt("</mark> a <mark>")] },
+        ] })
+        .to_string()
+    });
+    let hits = client.good("search", &json!({ "q": "grey heron" }));
+    let window = |at: usize| hits.structured["results"][at]["match_windows"][0].clone();
+    assert_eq!(hits.structured["results"][0]["snippet"], "a grey one");
+    assert_eq!(window(0)["preview_text"], "…a grey heron stood…");
+    let args = json!({ "id": "notes:1", "field_path": "body", "q": "grey" });
+    assert_eq!(window(0)["read"], json!({ "tool": "read_record_field", "args": args }));
+    assert!(hits.text.contains(&args["q"].to_string()), "{}", hits.text);
+    // A server that says where the match is marks nothing: this is the record's own text.
+    assert_eq!(window(1)["preview_text"], "say <mark>x</mark>");
+    assert_eq!(window(1)["read"]["args"]["offset_chars"], 7);
+    assert_eq!(window(2)["preview_text"], "</mark> a <mark>");
+}
+
+#[test]
 fn only_a_true_deleted_member_marks_a_record_as_deleted() {
     let client = client(|_| {
         json!({ "data": [
