@@ -156,7 +156,9 @@ impl WindowResponse {
             return;
         }
         let units = window.text.encode_utf16().count() as u64;
-        if reported != Some(units) {
+        // Such a server reports no end beyond that of the field.
+        let left = size.and_then(|size| size.checked_sub(window.start_chars));
+        if reported != Some(units) && reported != left.map(|left| left.min(units)) {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
@@ -281,8 +283,12 @@ mod tests {
             let found = json!({ "match_start_chars": from, "match_end_chars": to });
             assert_eq!(counted(found), Some((7, Some(7), Some(end), false, None)), "{from} {to}");
         }
+        // The end in UTF-16 units lies beyond the field, so the server reports the field's end.
+        let clamped = json!({ "end_chars": 8, "total_chars": 8, "complete": true, "next_offset_chars": null });
+        assert_eq!(counted(clamped), Some((7, Some(7), None, false, None)));
         // These could be counted in UTF-16 units, or make no sense.
         for unclear in [
+            json!({ "end_chars": 8, "total_chars": 8, "limit_chars": 5 }),
             json!({ "limit_chars": 5 }),
             json!({ "limit_chars": 6 }),
             json!({ "end_chars": 8 }),
