@@ -104,14 +104,14 @@ fn field_test(declaration: &Declaration, filter: &FilterParameter) -> Result<Fie
     let Some(operator) = filter.operator else {
         if !field.is_some_and(|field| field.filterable) {
             return Err(invalid(format!(
-                "`{name}` cannot be filtered by; `/v1/schema` says which fields can"
+                "`{name}` cannot be filtered by; the schema says which fields can"
             )));
         }
         return Ok(FieldTest::Is(filter.value.clone()));
     };
     let Some(field) = field.filter(|field| field.operators.contains(&operator)) else {
         return Err(invalid(format!(
-            "`{name}` cannot be filtered by a range with {}; `/v1/schema` says which fields can",
+            "`{name}` cannot be filtered by a range with {}; the schema says which fields can",
             operator.name()
         )));
     };

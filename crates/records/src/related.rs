@@ -85,7 +85,7 @@ pub(crate) fn requested_fields(
         }
         found if found.iter().all(Option::is_none) => Problem::refuse(
             "view",
-            "the stream declares no such view; `/v1/streams/{stream}` lists those that there are",
+            "the stream declares no such view; the stream's description lists those that there are",
         ),
         _ => Problem::refuse(
             "view",
@@ -219,7 +219,7 @@ fn declared_relation(
             Ok(first.clone())
         }
         found if found.iter().all(Option::is_none) => Err(invalid(format!(
-            "`{name}` is no relation of this stream; `expand_capabilities` of `/v1/streams/{{stream}}` lists those that there are"
+            "`{name}` is no relation of this stream; `expand_capabilities` in the stream's description lists those that there are"
         ))),
         _ => Err(invalid(format!(
             "connections declare the relation `{name}` differently; send `connection_id`"

@@ -42,8 +42,7 @@ pub enum Problem {
     InvalidFieldsCursor(CursorProblem),
     /// The stream does not declare the field. Only the owner sees this error.
     #[error(
-        "the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists the \
-         declared fields"
+        "the stream does not declare the field `{field}`; the schema lists the declared fields"
     )]
     UnknownField {
         /// The name that the caller sent.
@@ -73,8 +72,7 @@ pub enum Problem {
     /// The grant does not name the stream, or does not name the connection for it. The error is the
     /// same for a stream that does not exist.
     #[error(
-        "the grant does not include the stream `{stream}`{}; `/v1/streams` lists the granted \
-         streams",
+        "the grant does not include the stream `{stream}`{}; the schema lists the granted streams",
         in_connection(connection.as_deref())
     )]
     StreamNotAllowed {
@@ -84,9 +82,7 @@ pub enum Problem {
         connection: Option<String>,
     },
     /// The grant does not name the field. The error is the same for a field that does not exist.
-    #[error(
-        "the grant does not include the field `{field}`; `/v1/schema` lists the granted fields"
-    )]
+    #[error("the grant does not include the field `{field}`; the schema lists the granted fields")]
     FieldNotGranted {
         /// The name that the caller sent.
         field: String,
@@ -112,7 +108,7 @@ pub enum Problem {
     NotFound,
     /// The owner requests a stream that does not exist.
     #[error(
-        "there is no stream `{stream}`{}; `/v1/streams` lists all streams",
+        "there is no stream `{stream}`{}; the schema lists all streams",
         in_connection(connection.as_deref())
     )]
     StreamNotFound {
@@ -167,10 +163,7 @@ pub enum Problem {
         bytes: u64,
     },
     /// The request reads a binary field as text.
-    #[error(
-        "the field `{field}` is binary and has no text; read its bytes with `offset_bytes` and \
-         `limit_bytes`"
-    )]
+    #[error("the field `{field}` is binary and has no text; read its bytes")]
     FieldNotText {
         /// The name that the caller sent.
         field: String,

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use stile_domain::records::record_id::RecordId;
 use stile_ladder::RECORD_TOOLS;
 use stile_ladder::budget::MAX_ID_EXCESS;
+use stile_records::operations::OPERATIONS;
 use stile_tools::tool::ToolEntry;
 use stile_tools::toolset::{ResourceBody, ResourceContent};
 
@@ -17,6 +18,18 @@ const STRUCTURED: usize = 64 * 1024;
 const PREVIEW_CHARS: usize = 512;
 /// From this length on, in bytes, an identifier may make a text longer.
 const OVERLONG_ID: usize = 1000;
+
+/// The parameters of `/v1` that no tool has as an argument, but for plain words such as `count`.
+static WORDS_OF_V1: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let inputs: Vec<_> = RECORD_TOOLS.iter().map(|tool| tool.definition().input).collect();
+    let is_argument =
+        |name: &str| inputs.iter().any(|input| input["properties"].get(name).is_some());
+    let parameters = OPERATIONS.iter().flat_map(|operation| operation.parameters);
+    parameters
+        .map(|parameter| parameter.name)
+        .filter(|name| name.contains('_') && !is_argument(name))
+        .collect()
+});
 
 /// The advertised output schemas by tool.
 static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> = LazyLock::new(|| {
@@ -38,6 +51,10 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &Called) {
     if failure.is_some() {
         assert!(text.len() <= 8192, "{tool}: {} bytes of an error", text.len());
         assert_eq!(serde_json::from_str::<Json>(text).unwrap(), *structured);
+        let message = structured["error"]["message"].as_str().unwrap_or_default();
+        let of_v1 = message.split('`').find(|part| WORDS_OF_V1.contains(part));
+        assert_eq!(of_v1, None, "{tool} {arguments}: {message}");
+        assert!(!message.contains("/v1"), "{tool} {arguments}: {message}");
         return;
     }
     match text_budget(tool, arguments, text) {

@@ -241,6 +241,30 @@ fn refusals_of_the_ladder_say_what_to_send_instead() {
     insta::assert_snapshot!(answered.join("\n"));
 }
 
+/// Each refusal is checked for words of the interface beneath.
+#[test]
+fn a_refusal_of_the_server_uses_words_that_a_caller_of_a_tool_knows() {
+    let (_stored, client, _) = counted();
+    for (tool, args) in [
+        ("query_records", json!({ "stream": "nope" })),
+        ("query_records", json!({ "stream": "notes", "fields": ["nope"] })),
+        ("query_records", json!({ "stream": "notes", "filter": { "nope": 1 } })),
+        ("query_records", json!({ "stream": "notes", "filter": { "text": { "gte": "a" } } })),
+        ("query_records", json!({ "stream": "notes", "cursor": "x" })),
+        ("query_records", json!({ "stream": "notes", "changes_since": "x" })),
+        ("query_records", json!({ "stream": "notes", "connection_id": "nope" })),
+        ("aggregate", json!({ "stream": "notes", "metric": "sum", "field": "text" })),
+        ("aggregate", json!({ "stream": "notes", "metric": "count", "group_by": "nope" })),
+        ("search", json!({ "q": "a", "streams": ["notes"], "filter": { "nope": 1 } })),
+        ("fetch", json!({ "id": "a-mail/notes:k", "fields": ["nope"] })),
+        ("fetch", json!({ "id": "a-mail/notes:nope" })),
+        ("read_record_field", json!({ "id": "a-mail/notes:k", "field_path": "nope" })),
+        ("read_record_field", json!({ "id": "a-mail/notes:k", "field_path": "text", "q": "nope" })),
+    ] {
+        client.refused(tool, &args);
+    }
+}
+
 #[test]
 fn an_unknown_stream_leads_to_the_existing_streams() {
     let (_stored, client, _) = counted();

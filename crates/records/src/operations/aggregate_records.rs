@@ -304,7 +304,7 @@ impl AggregatedField<'_> {
         match comparisons.first() {
             None => {
                 let message = format!(
-                    "`{field}` is not declared for `{name}`; `/v1/schema` says which fields are"
+                    "`{field}` is not declared for `{name}`; the schema says which fields are"
                 );
                 Problem::refuse(param, message)
             }

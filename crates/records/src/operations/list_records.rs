@@ -173,7 +173,7 @@ fn requested_order(
     let sorted =
         sorted.filter(|first| sources.iter().all(|source| direction(source) == Some(*first)));
     let sorted = sorted.ok_or_else(|| {
-        invalid("`sort` is the stream's `cursor_field`, or `-` and that; `/v1/schema` says which field that is")
+        invalid("`sort` is the stream's `cursor_field`, or `-` and that; the schema says which field that is")
     })?;
     match order {
         Some(order) if order != sorted => {

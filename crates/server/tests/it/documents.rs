@@ -224,6 +224,8 @@ fn the_errors_page_matches_the_code() {
          that of HTTP. A client is refused in the same words for what its grant hides and for what does not exist.\n",
     );
     for problem in problems() {
+        // The tools show the same words.
+        assert!(!problem.to_string().contains("/v1"), "{problem}");
         let (code, status) = problem.code();
         let _ = writeln!(
             out,
