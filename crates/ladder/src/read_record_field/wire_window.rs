@@ -150,15 +150,15 @@ impl WindowResponse {
     pub(super) fn recount_utf16(&mut self) {
         let size = self.size_chars();
         let Self { field, window, .. } = self;
-        let (count, reported) =
-            (window.text.chars().count() as u64, window.end_chars.checked_sub(window.start_chars));
-        if reported == Some(count) {
+        let count = window.text.chars().count() as u64;
+        let Some(reported) = window.end_chars.checked_sub(window.start_chars) else { return };
+        if reported == count {
             return;
         }
         let units = window.text.encode_utf16().count() as u64;
         // Such a server reports no end beyond that of the field.
         let left = size.and_then(|size| size.checked_sub(window.start_chars));
-        if reported != Some(units) && reported != left.map(|left| left.min(units)) {
+        if reported != units && left.is_none_or(|left| reported != left.min(units)) {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
@@ -289,6 +289,7 @@ mod tests {
         // These could be counted in UTF-16 units, or make no sense.
         for unclear in [
             json!({ "end_chars": 8, "total_chars": 8, "limit_chars": 5 }),
+            json!({ "end_chars": 2 }),
             json!({ "limit_chars": 5 }),
             json!({ "limit_chars": 6 }),
             json!({ "end_chars": 8 }),
