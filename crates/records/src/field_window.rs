@@ -72,6 +72,28 @@ pub(crate) struct WindowedField<'a> {
     pub(crate) cursor_binding: Binding,
 }
 
+impl WindowedField<'_> {
+    /// Checks that the selector has no cursor of this field's text, for a field that is bytes now.
+    ///
+    /// # Errors
+    /// [`CursorProblem::Stale`], since the field was a text when the cursor was made.
+    fn check_no_text_cursor(
+        &self,
+        view: &RecordsView<'_>,
+        selector: &TextSelector,
+    ) -> Result<(), Problem> {
+        let TextSelector::After { cursor, .. } = selector else { return Ok(()) };
+        let no_text = [0; 32];
+        let of_text = view.unseal(cursor).is_ok_and(|opened| {
+            let unit = WindowUnit::Chars;
+            WindowUnit::of_cursor(&opened) == Some(unit)
+                && WindowCursor::decode(&opened, unit, self.cursor_binding, &no_text).err()
+                    == Some(CursorProblem::Stale)
+        });
+        if of_text { Err(Problem::InvalidCursor(CursorProblem::Stale)) } else { Ok(()) }
+    }
+}
+
 pub(crate) struct FieldWindow {
     path: String,
     json_type: &'static str,
@@ -123,7 +145,10 @@ impl FieldWindow {
             (WindowUnits::Bytes | WindowUnits::Both, WindowSelector::Text(text)) => {
                 match (selector.continued_in_bytes(view), units) {
                     (Some(bytes), _) => Self::read_bytes(view, field, &bytes),
-                    (None, WindowUnits::Bytes) => Err(Problem::FieldNotText { field: name() }),
+                    (None, WindowUnits::Bytes) => {
+                        field.check_no_text_cursor(view, text)?;
+                        Err(Problem::FieldNotText { field: name() })
+                    }
                     (None, _) => Self::read_text(view, field, text),
                 }
             }
