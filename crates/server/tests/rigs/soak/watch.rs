@@ -12,6 +12,9 @@ const MORE_MEMORY: u64 = 96 << 20;
 const LATER_MEMORY: u64 = 32 << 20;
 /// Each caller has two connections and works with few files at a time.
 const MORE_DESCRIPTORS: usize = 8 * CALLERS;
+/// How many more descriptors the server keeps: the idle one has one reader of the database, which
+/// has two descriptors, and reads at once make more.
+const KEPT_DESCRIPTORS: usize = 4 + 2 * (stile_store::records::MAX_READERS - 1);
 /// Each call may block one thread; so many more than callers belong to calls that were given up.
 const MORE_THREADS: usize = 4 * CALLERS;
 /// What one call may add to the state folder, in bytes: its line in the journal.
@@ -74,7 +77,7 @@ impl Watch {
             let (now, idle) = (Usage::of(&place.server, &place.rig.state), self.idle);
             let grown = now.state.saturating_sub(idle.state);
             assert!(grown < MORE_STATE + STATE_PER_CALL * calls as u64, "{now}");
-            if now.descriptors <= idle.descriptors + 4 {
+            if now.descriptors <= idle.descriptors + KEPT_DESCRIPTORS {
                 println!("afterwards {now}");
                 return;
             }
