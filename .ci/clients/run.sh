@@ -53,6 +53,20 @@ run "inspector stdio" "$source_folder/inspector.sh" "${stdio[@]}"
 "$python" "$source_folder/records_client.py" --rows "$tmp/mail.jsonl"
 "$stile" import "$tmp/mail.jsonl" --connection own --stream mail --key id --state "$tmp/state" >"$tmp/import.log" 2>&1 ||
   { cat "$tmp/import.log" >&2; fail "the rows were not imported"; }
+# The picture is bytes, which only a declaration says.
+declare_picture() {
+  "$stile" declare --connection own --stream mail --state "$tmp/state" "$@"
+}
+declare_picture --show >"$tmp/declaration.json"
+"$python" - "$tmp/declaration.json" <<'PICTURE'
+import json, sys
+with open(sys.argv[1]) as file:
+    declaration = json.load(file)
+declaration["schema"]["properties"]["picture"]["contentEncoding"] = "base64"
+with open(sys.argv[1], "w") as file:
+    json.dump(declaration, file)
+PICTURE
+declare_picture --from "$tmp/declaration.json"
 grant=$("$stile" grant create --client check --stream mail --state "$tmp/state")
 (umask 077; "$stile" token --state "$tmp/state" --grant "$grant" >"$tmp/records")
 mkdir "$tmp/records-space"
