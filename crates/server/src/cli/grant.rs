@@ -120,11 +120,18 @@ fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
     }
 }
 
-/// Reads a JSON list of streams, or an object with the member `streams`.
+/// Reads a JSON list of streams, or an object with the member `streams` and no other: a limit that
+/// is not read, such as an expiry, would make a broader grant than the file says.
 fn stream_grants_from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
     let mut json = owner::json_file(path)?;
-    if let Some(streams) = json.get_mut("streams") {
-        json = streams.take();
+    if let Some(members) = json.as_object_mut() {
+        if let Some(other) = members.keys().find(|name| *name != "streams") {
+            return Err(Failure::Usage(format!(
+                "{path} has the member `{other}`, but only `streams` is read from a file; send the \
+                 rest as options, and take it out of the file; no grant was made"
+            )));
+        }
+        json = members.remove("streams").unwrap_or_default();
     }
     serde_json::from_value(json)
         .map_err(|error| Failure::Usage(format!("{path} is not a list of streams: {error}")))

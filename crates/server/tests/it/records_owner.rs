@@ -194,6 +194,22 @@ fn several_streams_are_granted_by_a_file() {
 }
 
 #[test]
+fn a_limit_in_a_file_of_a_grant_is_never_left_out_in_silence() {
+    let day = day();
+    day.import_all();
+    let file = day.at("limited.json");
+    for member in ["expires_at", "access_mode", "source"] {
+        let limited = serde_json::json!({ "streams": [{ "name": "contacts" }], member: "x" });
+        std::fs::write(&file, limited.to_string()).unwrap();
+        let from = ["grant", "create", "--client", "c", "--from", file.to_str().unwrap()];
+        let refused = day.run(&from);
+        assert_eq!(refused.code, Some(2), "{member}");
+        assert!(refused.errors.contains(&format!("`{member}`")), "{}", refused.errors);
+        assert_eq!(day.json(&["grant", "list", "--json"]), serde_json::json!([]));
+    }
+}
+
+#[test]
 fn an_export_restored_elsewhere_is_exported_as_the_same_bytes() {
     let day = day();
     day.import_all();
