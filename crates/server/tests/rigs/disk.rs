@@ -305,7 +305,7 @@ fn a_full_disk_loses_no_acknowledged_record_and_stops_nothing_for_good() {
         return in_namespace(&Disk { folder: folder.into() });
     }
     let folder = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=96m,mode=700 none \"$2\" || exit 77; \
+    let script = "mount -t tmpfs -o size=384m,mode=700 none \"$2\" || exit 77; \
                   exec \"$0\" \"$1\" --exact --nocapture";
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
