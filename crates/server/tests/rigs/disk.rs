@@ -3,7 +3,8 @@
 //! Law: a write that finds the disk full is refused as `storage_full`, and no other way. Every
 //! acknowledged record stays and is whole, of a batch all or nothing is stored, small reads go on,
 //! and once there is room the next write is stored, by the same process. The database passes the
-//! complete check of SQLite.
+//! complete check of SQLite. A file is not created while the journal finds no room: that is
+//! `no_space`.
 //!
 //! The rig runs itself again in a mount namespace of its own, with a small disk in memory. A
 //! machine that allows no namespace cannot run it, and the rig says so: there,
@@ -232,6 +233,7 @@ impl Place<'_> {
             }
             let mut more = 0..10;
             write(&mut |_| more.next().is_none());
+            self.create_until_refused(round);
             self.disk.make_room();
             assert!(self.store(&id(stored.load(Ordering::Relaxed))), "there is room again");
             stored.fetch_add(1, Ordering::Relaxed);
@@ -242,6 +244,27 @@ impl Place<'_> {
         figures.imported = self.count(&imported);
         assert_eq!(self.count(&many), figures.bulk, "what was acknowledged is stored");
         figures
+    }
+
+    /// Creates files until the journal finds no room. Asserts that the refusal is `no_space`, and
+    /// that the refused file alone is not there.
+    fn create_until_refused(&self, round: usize) {
+        let mut agent = self.server.client(&self.owner);
+        // All states of a run serve one space.
+        let state = self.rig.state.file_name().unwrap().to_str().unwrap();
+        for number in 0..1000 {
+            let path = format!("/full/{state}/{round}/{number}.md");
+            let arguments = json!({ "path": path, "content": "# New\n" });
+            let answer = agent.tool("file.create", arguments).unwrap();
+            let read = agent.tool("text.read", json!({ "path": path })).unwrap();
+            if answer.get("error").is_some() {
+                assert_eq!(code(&answer), "no_space", "{answer}");
+                assert_eq!(code(&read), "not_found", "{read}");
+                return;
+            }
+            assert_eq!(read["content"], "# New\n", "{read}");
+        }
+        panic!("the journal still finds room");
     }
 
     /// Asserts that all is there that was acknowledged.
