@@ -1,14 +1,18 @@
 //! Blobs: bytes that a record refers to, such as an attachment.
 //!
 //! A blob is named by its content, so the same bytes are one blob wherever they came from. A field
-//! refers to a blob if its value is an object with a text `blob_id`, or an array that contains such
-//! objects; deeper levels are not searched. The other members of the object (`mime_type`,
-//! `size_bytes`, `sha256`) come from the producer unchecked. Only `fetch_url` is this server's. The
-//! store writes `fetch_url` into the record, so every way of reading the record shows the same URL.
+//! refers to a blob if its value is an object with a text `blob_id`, or an array or object that
+//! contains such objects at any depth. The other members of the object (`mime_type`, `size_bytes`,
+//! `sha256`) come from the producer unchecked. Only `fetch_url` is this server's. The store writes
+//! `fetch_url` into the record, so every way of reading the record shows the same URL.
+
+mod reference_finder;
 
 use std::fmt;
+use std::ops::Range;
 
-use super::row;
+pub use self::reference_finder::{FoundReference, ReferenceFinder};
+use self::reference_finder::{ID, URL};
 use super::value::{FieldValue, RecordFields};
 use crate::hash::ContentHash;
 
@@ -16,10 +20,6 @@ use crate::hash::ContentHash;
 pub const MAX_BYTES: u64 = 4 << 30;
 /// The bytes in one stored piece of a blob. The last piece may be shorter.
 pub const PIECE_BYTES: u64 = 64 << 10;
-/// The member that names a blob.
-const ID: &str = "blob_id";
-/// The member with the blob's address.
-const URL: &str = "fetch_url";
 /// The most characters of each part of a media type (RFC 6838, section 4.2).
 const MAX_TYPE_PART: usize = 127;
 
@@ -58,11 +58,28 @@ impl fmt::Display for BlobId {
 /// A field's reference to a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobReference {
+    /// Where in the field's value the reference is, as a JSON pointer.
+    pub pointer: String,
     /// The blob that the field names.
     pub id: BlobId,
     /// The media type that the producer claims, normalized; absent if the claim is not a media
     /// type.
     pub media_type: Option<String>,
+    /// The number of bytes that the producer claims.
+    pub size_bytes: Option<u64>,
+    /// Where the reference ends in the value's JSON, in Unicode scalar values.
+    pub end_chars: u64,
+}
+
+impl BlobReference {
+    /// Returns what an object that looks like a reference names; `None` if that is no blob of this
+    /// server.
+    pub fn of(found: FoundReference) -> Option<Self> {
+        let id = BlobId::parse(&found.blob_id)?;
+        let media_type = found.mime_type.as_deref().and_then(media_type);
+        let FoundReference { pointer, size_bytes, end_chars, .. } = found;
+        Some(Self { pointer, id, media_type, size_bytes, end_chars })
+    }
 }
 
 /// The longest object that counts as a reference, in bytes.
@@ -91,19 +108,21 @@ pub fn is_blob_reference(json: &str) -> bool {
     is_text(ID) && is_text("mime_type") && members.values().all(is_short)
 }
 
-/// Returns the blobs that a value, given as compact JSON, refers to.
+/// Returns the references to blobs in a value, given as compact JSON or its beginning, in the order
+/// in which they end.
 pub fn blob_references(json: &str) -> Vec<BlobReference> {
-    let reference = |members: RecordFields| {
-        let id = id_of(&members)?;
-        let media_type = members.iter().find(|(name, _)| name == "mime_type").and_then(
-            |(_, value)| match value {
-                FieldValue::Text(text) => media_type(text),
-                _ => None,
-            },
-        );
-        Some(BlobReference { id, media_type })
-    };
-    objects(json).into_iter().flatten().filter_map(reference).collect()
+    found_references(json).into_iter().filter_map(BlobReference::of).collect()
+}
+
+/// Returns everything in a value that looks like a reference to a blob of any server.
+fn found_references(json: &str) -> Vec<FoundReference> {
+    // Almost no value names a blob. Skip the parsing of all others.
+    if !json.contains("\"blob_id\"") {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    ReferenceFinder::default().feed(json, &mut |found| all.push(found));
+    all
 }
 
 /// Writes this server's `fetch_url` into every object of a record's fields that names a blob.
@@ -124,56 +143,28 @@ pub fn add_fetch_urls(fields: &mut RecordFields) {
 ///
 /// An existing `fetch_url` is replaced where it stands; a missing one is added at the end.
 fn with_fetch_urls(json: &str) -> Option<String> {
-    let mut changed = false;
-    let mut add = |mut members: RecordFields| {
-        if let Some(id) = id_of(&members) {
-            let url = FieldValue::Text(id.url());
-            match members.iter_mut().find(|(name, _)| name == URL) {
-                Some((_, value)) => changed |= std::mem::replace(value, url.clone()) != url,
-                None => {
-                    members.push((URL.to_owned(), url));
-                    changed = true;
-                }
-            }
+    let change = |found: FoundReference| {
+        let url = FieldValue::Text(BlobId::parse(&found.blob_id)?.url()).to_json();
+        Some(match found.url {
+            Some(old) => (old, url),
+            None => (found.end - 1..found.end - 1, format!(",\"{URL}\":{url}")),
+        })
+    };
+    let mut changes: Vec<(Range<usize>, String)> =
+        found_references(json).into_iter().filter_map(change).collect();
+    // A reference within a `fetch_url` goes with it.
+    changes.sort_by_key(|(old, _)| (old.start, std::cmp::Reverse(old.end)));
+    let mut updated = String::with_capacity(json.len());
+    let mut done = 0;
+    for (old, new) in &changes {
+        if old.start >= done {
+            updated.push_str(json.get(done..old.start)?);
+            updated.push_str(new);
+            done = old.end;
         }
-        row::to_json(&members)
-    };
-    let items = objects(json);
-    if json.starts_with('{') {
-        let object = items.into_iter().flatten().map(add).next();
-        return object.filter(|_| changed);
     }
-    let values = row::items(json).unwrap_or_default();
-    let spelled: Vec<String> = values
-        .iter()
-        .zip(items)
-        .map(|(value, members)| members.map_or_else(|| value.to_json(), &mut add))
-        .collect();
-    changed.then(|| format!("[{}]", spelled.join(",")))
-}
-
-/// Returns the members of each object that may name a blob: of the value itself, or of each item if
-/// the value is an array. An item that is not an object yields `None`.
-fn objects(json: &str) -> Vec<Option<RecordFields>> {
-    // Almost no value names a blob. Skip the parsing of all others.
-    if !json.contains("\"blob_id\"") {
-        return Vec::new();
-    }
-    if json.starts_with('{') {
-        return vec![row::members(json)];
-    }
-    let members = |value: FieldValue| match value {
-        FieldValue::Json(json) if json.starts_with('{') => row::members(&json),
-        _ => None,
-    };
-    row::items(json).unwrap_or_default().into_iter().map(members).collect()
-}
-
-fn id_of(members: &RecordFields) -> Option<BlobId> {
-    members.iter().find(|(name, _)| name == ID).and_then(|(_, value)| match value {
-        FieldValue::Text(text) => BlobId::parse(text),
-        _ => None,
-    })
+    updated.push_str(json.get(done..)?);
+    (updated != json).then_some(updated)
 }
 
 /// Normalizes a media type: without parameters, in lower case (RFC 6838, section 4.2). Returns
@@ -212,25 +203,45 @@ mod tests {
     }
 
     #[test]
-    fn blobs_are_found_in_the_value_itself_and_not_deeper() {
+    fn blobs_are_found_at_any_depth_with_their_place() {
         let (a, b) = (id(1), id(2));
-        assert_eq!(ids(&format!("{{\"blob_id\":\"{a}\"}}")), std::slice::from_ref(&a));
+        let places = |json: &str| -> Vec<String> {
+            blob_references(json).into_iter().map(|reference| reference.pointer).collect()
+        };
+        let whole = format!("{{\"blob_id\":\"{a}\"}}");
+        assert_eq!((ids(&whole), places(&whole)), (vec![a.clone()], vec![String::new()]));
         let many = format!(
             "[1,{{\"blob_id\":\"{a}\"}},null,{{\"\":[],\"blob_id\":\"{b}\",\"n\":1.50e400}},\"x\"]"
         );
         assert_eq!(ids(&many), [a.clone(), b.clone()]);
-        for deeper in [
-            format!("{{\"x\":{{\"blob_id\":\"{a}\"}}}}"),
-            format!("[[{{\"blob_id\":\"{a}\"}}]]"),
+        assert_eq!(places(&many), ["/1", "/3"]);
+        let deep = format!(
+            "{{\"a/~\":[[{{\"blob_id\":\"{a}\",\"like\":{{\"blob_id\":\"{b}\"}}}}]],\"\":{whole}}}"
+        );
+        assert_eq!(ids(&deep), [b, a.clone(), a.clone()]);
+        assert_eq!(places(&deep), ["/a~1~0/0/0/like", "/a~1~0/0/0", "/"]);
+        for none in [
             format!("{{\"blob_id\":[\"{a}\"]}}"),
+            format!("{{\"blob_id\":{{\"x\":\"{a}\"}}}}"),
             format!("{{\"blob_id\":\"{}\"}}", a.to_uppercase()),
             format!("{{\"blob_id\":\"{a}0\"}}"),
             "{\"blob_id\":7}".to_owned(),
             format!("[\"blob_id\",\"{a}\"]"),
         ] {
-            assert_eq!(ids(&deeper), Vec::<String>::new(), "{deeper}");
-            assert_eq!(with_fetch_urls(&deeper), None, "{deeper}");
+            assert_eq!(ids(&none), Vec::<String>::new(), "{none}");
+            assert_eq!(with_fetch_urls(&none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn a_reference_within_an_address_goes_with_it() {
+        let (a, b) = (id(1), id(2));
+        let json =
+            format!("{{\"blob_id\":\"{a}\",\"fetch_url\":[{{\"blob_id\":\"{b}\"}}],\"n\":1}}");
+        let updated = with_fetch_urls(&json).unwrap();
+        let expected = format!("{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\",\"n\":1}}");
+        assert_eq!(updated, expected);
+        assert_eq!(with_fetch_urls(&updated), None);
     }
 
     #[test]
@@ -283,7 +294,7 @@ mod tests {
         #[test]
         fn adding_a_fetch_url_changes_nothing_else(
             text in "\\PC{0,40}",
-            kind in 0..4,
+            kind in 0..5,
             digit in any::<u8>(),
         ) {
             let quoted = serde_json::Value::from(text.as_str()).to_string();
@@ -292,11 +303,16 @@ mod tests {
                 0 => object,
                 1 => format!("[{object},{object}]"),
                 2 => format!("[{quoted},{object}]"),
+                3 => format!("{{\"x\":[[{object}],{object}]}}"),
                 _ => format!("[{quoted}]"),
             };
             let updated = with_fetch_urls(&json).unwrap_or_else(|| json.clone());
             prop_assert_eq!(with_fetch_urls(&updated), None);
-            prop_assert_eq!(blob_references(&updated), blob_references(&json));
+            let places = |json: &str| -> Vec<(String, BlobId)> {
+                let all = blob_references(json).into_iter();
+                all.map(|reference| (reference.pointer, reference.id)).collect()
+            };
+            prop_assert_eq!(places(&updated), places(&json));
             let url = format!(",\"fetch_url\":\"/v1/blobs/{}\"", id(digit));
             let without = updated.replace(&url, "");
             prop_assert_eq!(without, json);

@@ -23,6 +23,8 @@ pub mod identifiers;
 pub mod indexed_fields;
 pub mod infer;
 pub mod instant;
+mod json_lexer;
+pub mod json_pointer;
 pub mod key_history;
 pub mod order;
 pub mod pieces;

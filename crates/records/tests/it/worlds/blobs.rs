@@ -17,6 +17,7 @@ use stile_testkit::chance::Chance;
 use super::json::J;
 use super::model::{Rec, pick, some};
 use super::oracle::Refusal;
+use super::places;
 
 /// Bytes that are stored in every world, with their names.
 pub(crate) static BLOBS: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
@@ -64,8 +65,14 @@ pub(crate) fn value(chance: &mut Chance) -> String {
         }
         one
     };
-    match chance.below(6) {
+    match chance.below(8) {
         0 => json!([1, one(chance), null, one(chance)]),
+        4 => json!({ "a/~": [[{ "": one(chance), "é": 1.5 }]], "n": [one(chance), "b\"" ] }),
+        5 => {
+            let mut outer = one(chance);
+            outer["like"] = json!([one(chance), one(chance)]);
+            outer
+        }
         1 => json!([one(chance), "x".repeat(1100)]),
         2 => json!({ "deeper": one(chance) }),
         3 => json!([[one(chance)]]),
@@ -109,11 +116,11 @@ pub(crate) fn answer<'a>(
     for (record, is_seen) in records {
         for (_, value) in record.fields.iter().filter(|(name, _)| is_seen(name)) {
             let FieldValue::Json(text) = value else { continue };
-            let json: serde_json::Value = serde_json::from_str(text).unwrap();
-            for one in json.as_array().unwrap_or(&vec![json.clone()]) {
-                if one["blob_id"] == wanted {
-                    kinds
-                        .insert(one["mime_type"].as_str().unwrap_or_default().to_ascii_lowercase());
+            for placed in places::all(text) {
+                let one = J::parse(placed.json);
+                if one.get("blob_id").text() == Some(wanted) {
+                    let kind = one.get("mime_type").text().unwrap_or_default();
+                    kinds.insert(kind.to_ascii_lowercase());
                 }
             }
         }

@@ -273,6 +273,17 @@ impl Snapshot<'_> {
         Ok(())
     }
 
+    /// Returns whether a field of a record names a blob.
+    pub(in crate::records) fn names_blobs(
+        &self,
+        record: i64,
+        field: &str,
+    ) -> Result<bool, Problem> {
+        let text = "SELECT 1 FROM blob_uses WHERE record = ?1 AND field = ?2";
+        let mut query = self.prepare(text)?;
+        query.exists(params![record, field]).map_err(problem)
+    }
+
     /// Returns all blobs that the fields of a record name.
     pub(in crate::records) fn blobs_of(&self, record: i64) -> Result<Vec<BlobId>, Problem> {
         let mut query = self

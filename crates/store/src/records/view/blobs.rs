@@ -3,7 +3,7 @@
 use stile_domain::records::blob::{BlobId, PIECE_BYTES};
 use stile_domain::records::problem::Problem;
 
-use super::RecordsView;
+use super::{LoadedRecord, RecordsView};
 use crate::records::model::{RecordRow, RecordSource};
 
 /// A blob that the caller may see.
@@ -59,6 +59,11 @@ impl RecordsView<'_> {
             at += (bytes.len() - before) as u64;
         }
         Ok(bytes)
+    }
+
+    /// Returns whether a field of a record names a blob, stored or not.
+    pub fn names_blobs(&self, loaded: &LoadedRecord, field: &str) -> Result<bool, Problem> {
+        self.snapshot.names_blobs(loaded.record, field)
     }
 
     /// Returns the blobs that any field of a record names. Only for the owner.
