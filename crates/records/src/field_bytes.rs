@@ -9,10 +9,9 @@ use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use stile_domain::hash::ContentHash;
-use stile_domain::records::blob::{self, BlobId};
+use stile_domain::records::blob::{BlobId, BlobReference};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{BodyField, StoredValue};
-use stile_store::records::{Blob, LoadedRecord, RecordSource, RecordsView};
+use stile_store::records::{Blob, RecordSource, RecordsView};
 
 use crate::field_text::FieldText;
 use crate::media_types;
@@ -32,21 +31,16 @@ pub(crate) enum FieldBytes<'a> {
     Blob { id: BlobId, blob: Blob, media_type: String },
 }
 
-impl<'a> FieldBytes<'a> {
-    /// Finds the bytes of a binary field.
+impl FieldBytes<'_> {
+    /// Finds the bytes that a record of this source refers to.
     ///
     /// # Errors
     /// [`Problem::BlobNotFound`]; what the database reports.
-    pub(crate) fn load(
+    pub(crate) fn of_blob(
         view: &RecordsView<'_>,
         source: &RecordSource,
-        loaded: &LoadedRecord,
-        entry: &BodyField<'a>,
+        reference: BlobReference,
     ) -> Result<Self, Problem> {
-        let StoredValue::Json(json) = entry.value else {
-            return Ok(Self::Base64(FieldText::load(loaded, entry)?));
-        };
-        let reference = blob::blob_references(json).pop().ok_or(Problem::BlobNotFound)?;
         // The caller may see the blob if a record exposes it, and this record does.
         let blob =
             view.blob(std::slice::from_ref(source), &reference.id)?.ok_or(Problem::BlobNotFound)?;

@@ -9,6 +9,7 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::{LoadedRecord, LongValueRef, RecordsView};
 
+use crate::inner_value::InnerValue;
 use crate::response_sink::{ResponseSink, write_json_string};
 
 /// The text of a field's value, wherever the store keeps it.
@@ -21,6 +22,8 @@ pub(crate) struct FieldText<'a> {
 enum TextLocation<'a> {
     Inline(&'a str),
     Long(LongValueRef),
+    /// Within the JSON of a long value.
+    Within(&'a InnerValue, LongValueRef),
 }
 
 impl<'a> FieldText<'a> {
@@ -45,11 +48,17 @@ impl<'a> FieldText<'a> {
         }
     }
 
+    /// Returns the text of a long value within a long value.
+    pub(crate) fn within(inner: &'a InnerValue, outer: LongValueRef) -> Self {
+        Self { location: TextLocation::Within(inner, outer), is_text: inner.is_text() }
+    }
+
     /// Returns the length in Unicode scalar values.
     pub(crate) fn chars(&self) -> u64 {
         match &self.location {
             TextLocation::Inline(text) => pieces::count(text),
             TextLocation::Long(long) => long.value.chars,
+            TextLocation::Within(inner, _) => inner.measured().chars,
         }
     }
 
@@ -58,6 +67,7 @@ impl<'a> FieldText<'a> {
         match &self.location {
             TextLocation::Inline(text) => *ContentHash::digest(text.as_bytes()).as_bytes(),
             TextLocation::Long(long) => long.value.digest,
+            TextLocation::Within(inner, _) => inner.measured().digest,
         }
     }
 
@@ -71,6 +81,39 @@ impl<'a> FieldText<'a> {
         match &self.location {
             TextLocation::Inline(text) => Ok(pieces::slice(text, start, end).to_owned()),
             TextLocation::Long(long) => view.long_text(*long, start, end),
+            TextLocation::Within(..) => {
+                let (mut text, mut at) = (String::new(), 0);
+                self.pieces(view, &mut |piece| {
+                    text += pieces::slice(piece, start.saturating_sub(at), end.saturating_sub(at));
+                    at += pieces::count(piece);
+                    at < end
+                })?;
+                Ok(text)
+            }
+        }
+    }
+
+    /// Passes on the text piece by piece, until `take` returns `false`.
+    pub(crate) fn pieces(
+        &self,
+        view: &RecordsView<'_>,
+        take: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<(), Problem> {
+        match &self.location {
+            TextLocation::Inline(text) => {
+                take(text);
+                Ok(())
+            }
+            TextLocation::Long(long) => view.long_pieces(*long, |piece| Ok(take(piece))),
+            TextLocation::Within(inner, outer) => inner.pieces(view, *outer, take),
+        }
+    }
+
+    /// Returns the long value that the text is, whole.
+    pub(crate) fn long(&self) -> Option<LongValueRef> {
+        match self.location {
+            TextLocation::Long(long) => Some(long),
+            TextLocation::Inline(_) | TextLocation::Within(..) => None,
         }
     }
 
@@ -83,6 +126,14 @@ impl<'a> FieldText<'a> {
         match &self.location {
             TextLocation::Inline(text) => Ok(NeedleFinder::new(needle).feed(text)),
             TextLocation::Long(long) => view.find_in_long(*long, needle),
+            TextLocation::Within(..) => {
+                let (mut finder, mut found) = (NeedleFinder::new(needle), None);
+                self.pieces(view, &mut |piece| {
+                    found = finder.feed(piece);
+                    found.is_none()
+                })?;
+                Ok(found)
+            }
         }
     }
 
@@ -94,16 +145,16 @@ impl<'a> FieldText<'a> {
         match &self.location {
             TextLocation::Inline(text) if self.is_text => write_json_string(out, text),
             TextLocation::Inline(json) => out.write(json),
-            TextLocation::Long(long) => {
+            TextLocation::Long(_) | TextLocation::Within(..) => {
                 let quote = if self.is_text { "\"" } else { "" };
                 out.write(quote);
-                view.long_pieces(*long, |piece| {
+                self.pieces(view, &mut |piece| {
                     if self.is_text {
                         out.write(&escaped(piece));
                     } else {
                         out.write(piece);
                     }
-                    Ok(!out.is_closed())
+                    !out.is_closed()
                 })?;
                 out.write(quote);
             }

@@ -7,9 +7,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
-use stile_domain::records::blob::{blob_references, is_blob_reference};
+use stile_domain::records::blob::{
+    BlobReference, ReferenceFinder, blob_references, is_blob_reference,
+};
 use stile_domain::records::find::Needle;
-use stile_domain::records::pieces::CharRange;
+use stile_domain::records::pieces::{self, CharRange};
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::sealed_cursor::{Binding, WindowCursor, WindowUnit};
 use stile_domain::records::selector::{ByteSelector, TextParameters, TextSelector, WindowBounds};
@@ -18,6 +20,7 @@ use stile_store::records::{LoadedRecord, RecordSource, RecordsView};
 
 use crate::field_bytes::FieldBytes;
 use crate::field_text::{FieldText, format_digest, json_type};
+use crate::inner_value::InnerValue;
 use crate::media_types;
 use crate::parameters::Parameters;
 
@@ -63,16 +66,94 @@ impl WindowSelector {
     }
 }
 
-/// The field of one record that a window is read from.
+/// The field of one record, or the value within a field, that a window is read from.
 pub(crate) struct WindowedField<'a> {
     pub(crate) source: &'a RecordSource,
     pub(crate) loaded: &'a LoadedRecord,
+    /// The field of the record.
+    pub(crate) outer: &'a BodyField<'a>,
+    /// The value within the field, if the path leads into the field.
+    pub(crate) inner: Option<&'a InnerValue>,
+    /// The field, or the value within it, under the path that names it.
     pub(crate) entry: &'a BodyField<'a>,
     /// What cursors of this field are bound to.
     pub(crate) cursor_binding: Binding,
 }
 
 impl WindowedField<'_> {
+    /// Returns the text of the value.
+    fn text(&self) -> Result<FieldText<'_>, Problem> {
+        match (self.inner, self.entry.value) {
+            (Some(inner), StoredValue::LongText(_) | StoredValue::LongJson(_)) => {
+                let outer = FieldText::load(self.loaded, self.outer)?.long();
+                Ok(FieldText::within(inner, outer.ok_or(Problem::Corrupt)?))
+            }
+            _ => FieldText::load(self.loaded, self.entry),
+        }
+    }
+
+    /// Returns the reference to bytes that the value is itself, among whatever other members.
+    fn own_reference(&self, view: &RecordsView<'_>) -> Result<Option<BlobReference>, Problem> {
+        let of_whole = |reference: &BlobReference| reference.pointer.is_empty();
+        match self.entry.value {
+            // The value itself ends last.
+            StoredValue::Json(json) => Ok(blob_references(json).pop().filter(of_whole)),
+            StoredValue::LongJson(long) => {
+                let bounds = WindowBounds::from_offset(0, long.chars, long.chars);
+                let mut all = self.references(view, &self.text()?, bounds)?;
+                Ok(all.pop().filter(of_whole))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the units in which the value can be read, for a request of this kind.
+    fn units(
+        &self,
+        view: &RecordsView<'_>,
+        selector: &WindowSelector,
+    ) -> Result<WindowUnits, Problem> {
+        let asks_for_bytes = match selector {
+            WindowSelector::Bytes(_) => true,
+            WindowSelector::Text(_) => selector.continued_in_bytes(view).is_some(),
+        };
+        Ok(match self.entry.value {
+            StoredValue::Json(json) if is_blob_reference(json) => WindowUnits::Bytes,
+            // To know it of a long value, all of it is read.
+            StoredValue::Json(_) | StoredValue::LongJson(_)
+                if asks_for_bytes && self.own_reference(view)?.is_some() =>
+            {
+                WindowUnits::Both
+            }
+            _ if self.entry.binary => WindowUnits::Bytes,
+            _ => WindowUnits::Chars,
+        })
+    }
+
+    /// Returns the references to bytes that end within these characters of the value's JSON. So
+    /// each one ends in exactly one of the windows that make the whole.
+    fn references(
+        &self,
+        view: &RecordsView<'_>,
+        text: &FieldText<'_>,
+        bounds: WindowBounds,
+    ) -> Result<Vec<BlobReference>, Problem> {
+        let mut all = Vec::new();
+        if text.is_text || !view.names_blobs(self.loaded, self.outer.name)? {
+            return Ok(all);
+        }
+        let (mut finder, mut read) = (ReferenceFinder::default(), 0);
+        text.pieces(view, &mut |piece| {
+            finder.feed(piece, &mut |found| {
+                let ends_here = bounds.start < found.end_chars && found.end_chars <= bounds.end;
+                all.extend(BlobReference::of(found).filter(|_| ends_here));
+            });
+            read += pieces::count(piece);
+            read < bounds.end
+        })?;
+        Ok(all)
+    }
+
     /// Checks that the selector has no cursor of this field's text, for a field that is bytes now.
     ///
     /// # Errors
@@ -111,6 +192,8 @@ enum WindowContent {
         digest: [u8; 32],
         /// The range of `q`.
         found: Option<CharRange>,
+        /// The references to bytes that end in the window.
+        references: Vec<BlobReference>,
     },
     Bytes {
         bytes: Vec<u8>,
@@ -132,7 +215,7 @@ impl FieldWindow {
         field: &WindowedField<'_>,
         selector: &WindowSelector,
     ) -> Result<Self, Problem> {
-        let units = WindowUnits::of(field.entry);
+        let units = field.units(view, selector)?;
         let name = || field.entry.name.to_owned();
         match (units, selector) {
             (WindowUnits::Chars, WindowSelector::Bytes(_)) => {
@@ -160,7 +243,7 @@ impl FieldWindow {
         field: &WindowedField<'_>,
         selector: &TextSelector,
     ) -> Result<Self, Problem> {
-        let source = FieldText::load(field.loaded, field.entry)?;
+        let source = field.text()?;
         let (total, digest) = (source.chars(), source.digest());
         let mut found = None;
         let bounds = match selector {
@@ -189,7 +272,9 @@ impl FieldWindow {
             }
         };
         let text = source.slice(view, bounds.start, bounds.end)?;
-        let content = WindowContent::Text { text, is_text: source.is_text, digest, found };
+        let references = field.references(view, &source, bounds)?;
+        let is_text = source.is_text;
+        let content = WindowContent::Text { text, is_text, digest, found, references };
         Self::with_cursors(view, field, (WindowUnit::Chars, &digest), bounds, content)
     }
 
@@ -198,7 +283,13 @@ impl FieldWindow {
         field: &WindowedField<'_>,
         selector: &ByteSelector,
     ) -> Result<Self, Problem> {
-        let source = FieldBytes::load(view, field.source, field.loaded, field.entry)?;
+        let source = match field.entry.value {
+            StoredValue::Json(_) | StoredValue::LongJson(_) => {
+                let reference = field.own_reference(view)?.ok_or(Problem::BlobNotFound)?;
+                FieldBytes::of_blob(view, field.source, reference)?
+            }
+            _ => FieldBytes::Base64(field.text()?),
+        };
         let (total, digest) = (source.len(view)?, source.version_digest());
         let bounds = match selector {
             ByteSelector::At { start, limit } => WindowBounds::from_offset(*start, *limit, total),
@@ -264,13 +355,25 @@ impl FieldWindow {
         }
     }
 
+    /// Renders a reference to bytes: the path of a field window that has them, and what the record
+    /// says of them.
+    fn reference_json(&self, found: &BlobReference) -> Json {
+        let BlobReference { pointer, id, media_type, size_bytes, end_chars } = found;
+        json!({
+            "path": format!("{}{pointer}", self.path),
+            "mime_type": media_type, "size_bytes": size_bytes,
+            "digest": format_digest(id.digest()), "end_chars": end_chars,
+        })
+    }
+
     /// Renders the member `window`.
     pub(crate) fn window_json(&self) -> Json {
         let Self { bounds, next_cursor, previous_cursor, .. } = self;
         let next_offset = bounds.next().map(|(start, _)| start);
         let previous_offset = bounds.previous().map(|(start, _)| start);
         match &self.content {
-            WindowContent::Text { text, found, .. } => json!({
+            WindowContent::Text { text, found, references, .. } => {
+                let mut json = json!({
                 "text": text,
                 "total_chars": bounds.total,
                 "start_chars": bounds.start,
@@ -284,7 +387,13 @@ impl FieldWindow {
                 "match_end_chars": found.map(|found| found.end),
                 "next_cursor": next_cursor,
                 "previous_cursor": previous_cursor,
-            }),
+                });
+                if let (Some(members), false) = (json.as_object_mut(), references.is_empty()) {
+                    let references = references.iter().map(|found| self.reference_json(found));
+                    members.insert("references".to_owned(), references.collect());
+                }
+                json
+            }
             WindowContent::Bytes { bytes, .. } => json!({
                 "base64": STANDARD.encode(bytes),
                 "total_bytes": bounds.total,
@@ -311,19 +420,4 @@ enum WindowUnits {
     Bytes,
     /// Both: the field is an object with a reference to a blob among other members.
     Both,
-}
-
-impl WindowUnits {
-    fn of(entry: &BodyField<'_>) -> Self {
-        match entry.value {
-            StoredValue::Json(json) if is_blob_reference(json) => Self::Bytes,
-            StoredValue::Json(json)
-                if json.starts_with('{') && !blob_references(json).is_empty() =>
-            {
-                Self::Both
-            }
-            _ if entry.binary => Self::Bytes,
-            _ => Self::Chars,
-        }
-    }
 }

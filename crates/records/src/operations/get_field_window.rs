@@ -2,7 +2,6 @@
 //! part.
 
 use serde_json::json;
-use stile_domain::records::identifiers::is_field_name;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadOperation;
 use stile_domain::records::sealed_cursor::Binding;
@@ -10,8 +9,10 @@ use stile_domain::records::selector::{MAX_BYTES, MAX_CHARS, MAX_CONTEXT, MAX_QUE
 
 use crate::connections::requested_connection;
 use crate::context::ReadContext;
-use crate::field_selection::may_see;
+use crate::field_path::FieldPath;
+use crate::field_text::FieldText;
 use crate::field_window::{FieldWindow, WindowSelector, WindowedField};
+use crate::inner_value::InnerValue;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{AboveMax, NumberError, Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
@@ -25,7 +26,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::required(
             "field",
             ParameterType::Text { max_bytes: 4096 },
-            "The top-level field.",
+            "A field, or a place within its value: the field's name and a JSON pointer behind it, such as `attachments/0`.",
         ),
         CURSOR,
         window_number(
@@ -101,23 +102,38 @@ fn get_field_window(
 ) -> Result<(), Problem> {
     let view = context.view;
     let selector = WindowSelector::parse(parameters)?;
-    let name = parameters.text("field").unwrap_or_default();
-    if !is_field_name(name) {
-        return Err(Problem::InvalidFieldPath);
-    }
+    let path = parameters.text("field").unwrap_or_default();
+    let named = FieldPath::parse(path)?;
     let sources = view.sources_of(&target.stream, requested_connection(parameters)?)?;
-    if !sources.iter().any(|source| may_see(source, name)) {
-        return Err(Problem::FieldNotGranted { field: name.to_owned(), param: "field".to_owned() });
-    }
+    let named = named.visible(&sources)?;
     let row = context.find_record(&sources, &target.key)?;
     let loaded = view.load_fields(&sources, &row)?;
-    let entry = loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
-    let entry = entry.ok_or_else(|| Problem::FieldNotFound { field: name.to_owned() })?;
+    let (outer, pointer) = named.find(&loaded)?;
+    let inner = if pointer.is_whole() {
+        None
+    } else {
+        let text = FieldText::load(&loaded, &outer)?;
+        // Nothing is within a text, whatever it looks like.
+        let found = if text.is_text {
+            None
+        } else {
+            InnerValue::load(pointer, |take| text.pieces(view, take))?
+        };
+        Some(found.ok_or_else(|| Problem::FieldNotFound { field: path.to_owned() })?)
+    };
+    let entry = inner.as_ref().map_or(outer, |inner| inner.field(path));
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
     let connection = source.connection().as_str();
     let cursor_binding =
-        Binding::new(["window", view.caller(), &target.stream, connection, &target.key, name]);
-    let field = WindowedField { source, loaded: &loaded, entry: &entry, cursor_binding };
+        Binding::new(["window", view.caller(), &target.stream, connection, &target.key, path]);
+    let field = WindowedField {
+        source,
+        loaded: &loaded,
+        outer: &outer,
+        inner: inner.as_ref(),
+        entry: &entry,
+        cursor_binding,
+    };
     let window = FieldWindow::read(view, &field, &selector)?;
     let answer = json!({
         "object": "field_window",

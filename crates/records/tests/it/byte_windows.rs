@@ -296,3 +296,67 @@ fn a_byte_cursor_is_valid_only_for_the_same_bytes() {
         );
     }
 }
+
+#[test]
+fn a_value_within_a_long_field_is_read_by_its_path() {
+    let long = "中 needle ".repeat(40_000);
+    let items: Vec<Json> =
+        (0..30_000).map(|at| json!({ "n": at, "t": "é".repeat(at % 9) })).collect();
+    let value = json!({ "items": items, "long": long, "a/b": { "~": [null, true, 1.5] } });
+    let one = One::with_bytes(vec![("data".to_owned(), FieldValue::Json(value.to_string()))], &[]);
+    let read = |path: &str, pairs: &[(&str, &str)]| {
+        let pairs: Vec<(&str, String)> =
+            pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        request(&one, &owner(), path, &pairs)
+    };
+    for (path, pointer) in [
+        ("data/items/29999", "/items/29999"),
+        ("data/items/12345/t", "/items/12345/t"),
+        ("data/a~1b/~0", "/a~1b/~0"),
+        ("data/a~1b/~0/0", "/a~1b/~0/0"),
+        ("data/a~1b/~0/1", "/a~1b/~0/1"),
+        ("data/a~1b/~0/2", "/a~1b/~0/2"),
+    ] {
+        let expected = value.pointer(pointer).unwrap();
+        let text = expected.as_str().map_or_else(|| expected.to_string(), str::to_owned);
+        let actual = read(path, &[]).unwrap();
+        assert_eq!(actual["window"]["text"], text, "{path}");
+        assert_eq!(actual["field"]["path"], path);
+        assert_eq!(actual["field"]["text_like"], expected.is_string());
+    }
+    // A long value within a long one, from its beginning to its end.
+    for (path, whole) in [("data/long", long.clone()), ("data/items", value["items"].to_string())] {
+        let mut actual = read(path, &[("limit_chars", "16384")]).unwrap();
+        let (first, mut text) =
+            (actual.clone(), actual["window"]["text"].as_str().unwrap().to_owned());
+        while let Some(cursor) = actual["window"]["next_cursor"].as_str() {
+            actual = read(path, &[("cursor", cursor)]).unwrap();
+            text += actual["window"]["text"].as_str().unwrap();
+        }
+        assert!(text == whole, "{path}");
+        assert_eq!(first["window"]["total_chars"], whole.chars().count());
+        let cursor = first["window"]["next_cursor"].as_str().unwrap();
+        let elsewhere = read("data/items/1/t", &[("cursor", cursor)]);
+        assert_eq!(elsewhere, Err(Problem::InvalidCursor(CursorProblem::Mismatch)));
+    }
+    let found = read("data/long", &[("q", "NEEDLE"), ("before_chars", "1"), ("after_chars", "0")]);
+    assert_eq!(found.unwrap()["window"]["text"], " needle");
+    for missing in ["data/items/30000", "data/long/0", "data/a", "data/", "data/items/1/t/0"] {
+        let field = missing.to_owned();
+        assert_eq!(read(missing, &[]), Err(Problem::FieldNotFound { field }), "{missing}");
+    }
+}
+
+#[test]
+fn a_field_with_a_slash_in_its_name_goes_before_a_place() {
+    let list = FieldValue::Json("[\"in the list\"]".to_owned());
+    let fields = vec![("a".to_owned(), list), text("a/0", "a field".to_owned())];
+    let one = One::with_bytes(fields, &[]);
+    let read = |path: &str| request(&one, &owner(), path, &[]).unwrap()["window"]["text"].clone();
+    assert_eq!(read("a/0"), "a field");
+    let one = One::with_bytes(
+        vec![("a".to_owned(), FieldValue::Json("[\"in the list\"]".to_owned()))],
+        &[],
+    );
+    assert_eq!(request(&one, &owner(), "a/0", &[]).unwrap()["window"]["text"], "in the list");
+}

@@ -110,14 +110,15 @@ impl J {
     }
 }
 
-fn read(text: &str) -> (J, &str) {
+/// Reads the value at the beginning of a text. Returns the rest too.
+pub(crate) fn read(text: &str) -> (J, &str) {
     let text = text.trim_start();
     match text.as_bytes().first().unwrap() {
         b'n' => (J::Null, text.strip_prefix("null").unwrap()),
         b't' => (J::Bool(true), text.strip_prefix("true").unwrap()),
         b'f' => (J::Bool(false), text.strip_prefix("false").unwrap()),
         b'"' => {
-            let (string, rest) = string(text);
+            let (string, rest) = after_string(text);
             (J::Str(string), rest)
         }
         b'[' => {
@@ -138,7 +139,7 @@ fn read(text: &str) -> (J, &str) {
             let mut members = BTreeMap::new();
             let mut rest = text[1..].trim_start();
             while !rest.starts_with('}') {
-                let (name, after) = string(rest.trim_start());
+                let (name, after) = after_string(rest.trim_start());
                 let (value, after) = read(after.trim_start().strip_prefix(':').unwrap());
                 assert!(members.insert(name.clone(), value).is_none(), "`{name}` occurs twice");
                 rest = after.trim_start();
@@ -159,7 +160,8 @@ fn read(text: &str) -> (J, &str) {
     }
 }
 
-fn string(text: &str) -> (String, &str) {
+/// Reads the JSON string at the beginning of a text. Returns the rest too.
+pub(crate) fn after_string(text: &str) -> (String, &str) {
     let bytes = text.as_bytes();
     let mut at = 1;
     while bytes[at] != b'"' {

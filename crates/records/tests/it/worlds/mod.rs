@@ -10,6 +10,7 @@ pub(crate) mod oracle;
 mod oracle_aggregate;
 mod oracle_related;
 pub(crate) mod pair;
+pub(crate) mod places;
 
 use std::fmt;
 
@@ -336,20 +337,29 @@ pub(crate) fn draw(
         } else {
             name(chance)
         };
-        let value = stored.and_then(|record| record.field(&field));
-        let bytes = chance.happens(
-            if value.is_some_and(|value| oracle::has_bytes(&source.decl, &field, value)) {
-                70
-            } else {
-                4
-            },
-        );
-        let text: Vec<char> = match value {
+        let outer = stored.and_then(|record| record.field(&field));
+        let (mut place, mut value) = (field.clone(), outer.cloned());
+        if let Some(FieldValue::Json(json)) = outer
+            && chance.happens(60)
+        {
+            let pointers: Vec<String> =
+                places::all(json).into_iter().map(|placed| placed.pointer).collect();
+            let pointer = some(chance, &pointers);
+            value = value.and_then(|value| places::value_at(&value, &pointer));
+            place += &pointer;
+        }
+        if chance.happens(4) {
+            place += pick(chance, &["/", "/0", "/~", "/x/y", "~1"]);
+        }
+        let has_bytes =
+            value.as_ref().is_some_and(|value| oracle::has_bytes(&source.decl, &place, value));
+        let bytes = chance.happens(if has_bytes { 70 } else { 4 });
+        let text: Vec<char> = match &value {
             Some(FieldValue::Text(text) | FieldValue::Json(text)) => text.chars().collect(),
             _ => "null".chars().collect(),
         };
         if chance.happens(97) {
-            pairs.push(("field".into(), field));
+            pairs.push(("field".into(), place));
         }
         match chance.below(10) {
             _ if bytes => draw_byte_range(chance, text.len(), &mut pairs),

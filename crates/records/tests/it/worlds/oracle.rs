@@ -21,6 +21,7 @@ pub(crate) use bytes::ByteWindow;
 pub(crate) use fields::shown;
 
 use super::model::{Decl, EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
+use super::places;
 
 /// A code and a status.
 pub(crate) type Refusal = (&'static str, u16);
@@ -67,7 +68,16 @@ pub(crate) struct Window {
     /// How much the windows before and after it have.
     pub(crate) step: usize,
     pub(crate) found: Option<(usize, usize)>,
+    /// All references to bytes within the field, by where they end.
+    references: Vec<(usize, Json)>,
     pub(crate) around: J,
+}
+
+/// What a window is of: a field, or a value within it.
+pub(crate) struct Windowed {
+    path: String,
+    value: FieldValue,
+    is_inner: bool,
 }
 
 /// What each endpoint takes, as the contract has it.
@@ -742,25 +752,39 @@ impl<'a> Oracle<'a> {
         Ok(record)
     }
 
-    /// The field that a window is of.
-    fn windowed<'p>(
+    /// The path and the value that a window is of: a field, or a value within it.
+    fn windowed(
         &self,
         request: &OperationRequest,
-        params: &'p Params,
-    ) -> Result<(Seen<'a>, &'p str, &'a FieldValue), Refusal> {
-        let name = params.text("field").unwrap_or_default();
-        if name.is_empty() || name.len() > 512 || name.contains('\0') {
+        params: &Params,
+    ) -> Result<(Seen<'a>, Windowed), Refusal> {
+        let path = params.text("field").unwrap_or_default();
+        let splits: Vec<(&str, &str)> = (0..=path.len())
+            .rev()
+            .filter(|at| *at == path.len() || path.as_bytes()[*at] == b'/')
+            .map(|at| path.split_at(at))
+            .filter(|(name, pointer)| {
+                let is_name = !name.is_empty() && name.len() <= 512 && !name.contains('\0');
+                let escapes = pointer.replace("~0", "").replace("~1", "");
+                is_name && !escapes.contains('~')
+            })
+            .collect();
+        if splits.is_empty() {
             return Err(("invalid_field_path", 400));
         }
         let sources = self.of(&request.stream, params.connection()?)?;
-        if !sources.iter().any(|seen| seen.field(name)) {
+        if !splits.iter().any(|(name, _)| sources.iter().any(|seen| seen.field(name))) {
             return Err(NOT_GRANTED);
         }
         let (seen, record) = self.one(&sources, &request.key)?;
-        let Some(value) = record.field(name).filter(|_| seen.field(name)) else {
-            return Err(("field_not_found", 404));
-        };
-        Ok((seen, name, value))
+        let had = splits.into_iter().find_map(|(name, pointer)| {
+            let value = record.field(name).filter(|_| seen.field(name))?;
+            Some((value, pointer))
+        });
+        let missing = ("field_not_found", 404);
+        let (outer, pointer) = had.ok_or(missing)?;
+        let value = places::value_at(outer, pointer).ok_or(missing)?;
+        Ok((seen, Windowed { path: path.to_owned(), value, is_inner: !pointer.is_empty() }))
     }
 
     fn window(
@@ -768,10 +792,11 @@ impl<'a> Oracle<'a> {
         request: &OperationRequest,
         params: &Params,
         seen: &Seen<'_>,
-        name: &str,
-        value: &FieldValue,
+        windowed: &Windowed,
     ) -> Result<Window, Refusal> {
-        if is_binary(&seen.source.decl, name, value) || is_only_a_blob(value) {
+        let Windowed { path, value, is_inner } = windowed;
+        let is_bytes = !is_inner && is_binary(&seen.source.decl, path, value);
+        if is_bytes || is_only_a_blob(value) {
             return Err(("field_not_text", 422));
         }
         let text = text_of(value);
@@ -813,20 +838,39 @@ impl<'a> Oracle<'a> {
             FieldValue::Bool(_) => "boolean",
             FieldValue::Number(_) => "number",
             FieldValue::Text(_) => "string",
-            FieldValue::Json(json) if json.len() > 1024 => "json",
+            FieldValue::Json(json) if json.len() > if *is_inner { 65_536 } else { 1024 } => "json",
             FieldValue::Json(json) if json.starts_with('[') => "array",
             FieldValue::Json(_) => "object",
         };
         let mut around = around(request, params, seen);
         let field = json!({
-            "path": name, "type": kind, "text_like": is_text,
+            "path": path, "type": kind, "text_like": is_text,
             "mime_type": if is_text { "text/plain" } else { "application/json" },
             "size_chars": total, "digest": digest_of(&text),
         });
         put(&mut around, "field", J::of(&field));
         // Around a text that was found the usual size goes on, and not the most of a window.
         let step = if found.is_some() { explicit.unwrap_or(4096) } else { limit };
-        Ok(Window { chars, start, end, limit, step, found, around })
+        let mut references = Vec::new();
+        if let FieldValue::Json(json) = value {
+            for placed in places::all(json).iter().filter(|placed| places::names_blob(placed.json))
+            {
+                let one = J::parse(placed.json);
+                let kind = one.get("mime_type").text().unwrap_or_default().to_ascii_lowercase();
+                let kind = match kind.as_str() {
+                    "image/png" | "image/png;x=1" => Some("image/png"),
+                    "text/html" => Some("text/html"),
+                    _ => None,
+                };
+                let digest = one.get("blob_id").text().unwrap().replace('-', ":");
+                let reference = json!({
+                    "path": format!("{path}{}", placed.pointer), "mime_type": kind,
+                    "size_bytes": null, "digest": digest, "end_chars": placed.end_chars,
+                });
+                references.push((placed.end_chars, reference));
+            }
+        }
+        Ok(Window { chars, start, end, limit, step, found, references, around })
     }
 }
 
@@ -859,17 +903,23 @@ impl Window {
 
     /// The answer without its cursors.
     pub(crate) fn shown(&self) -> J {
-        let Self { chars, start, end, limit, step, found, around } = self;
+        let Self { chars, start, end, limit, step, found, references, around } = self;
         let (total, start, end) = (chars.len(), *start, *end);
         let next = (end < total).then_some(end);
         let mut shown = around.clone();
-        let window = json!({
+        let mut window = json!({
             "text": chars[start..end].iter().collect::<String>(), "total_chars": total, "start_chars": start,
             "end_chars": end, "limit_chars": limit, "complete": start == 0 && end == total,
             "has_more": next.is_some(), "next_offset_chars": next,
             "previous_offset_chars": (start > 0).then(|| start.saturating_sub(*step)),
             "match_start_chars": found.map(|found| found.0), "match_end_chars": found.map(|found| found.1),
         });
+        let ends_here = |(at, _): &&(usize, Json)| start < *at && *at <= end;
+        let references: Vec<&Json> =
+            references.iter().filter(ends_here).map(|(_, reference)| reference).collect();
+        if !references.is_empty() {
+            window["references"] = json!(references);
+        }
         put(&mut shown, "window", J::of(&window));
         shown
     }
@@ -918,13 +968,7 @@ pub(crate) fn is_binary(decl: &Decl, name: &str, value: &FieldValue) -> bool {
 
 /// Whether a value can be read by bytes: it names a blob, whatever it says or does not say besides.
 pub(crate) fn has_bytes(decl: &Decl, name: &str, value: &FieldValue) -> bool {
-    let names_one = || {
-        let FieldValue::Json(json) = value else { return false };
-        let json = J::parse(json);
-        let named = json.get("blob_id").text().unwrap_or_default();
-        let digits = named.strip_prefix("sha256-").unwrap_or_default();
-        digits.len() == 64 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-    };
+    let names_one = || matches!(value, FieldValue::Json(json) if places::names_blob(json));
     is_binary(decl, name, value) || is_only_a_blob(value) || names_one()
 }
 

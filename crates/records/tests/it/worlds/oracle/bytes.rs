@@ -6,7 +6,7 @@ use stile_domain::records::value::FieldValue;
 use super::super::OperationRequest;
 use super::super::blobs::BLOBS;
 use super::super::model::Decl;
-use super::{J, Params, Refusal, WINDOW, Window, is_binary, put};
+use super::{J, Params, Refusal, WINDOW, Window, Windowed, is_binary, put};
 
 /// The whole of a binary field, and the window of it that was asked for.
 #[derive(Debug)]
@@ -137,17 +137,19 @@ impl super::Oracle<'_> {
     ) -> Result<super::Answer, Refusal> {
         let of_bytes = is_of_bytes(params)?;
         Window::check(params)?;
-        let (seen, name, value) = self.windowed(request, params)?;
+        let (seen, windowed) = self.windowed(request, params)?;
         if !of_bytes {
             return self
-                .window(request, params, &seen, name, value)
+                .window(request, params, &seen, &windowed)
                 .map(|window| super::Answer::Window(Box::new(window)));
         }
-        if !super::has_bytes(&seen.source.decl, name, value) {
+        let Windowed { path, value, is_inner } = &windowed;
+        let is_text = *is_inner && matches!(value, FieldValue::Text(_));
+        if is_text || !super::has_bytes(&seen.source.decl, path, value) {
             return Err(("field_not_binary", 422));
         }
         let around = super::around(request, params, &seen);
-        let field = (&seen.source.decl, name);
+        let field = (&seen.source.decl, path.as_str());
         window(params, field, value, around).map(|window| super::Answer::Bytes(Box::new(window)))
     }
 }
