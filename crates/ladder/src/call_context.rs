@@ -1,6 +1,6 @@
 //! What a tool call works with: caller, arguments, budgets and resource server.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
@@ -49,6 +49,11 @@ impl CallContext {
     /// Sends a request to the resource server and returns its JSON.
     pub(super) async fn ask(&self, ask: ReadRequest) -> Result<String, LadderError> {
         Ok(self.server.ask(&self.caller, ask).await?)
+    }
+
+    /// Returns where to remember whether the server finds values within fields; `None` if it does.
+    pub(super) fn finds_inner_values(&self) -> Option<&OnceLock<bool>> {
+        self.server.finds_inner_values()
     }
 
     /// Returns a digest of the caller and of `parts`, to which a cursor is bound.

@@ -1,12 +1,15 @@
 //! How to read what an answer leaves out: the member `content_ladder`.
 //!
-//! *Shape*: `entries[]` has one entry for each truncated field, binary fields last. An entry says
-//! how much is shown, the call that continues (`read`) and the resource with the same window
-//! (`resource`). `more_fields[]` has one entry for each record that shows some of its fields only.
-//! A binary field has no call, only the resource.
+//! *Shape*: `entries[]` has one entry for each truncated field, and one for each reference to
+//! bytes, wherever in a value the reference is; bytes come last. An entry says how much is shown,
+//! the call that continues (`read`) and the resource with the same part (`resource`).
+//! `more_fields[]` has one entry for each record that shows some of its fields only.
+
+use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
+use stile_domain::hash::hex;
 use stile_domain::records::encoded_text::EncodedText;
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
 use stile_domain::records::record_id::RecordId;
@@ -35,13 +38,10 @@ pub(super) struct Continuation<'a> {
 enum ContinuationKind<'a> {
     /// A text field that continues.
     Text(TextContinuation<'a>),
-    /// A binary field.
-    Bytes {
-        field: &'a str,
-        mime_type: Option<&'a str>,
-        size_bytes: Option<u64>,
-        digest: Option<&'a str>,
-    },
+    /// A binary field, or a reference to bytes within a field.
+    Bytes(BytesContinuation<'a>),
+    /// A field with more references to bytes than an answer names.
+    MoreBytes { field: &'a str, unnamed: usize },
     /// A record with more fields than shown, and the arguments of the call that shows the rest.
     More { more: &'a MoreFields, args: Json },
     /// A record of which no field is shown.
@@ -64,6 +64,14 @@ pub(super) struct TextContinuation<'a> {
     pub(super) looks_like: Option<&'a EncodedText>,
 }
 
+/// Bytes that an answer does not show.
+pub(super) struct BytesContinuation<'a> {
+    pub(super) field: Cow<'a, str>,
+    pub(super) mime_type: Option<&'a str>,
+    pub(super) size_bytes: Option<u64>,
+    pub(super) digest: Option<Cow<'a, str>>,
+}
+
 /// A [`Continuation`], rendered for both the structure and the links.
 #[derive(Clone, Debug)]
 pub(super) struct RenderedContinuation {
@@ -79,14 +87,13 @@ pub(super) fn of_field<'a>(
 ) -> Result<Option<Continuation<'a>>, LadderError> {
     let Some(cut) = &field.cut else { return Ok(None) };
     if let CutKind::Binary { mime_type, size_bytes } = &cut.kind {
-        let (mime_type, digest) = (mime_type.as_deref(), cut.digest.as_deref());
-        let what = ContinuationKind::Bytes {
-            field: &field.name,
-            mime_type,
+        let bytes = BytesContinuation {
+            field: field.name.as_str().into(),
+            mime_type: mime_type.as_deref(),
             size_bytes: *size_bytes,
-            digest,
+            digest: cut.digest.as_deref().map(Cow::Borrowed),
         };
-        return Ok(Some(Continuation::new(id, what, bytes_uri(context, id, &field.name)?)));
+        return bytes.continuation(context, id).map(Some);
     }
     let onward = TextContinuation {
         field: &field.name,
@@ -99,6 +106,54 @@ pub(super) fn of_field<'a>(
         looks_like: cut.looks_like.as_ref(),
     };
     onward.continuation(context, id).map(Some)
+}
+
+/// Returns the continuations of the references to bytes within a field: of the first `most`, and
+/// one that leads to the others.
+pub(super) fn of_references<'a>(
+    context: &CallContext,
+    id: &'a RecordId,
+    field: &'a FieldView,
+    most: usize,
+) -> Result<Vec<Continuation<'a>>, LadderError> {
+    let named = field.references.iter().take(most);
+    let mut all: Vec<Continuation<'a>> = named
+        .map(|reference| {
+            let bytes = BytesContinuation {
+                field: format!("{}{}", field.name, reference.pointer).into(),
+                mime_type: reference.media_type.as_deref(),
+                size_bytes: reference.size_bytes,
+                digest: Some(format!("sha256:{}", hex(reference.id.digest())).into()),
+            };
+            bytes.continuation(context, id)
+        })
+        .collect::<Result<_, _>>()?;
+    let unnamed = field.references.len().saturating_sub(most);
+    if unnamed > 0 {
+        let whole =
+            FieldRange { field: field.name.clone(), digest: None, start: 0, limit: DEFAULT_CHARS };
+        let uri = context.uri(id, RecordPart::Window(whole))?;
+        let what = ContinuationKind::MoreBytes { field: &field.name, unnamed };
+        all.push(Continuation::new(id, what, uri));
+    }
+    Ok(all)
+}
+
+impl<'a> BytesContinuation<'a> {
+    /// Returns the continuation that begins with the first byte.
+    pub(super) fn continuation(
+        self,
+        context: &CallContext,
+        id: &'a RecordId,
+    ) -> Result<Continuation<'a>, LadderError> {
+        let uri = bytes_uri(context, id, &self.field)?;
+        Ok(self.at(id, uri))
+    }
+
+    /// Returns the continuation that begins at an address.
+    pub(super) fn at(self, id: &'a RecordId, uri: String) -> Continuation<'a> {
+        Continuation::new(id, ContinuationKind::Bytes(self), uri)
+    }
 }
 
 impl<'a> TextContinuation<'a> {
@@ -116,7 +171,12 @@ impl<'a> TextContinuation<'a> {
             limit: DEFAULT_CHARS,
         };
         let uri = context.uri(id, RecordPart::Window(extent))?;
-        Ok(Continuation::new(id, ContinuationKind::Text(self), uri))
+        Ok(self.at(id, uri))
+    }
+
+    /// Returns the continuation for a window with a known address.
+    pub(super) fn at(self, id: &'a RecordId, uri: String) -> Continuation<'a> {
+        Continuation::new(id, ContinuationKind::Text(self), uri)
     }
 }
 
@@ -179,8 +239,8 @@ impl<'a> Continuation<'a> {
         Self { id, name: id.to_string(), what, uri }
     }
 
-    /// Returns the tool and the arguments that continue; `None` for a binary field.
-    pub(super) fn read(&self) -> Option<(&'static str, Json)> {
+    /// Returns the tool and the arguments that continue.
+    pub(super) fn read(&self) -> (&'static str, Json) {
         let id = ("id", Json::from(self.name.as_str()));
         match &self.what {
             ContinuationKind::Text(TextContinuation { field, start, find, .. }) => {
@@ -189,26 +249,30 @@ impl<'a> Continuation<'a> {
                     None => ("offset_chars", (*start).into()),
                 };
                 let args = [id, ("field_path", (*field).into()), place];
-                Some(("read_record_field", json_object(args)))
+                ("read_record_field", json_object(args))
             }
-            ContinuationKind::Bytes { .. } => None,
-            ContinuationKind::More { args, .. } => Some(("fetch", args.clone())),
-            ContinuationKind::Record => Some(("fetch", json_object([id]))),
+            ContinuationKind::Bytes(_) => {
+                ("fetch", json_object([("id", self.uri.as_str().into())]))
+            }
+            ContinuationKind::MoreBytes { field, .. } => {
+                ("read_record_field", json_object([id, ("field_path", (*field).into())]))
+            }
+            ContinuationKind::More { args, .. } => ("fetch", args.clone()),
+            ContinuationKind::Record => ("fetch", json_object([id])),
         }
     }
 
     /// Renders the continuation for the structure.
     pub(super) fn json(&self) -> Json {
         let resource = ("resource", Some(json_object([("uri", self.uri.as_str().into())])));
-        let read = (
-            "read",
-            self.read().map(|(tool, args)| json_object([("tool", tool.into()), ("args", args)])),
-        );
+        let (tool, args) = self.read();
+        let read = ("read", Some(json_object([("tool", tool.into()), ("args", args)])));
         let id = ("id", Some(self.name.as_str().into()));
         let [one, two, three] = self.sizes();
         let (field, status) = match &self.what {
-            ContinuationKind::Text(TextContinuation { field, status, .. }) => (field, *status),
-            ContinuationKind::Bytes { field, .. } => (field, "binary-only"),
+            ContinuationKind::Text(TextContinuation { field, status, .. }) => (*field, *status),
+            ContinuationKind::Bytes(bytes) => (bytes.field.as_ref(), "binary-only"),
+            ContinuationKind::MoreBytes { field, .. } => (*field, "truncated"),
             ContinuationKind::More { .. } | ContinuationKind::Record => {
                 return present_members([id, one, two, three, read, resource]).into();
             }
@@ -218,7 +282,7 @@ impl<'a> Continuation<'a> {
             ("connection_id", Some(self.id.connection.as_deref().unwrap_or_default().into())),
             ("stream", Some(self.id.stream.as_str().into())),
             ("record_id", Some(self.id.key.as_str().into())),
-            ("field_path", Some((*field).into())),
+            ("field_path", Some(field.into())),
             ("preview_status", Some(status.into())),
             one,
             two,
@@ -248,11 +312,16 @@ impl<'a> Continuation<'a> {
                 ("size_chars", size.map(Json::from)),
                 ("digest", digest.map(Json::from)),
             ],
-            ContinuationKind::Bytes { mime_type, size_bytes, digest, .. } => [
+            ContinuationKind::Bytes(BytesContinuation {
+                mime_type, size_bytes, digest, ..
+            }) => [
                 ("mime_type", mime_type.map(Json::from)),
                 ("size_bytes", size_bytes.map(Json::from)),
-                ("digest", digest.map(Json::from)),
+                ("digest", digest.as_deref().map(Json::from)),
             ],
+            ContinuationKind::MoreBytes { unnamed, .. } => {
+                [("more_references", Some((*unnamed).into())), ("", None), ("", None)]
+            }
             ContinuationKind::More { more: MoreFields { shown, total, .. }, .. } => [
                 ("shown_fields", Some((*shown).into())),
                 ("total_fields", Some((*total).into())),
@@ -270,23 +339,20 @@ impl<'a> Continuation<'a> {
                 self.looks_like()
                     .map_or(note.clone(), |seems| format!("{note}; looks like {seems}"))
             }
-            ContinuationKind::Bytes { field, .. } => {
+            ContinuationKind::Bytes(bytes) => {
                 let [mime_type, size_bytes, digest] = self.sizes();
-                let members: Json = present_members([
-                    ("field_path", Some((*field).into())),
-                    mime_type,
-                    size_bytes,
-                    digest,
-                ])
-                .into();
-                return format!("binary: {members} is behind its resource link");
+                let path = ("field_path", Some(bytes.field.as_ref().into()));
+                let members = present_members([path, mime_type, size_bytes, digest]);
+                format!("bytes: {}", Json::Object(members))
+            }
+            ContinuationKind::MoreBytes { unnamed, .. } => {
+                format!("its windows name {unnamed} more references to bytes")
             }
             ContinuationKind::More { more, .. } => shown_fields_note(more),
             ContinuationKind::Record => String::new(),
         };
-        self.read()
-            .map(|(tool, args)| text_lines::next_call(tool, &args, &note))
-            .unwrap_or_default()
+        let (tool, args) = self.read();
+        text_lines::next_call(tool, &args, &note)
     }
 
     /// Renders the continuation as a link beside the text.
@@ -299,10 +365,13 @@ impl<'a> Continuation<'a> {
                     format!("{id} {}, from character {start}{size} on", Json::from(field));
                 ("field-window", description, "text/plain")
             }
-            ContinuationKind::Bytes { field, mime_type, size_bytes, .. } => {
+            ContinuationKind::Bytes(BytesContinuation { field, mime_type, size_bytes, .. }) => {
                 let size = size_bytes.map(|size| format!(", {size} bytes")).unwrap_or_default();
                 let mime_type = mime_type.unwrap_or("application/octet-stream");
                 ("field-bytes", format!("{id} {}{size}", Json::from(field)), mime_type)
+            }
+            ContinuationKind::MoreBytes { field, .. } => {
+                ("field-window", format!("{id} {}, its JSON", Json::from(field)), "text/plain")
             }
             ContinuationKind::More { more, .. } => (
                 "record",

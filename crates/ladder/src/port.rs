@@ -4,7 +4,7 @@
 //! operation with its parameters. The response is the JSON of `/v1`, or its error object,
 //! unchanged.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value as Json, json};
@@ -71,6 +71,12 @@ pub trait RecordServer: Send + Sync + 'static {
 
     /// Opens text from [`RecordServer::seal`]; `None` for any other text.
     fn unseal(&self, text: &str) -> Option<Vec<u8>>;
+
+    /// Returns where to remember whether the server finds values within fields, for a server that
+    /// may be another program. `None` if the server surely does.
+    fn finds_inner_values(&self) -> Option<&OnceLock<bool>> {
+        None
+    }
 }
 
 /// Makes the error for a response longer than [`MAX_ANSWER_BYTES`].

@@ -14,11 +14,12 @@ use super::arguments::{
     OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
 };
 use super::call_context::CallContext;
-use super::continuation::{self, LadderShape};
+use super::continuation::{self, Continuation, LadderShape};
 use super::error::LadderError;
 use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, bounded_meta};
+use super::reachable_bytes::keep_reachable;
 use super::record_view::{self, MoreFields, RecordView};
 use super::text_lines;
 use super::wire;
@@ -27,6 +28,9 @@ use super::wire;
 /// fields fit.
 const TEXT_CHARS: usize = 160;
 const TEXT_RECORD_BYTES: usize = 700;
+/// The most references to bytes of one field that a list names in its structure, and in its text.
+const MAX_REFERENCES: usize = 4;
+const MAX_TEXT_REFERENCES: usize = 1;
 /// The most bytes of names and previews that a request asks for, for each record.
 const RECORD_BYTES: usize = 8 * 1024;
 
@@ -142,7 +146,9 @@ impl Tool for QueryRecords {
             Ok(QueriedRecord { record, fields })
         };
         let items = response.data.into_iter().map(item);
-        let items = items.collect::<Result<Vec<_>, LadderError>>()?;
+        let mut items = items.collect::<Result<Vec<QueriedRecord<'_>>, LadderError>>()?;
+        let records = items.iter_mut().map(|item| &mut item.record).collect();
+        keep_reachable(context, records).await;
         let (count, stream) = (items.len(), Json::from(self.stream.as_str()));
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
@@ -200,8 +206,9 @@ impl PageItem for QueriedRecord<'_> {
         }
         let mut entries = Vec::new();
         for field in &record.fields {
-            entries
-                .extend(continuation::of_field(context, &record.id, field)?.map(|cut| cut.json()));
+            let own = continuation::of_field(context, &record.id, field)?;
+            let bytes = continuation::of_references(context, &record.id, field, MAX_REFERENCES)?;
+            entries.extend(own.into_iter().chain(bytes).map(|rest| rest.json()));
         }
         let more = record
             .more
@@ -278,19 +285,17 @@ fn record_text(
         let field = shortened.as_ref().unwrap_or(field);
         let comma = if fields.is_empty() { "" } else { "," };
         let member = format!("{comma}{}:{}", Json::from(field.name.as_str()), field.value);
-        let onward = continuation::of_field(context, &record.id, field)?
-            .map(|cut| (format!("\n{}", cut.line()), cut));
-        let line = onward.as_ref().map_or(0, |(line, _)| line.len());
-        if shown > 0
-            && head.len() + fields.len() + below.len() + member.len() + line > TEXT_RECORD_BYTES
-        {
+        let own = continuation::of_field(context, &record.id, field)?;
+        let bytes = continuation::of_references(context, &record.id, field, MAX_TEXT_REFERENCES)?;
+        let rest: Vec<Continuation<'_>> = own.into_iter().chain(bytes).collect();
+        let lines: String = rest.iter().map(|rest| format!("\n{}", rest.line())).collect();
+        let used = head.len() + fields.len() + below.len() + member.len() + lines.len();
+        if shown > 0 && used > TEXT_RECORD_BYTES {
             break;
         }
         fields += &member;
-        if let Some((line, cut)) = onward {
-            below += &line;
-            links.push(cut.link());
-        }
+        below += &lines;
+        links.extend(rest.into_iter().map(Continuation::link));
         shown += 1;
     }
     let total =

@@ -5,7 +5,7 @@ mod wire_window;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::OffsetCursor;
@@ -19,10 +19,12 @@ use stile_tools::definition::ToolDefinition;
 use stile_tools::tool::Tool;
 
 use self::window::{AdjacentWindow, CheckedWindow};
-use self::wire_window::{ExpectedWindow, WindowResponse, is_byte_window};
+pub(super) use self::wire_window::is_byte_window;
+use self::wire_window::{ExpectedWindow, WindowResponse};
 use super::arguments::WholeNumber;
 use super::budget::LONGEST_ESCAPE;
 use super::call_context::CallContext;
+use super::continuation::LadderShape;
 use super::error::LadderError;
 use super::json_members::{json_object, present_members};
 use super::output::{Nullable, RecordOutput, Shape};
@@ -45,7 +47,8 @@ pub struct ReadRecordField {
     stream: Option<String>,
     /// The record's own key, not encoded.
     record_id: Option<String>,
-    /// A top-level field.
+    /// A field, or a place within its value: the field's name and a JSON pointer behind it, such as
+    /// `attachments/0/name`.
     field_path: String,
     /// `next_cursor` or `previous_cursor` of an answer. Excludes `offset_chars`, `q` and the
     /// contexts.
@@ -163,6 +166,7 @@ pub struct ReadFieldShape {
     field: FieldShape,
     window: WindowShape,
     resource: Option<ResourceShape>,
+    content_ladder: Option<LadderShape>,
 }
 
 #[derive(JsonSchema)]
@@ -447,6 +451,7 @@ impl WindowResponse {
             limit: window.limit_chars,
             complete: window.complete,
             found: window.match_start_chars.zip(window.match_end_chars),
+            references: window.references,
         })
     }
 }
@@ -471,6 +476,12 @@ fn render(
             text_lines::next_call("read_record_field", &arguments, "") + "\n",
         );
     }
+    let mut entries = Vec::new();
+    for bytes in window.bytes(context)? {
+        text += &(text_lines::escape_line_breaks(bytes.line()) + "\n");
+        entries.push(bytes.json());
+        links.push(bytes.link());
+    }
     if !window.complete {
         let uri = window.own_uri(context)?;
         resource = Some(json_object([
@@ -491,10 +502,20 @@ fn render(
         });
     }
     text += &window.text;
-    RecordOutput::new(text, structure(window, id, q, resource), links)
+    let mut structured = structure(window, id, q, resource);
+    if !entries.is_empty() {
+        let ladder = continuation::content_ladder(entries, Vec::new());
+        structured.insert("content_ladder".to_owned(), ladder);
+    }
+    RecordOutput::new(text, Json::Object(structured), links)
 }
 
-fn structure(window: CheckedWindow, id: String, q: Option<&str>, resource: Option<Json>) -> Json {
+fn structure(
+    window: CheckedWindow,
+    id: String,
+    q: Option<&str>,
+    resource: Option<Json>,
+) -> Map<String, Json> {
     let found = window.found.zip(q).map(|((start, end), q)| {
         json_object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())])
     });
@@ -522,12 +543,12 @@ fn structure(window: CheckedWindow, id: String, q: Option<&str>, resource: Optio
         ("previous_cursor", cursor(window.previous)),
         ("match", found.into()),
     ]);
-    Json::Object(present_members([
+    present_members([
         ("record", Some(record)),
         ("field", Some(field.into())),
         ("window", Some(shown)),
         ("resource", resource),
-    ]))
+    ])
 }
 
 /// Adds the address of a field's first bytes to a `field_not_text` error, if the server may have
@@ -543,6 +564,8 @@ pub(super) async fn not_text_error(
     }
     let uri = continuation::bytes_uri(context, id, field)?;
     response.error.insert("resource".to_owned(), json!({ "uri": uri }));
+    let read = json!({ "tool": "fetch", "args": { "id": uri } });
+    response.error.insert("next".to_owned(), read);
     Ok((response, Some(uri)))
 }
 

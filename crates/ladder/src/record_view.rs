@@ -13,7 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
-use stile_domain::records::blob::is_blob_reference;
+use stile_domain::records::blob::{BlobReference, blob_references, is_blob_reference};
 use stile_domain::records::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::record_id::RecordId;
 
@@ -51,6 +51,8 @@ pub(super) struct FieldView {
     pub(super) cut: Option<Cut>,
     /// The JSON text of a complete array or object, or of a value shown by its digits.
     pub(super) written: Option<String>,
+    /// The references to bytes within an array or object, as far as the server sent it.
+    pub(super) references: Vec<BlobReference>,
 }
 
 /// What is missing of a truncated field.
@@ -252,7 +254,8 @@ impl FieldView {
                 kind,
             },
         };
-        Some(Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None })
+        let (name, references) = (self.name.clone(), self.references.clone());
+        Some(Self { name, value: shown.into(), cut: Some(cut), written: None, references })
     }
 
     /// Returns what the field seems to encode, if it is a text.
@@ -285,7 +288,9 @@ fn preview_or_field(
             (_, Some(false)) => CutKind::Json,
             _ => CutKind::Text,
         };
-        let value = serde_json::from_str(raw.get()).ok()?;
+        let value: Json = serde_json::from_str(raw.get()).ok()?;
+        let json = value.as_str().filter(|_| kind == CutKind::Json);
+        let references = json.map(blob_references).unwrap_or_default();
         let cut = Cut {
             shown_chars: preview.shown_chars,
             size_chars: preview.size_chars,
@@ -296,7 +301,8 @@ fn preview_or_field(
                 EncodedText { mime_type, size_bytes }
             }),
         };
-        return Some(without_base64(FieldView { name, value, cut: Some(cut), written: None }));
+        let field = FieldView { name, value, cut: Some(cut), written: None, references };
+        return Some(without_base64(field));
     }
     Some(json_field(name, raw.get(), max_chars))
 }
@@ -312,7 +318,7 @@ fn guess(text: &str) -> Option<EncodedText> {
 /// Makes a field from a text that the server sent whole.
 fn text_field(name: String, text: String, max_chars: usize) -> FieldView {
     without_base64(
-        FieldView { name, value: text.into(), cut: None, written: None }
+        FieldView { name, value: text.into(), cut: None, written: None, references: Vec::new() }
             .cut_to(max_chars, usize::MAX),
     )
 }
@@ -326,7 +332,10 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
         Err(_) => return without_base64(json_text_field(name, raw, max_chars)),
     };
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
-    let whole = FieldView { name, value, cut: None, written };
+    // A value that is a reference and nothing else is shown as bytes.
+    let has_references = written.is_some() && !is_blob_reference(raw);
+    let references = if has_references { blob_references(raw) } else { Vec::new() };
+    let whole = FieldView { name, value, cut: None, written, references };
     match &whole.value {
         Json::Object(members) if is_blob_reference(raw) => {
             let kind = CutKind::Binary {
@@ -339,7 +348,8 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
             FieldView { cut: Some(cut), ..whole }
         }
         value if !numbers_are_exact(raw) || is_deeper_than(value, MAX_SHOWN_DEPTH) => {
-            without_base64(json_text_field(whole.name, raw, max_chars))
+            let references = whole.references;
+            without_base64(FieldView { references, ..json_text_field(whole.name, raw, max_chars) })
         }
         _ => without_base64(whole.cut_to(max_chars, usize::MAX)),
     }
@@ -350,7 +360,8 @@ fn json_text_field(name: String, raw: &str, max_chars: usize) -> FieldView {
     let (shown, _) = prefix_within(raw, max_chars, usize::MAX);
     let is_cut = shown.len() < raw.len();
     let written = (!is_cut).then(|| raw.to_owned());
-    FieldView { name, value: shown.into(), cut: is_cut.then(Cut::of_json), written }
+    let (value, cut) = (shown.into(), is_cut.then(Cut::of_json));
+    FieldView { name, value, cut, written, references: Vec::new() }
 }
 
 /// Returns whether arrays and objects are nested more than `levels` deep.

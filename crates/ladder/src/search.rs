@@ -398,9 +398,8 @@ impl PageItem for Hit {
         let mut links: Vec<ResourceLink> = link.into_iter().collect();
         for other in others {
             let Some(rest) = other.continuation(context, id)? else { continue };
-            if let Some((tool, args)) = rest.read() {
-                text += &format!("\n{}", text_lines::next_call(tool, &args, "matches too"));
-            }
+            let (tool, args) = rest.read();
+            text += &format!("\n{}", text_lines::next_call(tool, &args, "matches too"));
             links.push(rest.link());
         }
         Ok((text, links))
@@ -519,10 +518,8 @@ impl Excerpt {
                 text_lines::shown_note(count, self.size_chars),
             ),
         };
-        let next = rest
-            .read()
-            .map(|(tool, args)| text_lines::next_call(tool, &args, &note))
-            .unwrap_or_default();
+        let (tool, args) = rest.read();
+        let next = text_lines::next_call(tool, &args, &note);
         Ok((format!("{text} incomplete\n{next}"), Some(rest.link())))
     }
 

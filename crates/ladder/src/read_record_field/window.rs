@@ -8,9 +8,16 @@ use stile_domain::records::selector::TextSelector;
 
 use super::super::budget::{LONGEST_ESCAPE, escaped_len, prefix_within};
 use super::super::call_context::CallContext;
+use super::super::continuation::{BytesContinuation, Continuation};
 use super::super::error::LadderError;
 use super::super::json_members::json_object;
 use super::super::text_lines;
+use super::wire_window::WireReference;
+
+/// The most references to bytes that a window names. A window with more is shortened.
+const MAX_REFERENCES: usize = 8;
+/// A reference has at least so many characters: a member with an identifier.
+const MIN_REFERENCE_CHARS: u64 = 80;
 
 /// A window whose response was checked.
 pub(crate) struct CheckedWindow {
@@ -27,6 +34,8 @@ pub(crate) struct CheckedWindow {
     pub(crate) limit: u64,
     pub(crate) complete: bool,
     pub(crate) found: Option<(u64, u64)>,
+    /// The references to bytes that end in the window.
+    pub(super) references: Vec<WireReference>,
     pub(super) next: Option<AdjacentWindow>,
     pub(super) previous: Option<AdjacentWindow>,
 }
@@ -45,6 +54,15 @@ impl CheckedWindow {
         context: &CallContext,
         selector: &TextSelector,
     ) -> Option<u64> {
+        if let Some(last) = self.references.get(MAX_REFERENCES - 1)
+            && self.references.len() > MAX_REFERENCES
+        {
+            let chars = match selector {
+                TextSelector::Around { .. } => MIN_REFERENCE_CHARS * MAX_REFERENCES as u64,
+                _ => last.end_chars.saturating_sub(self.start),
+            };
+            return Some(chars.max(1));
+        }
         let room = context.budgets.structured.saturating_sub(self.max_members_len(selector));
         if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
             return None;
@@ -72,7 +90,30 @@ impl CheckedWindow {
             .map(|beside| beside.cursor.len())
             .sum();
         let named = self.id.to_string().len() + names + escaped_len(key) + escaped_len(&self.field);
-        FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
+        let address = (names + SEALED) * 4 / 3;
+        // A reference is named with two addresses, and may have a longer path than the field.
+        let paths: usize =
+            self.references.iter().map(|reference| 3 * escaped_len(&reference.path)).sum();
+        let references = self.references.len() * (FIXED / 2 + named + 2 * address) + paths;
+        FIXED + q + cursors + named + 3 * address + references
+    }
+
+    /// Returns the continuations of the references to bytes that end in the window.
+    pub(crate) fn bytes(
+        &self,
+        context: &CallContext,
+    ) -> Result<Vec<Continuation<'_>>, LadderError> {
+        let one = |reference| -> Result<Continuation<'_>, LadderError> {
+            let reference: &WireReference = reference;
+            let bytes = BytesContinuation {
+                field: reference.path.as_str().into(),
+                mime_type: reference.mime_type.as_deref(),
+                size_bytes: reference.size_bytes,
+                digest: reference.digest.as_deref().map(Into::into),
+            };
+            bytes.continuation(context, &self.id)
+        };
+        self.references.iter().map(one).collect()
     }
 
     /// Returns the address of a part of the field in its current version.
@@ -118,6 +159,7 @@ impl CheckedWindow {
     /// Renders the first line of the text: position and cursors as JSON, and the number of the line
     /// where the field's text begins. The field's text cannot forge this line.
     pub(super) fn header(&self, id: &str) -> String {
+        let lines = usize::from(self.next.is_some()) + self.references.len();
         let cursor = |beside: &Option<AdjacentWindow>| {
             Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()))
         };
@@ -130,7 +172,7 @@ impl CheckedWindow {
             ("complete", self.complete.into()),
             ("next_cursor", cursor(&self.next)),
             ("previous_cursor", cursor(&self.previous)),
-            ("text_from_line", if self.next.is_some() { 3 } else { 2 }.into()),
+            ("text_from_line", (2 + lines).into()),
         ]);
         text_lines::escape_line_breaks(header.to_string())
     }

@@ -36,12 +36,25 @@ pub(super) struct WireWindow {
     pub(super) previous_offset_chars: Option<u64>,
     pub(super) match_start_chars: Option<u64>,
     pub(super) match_end_chars: Option<u64>,
+    /// The references to bytes that end in the window, in order.
+    #[serde(default)]
+    pub(super) references: Vec<WireReference>,
     /// The neighbouring cursors. The outer `None` means that the server does not send the member;
     /// `Some(None)` means that it sends `null`.
     #[serde(default, deserialize_with = "present_or_null")]
     pub(super) next_cursor: Option<Option<String>>,
     #[serde(default, deserialize_with = "present_or_null")]
     pub(super) previous_cursor: Option<Option<String>>,
+}
+
+/// A reference to bytes within the JSON of a field.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct WireReference {
+    pub(crate) path: String,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) size_bytes: Option<u64>,
+    pub(crate) digest: Option<String>,
+    pub(crate) end_chars: u64,
 }
 
 fn present_or_null<'de, D: Deserializer<'de>>(
@@ -64,7 +77,7 @@ struct WireBase64 {
 }
 
 /// Returns whether a response is a window of bytes.
-pub(super) fn is_byte_window(answer: &str) -> bool {
+pub(crate) fn is_byte_window(answer: &str) -> bool {
     serde_json::from_str::<WireByteWindow>(answer).is_ok()
 }
 
@@ -91,6 +104,8 @@ impl WireWindow {
             self.next_cursor = self.next_cursor.take().map(|_| None);
             self.complete = false;
             self.text.truncate(shown.len());
+            let end = self.end_chars;
+            self.references.retain(|reference| reference.end_chars <= end);
         }
     }
 

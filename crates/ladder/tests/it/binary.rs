@@ -1,15 +1,16 @@
 //! Bytes never appear in texts. An answer shows their type, size, digest if known, and a resource.
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
+use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 use stile_ladder::resources::{NEXT_URI, PREVIOUS_URI};
 use stile_testkit::chance::Chance;
 use stile_tools::toolset::ResourceBody;
 
-use super::records::blobs::BLOBS;
-use super::records::model::{Stored, World};
+use super::records::blobs::{BLOBS, name_of};
+use super::records::model::{NOW, Stored, World};
 use super::records::owner;
-use super::walker::{CLASSES, Walker};
+use super::walker::{CLASSES, Walker, Way};
 use super::worlds::{self, Content, VisibleRecords, text};
 use super::{Client, of_field};
 
@@ -69,12 +70,13 @@ fn binary_fields_are_read_completely_through_resources() {
         for name in ["photo", "small", "url safe", "blob", "empty", "lost"] {
             let entry = entries.iter().find(|entry| entry["field_path"] == name).unwrap();
             assert_eq!(entry["preview_status"], "binary-only", "{name}");
-            assert_eq!(entry["read"], Json::Null, "no tool reads bytes");
+            assert_eq!(entry["read"]["tool"], "fetch");
+            assert_eq!(entry["read"]["args"]["id"], entry["resource"]["uri"]);
             let Content::Bytes(bytes) = visible.field(ID, name) else { panic!("{name}") };
             let uri = entry["resource"]["uri"].as_str().unwrap();
             match bytes {
                 Some(bytes) => {
-                    assert_eq!(walker.bytes(uri), *bytes, "{name}");
+                    assert_eq!(walker.bytes(&Way::Address(uri.to_owned())), *bytes, "{name}");
                     let is_blob = ["blob", "empty"].contains(&name);
                     assert_eq!(
                         entry["mime_type"],
@@ -109,7 +111,10 @@ fn a_text_window_of_a_binary_field_is_refused_with_the_address_of_its_bytes() {
         assert_eq!(error["code"], "field_not_text", "{name}");
         let uri = error["resource"]["uri"].as_str().unwrap();
         assert!(answer.text.contains(uri) && answer.links.iter().any(|link| link.uri == uri));
-        assert_eq!(Content::Bytes(Some(walker.bytes(uri))), *visible.field(ID, name));
+        assert_eq!(
+            Content::Bytes(Some(walker.bytes(&Way::Address(uri.to_owned())))),
+            *visible.field(ID, name)
+        );
         // Reads part by part, and back again.
         let first = client.read(uri).unwrap();
         let ResourceBody::Base64(base64) = &first.body else { panic!() };
@@ -120,4 +125,77 @@ fn a_text_window_of_a_binary_field_is_refused_with_the_address_of_its_bytes() {
             assert_eq!(back.body, first.body, "{name}");
         }
     }
+}
+
+#[test]
+fn bytes_in_lists_and_objects_are_reached_by_every_client() {
+    let one = |at: usize| json!({ "blob_id": BLOBS[at % 4].0, "mime_type": "text/html", "name": format!("{at}.html") });
+    let some = |count: usize| (0..count).map(one).collect::<Vec<_>>();
+    let filled: Vec<_> =
+        (0..200).map(|at| json!([at, "word ".repeat(at % 40), { "part/~": one(at) }])).collect();
+    let value = |value: serde_json::Value| FieldValue::Json(value.to_string());
+    let mut around = one(3);
+    around["like"] = json!({ "": some(3) });
+    around["caption"] = "a word ".repeat(300).into();
+    let fields = vec![
+        ("attachments".to_owned(), value(json!(some(3)))),
+        ("deep".to_owned(), value(json!({ "a": [[{ "b": one(1) }]], "b": one(2) }))),
+        ("around".to_owned(), value(around)),
+        ("many".to_owned(), value(json!(some(40)))),
+        ("filled".to_owned(), value(json!(filled))),
+    ];
+    let world =
+        World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
+    let stored = Stored::new(&mut Chance::of(1), &world, &[]);
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    assert_eq!(visible.field(ID, "filled").references("filled").len(), 200);
+    for class in CLASSES {
+        let walker = Walker { client: &client, visible: &visible, class };
+        walker.record(ID);
+        walker.list("query_records", &json!({ "stream": "notes" }));
+    }
+    let place = of_field(ID, "filled/7/2/part~1~0");
+    let error = client.refused("read_record_field", &place);
+    assert_eq!(error["code"], "field_not_text");
+    let read = client.good("fetch", &json!({ "id": error["resource"]["uri"] })).structured;
+    assert_eq!(read["metadata"]["field_path"], "filled/7/2/part~1~0");
+    let name = client.good("read_record_field", &of_field(ID, "filled/7/2/part~1~0/name"));
+    assert_eq!(name.structured["window"]["text"], "7.html");
+}
+
+#[test]
+fn bytes_of_a_text_are_read_as_text() {
+    let html = "<p>中 é 👩\u{200d}👧 \"quoted\"</p>\n".repeat(3000);
+    let refer = |bytes: &[u8]| json!({ "blob_id": name_of(bytes), "mime_type": "text/html; charset=utf-8" });
+    let torn = b"<p>caf\xe9</p>";
+    let fields = vec![(
+        "page".to_owned(),
+        FieldValue::Json(json!([refer(html.as_bytes()), refer(torn)]).to_string()),
+    )];
+    let world =
+        World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
+    let stored = Stored::new(&mut Chance::of(1), &world, &[]);
+    for mut bytes in [html.as_bytes(), torn] {
+        let permit = owner().gate().owner().unwrap();
+        let put = stored
+            .services
+            .records
+            .write_at(&permit, Instant(NOW), |batch| batch.put_blob(&mut bytes));
+        put.unwrap().unwrap();
+    }
+    let client = Client::new(&stored.services, owner());
+    let entries =
+        client.good("fetch", &json!({ "id": ID })).structured["content_ladder"]["entries"].clone();
+    let (mut text, mut next) = (String::new(), entries[0]["read"]["args"].clone());
+    while next.is_object() {
+        let part = client.good("fetch", &next).structured;
+        assert_eq!(part["metadata"]["encoding"], "utf-8");
+        text += part["text"].as_str().unwrap();
+        next = part["content_ladder"]["entries"][0]["read"]["args"].clone();
+    }
+    assert!(text == html);
+    // Bytes that are no UTF-8 stay bytes, whatever their type says.
+    let part = client.good("fetch", &entries[1]["read"]["args"]).structured;
+    assert_eq!(part["metadata"]["encoding"], "base64");
 }

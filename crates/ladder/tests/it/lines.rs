@@ -80,6 +80,8 @@ pub(super) fn json_at_start(text: &str) -> Option<(Json, &str)> {
 pub(super) struct WindowText<'a> {
     pub(super) header: Json,
     pub(super) next: Option<Json>,
+    /// The references to bytes that the lines before the text name: paths and arguments of `fetch`.
+    pub(super) references: Vec<(String, Json)>,
     pub(super) text: &'a str,
 }
 
@@ -87,17 +89,28 @@ pub(super) struct WindowText<'a> {
 pub(super) fn window(text: &str) -> WindowText<'_> {
     let (header, rest) = text.split_once('\n').unwrap();
     let header: Json = serde_json::from_str(header).unwrap();
-    assert_eq!(header["text_from_line"], if header["next_cursor"].is_null() { 2 } else { 3 });
-    if header["next_cursor"].is_null() {
-        return WindowText { header, next: None, text: rest };
-    }
-    let (line, rest) = rest.split_once('\n').unwrap();
-    match Next::parse(line) {
-        Some(Next::Call { tool, args, .. }) if tool == "read_record_field" => {
-            WindowText { header, next: Some(args), text: rest }
+    let (mut next, mut references, mut rest) = (None, Vec::new(), rest);
+    for _ in 2..header["text_from_line"].as_u64().unwrap() {
+        let (line, after) = rest.split_once('\n').unwrap();
+        rest = after;
+        match Next::parse(line) {
+            Some(Next::Call { tool, args, note }) if tool == "fetch" => {
+                references.push((path_of_bytes(note).unwrap(), args));
+            }
+            Some(Next::Call { tool, args, .. }) if tool == "read_record_field" => {
+                assert!(next.replace(args).is_none(), "two ways on");
+            }
+            other => panic!("{line}: {other:?}"),
         }
-        other => panic!("{line}: {other:?}"),
     }
+    assert_eq!(next.is_some(), header["next_cursor"].is_string());
+    WindowText { header, next, references, text: rest }
+}
+
+/// Returns the path of the bytes that a call reads, from its note; `None` for another call.
+pub(super) fn path_of_bytes(note: Option<String>) -> Option<String> {
+    let (told, _) = json_at_start(note?.strip_prefix("bytes: ")?)?;
+    Some(told["field_path"].as_str().unwrap().to_owned())
 }
 
 #[test]

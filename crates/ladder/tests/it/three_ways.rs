@@ -263,11 +263,12 @@ fn a_record_and_its_resource_are_equal() {
     let shown = |text: &str| {
         let mut document: Json = serde_json::from_str(text).unwrap();
         document.as_object_mut().unwrap().remove("url");
-        document["next"]
-            .as_array_mut()
-            .unwrap()
-            .iter_mut()
-            .for_each(|step| drop(step.as_object_mut().unwrap().remove("resource")));
+        // Each address is sealed anew.
+        for step in document["next"].as_array_mut().unwrap() {
+            if step["preview_status"] == "binary-only" {
+                step["read"]["args"].as_object_mut().unwrap().remove("id").unwrap();
+            }
+        }
         document
     };
     assert_eq!(shown(&text), shown(&fetched.text));

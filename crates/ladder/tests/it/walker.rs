@@ -46,6 +46,8 @@ struct ReceivedWindow {
     size: u64,
     next: Option<Way>,
     previous: Option<Way>,
+    /// How to read the bytes that the window refers to, by their paths.
+    references: BTreeMap<String, Way>,
 }
 
 /// How much of a truncated field was shown, and how to continue.
@@ -64,8 +66,9 @@ struct RecordPage {
     main: Option<String>,
     /// The truncated fields. The document's text appears under the name that its continuation has.
     cuts: BTreeMap<String, Cut>,
-    bytes: BTreeSet<String>,
-    byte_ways: BTreeMap<String, String>,
+    byte_ways: BTreeMap<String, Way>,
+    /// Where the windows of a field name more references to bytes.
+    more_bytes: BTreeMap<String, Way>,
     next: Option<Way>,
 }
 
@@ -83,6 +86,7 @@ impl Walker<'_> {
                 let answer = self.client.good("read_record_field", args);
                 let window = lines::window(&answer.text);
                 let header = window.header;
+                let references = window.references.into_iter();
                 let previous = header["previous_cursor"]
                     .as_str()
                     .map(|cursor| json!({ "id": header["id"], "field_path": header["field_path"], "cursor": cursor }));
@@ -93,6 +97,7 @@ impl Walker<'_> {
                     size: header["size_chars"].as_u64().unwrap(),
                     next: window.next.map(Way::Text),
                     previous: previous.map(Way::Text),
+                    references: references.map(|(path, args)| (path, Way::Text(args))).collect(),
                 }
             }
             Way::Structure(args) => {
@@ -112,6 +117,7 @@ impl Walker<'_> {
                     size: answered["field"]["size_chars"].as_u64().unwrap(),
                     next: beside("next_cursor"),
                     previous: beside("previous_cursor"),
+                    references: references_in(&answered["content_ladder"]),
                 }
             }
             Way::Address(uri) => {
@@ -129,8 +135,53 @@ impl Walker<'_> {
                     size: range["size_chars"].as_u64().unwrap(),
                     next: beside(NEXT_URI),
                     previous: beside(PREVIOUS_URI),
+                    references: linked(&content.meta).byte_ways,
                 }
             }
+        }
+    }
+
+    /// Collects the references that the windows of a field name, from one window to the end.
+    fn references_from(&self, way: &Way) -> BTreeMap<String, Way> {
+        let (mut all, mut next) = (BTreeMap::new(), Some(way.clone()));
+        while let Some(way) = next {
+            let piece = self.piece(&way);
+            for (path, way) in piece.references {
+                assert!(all.insert(path.clone(), way).is_none(), "{path} is named twice");
+            }
+            next = piece.next;
+        }
+        all
+    }
+
+    /// Checks that a client of this class comes to each reference within a shown field.
+    fn check_references(&self, page: &RecordPage, name: &str) {
+        let expected = self.visible.field(&page.id, name).references(name);
+        if expected.is_empty() {
+            return;
+        }
+        let own = |path: &&String| expected.contains(*path);
+        let mut found: BTreeMap<String, Way> = page
+            .byte_ways
+            .iter()
+            .filter(|(path, _)| own(path))
+            .map(|(path, way)| (path.clone(), way.clone()))
+            .collect();
+        let cut = page.cuts.get(name).map(|cut| &cut.way);
+        if let Some(way) = page.more_bytes.get(name).or(cut) {
+            found.extend(self.references_from(way));
+        }
+        let paths: BTreeSet<String> = found.keys().cloned().collect();
+        assert_eq!(paths, expected, "{} {name:?}", page.id);
+        for (path, way) in found.iter().take(2) {
+            self.check_bytes(&page.id, path, way);
+        }
+    }
+
+    /// Compares bytes with those that are stored.
+    fn check_bytes(&self, id: &str, path: &str, way: &Way) {
+        if let Some(bytes) = self.visible.bytes(id, path) {
+            assert!(self.bytes(way) == bytes, "{id} {path:?} by {way:?}");
         }
     }
 
@@ -161,19 +212,44 @@ impl Walker<'_> {
         (text.clone(), before.concat() + &text)
     }
 
-    /// Reads all bytes that follow an address.
-    pub(super) fn bytes(&self, uri: &str) -> Vec<u8> {
-        let (mut bytes, mut next) = (Vec::new(), Some(uri.to_owned()));
-        while let Some(uri) = next {
-            let content =
-                self.client.read(&uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
-            let ResourceBody::Base64(base64) = content.body else { panic!("{uri} has text") };
-            let piece = STANDARD.decode(base64).unwrap();
-            let range = &content.meta[RANGE];
+    /// Reads all bytes that a way leads to.
+    pub(super) fn bytes(&self, way: &Way) -> Vec<u8> {
+        let (mut bytes, mut next) = (Vec::new(), Some(way.clone()));
+        while let Some(way) = next {
+            let (piece, range, on) = match &way {
+                Way::Text(args) => {
+                    let text = self.client.good("fetch", args).text;
+                    let document: Json = serde_json::from_str(&text).unwrap();
+                    let on = document["next"][0]["read"]["args"].clone();
+                    (bytes_in(&document), document["metadata"].clone(), Way::Text(on))
+                }
+                Way::Structure(args) => {
+                    let document = self.client.good("fetch", args).structured;
+                    let on = document["content_ladder"]["entries"][0]["read"]["args"].clone();
+                    (bytes_in(&document), document["metadata"].clone(), Way::Structure(on))
+                }
+                Way::Address(uri) => {
+                    let content = self
+                        .client
+                        .read(uri)
+                        .unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
+                    let ResourceBody::Base64(base64) = content.body else {
+                        panic!("{uri} has text")
+                    };
+                    let on = content.meta.get(NEXT_URI).and_then(Json::as_str).unwrap_or_default();
+                    let range = content.meta[RANGE].clone();
+                    (STANDARD.decode(base64).unwrap(), range, Way::Address(on.to_owned()))
+                }
+            };
             assert_eq!(range["start_bytes"], bytes.len());
             bytes.extend(piece);
             assert_eq!(range["end_bytes"], bytes.len());
-            next = content.meta.get(NEXT_URI).map(|uri| uri.as_str().unwrap().to_owned());
+            let goes_on = match &on {
+                Way::Text(args) | Way::Structure(args) => args.is_object(),
+                Way::Address(uri) => !uri.is_empty(),
+            };
+            assert_eq!(goes_on, bytes.len() as u64 != range["size_bytes"].as_u64().unwrap());
+            next = goes_on.then_some(on);
         }
         bytes
     }
@@ -212,16 +288,14 @@ impl Walker<'_> {
         for (name, value) in &page.fields {
             if let Some(cut) = page.cuts.get(name) {
                 self.check_cut(id, name, value.as_str().unwrap(), cut);
-            } else if page.bytes.contains(name) || page.byte_ways.contains_key(name) {
-                let Content::Bytes(bytes) = self.visible.field(id, name) else {
-                    panic!("{id} {name:?} is not binary")
-                };
-                if let (Some(uri), Some(bytes)) = (page.byte_ways.get(name), bytes) {
-                    assert!(self.bytes(uri) == *bytes, "{id} {name:?}");
-                }
+            } else if let (Content::Bytes(_), Some(way)) =
+                (self.visible.field(id, name), page.byte_ways.get(name))
+            {
+                self.check_bytes(id, name, way);
             } else {
                 self.visible.field(id, name).assert_is(value, &format!("{id} {name:?}"));
             }
+            self.check_references(page, name);
         }
         let Some(main) = &page.main else { return };
         match page.cuts.iter().find(|(name, _)| !page.fields.contains_key(*name)) {
@@ -250,17 +324,9 @@ impl Walker<'_> {
                     self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
                 let ResourceBody::Text(text) = content.body else { panic!("{uri} has bytes") };
                 let mut page = document_fields(&serde_json::from_str(&text).unwrap());
-                for link in content.meta.get(LINKS).and_then(Json::as_array).into_iter().flatten() {
-                    let text = |name: &str| link[name].as_str().unwrap().to_owned();
-                    let uri = text("uri");
-                    let link = ResourceLink {
-                        uri,
-                        name: text("name"),
-                        description: text("description"),
-                        mime_type: text("mimeType"),
-                    };
-                    page.follow(&link);
-                }
+                let linked = linked(&content.meta);
+                (page.cuts, page.byte_ways, page.more_bytes) =
+                    (linked.cuts, linked.byte_ways, linked.more_bytes);
                 page.next = content
                     .meta
                     .get(NEXT_URI)
@@ -350,6 +416,12 @@ impl Walker<'_> {
             "record" => drop(self.page(&Way::Address(link.uri.clone()))),
             "field-window" => {
                 page.follow(link);
+                if let Some((name, way)) = page.more_bytes.pop_first() {
+                    let all = self.visible.field(&page.id, &name).references(&name);
+                    let found: BTreeSet<String> = self.references_from(&way).into_keys().collect();
+                    assert_eq!(found, all, "{} {name:?}", page.id);
+                    return;
+                }
                 let (name, cut) = page.cuts.pop_first().unwrap();
                 let (rest, whole) = self.both_ends(&cut.way);
                 let stored = self.visible.field(&page.id, &name);
@@ -358,13 +430,8 @@ impl Walker<'_> {
             }
             "field-bytes" => {
                 page.follow(link);
-                let (name, uri) = page.byte_ways.pop_first().unwrap();
-                let Content::Bytes(bytes) = self.visible.field(&page.id, &name) else {
-                    panic!("{} {name:?}", page.id)
-                };
-                if let Some(bytes) = bytes {
-                    assert!(self.bytes(&uri) == *bytes, "{} {name:?}", page.id);
-                }
+                let (path, way) = page.byte_ways.pop_first().unwrap();
+                self.check_bytes(&page.id, &path, &way);
             }
             other => panic!("a link called {other}"),
         }
@@ -382,12 +449,50 @@ impl RecordPage {
         let field = field.as_str().unwrap().to_owned();
         self.id = id.to_owned();
         if link.name == "field-bytes" {
-            self.byte_ways.insert(field, link.uri.clone());
+            self.byte_ways.insert(field, Way::Address(link.uri.clone()));
+        } else if link.description.ends_with(", its JSON") {
+            self.more_bytes.insert(field, Way::Address(link.uri.clone()));
         } else {
             let (_, from) = link.description.rsplit_once(", from character ").unwrap();
             let shown = from.split(' ').next().unwrap().parse().unwrap();
             self.cuts.insert(field, Cut { shown, way: Way::Address(link.uri.clone()) });
         }
+    }
+}
+
+/// Takes the links in the metadata of a resource.
+fn linked(meta: &Map<String, Json>) -> RecordPage {
+    let mut page = RecordPage::default();
+    for link in meta.get(LINKS).and_then(Json::as_array).into_iter().flatten() {
+        let text = |name: &str| link[name].as_str().unwrap().to_owned();
+        page.follow(&ResourceLink {
+            uri: text("uri"),
+            name: text("name"),
+            description: text("description"),
+            mime_type: text("mimeType"),
+        });
+    }
+    page
+}
+
+/// Takes the references to bytes in a `content_ladder`.
+fn references_in(ladder: &Json) -> BTreeMap<String, Way> {
+    let entries = ladder["entries"].as_array().into_iter().flatten();
+    let named = entries.map(|entry| {
+        assert_eq!(entry["preview_status"], "binary-only");
+        let path = entry["field_path"].as_str().unwrap().to_owned();
+        (path, Way::Structure(entry["read"]["args"].clone()))
+    });
+    named.collect()
+}
+
+/// Takes the bytes of a document of a part of a field.
+fn bytes_in(document: &Json) -> Vec<u8> {
+    let text = document["text"].as_str().unwrap();
+    match document["metadata"]["encoding"].as_str().unwrap() {
+        "base64" => STANDARD.decode(text).unwrap(),
+        "utf-8" => text.as_bytes().to_vec(),
+        other => panic!("{other}"),
     }
 }
 
@@ -413,15 +518,20 @@ fn document_in_text(document: &Json) -> RecordPage {
         let args = &step["read"]["args"];
         match step["read"]["tool"].as_str() {
             Some("read_record_field") => {
-                let shown = step["shown_chars"].as_u64().unwrap();
                 let field = args["field_path"].as_str().unwrap().to_owned();
+                if step["more_references"].is_u64() {
+                    page.more_bytes.insert(field, Way::Text(args.clone()));
+                    continue;
+                }
+                let shown = step["shown_chars"].as_u64().unwrap();
                 page.cuts.insert(field, Cut { shown, way: Way::Text(args.clone()) });
             }
-            Some("fetch") => page.next = Some(Way::Text(args.clone())),
-            _ => {
-                let field = step["field_path"].as_str().unwrap().to_owned();
-                page.byte_ways.insert(field, step["resource"]["uri"].as_str().unwrap().to_owned());
+            Some("fetch") if step["preview_status"] == "binary-only" => {
+                let path = step["field_path"].as_str().unwrap().to_owned();
+                page.byte_ways.insert(path, Way::Text(args.clone()));
             }
+            Some("fetch") => page.next = Some(Way::Text(args.clone())),
+            other => panic!("{other:?}"),
         }
     }
     page
@@ -446,16 +556,19 @@ impl RecordPage {
         self.next = more.first().map(|more| Way::Structure(more["read"]["args"].clone()));
         for entry in entries {
             let field = entry["field_path"].as_str().unwrap().to_owned();
-            if entry["read"].is_object() {
-                assert_eq!(entry["read"]["tool"], "read_record_field");
-                let cut = Cut {
-                    shown: entry["shown_chars"].as_u64().unwrap(),
-                    way: Way::Structure(entry["read"]["args"].clone()),
-                };
-                assert!(self.cuts.insert(field, cut).is_none(), "two entries of one field");
-            } else {
-                self.byte_ways.insert(field, entry["resource"]["uri"].as_str().unwrap().to_owned());
+            let way = Way::Structure(entry["read"]["args"].clone());
+            if entry["preview_status"] == "binary-only" {
+                assert_eq!(entry["read"]["tool"], "fetch");
+                assert!(self.byte_ways.insert(field, way).is_none(), "two entries of one place");
+                continue;
             }
+            assert_eq!(entry["read"]["tool"], "read_record_field");
+            if entry["more_references"].is_u64() {
+                self.more_bytes.insert(field, way);
+                continue;
+            }
+            let cut = Cut { shown: entry["shown_chars"].as_u64().unwrap(), way };
+            assert!(self.cuts.insert(field, cut).is_none(), "two entries of one field");
         }
     }
 }
@@ -519,11 +632,6 @@ fn list_in_text(tool: &str, args: &Json, text: &str) -> (Vec<RecordPage>, Option
             continue;
         }
         if !line.starts_with("next:") {
-            let is_binary = line.strip_prefix("binary: ").and_then(lines::json_at_start);
-            if let (Some((answered, _)), Some(page)) = (is_binary, leaves.last_mut()) {
-                page.bytes.insert(answered["field_path"].as_str().unwrap().to_owned());
-                continue;
-            }
             assert!(
                 line.starts_with("note: ") || line.starts_with("next_changes_since="),
                 "{line}"
@@ -585,9 +693,16 @@ impl RecordPage {
     /// Remembers a line that names a call.
     fn step(&mut self, list: &str, tool: &str, args: Json, note: Option<String>) {
         match tool {
-            "fetch" => self.next = Some(Way::Text(args)),
+            "fetch" => match lines::path_of_bytes(note) {
+                Some(path) => drop(self.byte_ways.insert(path, Way::Text(args))),
+                None => self.next = Some(Way::Text(args)),
+            },
             "read_record_field" => {
                 let field = args["field_path"].as_str().unwrap().to_owned();
+                if note.as_ref().is_some_and(|note| note.starts_with("its windows name ")) {
+                    self.more_bytes.insert(field, Way::Text(args));
+                    return;
+                }
                 let start = args["offset_chars"].as_u64().unwrap();
                 if list == "search" {
                     self.windows(field, start, Way::Text(args));

@@ -14,6 +14,7 @@ use stile_testkit::chance::Chance;
 use super::records::blobs::BLOBS;
 use super::records::model::{Decl, FieldDecl, Grant, Rec, Share, Source, World, pick, some};
 use super::records::oracle::{is_binary, is_only_a_blob};
+use super::records::places;
 
 /// The value of a field as a client must read it.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,14 @@ impl Content {
             Self::Text(text) | Self::Json(text) => Some(text),
             Self::Bytes(_) => None,
         }
+    }
+
+    /// Returns the paths of the references to bytes within the JSON of the field `name`.
+    pub(super) fn references(&self, name: &str) -> BTreeSet<String> {
+        let Self::Json(json) = self else { return BTreeSet::new() };
+        let placed = places::all(json).into_iter();
+        let named = placed.filter(|placed| places::names_blob(placed.json));
+        named.map(|placed| format!("{name}{}", placed.pointer)).collect()
     }
 
     /// Asserts that a value shown whole is this one.
@@ -136,6 +145,21 @@ impl VisibleRecords {
 
     pub(super) fn find(&self, id: &str, name: &str) -> Option<&Content> {
         self.records.get(id)?.iter().find(|(own, _)| own == name).map(|(_, held)| held)
+    }
+
+    /// Returns the bytes that a path leads to; `None` for a blob that is not stored.
+    pub(super) fn bytes(&self, id: &str, path: &str) -> Option<Vec<u8>> {
+        if let Some(Content::Bytes(bytes)) = self.find(id, path) {
+            return bytes.clone();
+        }
+        let names = self.names(id).filter(|name| path.starts_with(name));
+        let name = names.max_by_key(|name| name.len()).unwrap();
+        let Content::Json(json) = self.field(id, name) else { panic!("{id} {path:?}") };
+        let mut placed = places::all(json).into_iter();
+        let placed = placed.find(|placed| placed.pointer == path[name.len()..]);
+        let named: Json = serde_json::from_str(placed.unwrap().json).unwrap();
+        let stored = BLOBS.iter().find(|(name, _)| named["blob_id"] == **name);
+        stored.map(|(_, bytes)| bytes.clone())
     }
 
     pub(super) fn field(&self, id: &str, name: &str) -> &Content {

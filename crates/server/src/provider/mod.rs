@@ -9,7 +9,7 @@
 mod error_objects;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -53,6 +53,8 @@ pub struct HttpRecordServer {
     sealer: Sealer,
     /// The endpoints, by name, that reject [`OPTIONAL_PARAMETERS`].
     without_optional: Mutex<HashSet<&'static str>>,
+    /// Whether the server finds values within fields.
+    finds_inner_values: OnceLock<bool>,
     in_flight: Semaphore,
     /// Lets one caller at a time read the token again.
     token_reads: Arc<Semaphore>,
@@ -84,6 +86,7 @@ impl HttpRecordServer {
             read_token,
             sealer,
             without_optional: Mutex::default(),
+            finds_inner_values: OnceLock::new(),
             in_flight: Semaphore::new(MAX_IN_FLIGHT),
             token_reads: Arc::new(Semaphore::new(1)),
         })
@@ -272,6 +275,10 @@ impl RecordServer for HttpRecordServer {
 
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.sealer.open(text)
+    }
+
+    fn finds_inner_values(&self) -> Option<&OnceLock<bool>> {
+        Some(&self.finds_inner_values)
     }
 }
 

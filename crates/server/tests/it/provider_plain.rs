@@ -560,3 +560,19 @@ fn a_record_with_a_long_key_is_read_by_its_shown_id() {
     let again = adapter.call("fetch", json!({ "id": fetched["structuredContent"]["url"] }));
     assert_eq!(again["structuredContent"]["id"], id);
 }
+
+#[test]
+fn bytes_that_the_server_cannot_find_within_a_value_are_not_promised() {
+    let blob = json!({ "blob_id": format!("sha256-{}", "0".repeat(64)), "mime_type": "image/png" });
+    let plain = Plain::with(&[("m1", json!({ "id": "m1", "attachments": [blob] }))]);
+    let desk = Desk::new(TOKEN);
+    let mut adapter = desk.adapter(&plain.url(), &[]);
+    for _ in 0..2 {
+        let fetched = adapter.call("fetch", json!({ "id": M1 }));
+        assert_eq!(fetched["structuredContent"]["content_ladder"]["entries"], json!([]));
+        assert!(!fetched["content"].to_string().contains("pdpp://field-window"), "{fetched}");
+    }
+    let asked = plain.asked();
+    let probes = asked.iter().filter(|target| target.contains("offset_bytes")).count();
+    assert_eq!(probes, 1, "the server is asked once: {asked:?}");
+}

@@ -3,8 +3,13 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+use stile_testkit::client::McpClient as _;
 
+use crate::provider_kit::Desk;
 use crate::records_kit::Kit;
 
 fn sample(name: &str) -> String {
@@ -65,4 +70,44 @@ fn a_client_sees_mail_since_an_instant_whatever_its_zone_and_gets_its_attachment
     assert_eq!(kit.refused(attachment["fetch_url"].as_str().unwrap(), &bare).0, 404);
     let shown = kit.json("/v1/streams/messages/records/quince-2@example.com", &bare);
     assert_eq!(shown["data"], json!({ "subject": "Re: Quince tree – when to prune?" }));
+}
+
+#[test]
+fn an_attachment_of_a_mail_is_read_by_tools_and_by_resources() {
+    let kit = Kit::new();
+    kit.said(&["import", &sample("records/mailbox.mbox"), "--connection", "gmail"]);
+    let fields = ["--stream", "messages", "--field", "subject", "--field", "attachments"];
+    let (_, token) = kit.client(&fields);
+    let picture = std::fs::read(sample("space/garden/pictures/stile.png")).unwrap();
+    let desk = Desk::new(&token);
+    // By the server's own MCP, and by `stile mcp` before it.
+    let mut own = kit.server.client(&token);
+    let mut adapter = desk.adapter(&format!("http://{}", kit.server.address), &[]);
+    let mut fetch = |arguments: Value, is_own: bool| match is_own {
+        true => own.tool("fetch", arguments).unwrap(),
+        false => adapter.call("fetch", arguments)["structuredContent"].take(),
+    };
+    for is_own in [true, false] {
+        let mail = fetch(json!({ "id": "gmail/messages:quince-2@example.com" }), is_own);
+        let entry = &mail["content_ladder"]["entries"][0];
+        assert_eq!(entry["field_path"], "attachments/0");
+        assert_eq!(entry["mime_type"], "image/png");
+        assert_eq!(entry["size_bytes"], picture.len());
+        let digest = ContentHash::digest(&picture).to_string();
+        assert_eq!(entry["digest"], format!("sha256:{digest}"));
+        let (mut bytes, mut next) = (Vec::new(), entry["read"]["args"].clone());
+        while next.is_object() {
+            let part = fetch(next, is_own);
+            assert_eq!(part["metadata"]["encoding"], "base64");
+            bytes.extend(STANDARD.decode(part["text"].as_str().unwrap()).unwrap());
+            next = part["content_ladder"]["entries"][0]["read"]["args"].clone();
+        }
+        assert!(bytes == picture, "{is_own}");
+    }
+    let mail = adapter.call("fetch", json!({ "id": "gmail/messages:quince-2@example.com" }));
+    let link = &mail["content"][1];
+    assert_eq!((&link["type"], &link["name"]), (&json!("resource_link"), &json!("field-bytes")));
+    let read = adapter.request("resources/read", json!({ "uri": link["uri"] }));
+    let blob = read["result"]["contents"][0]["blob"].as_str().unwrap();
+    assert!(picture.starts_with(&STANDARD.decode(blob).unwrap()));
 }

@@ -1,0 +1,51 @@
+//! Leaves out references to bytes that the server has no way to read.
+//!
+//! A reference within a value is read by a path into the field. Only servers of this program are
+//! sure to know such paths, so another server is asked once.
+
+use super::call_context::CallContext;
+use super::error::LadderError;
+use super::read_record_field::{field_request, is_byte_window};
+use super::record_view::RecordView;
+
+/// Removes the references within the fields of these records, unless the server can read them.
+pub(super) async fn keep_reachable(context: &CallContext, records: Vec<&mut RecordView>) {
+    let Some(known) = context.finds_inner_values() else { return };
+    for record in records {
+        let has_any = record.fields.iter().any(|field| !field.references.is_empty());
+        if !has_any {
+            continue;
+        }
+        let finds = match known.get() {
+            Some(finds) => *finds,
+            None => match ask(context, record).await {
+                Some(finds) => *known.get_or_init(|| finds),
+                None => false,
+            },
+        };
+        if !finds {
+            record.fields.iter_mut().for_each(|field| field.references.clear());
+        }
+    }
+}
+
+/// Asks the server for one byte of the first reference. Returns whether it knows the path; `None`
+/// if the server gave no answer to that.
+async fn ask(context: &CallContext, record: &RecordView) -> Option<bool> {
+    let (field, reference) = record.fields.iter().find_map(|field| {
+        Some((field, field.references.iter().find(|one| !one.pointer.is_empty())?))
+    })?;
+    let path = format!("{}{}", field.name, reference.pointer);
+    let request = field_request(&record.id, &path);
+    let request = request.with("offset_bytes", "0").with("limit_bytes", "1");
+    match context.ask(request).await {
+        Ok(answer) => Some(is_byte_window(&answer)),
+        Err(LadderError::Server { response, .. }) if response.code() == "blob_not_found" => {
+            Some(true)
+        }
+        Err(LadderError::Server { response, .. }) => {
+            matches!(response.status, 400 | 403 | 404 | 422).then_some(false)
+        }
+        Err(_) => None,
+    }
+}
