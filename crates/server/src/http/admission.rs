@@ -163,7 +163,8 @@ impl Admission {
 
     /// Returns the address where a refused client learns how to get a token.
     pub fn metadata_url(&self, request: &Parts) -> String {
-        metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), request))
+        let origin = metadata::origin(self.public_url.as_deref(), request);
+        metadata::metadata_url(&origin, request.uri.path())
     }
 }
 
@@ -190,6 +191,27 @@ fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_rejection_of_a_token_keeps_its_reason() {
+        for (rejected, reason) in [
+            (TokenRejected::MALFORMED, Unauthorized::Malformed),
+            (TokenRejected::EXPIRED, Unauthorized::Expired),
+            (TokenRejected::REVOKED, Unauthorized::Revoked),
+            (TokenRejected::OTHER_SERVER, Unauthorized::OtherServer),
+            (TokenRejected::OTHER_SPACE, Unauthorized::OtherSpace),
+            (TokenRejected::OLD, Unauthorized::Old),
+        ] {
+            assert_eq!(NotAdmitted::from(rejected), NotAdmitted::Unauthorized(reason));
+        }
+        // A token that nobody could judge is not called wrong.
+        for (rejected, expected) in [
+            (TokenRejected::NOT_LOOKED_UP, NotAdmitted::TokensUnavailable),
+            (TokenRejected::PROVIDER_DOWN, NotAdmitted::ProviderUnavailable),
+        ] {
+            assert_eq!(NotAdmitted::from(rejected), expected);
+        }
+    }
 
     #[test]
     fn a_token_is_read_from_exactly_one_bearer_header() {

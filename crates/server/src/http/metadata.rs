@@ -15,9 +15,9 @@ use super::peer::RequestOrigin;
 use super::responses;
 use crate::mcp::server_info;
 
-/// The path of the metadata of `/mcp`, to which challenges point. *Source*: RFC 9728 §3.1.
+/// The path of the metadata of `/mcp`, to which its challenges point. *Source*: RFC 9728 §3.1.
 pub const METADATA_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
-/// The path where clients look for the metadata that know only the origin.
+/// The path of the metadata of the whole origin, to which all other challenges point.
 pub const METADATA_PATH_OF_ORIGIN: &str = "/.well-known/oauth-protected-resource";
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
@@ -36,9 +36,10 @@ pub fn origin(public_url: Option<&str>, request: &Parts) -> String {
     }
 }
 
-/// Returns the address where a refused client learns how to get a token.
-pub fn metadata_url(origin: &str) -> String {
-    format!("{origin}{METADATA_PATH}")
+/// Returns the address where a client that was refused at a path learns how to get a token.
+pub fn metadata_url(origin: &str, path: &str) -> String {
+    let metadata = if path == MCP_PATH { METADATA_PATH } else { METADATA_PATH_OF_ORIGIN };
+    format!("{origin}{metadata}")
 }
 
 /// What a server supports, for its metadata.
@@ -50,15 +51,20 @@ pub struct SupportedFeatures {
     pub records: bool,
 }
 
-/// Returns the metadata of the protected resource `/mcp`. *Source*: RFC 9728 §2. A server whose
+/// Returns the metadata at `path`: of the protected resource `/mcp`, or of the origin. A server
+/// whose
 /// owner makes the tokens names no authorization server, because there is none to ask.
+///
+/// *Source*: RFC 9728 §2 and §3.3.
 pub fn protected_resource(
     origin: &str,
+    path: &str,
     authorization_servers: &[String],
     supported: SupportedFeatures,
 ) -> Response<Body> {
+    let resource = if path == METADATA_PATH { MCP_PATH } else { "" };
     let mut body = json!({
-        "resource": format!("{origin}{MCP_PATH}"),
+        "resource": format!("{origin}{resource}"),
         "resource_name": server_info::TITLE,
         "bearer_methods_supported": ["header"],
     });

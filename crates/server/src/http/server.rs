@@ -145,7 +145,8 @@ fn routes(
         move |request: Request| async move {
             let (parts, _) = request.into_parts();
             let origin = metadata::origin(options.public_url.as_deref(), &parts);
-            metadata::protected_resource(&origin, &options.authorization_servers, supported)
+            let (path, servers) = (parts.uri.path(), &options.authorization_servers);
+            metadata::protected_resource(&origin, path, servers, supported)
         }
     };
     let mut router = Router::new()

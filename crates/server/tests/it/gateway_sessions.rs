@@ -264,13 +264,14 @@ fn challenges_name_the_identity_provider() {
                 }
             }
         }
-        for path in
-            ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
-        {
+        for (path, resource) in [
+            ("/.well-known/oauth-protected-resource/mcp", "/mcp"),
+            ("/.well-known/oauth-protected-resource", ""),
+        ] {
             let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
             let metadata = server.client("").send(request.as_bytes()).unwrap().json();
             assert_eq!(metadata["authorization_servers"], json!([place.hosted.issuer.url()]));
-            assert_eq!(metadata["resource"], format!("http://{address}/mcp"));
+            assert_eq!(metadata["resource"], format!("http://{address}{resource}"));
             assert_eq!(metadata["scopes_supported"], scopes);
         }
     }

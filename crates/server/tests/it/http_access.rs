@@ -221,14 +221,16 @@ async fn health_and_metadata_need_no_token_and_say_little() {
     let mut client = server.connect().await;
     let health = client.get("/health", "", &[]).await;
     assert_eq!(health.json(), json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }));
-    for path in
-        ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]
-    {
+    // Each names exactly the resource that was asked for.
+    for (path, resource) in [
+        ("/.well-known/oauth-protected-resource", "http://127.0.0.1:9"),
+        ("/.well-known/oauth-protected-resource/mcp", "http://127.0.0.1:9/mcp"),
+    ] {
         let metadata = client.get(path, "", &[("host", "127.0.0.1:9")]).await;
         assert_eq!(
             metadata.json(),
             json!({
-                "resource": "http://127.0.0.1:9/mcp",
+                "resource": resource,
                 "resource_name": "Stile",
                 "scopes_supported": ["read:/"],
                 "bearer_methods_supported": ["header"],

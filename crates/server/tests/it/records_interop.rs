@@ -428,7 +428,7 @@ fn unknown_search_modes_are_not_found_and_an_invalid_token_is_challenged() {
     assert_eq!(refusal(&reply), (401, "authentication_error".to_owned()));
     let told = reply.header("www-authenticate").unwrap();
     assert!(
-        told.starts_with("Bearer ") && told.contains("/.well-known/oauth-protected-resource"),
+        told.starts_with("Bearer ") && told.ends_with("/.well-known/oauth-protected-resource\""),
         "{told}"
     );
 }

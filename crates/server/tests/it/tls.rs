@@ -149,11 +149,16 @@ fn under_tls_everything_that_names_the_server_says_https() {
     assert_eq!(client.0.get_ref().conn.alpn_protocol(), Some(&b"http/1.1"[..]));
     let metadata = client.get(PROTECTED_RESOURCE).json();
     assert_eq!(metadata["resource"], "https://localhost/mcp");
-    for target in ["/mcp", "/v1/streams", "/api/v1/notes/a.md"] {
+    let of_origin = PROTECTED_RESOURCE.strip_suffix("/mcp").unwrap();
+    for (target, metadata) in [
+        ("/mcp", PROTECTED_RESOURCE),
+        ("/v1/streams", of_origin),
+        ("/api/v1/notes/a.md", of_origin),
+    ] {
         let refused = client.get(target);
         assert_eq!(refused.status, 401, "{target}");
         let challenge = refused.header("www-authenticate").unwrap();
-        let named = format!("resource_metadata=\"https://localhost{PROTECTED_RESOURCE}\"");
+        let named = format!("resource_metadata=\"https://localhost{metadata}\"");
         assert!(challenge.contains(&named), "{challenge}");
     }
     let own_page = format!("Origin: https://localhost:{}\r\n", server.address.port());
