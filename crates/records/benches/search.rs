@@ -311,6 +311,7 @@ impl Rig {
             issued: Instant(0),
             expires: None,
             single_use: false,
+            stated: Default::default(),
             streams: vec![share],
         };
         let permit = principal(RecordsClaim::Owner).gate().owner().unwrap();

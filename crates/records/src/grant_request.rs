@@ -7,10 +7,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use stile_domain::permit::Principal;
 use stile_domain::records::declaration::Declaration;
-use stile_domain::records::grant::{BadGrant, Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::grant::{
+    BadGrant, Grant, Retention, StatedSource, StatedTerms, StreamGrant, TimeConstraint,
+};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -30,8 +33,70 @@ pub struct GrantRequest {
     pub expires: Option<Instant>,
     /// Whether only the first token that uses the grant may use it.
     pub single_use: bool,
+    /// What the owner states beside that.
+    pub stated: StatedTerms,
     /// The streams that the grant covers.
     pub streams: Vec<StreamGrantRequest>,
+}
+
+/// A grant that the owner requests, or that another program issued, as JSON.
+///
+/// *Shape*: that of a grant of the records interface. Of an issued grant, its own identifier, times
+/// and subject are passed over: the new grant has its own.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantDocument {
+    /// The version of the shape, `0.1.0`.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// The client that gets the grant.
+    #[serde(default)]
+    pub client: Option<ClientDocument>,
+    /// The source of the records.
+    #[serde(default)]
+    pub source: Option<StatedSource>,
+    /// The purpose as an absolute URI.
+    #[serde(default)]
+    pub purpose_code: Option<String>,
+    /// The purpose in the owner's words.
+    #[serde(default)]
+    pub purpose_description: Option<String>,
+    /// How often the grant may be used: `continuous` or `single_use`.
+    #[serde(default)]
+    pub access_mode: Option<String>,
+    /// The streams that the grant covers.
+    pub streams: Vec<StreamGrantRequest>,
+    /// How long the client may keep what it read.
+    #[serde(default)]
+    pub retention: Option<Retention>,
+    /// When the grant expires.
+    #[serde(default)]
+    pub expires_at: Option<String>,
+    #[serde(default, rename = "grant_id")]
+    _grant_id: IgnoredAny,
+    #[serde(default, rename = "issued_at")]
+    _issued_at: IgnoredAny,
+    #[serde(default, rename = "subject")]
+    _subject: IgnoredAny,
+    #[serde(default, rename = "source_declaration")]
+    _source_declaration: IgnoredAny,
+    #[serde(default, rename = "selection_preset")]
+    _selection_preset: IgnoredAny,
+}
+
+impl GrantDocument {
+    /// Makes a document with these streams and nothing else.
+    pub fn of_streams(streams: Vec<StreamGrantRequest>) -> Self {
+        Self { streams, ..Self::default() }
+    }
+}
+
+/// The client of a grant, as JSON.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientDocument {
+    /// The name of the client.
+    pub client_id: String,
 }
 
 /// The part of one stream that the owner requests a grant for.
@@ -44,7 +109,7 @@ pub struct StreamGrantRequest {
     /// The name of the stream.
     pub name: String,
     /// The connections; `None` for all that have the stream.
-    #[serde(default, deserialize_with = "not_null")]
+    #[serde(default, deserialize_with = "not_null", alias = "instance_ids")]
     pub connection_ids: Option<Vec<String>>,
     /// The fields; `None` for all declared ones.
     #[serde(default, deserialize_with = "not_null")]
@@ -130,6 +195,7 @@ impl RecordService {
             issued: now,
             expires: request.expires,
             single_use: request.single_use,
+            stated: request.stated,
         };
         let id = self.store_grant(caller, &grant)??;
         Ok(CreatedGrant { id, added })
@@ -318,6 +384,7 @@ mod tests {
             purpose: None,
             expires: None,
             single_use: false,
+            stated: StatedTerms::default(),
             streams,
         };
         let created = store

@@ -47,6 +47,22 @@ pub fn open(path: &Path) -> io::Result<SourceFile> {
     })
 }
 
+/// Reads a source to its end.
+///
+/// # Errors
+/// The error of the source; [`io::ErrorKind::FileTooLarge`] if it has more than `max_bytes` bytes.
+pub fn read_short(source: &mut dyn Read, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {max_bytes} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
 fn instant(time: std::time::SystemTime) -> Option<Instant> {
     let micros = |duration: std::time::Duration| i64::try_from(duration.as_micros()).ok();
     match time.duration_since(std::time::UNIX_EPOCH) {

@@ -32,8 +32,41 @@ pub struct Grant {
     pub expires: Option<Instant>,
     /// Whether only the first token that presents the grant may use it.
     pub single_use: bool,
+    /// What the owner states beside that.
+    pub stated: StatedTerms,
     /// What the grant allows of each stream. No stream occurs twice.
     pub streams: Vec<StreamGrant>,
+}
+
+/// Terms of a grant that the server keeps, shows and does not enforce: they bind the client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatedTerms {
+    /// The purpose, as an absolute URI.
+    pub purpose_code: Option<String>,
+    /// The source of the records, for other programs.
+    pub source: Option<StatedSource>,
+    /// How long the client may keep what it read.
+    pub retention: Option<Retention>,
+}
+
+/// The source of granted records, as another program names it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedSource {
+    /// What the source is: `connector` or `provider_native`.
+    pub kind: String,
+    /// The name of the source, an absolute URI.
+    pub id: String,
+}
+
+/// How long a client may keep what it read, and what it does then.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// A duration such as `P6M`. *Source*: ISO 8601.
+    pub max_duration: String,
+    /// What the client then does: `delete` or `anonymize`.
+    pub on_expiry: String,
 }
 
 /// What a grant allows of one stream.
@@ -79,8 +112,14 @@ struct WireGrant {
     client: WireClient,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     purpose_description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    purpose_code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<StatedSource>,
     access_mode: String,
     streams: Vec<WireStreamGrant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retention: Option<Retention>,
     #[serde(default)]
     expires_at: Option<String>,
 }
@@ -142,6 +181,11 @@ impl Grant {
                 .map(|text| instant("expires_at", text))
                 .transpose()?,
             single_use,
+            stated: StatedTerms {
+                purpose_code: wire.purpose_code,
+                source: wire.source,
+                retention: wire.retention,
+            },
             streams: wire
                 .streams
                 .into_iter()
@@ -163,6 +207,9 @@ impl Grant {
             issued_at: self.issued.to_rfc3339(),
             client: WireClient { client_id: self.client.clone() },
             purpose_description: self.purpose.clone(),
+            purpose_code: self.stated.purpose_code.clone(),
+            source: self.stated.source.clone(),
+            retention: self.stated.retention.clone(),
             access_mode: if self.single_use { "single_use" } else { "continuous" }.to_owned(),
             streams: self.streams.iter().map(WireStreamGrant::write).collect(),
             expires_at: self.expires.map(Instant::to_rfc3339),
@@ -177,6 +224,7 @@ impl Grant {
     fn check(&self) -> Result<(), BadGrant> {
         check_text("client", &self.client)?;
         self.purpose.as_deref().map_or(Ok(()), |purpose| check_text("purpose", purpose))?;
+        self.stated.check()?;
         if self.streams.is_empty() {
             return bad("a grant names at least one stream");
         }
@@ -194,6 +242,74 @@ impl Grant {
         }
         self.streams.iter().try_for_each(StreamGrant::check)
     }
+}
+
+impl StatedTerms {
+    fn check(&self) -> Result<(), BadGrant> {
+        let addresses = [
+            ("purpose_code", self.purpose_code.as_ref()),
+            ("source.id", self.source.as_ref().map(|source| &source.id)),
+        ];
+        for (member, uri) in addresses {
+            if uri.is_some_and(|uri| !is_absolute_uri(uri)) {
+                return bad(format!(
+                    "`{member}` is not an absolute URI such as https://example.com/purpose"
+                ));
+            }
+        }
+        let kind = self.source.as_ref().map(|source| source.kind.as_str());
+        if kind.is_some_and(|kind| !["connector", "provider_native"].contains(&kind)) {
+            return bad("`source.kind` is `connector` or `provider_native`");
+        }
+        let Some(Retention { max_duration, on_expiry }) = &self.retention else { return Ok(()) };
+        if !is_duration(max_duration) {
+            return bad("`retention.max_duration` is not a duration such as P6M or PT36H");
+        }
+        if !["delete", "anonymize"].contains(&on_expiry.as_str()) {
+            return bad("`retention.on_expiry` is `delete` or `anonymize`");
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a text has a scheme and something behind it, without spaces (RFC 3986, section
+/// 4.3).
+fn is_absolute_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    text.len() <= MAX_TEXT_BYTES
+        && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && !rest.is_empty()
+        && rest.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Returns whether a text is a duration of whole units (ISO 8601-1:2019, section 5.5.2).
+fn is_duration(text: &str) -> bool {
+    let Some(units) = text.strip_prefix('P') else { return false };
+    let (date, time) = match units.split_once('T') {
+        Some((date, time)) => (date, Some(time)),
+        None => (units, None),
+    };
+    let are_units = |mut rest: &str, mut left: &str| {
+        while !rest.is_empty() {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let unit = rest.get(digits..).and_then(|after| after.chars().next());
+            let Some((at, unit)) = unit.and_then(|unit| Some((left.find(unit)?, unit))) else {
+                return false;
+            };
+            if !(1..=9).contains(&digits) {
+                return false;
+            }
+            left = left.get(at + 1..).unwrap_or_default();
+            rest = rest.get(digits + unit.len_utf8()..).unwrap_or_default();
+        }
+        true
+    };
+    let has_time = time.is_none_or(|time| !time.is_empty() && are_units(time, "HMS"));
+    text.len() <= 64
+        && units.ends_with(|last: char| last.is_ascii_alphabetic() && last != 'T')
+        && are_units(date, "YMWD")
+        && has_time
 }
 
 impl StreamGrant {
@@ -310,6 +426,45 @@ mod tests {
         assert!(grant.streams[0].fields.contains("body"));
         let too_late = Grant { expires: Some(Instant(i64::MAX)), ..grant };
         assert!(too_late.to_json().is_err(), "a grant that could not be parsed is not written");
+    }
+
+    #[test]
+    fn stated_terms_are_kept_and_checked() {
+        let all = "\"purpose_code\":\"https://x.example/p\",\"source\":{\"kind\":\"connector\",\
+                   \"id\":\"urn:x:mail\"},\"retention\":{\"max_duration\":\"P6M\",\"on_expiry\":\
+                   \"delete\"},\"expires_at\"";
+        let grant = with("\"expires_at\"", all).unwrap();
+        assert_eq!(Grant::parse(&grant.to_json().unwrap()).unwrap(), grant);
+        assert_eq!(grant.stated.retention.as_ref().unwrap().max_duration, "P6M");
+        for (from, to) in [
+            ("https://x.example/p", "marketing"),
+            ("https://x.example/p", "https:"),
+            ("https://x.example/p", "1s:x"),
+            ("urn:x:mail", "urn:x mail"),
+            ("connector", "other"),
+            ("delete", "sell"),
+            ("\"on_expiry\":\"delete\"", "\"on_expiry\":\"delete\",\"x\":1"),
+        ] {
+            assert!(with("\"expires_at\"", &all.replace(from, to)).is_err(), "{to}");
+        }
+        for (text, is) in [
+            ("P1Y2M3W4DT5H6M7S", true),
+            ("PT36H", true),
+            ("P10D", true),
+            ("P", false),
+            ("PT", false),
+            ("P1DT", false),
+            ("P1", false),
+            ("PM", false),
+            ("P1D1M", false),
+            ("P1H", false),
+            ("6M", false),
+            ("P-1D", false),
+            ("P1.5D", false),
+            ("P1é", false),
+        ] {
+            assert_eq!(is_duration(text), is, "{text}");
+        }
     }
 
     #[test]

@@ -229,10 +229,7 @@ fn token(settings: Settings<'_>) -> Command {
              accepts them.",
         ))
         .arg(grant("Let the token see the records of this grant.").conflicts_with("owner"))
-        .arg(flag(
-            "owner",
-            "Mint an owner's token, which may read, import and delete all records, and make grants.",
-        ))
+        .arg(flag("owner", "Mint an owner's token, which may read, import and delete all records."))
         .args_conflicts_with_subcommands(true)
         .subcommand(
             Command::new("list")

@@ -3,9 +3,10 @@
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use stile_domain::records::grant::StatedTerms;
 use stile_domain::records::instant::Instant;
 use stile_records::grant_request::{
-    GrantRequest, GrantRequestError, StreamGrantRequest, TimeConstraintRequest,
+    GrantDocument, GrantRequest, GrantRequestError, StreamGrantRequest, TimeConstraintRequest,
 };
 use stile_store::records::{GrantRecord, GrantStatus};
 
@@ -73,9 +74,14 @@ fn unknown(id: &str) -> Failure {
 }
 
 fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result<(), Failure> {
-    let streams = match text(matches, "from") {
-        Some(path) => stream_grants_from_file(path)?,
-        None => vec![stream_grant_from_flags(matches)],
+    let document = match text(matches, "from") {
+        Some(path) => document_from_file(path)?,
+        None => GrantDocument::of_streams(vec![stream_grant_from_flags(matches)]),
+    };
+    let both = |option: &str, member: &str| {
+        Failure::Usage(format!(
+            "the file has `{member}`, and {option} was sent too; send one of them; no grant was made"
+        ))
     };
     let life = text(matches, "expires").map(|text| {
         let life = duration::parse(text).filter(|life| !life.is_zero());
@@ -86,13 +92,46 @@ fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result
     });
     let life = life.transpose()?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let wanted = GrantRequest {
-        client: text(matches, "client").unwrap_or_default().to_owned(),
-        purpose: text(matches, "purpose").map(str::to_owned),
-        expires: life.map(|micros| Instant(now.0.saturating_add(micros))),
-        single_use: matches.get_flag("single_use"),
-        streams,
+    let expires = match (life, document.expires_at) {
+        (Some(_), Some(_)) => return Err(both("--expires", "expires_at")),
+        (Some(micros), None) => Some(Instant(now.0.saturating_add(micros))),
+        (None, Some(text)) => Some(Instant::parse(&text).ok_or_else(|| {
+            Failure::Usage(
+                "`expires_at` is not a time such as 2026-01-31T12:00:00Z; no grant was made"
+                    .to_owned(),
+            )
+        })?),
+        (None, None) => None,
     };
+    let purpose = match (text(matches, "purpose"), document.purpose_description) {
+        (Some(_), Some(_)) => return Err(both("--purpose", "purpose_description")),
+        (Some(purpose), None) => Some(purpose.to_owned()),
+        (None, stated) => stated,
+    };
+    let single_use = match (matches.get_flag("single_use"), document.access_mode.as_deref()) {
+        (is_flagged, None) => is_flagged,
+        (_, Some("single_use")) => true,
+        (false, Some("continuous")) => false,
+        (true, Some("continuous")) => return Err(both("--single-use", "access_mode")),
+        (_, Some(_)) => {
+            let message =
+                "`access_mode` is `continuous` or `single_use`; no grant was made".to_owned();
+            return Err(Failure::Usage(message));
+        }
+    };
+    let client = text(matches, "client").unwrap_or_default().to_owned();
+    if document.client.is_some_and(|named| named.client_id != client) {
+        return Err(Failure::Usage(
+            "the file names another client than --client; no grant was made".to_owned(),
+        ));
+    }
+    let stated = StatedTerms {
+        purpose_code: document.purpose_code,
+        source: document.source,
+        retention: document.retention,
+    };
+    let streams = document.streams;
+    let wanted = GrantRequest { client, purpose, expires, single_use, stated, streams };
     let created = services.create_grant(&caller, now, wanted).map_err(|error| match error {
         GrantRequestError::Problem(problem) => Failure::from(problem),
         GrantRequestError::Invalid(why) => Failure::Usage(why),
@@ -120,21 +159,24 @@ fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
     }
 }
 
-/// Reads a JSON list of streams, or an object with the member `streams` and no other: a limit that
-/// is not read, such as an expiry, would make a broader grant than the file says.
-fn stream_grants_from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
-    let mut json = owner::json_file(path)?;
-    if let Some(members) = json.as_object_mut() {
-        if let Some(other) = members.keys().find(|name| *name != "streams") {
-            return Err(Failure::Usage(format!(
-                "{path} has the member `{other}`, but only `streams` is read from a file; send the \
-                 rest as options, and take it out of the file; no grant was made"
-            )));
-        }
-        json = members.remove("streams").unwrap_or_default();
+/// Reads a grant, or a JSON list of its streams. A member that is not understood is an error: a
+/// limit that is not read would make a broader grant than the file says.
+fn document_from_file(path: &str) -> Result<GrantDocument, Failure> {
+    let json = owner::json_file(path)?;
+    let document = if json.is_array() {
+        serde_json::from_value(json).map(GrantDocument::of_streams)
+    } else {
+        serde_json::from_value::<GrantDocument>(json)
+    };
+    let document = document.map_err(|error| {
+        Failure::Usage(format!("{path} is not a grant: {error}; no grant was made"))
+    })?;
+    match &document.version {
+        Some(version) if version != "0.1.0" => Err(Failure::Usage(format!(
+            "{path} is a grant of another version than 0.1.0; no grant was made"
+        ))),
+        _ => Ok(document),
     }
-    serde_json::from_value(json)
-        .map_err(|error| Failure::Usage(format!("{path} is not a list of streams: {error}")))
 }
 
 fn to_json(grant: &GrantRecord, now: Instant) -> Value {

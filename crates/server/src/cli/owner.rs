@@ -2,8 +2,8 @@
 //!
 //! A user who starts this program in a state folder of their own owns the records in it.
 
-use std::io::{self, Read as _, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Write};
 
 use clap::ArgMatches;
 use stile_domain::permit::Principal;
@@ -63,12 +63,15 @@ pub(super) fn texts(matches: &ArgMatches, flag: &str) -> Vec<String> {
     matches.get_many::<String>(flag).into_iter().flatten().cloned().collect()
 }
 
+/// Reads JSON from a file, from a pipe, or from standard input if the path is `-`.
 pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
-    let mut text = String::new();
-    let read = files::open(Path::new(path))
-        .and_then(|file| file.reader.take(MAX_FILE_BYTES).read_to_string(&mut text));
-    read.map_err(|error| Failure::Failed(format!("cannot read {path}: {error}")))?;
-    serde_json::from_str(&text)
+    let bytes = if path == "-" {
+        files::read_short(&mut io::stdin().lock(), MAX_FILE_BYTES)
+    } else {
+        File::open(path).and_then(|mut file| files::read_short(&mut file, MAX_FILE_BYTES))
+    };
+    let bytes = bytes.map_err(|error| Failure::Failed(format!("cannot read {path}: {error}")))?;
+    serde_json::from_slice(&bytes)
         .map_err(|error| Failure::Usage(format!("{path} is not JSON: {error}")))
 }
 

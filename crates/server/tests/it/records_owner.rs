@@ -2,6 +2,7 @@
 //! backup, and what is left after an accident.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -198,15 +199,62 @@ fn a_limit_in_a_file_of_a_grant_is_never_left_out_in_silence() {
     let day = day();
     day.import_all();
     let file = day.at("limited.json");
-    for member in ["expires_at", "access_mode", "source"] {
-        let limited = serde_json::json!({ "streams": [{ "name": "contacts" }], member: "x" });
-        std::fs::write(&file, limited.to_string()).unwrap();
+    let refused = |document: serde_json::Value, options: &[&str]| {
+        std::fs::write(&file, document.to_string()).unwrap();
         let from = ["grant", "create", "--client", "c", "--from", file.to_str().unwrap()];
-        let refused = day.run(&from);
-        assert_eq!(refused.code, Some(2), "{member}");
-        assert!(refused.errors.contains(&format!("`{member}`")), "{}", refused.errors);
+        let refused = day.run(&[&from[..], options].concat());
+        assert_eq!(refused.code, Some(2), "{document}: {}", refused.errors);
         assert_eq!(day.json(&["grant", "list", "--json"]), serde_json::json!([]));
+        refused.errors
+    };
+    for member in ["expires_at", "access_mode", "source", "retention", "limit", "version"] {
+        let limited = serde_json::json!({ "streams": [{ "name": "contacts" }], member: "x" });
+        let errors = refused(limited, &[]);
+        assert!(errors.contains("no grant was made"), "{member}: {errors}");
     }
+    let limited = |member: &str, value: &str| {
+        let mut document = serde_json::json!({ "streams": [{ "name": "contacts" }] });
+        document[member] = value.into();
+        document
+    };
+    refused(limited("expires_at", "2099-01-01T00:00:00Z"), &["--expires", "1d"]);
+    refused(limited("purpose_description", "x"), &["--purpose", "y"]);
+    refused(limited("access_mode", "continuous"), &["--single-use"]);
+    refused(limited("purpose_code", "not an address"), &[]);
+    let client = serde_json::json!({ "client_id": "another" });
+    refused(serde_json::json!({ "streams": [{ "name": "contacts" }], "client": client }), &[]);
+}
+
+#[test]
+fn a_grant_in_the_shape_of_the_interface_is_made_whole_from_a_pipe() {
+    let day = day();
+    day.import_all();
+    let document = serde_json::json!({
+        "version": "0.1.0", "grant_id": "grt_theirs", "issued_at": "2026-01-01T00:00:00Z",
+        "subject": { "id": "s" }, "client": { "client_id": "c" },
+        "source": { "kind": "connector", "id": "https://sources.example/own" },
+        "source_declaration": { "version": "1" }, "purpose_code": "https://purposes.example/x",
+        "purpose_description": "to call people", "access_mode": "single_use",
+        "streams": [{ "name": "contacts", "instance_ids": ["phone"] }],
+        "retention": { "max_duration": "P6M", "on_expiry": "delete" },
+        "expires_at": "2099-01-01T00:00:00Z",
+    });
+    let arguments = ["grant", "create", "--client", "c", "--from", "-"];
+    let mut command = day.rig.command(&arguments);
+    command.arg("--state").arg(&day.rig.state).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut made = command.spawn().unwrap();
+    made.stdin.take().unwrap().write_all(document.to_string().as_bytes()).unwrap();
+    let made = made.wait_with_output().unwrap();
+    assert!(made.status.success());
+    let id = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    let shown = day.json(&["grant", "show", &id])["grant"].clone();
+    for member in
+        ["source", "purpose_code", "purpose_description", "access_mode", "retention", "client"]
+    {
+        assert_eq!(shown[member], document[member], "{member}");
+    }
+    assert_eq!(shown["streams"][0]["connection_ids"], serde_json::json!(["phone"]));
+    assert_eq!(shown["expires_at"], "2099-01-01T00:00:00Z");
 }
 
 #[test]

@@ -134,6 +134,7 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
         issued: Instant(0),
         expires: None,
         single_use: false,
+        stated: Default::default(),
         streams: vec![granted],
     };
     let id = rig.records.grant(&permits().0, &grant).unwrap().unwrap();
