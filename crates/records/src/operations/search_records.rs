@@ -37,7 +37,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::required(
             "q",
             ParameterType::Text { max_bytes: 4 * MAX_QUERY_SCALARS },
-            "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields.",
+            "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields. A hyphen before one, as in `-moss`, excludes the records in which it occurs.",
         ),
         LIMIT,
         CURSOR,
@@ -106,6 +106,12 @@ fn search_records(
     let before = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
     let before = before.map(|cursor| cursor.record);
     let query = ParsedQuery::parse(text);
+    if query.terms.is_empty() && !query.excluded.is_empty() {
+        return Problem::refuse(
+            "q",
+            "`q` only excludes; send a word that must occur too, such as `ferns -moss`",
+        );
+    }
     let limit = page_limit(parameters);
     let search = RecordSearchQuery { query: &query, conditions: &conditions, before, limit };
     let start = Instant::now();
@@ -203,7 +209,7 @@ fn add_term_counts(
     };
     let mut counts = Vec::new();
     for term in query.terms.iter().take(MAX_COUNTED_TERMS) {
-        let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
+        let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
         let search =
             RecordSearchQuery { query: &alone, conditions, before: None, limit: MAX_COUNTED };
         match context.view.find_text(sources, search, &check_limits) {

@@ -51,9 +51,10 @@ pub struct SupportedFeatures {
     pub records: bool,
 }
 
-/// Returns the metadata at `path`: of the protected resource `/mcp`, or of the origin. A server
-/// whose
-/// owner makes the tokens names no authorization server, because there is none to ask.
+/// Returns the metadata at `path`: of the protected resource `/mcp`, or of the origin.
+///
+/// A server whose owner makes the tokens names no authorization server, because there is none to
+/// ask.
 ///
 /// *Source*: RFC 9728 §2 and §3.3.
 pub fn protected_resource(

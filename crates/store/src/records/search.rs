@@ -122,6 +122,8 @@ struct Search<'s> {
     /// How many records turned out to be hidden.
     hidden: usize,
     lists: Vec<TermList<'s>>,
+    /// The records in which an excluded term occurs, for each such term.
+    excluded: Vec<TermList<'s>>,
     /// Whether the lists are sorted, so that the one with the fewest records leads.
     is_sorted: bool,
 }
@@ -140,8 +142,8 @@ struct TermList<'q> {
 }
 
 impl RecordsView<'_> {
-    /// Finds records of some sources, the newest first. A query without terms finds nothing. Calls
-    /// `check_limits` regularly, since a search may skip very many records.
+    /// Finds records of some sources, the newest first. A query that requires no term finds
+    /// nothing. Calls `check_limits` regularly, since a search may skip very many records.
     ///
     /// # Errors
     /// The error of `check_limits` or of the database.
@@ -160,6 +162,9 @@ impl RecordsView<'_> {
         while let Some(record) = search.next_match(target)? {
             target = record - 1;
             let Some(row) = search.visible_row(record)? else { continue };
+            if search.is_excluded(record)? {
+                continue;
+            }
             if page.hits.len() == query.limit {
                 page.has_more = true;
                 break;
@@ -194,6 +199,7 @@ impl<'s> Search<'s> {
         }
         let all: Vec<i64> = tags.iter().flat_map(Tags::values).copied().collect();
         let lists = query.query.terms.iter().map(|term| TermList::new(term, &all)).collect();
+        let excluded = query.query.excluded.iter().map(|term| TermList::new(term, &all)).collect();
         let indices = sources.iter().enumerate().map(|(at, source)| (source.id, at)).collect();
         let scope = Scope { view, sources, indices, tags };
         Ok(Self {
@@ -204,6 +210,7 @@ impl<'s> Search<'s> {
             visible,
             hidden: 0,
             lists,
+            excluded,
             is_sorted: false,
         })
     }
@@ -247,6 +254,16 @@ impl<'s> Search<'s> {
                 Some(_) => return Ok(Some(target)),
             }
         }
+    }
+
+    /// Returns whether an excluded term occurs in a record, in the fields that are searched.
+    fn is_excluded(&mut self, record: i64) -> Result<bool, Problem> {
+        for list in &mut self.excluded {
+            if list.seek(&self.scope, record, false)? == Some(record) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the newest record, not newer than `target`, that is not known to be hidden.

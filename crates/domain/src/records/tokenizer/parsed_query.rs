@@ -6,6 +6,10 @@
 //! right after a word makes a prefix of the word's last token. The tokens before it are searched
 //! for separately, which finds no less. (A character that is a token by itself needs no star.)
 //! Other stars, and a quotation mark without its partner, count as white space.
+//!
+//! One hyphen right before a word, a prefix or a quotation mark, and after white space or at the
+//! beginning, excludes the records in which that occurs. Other hyphens separate words. Within
+//! quotation marks a hyphen excludes nothing. A star behind several excluded tokens has no effect.
 
 use std::fmt;
 
@@ -24,6 +28,8 @@ pub const MAX_PHRASE_TOKENS: usize = 32;
 pub struct ParsedQuery {
     /// The terms, all different. Empty if the query contains nothing to search for.
     pub terms: Vec<SearchTerm>,
+    /// The terms of which none may occur, all different.
+    pub excluded: Vec<SearchTerm>,
     /// The number of terms that were dropped.
     pub left_out: usize,
 }
@@ -57,49 +63,82 @@ impl ParsedQuery {
         let text = text.get(..end).unwrap_or(text);
         let segments: Vec<&str> = text.split(['"', '“', '”', '„']).collect();
         let mut query = Self::default();
+        let mut role = Role::Required;
         for (nth, segment) in segments.iter().enumerate() {
             if nth % 2 == 1 && nth + 1 < segments.len() {
-                query.push_phrase(cut(segment));
-            } else {
-                segment.split_whitespace().for_each(|word| query.push_word(word));
+                query.push_phrase(cut(segment), role);
+                role = Role::Required;
+                continue;
             }
+            segment.split_whitespace().for_each(|word| query.push_word(word));
+            let is_lone = |before: &str| before.is_empty() || before.ends_with(char::is_whitespace);
+            role = match segment.strip_suffix('-') {
+                Some(before) if is_lone(before) => Role::Excluded,
+                _ => Role::Required,
+            };
         }
         query
     }
 
     fn push_word(&mut self, word: &str) {
+        let (word, role) = match word.strip_prefix('-') {
+            Some(rest) if !rest.starts_with('-') => (rest, Role::Excluded),
+            _ => (word, Role::Required),
+        };
         let stem = word.trim_end_matches('*');
         let mut all = cut(stem);
         // A star after punctuation does not concern the token before it.
         let touches = |last: char| matches!(CharacterClass::new(last), CharacterClass::Joins);
-        if stem.len() < word.len() && stem.chars().next_back().is_some_and(touches) {
-            let prefix = all.pop();
-            self.push_phrase(all);
-            prefix.into_iter().for_each(|prefix| self.push(SearchTerm::Prefix(prefix)));
-        } else {
-            self.push_phrase(all);
+        let is_prefix = stem.len() < word.len() && stem.chars().next_back().is_some_and(touches);
+        match (is_prefix, role) {
+            // To exclude each part by itself would exclude more than the whole.
+            (true, Role::Excluded) if all.len() > 1 => self.push_phrase(all, role),
+            (true, _) => {
+                let prefix = all.pop();
+                self.push_phrase(all, role);
+                prefix.into_iter().for_each(|prefix| self.push(SearchTerm::Prefix(prefix), role));
+            }
+            (false, _) => self.push_phrase(all, role),
         }
     }
 
-    fn push_phrase(&mut self, tokens: Vec<String>) {
+    fn push_phrase(&mut self, tokens: Vec<String>, role: Role) {
         for part in tokens.chunks(MAX_PHRASE_TOKENS) {
             match part {
-                [word] => self.push(SearchTerm::Word(word.clone())),
-                _ => self.push(SearchTerm::Phrase(part.to_vec())),
+                [word] => self.push(SearchTerm::Word(word.clone()), role),
+                _ => self.push(SearchTerm::Phrase(part.to_vec()), role),
+            }
+            // To exclude the other parts by themselves would exclude more than the whole.
+            if role == Role::Excluded {
+                break;
             }
         }
     }
 
-    fn push(&mut self, term: SearchTerm) {
-        if self.terms.contains(&term) {
+    fn push(&mut self, term: SearchTerm, role: Role) {
+        let count = self.terms.len() + self.excluded.len();
+        let terms = match role {
+            Role::Required => &mut self.terms,
+            Role::Excluded => &mut self.excluded,
+        };
+        if terms.contains(&term) {
             return;
         }
-        if self.terms.len() < MAX_TERMS {
-            self.terms.push(term);
+        if count < MAX_TERMS {
+            terms.push(term);
         } else {
             self.left_out += 1;
         }
     }
+}
+
+/// What a term of a query asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// The term must occur.
+    Required,
+    /// The term must not occur.
+    Excluded,
 }
 
 fn cut(text: &str) -> Vec<String> {
@@ -119,7 +158,7 @@ pub fn matches(texts: &[&str], query: &ParsedQuery) -> bool {
             }
         })
     };
-    query.terms.iter().all(occurs)
+    query.terms.iter().all(occurs) && !query.excluded.iter().any(occurs)
 }
 
 #[cfg(test)]
@@ -149,6 +188,30 @@ mod tests {
             @r#""foo bar" + ba* + "日 本" + cafe*"#
         );
         insta::assert_snapshot!(summary("“all wet” „und so“"), @r#""all wet" + "und so""#);
+    }
+
+    #[test]
+    fn a_hyphen_before_a_word_or_a_phrase_excludes_it() {
+        let parsed = |query: &str| {
+            let ParsedQuery { terms, excluded, .. } = ParsedQuery::parse(query);
+            let written = |terms: Vec<SearchTerm>| {
+                terms.iter().map(SearchTerm::to_string).collect::<Vec<_>>().join(" + ")
+            };
+            format!("{} but not {}", written(terms), written(excluded))
+        };
+        insta::assert_snapshot!(
+            parsed(r#"fern -moss -"on trees" -wet* -foo_ba* -"#),
+            @r#"fern but not moss + "on trees" + wet* + "foo ba""#
+        );
+        insta::assert_snapshot!(
+            parsed(r#"well-known --flag a - b "-quoted" x-"y z" -- –dash"#),
+            @r#""well known" + flag + a + b + quoted + x + "y z" + dash but not "#
+        );
+        insta::assert_snapshot!(parsed("-only"), @" but not only");
+        let finds =
+            |query: &str| matches(&["Water the ferns", "on moss"], &ParsedQuery::parse(query));
+        assert!(finds("ferns -tree") && finds("ferns -\"the moss\"") && finds("-tree*"));
+        assert!(!finds("ferns -moss") && !finds("ferns -\"the ferns\"") && !finds("-mo*"));
     }
 
     #[test]

@@ -189,7 +189,7 @@ mod tests {
                 tokens(text).map(|token| token.text.into_owned()).collect()
             };
             for term in ParsedQuery::parse(&words).terms {
-                let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
+                let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
                 let range = find(&term, &text);
                 prop_assert_eq!(range.is_some(), matches(&[&text], &alone));
                 if let Some(range) = range {

@@ -182,7 +182,12 @@ pub(crate) fn words(
             .collect::<String>();
         if chance.happens(30) { format!("\"{part}\"") } else { part }
     });
-    parts.collect::<Vec<_>>().join(" ")
+    let mut words = parts.collect::<Vec<_>>().join(" ");
+    if chance.happens(20) {
+        words += " -";
+        words += pick(chance, &fixed);
+    }
+    words
 }
 
 /// Draws a request about a world, most of them such as succeed.

@@ -44,6 +44,9 @@ impl Oracle<'_> {
             self.allowed(&sources, params)?;
         }
         let query = ParsedQuery::parse(q);
+        if query.terms.is_empty() && !query.excluded.is_empty() {
+            return Err(INVALID);
+        }
         let mut hits: Vec<(u64, J)> = Vec::new();
         for seen in &sources {
             for (key, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
@@ -61,7 +64,7 @@ impl Oracle<'_> {
         put(&mut meta, "count_accuracy", J::Str("not_counted".into()));
         if hits.is_empty() && !query.terms.is_empty() {
             let counted = query.terms.iter().take(8).map(|term| {
-                let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
+                let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
                 let with = sources.iter().flat_map(|seen| {
                     let records = seen.records().filter(|(_, record)| seen.passes(record, params));
                     records.filter_map(|(key, record)| hit(seen, key, record, &alone))
@@ -150,7 +153,8 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
         })
         .collect();
     let found = |term: &SearchTerm| texts.iter().any(|(_, text)| first(text, term).is_some());
-    if query.terms.is_empty() || !query.terms.iter().all(found) {
+    let is_found = query.terms.iter().all(found) && !query.excluded.iter().any(found);
+    if query.terms.is_empty() || !is_found {
         return None;
     }
     let Source { connection, stream, .. } = seen.source;
