@@ -191,6 +191,8 @@ fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::VerifiedCaller;
+    use futures::future::BoxFuture;
 
     #[test]
     fn each_rejection_of_a_token_keeps_its_reason() {
@@ -211,6 +213,26 @@ mod tests {
         ] {
             assert_eq!(NotAdmitted::from(rejected), expected);
         }
+    }
+
+    /// Rejects every token.
+    struct Nobody;
+
+    impl TokenVerifier for Nobody {
+        fn verify<'a>(
+            &'a self,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
+            Box::pin(std::future::ready(Err(TokenRejected::MALFORMED)))
+        }
+    }
+
+    #[test]
+    fn what_one_endpoint_takes_of_a_resource_the_others_lack() {
+        let shares = Arc::new(Shares::default());
+        let rate = RateLimit::new(1, 1);
+        let admission = Admission::new(Arc::new(Nobody), rate, Arc::clone(&shares), None);
+        assert!(std::ptr::eq(admission.shares(), Arc::as_ptr(&shares)));
     }
 
     #[test]
