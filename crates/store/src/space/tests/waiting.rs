@@ -169,3 +169,29 @@ fn a_change_that_is_cancelled_while_it_waits_writes_nothing() {
     assert_eq!(code(rig.inner().remove(&path("a.md"), hash("one\n"))), "cancelled");
     assert_eq!((rig.text("a.md"), rig.file("b.md").exists()), ("one\n".to_owned(), false));
 }
+
+#[test]
+fn from_a_mebibyte_on_two_files_are_changed_at_once_and_smaller_ones_at_any_time() {
+    const MEBIBYTE: usize = 1024 * 1024;
+    let (runtime, folder, space) = space_with_one_thread(Duration::from_millis(200));
+    drop(runtime);
+    let inner = &space.inner;
+    for (name, bytes) in [("large", MEBIBYTE), ("small", MEBIBYTE - 1)] {
+        fs::write(folder.path().join(name), "x".repeat(bytes)).unwrap();
+    }
+    let change = |name: &str| {
+        let text = fs::read_to_string(folder.path().join(name)).unwrap();
+        let plan = Box::new(|text: &str| Ok(edit::append(text, "y")));
+        OnThisThread(&space).edit(&path(name), hash(&text), ["", ""], plan)
+    };
+    let first = inner.large_changes.try_enter().unwrap();
+    let second = inner.large_changes.try_enter().unwrap();
+    assert!(inner.large_changes.try_enter().is_none());
+    assert_eq!(code(change("large")), "busy");
+    change("small").unwrap();
+    drop(second);
+    // A change gives its turn back.
+    change("large").unwrap();
+    change("large").unwrap();
+    drop(first);
+}
