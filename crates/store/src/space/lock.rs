@@ -256,6 +256,25 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_starts_awaits_a_locked_folder_until_the_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = handle(&folder);
+        assert!(os::try_lock(&held).unwrap());
+        let folders = Arc::new(Folders::default());
+        let open = || Ok(handle(&folder));
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert!(folders.lock_by(open, soon).is_none());
+        assert!(Instant::now() >= soon);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::park_timeout(Duration::from_millis(20));
+                os::unlock(&held);
+            });
+            assert!(folders.lock_by(open, Instant::now() + Duration::from_secs(60)).is_some());
+        });
+    }
+
+    #[test]
     fn a_turnstile_lets_as_many_pass_at_once_as_it_has_turns() {
         let turnstile = Turnstile::new(2);
         let (first, second) = (turnstile.enter(Instant::now()), turnstile.enter(Instant::now()));
