@@ -10,6 +10,8 @@ use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::scope::{Scope, Verb};
 use stile_ladder::RECORD_TOOLS;
 use stile_ladder::resources::TEMPLATES;
+use stile_records::openapi;
+use stile_records::operations::OPERATIONS;
 use stile_testkit::documents::assert_document;
 use stile_tools::definition::ToolDefinition;
 use stile_tools::space::{SpaceTools, list};
@@ -351,5 +353,47 @@ fn messages_are_whole_sentences_about_the_present() {
             "Nothing was looked up",
         ];
         assert!(says_state.iter().any(|words| message.contains(words)), "{message}");
+    }
+}
+
+/// Collects the descriptions and the summaries of an OpenAPI document.
+fn descriptions(json: &Value, all: &mut Vec<String>) {
+    match json {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value {
+                    Value::String(text) if name == "description" || name == "summary" => {
+                        all.push(text.clone());
+                    }
+                    value => descriptions(value, all),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| descriptions(item, all)),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_text_of_the_interface_at_v1_names_a_tool_or_an_argument_of_one() {
+    let parameters: Vec<&str> = OPERATIONS
+        .iter()
+        .flat_map(|operation| operation.parameters)
+        .map(|parameter| parameter.name)
+        .collect();
+    let mut foreign: Vec<String> = Vec::new();
+    for tool in RECORD_TOOLS {
+        let definition = tool.definition();
+        let arguments = definition.input["properties"].as_object().unwrap().keys();
+        foreign.push(definition.name.to_owned());
+        foreign.extend(arguments.filter(|name| !parameters.contains(&name.as_str())).cloned());
+    }
+    let mut texts: Vec<String> = problems().iter().map(Problem::to_string).collect();
+    descriptions(&openapi::document("0", OPERATIONS), &mut texts);
+    assert!(texts.len() > 100, "{}", texts.len());
+    for text in texts {
+        let named =
+            text.split('`').skip(1).step_by(2).find(|part| foreign.iter().any(|name| part == name));
+        assert_eq!(named, None, "{text}");
     }
 }
