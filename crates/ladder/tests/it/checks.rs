@@ -19,7 +19,7 @@ const PREVIEW_CHARS: usize = 512;
 /// From this length on, in bytes, an identifier may make a text longer.
 const OVERLONG_ID: usize = 1000;
 
-/// The parameters of `/v1` that no tool has as an argument, but for plain words such as `count`.
+/// The parameters of `/v1` that no tool has as an argument, but for `count`, which is a metric too.
 static WORDS_OF_V1: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let inputs: Vec<_> = RECORD_TOOLS.iter().map(|tool| tool.definition().input).collect();
     let is_argument =
@@ -27,7 +27,7 @@ static WORDS_OF_V1: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let parameters = OPERATIONS.iter().flat_map(|operation| operation.parameters);
     parameters
         .map(|parameter| parameter.name)
-        .filter(|name| name.contains('_') && !is_argument(name))
+        .filter(|name| *name != "count" && !is_argument(name))
         .collect()
 });
 
