@@ -98,10 +98,15 @@ impl WindowedField<'_> {
         match self.entry.value {
             // The value itself ends last.
             StoredValue::Json(json) => Ok(blob_references(json).pop().filter(of_whole)),
-            StoredValue::LongJson(long) => {
-                let bounds = WindowBounds::from_offset(0, long.chars, long.chars);
-                let mut all = self.references(view, &self.text()?, bounds)?;
-                Ok(all.pop().filter(of_whole))
+            StoredValue::LongJson(_) if view.names_blobs(self.loaded, self.outer.name)? => {
+                let (mut finder, mut own) = (ReferenceFinder::default(), None);
+                self.text()?.pieces(view, &mut |piece| {
+                    finder.feed(piece, &mut |found| {
+                        own = BlobReference::of(found).filter(of_whole);
+                    });
+                    true
+                })?;
+                Ok(own)
             }
             _ => Ok(None),
         }
