@@ -5,6 +5,7 @@ use std::io::{Cursor, Read};
 use rusqlite::Connection;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
+use stile_domain::records::grant::{Grant, StatedTerms, StreamGrant, TimeConstraint};
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::key_history::ChangeRange;
 
@@ -12,7 +13,7 @@ use super::*;
 use crate::records::model::*;
 use crate::records::{RecordQuery, Records, RecordsView};
 use stile_domain::records::indexed_fields::IndexedFields;
-use stile_domain::records::problem::Problem;
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 
@@ -97,6 +98,31 @@ impl Rig {
             batch.upsert(&target, record)
         });
         stored.unwrap()
+    }
+
+    /// Grants the field `text` of all messages within these times. Returns a client's permit.
+    #[expect(clippy::disallowed_methods, reason = "a test is its own client")]
+    pub(super) fn client(&self, time: Option<TimeConstraint>) -> RecordsPermit {
+        let granted = StreamGrant {
+            stream: name("messages"),
+            connections: [name("mail")].into(),
+            fields: ["text".to_owned()].into(),
+            time,
+            keys: None,
+        };
+        let grant = Grant {
+            client: "c".to_owned(),
+            purpose: None,
+            issued: Instant(0),
+            expires: None,
+            single_use: false,
+            stated: StatedTerms::default(),
+            streams: vec![granted],
+        };
+        let id = self.records.grant(&permits().0, &grant).unwrap().unwrap();
+        let claim = RecordsClaim::Grant(id.as_str().into());
+        let client = Principal::assert_verified("ann", Some("t"), None, Scopes::none(), claim);
+        client.gate().records().unwrap()
     }
 
     /// Counts the rows of a table.
@@ -371,4 +397,58 @@ fn every_commit_is_synced_before_it_is_acknowledged() {
     // A connection that reads never writes.
     let reader = open_to_read(&rig.sqlite().path).unwrap();
     assert!(reader.execute("DELETE FROM history", []).is_err());
+}
+
+#[test]
+fn what_reveals_hidden_records_is_refused_to_a_client() {
+    let rig = rig();
+    rig.upsert("a", &message("2026-01-01", "one"));
+    let client = rig.client(None);
+    let refused = |read: &dyn Fn(&RecordsView<'_>, &[RecordSource]) -> Result<(), Problem>| {
+        let with = |view: &RecordsView<'_>| read(view, &view.sources_of("messages", None)?);
+        rig.records.read(&permits().1, Instant(1), with).unwrap();
+        let refused = rig.records.read(&client, Instant(1), with).unwrap_err();
+        assert!(matches!(refused, Problem::InsufficientScope { .. }), "{refused}");
+    };
+    refused(&|view, sources| view.in_ingest_order(sources, None, 9).map(drop));
+    refused(&|view, sources| {
+        let found = view.find_by_key(sources, "a")?;
+        view.blobs_of(&found[0]).map(drop)
+    });
+}
+
+#[test]
+fn a_list_cursor_is_stale_once_texts_are_ordered_as_times() {
+    let rig = rig();
+    for (from, to) in [(true, false), (false, true), (true, true)] {
+        let declare = |cursor_is_time: bool| {
+            let indexed = IndexedFields { cursor_is_time, ..indexed() };
+            let declared = rig.records.write(&permits().0, |batch| {
+                let target = messages(batch, &indexed)?;
+                batch.redeclare(&target, "{}", &indexed).map(drop)
+            });
+            declared.unwrap();
+        };
+        declare(from);
+        for key in ["a", "b"] {
+            rig.upsert(key, &message("2026-01-01", "one"));
+        }
+        let query =
+            |after| RecordQuery { order: SortOrder::Ascending, conditions: &[], after, limit: 1 };
+        let cursor = rig.read(|view| {
+            let sources = view.sources_of("messages", None)?;
+            let page = view.list(&sources, query(None))?;
+            Ok(view.position_of(&sources, &page.rows[0]).unwrap())
+        });
+        declare(to);
+        let next = rig.records.read(&permits().1, Instant(1), |view| {
+            view.list(&view.sources_of("messages", None)?, query(Some(&cursor)))
+        });
+        let keys = next.map(|page| page.rows.into_iter().map(|row| row.key).collect::<Vec<_>>());
+        let expected = match from == to {
+            true => Ok(vec!["b".to_owned()]),
+            false => Err(Problem::InvalidCursor(CursorProblem::Stale)),
+        };
+        assert_eq!(keys, expected, "{from} {to}");
+    }
 }

@@ -1,11 +1,7 @@
 //! Tests of searches among many records, fields and pieces. The tests of the operations compare
 //! what searches find with a naive scan.
 
-use std::collections::BTreeSet;
-
-use stile_domain::permit::Principal;
-use stile_domain::records::authority::{RecordsClaim, RecordsPermit};
-use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::grant::TimeConstraint;
 use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
@@ -13,9 +9,8 @@ use stile_domain::records::pieces::CharRange;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::ParsedQuery;
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_domain::scope::Scopes;
 
-use super::super::tests::{Rig, incoming, indexed, message, messages, name, permits, rig};
+use super::super::tests::{Rig, incoming, indexed, message, messages, permits, rig};
 use crate::records::{RecordSearchQuery, RecordsView};
 
 fn fill(rig: &Rig, indexed: &IndexedFields, rows: &[RecordFields]) {
@@ -28,15 +23,6 @@ fn fill(rig: &Rig, indexed: &IndexedFields, rows: &[RecordFields]) {
         Ok(())
     });
     stored.unwrap();
-}
-
-#[expect(clippy::disallowed_methods, reason = "a test is its own client")]
-fn client(grant: &str) -> RecordsPermit {
-    let claim = RecordsClaim::Grant(grant.into());
-    Principal::assert_verified("ann", Some("t"), None, Scopes::none(), claim)
-        .gate()
-        .records()
-        .unwrap()
 }
 
 /// Returns the keys of all hits with the first position in each, from pages of two hits.
@@ -118,27 +104,9 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
     let rows: Vec<RecordFields> =
         (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
     fill(&rig, &indexed(), &rows);
-    let fields = BTreeSet::from(["text".to_owned()]);
     let time =
         TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
-    let granted = StreamGrant {
-        stream: name("messages"),
-        connections: [name("mail")].into(),
-        fields,
-        time: Some(time),
-        keys: None,
-    };
-    let grant = Grant {
-        client: "c".to_owned(),
-        purpose: None,
-        issued: Instant(0),
-        expires: None,
-        single_use: false,
-        stated: Default::default(),
-        streams: vec![granted],
-    };
-    let id = rig.records.grant(&permits().0, &grant).unwrap().unwrap();
-    let permit = client(&id);
+    let permit = rig.client(Some(time));
     let found =
         rig.records.read(&permit, Instant(1), |view| Ok(all(view, "ferns \"and moss\""))).unwrap();
     assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [2_003, 1_003, 3]);
