@@ -452,3 +452,32 @@ fn a_list_cursor_is_stale_once_texts_are_ordered_as_times() {
         assert_eq!(keys, expected, "{from} {to}");
     }
 }
+
+#[test]
+fn a_client_learns_nothing_of_the_end_of_a_record_outside_its_times() {
+    let rig = rig();
+    let time = |text: &str| Instant::parse(text);
+    let client = rig.client(Some(TimeConstraint {
+        field: "at".to_owned(),
+        since: time("2026-01-01"),
+        until: time("2026-02-01"),
+    }));
+    let days = ["2025-12-31", "2026-01-01", "2026-01-31", "2026-02-01", "2026-02-02"];
+    for day in days {
+        rig.upsert(day, &message(day, "text"));
+    }
+    let since = rig.read(|view| view.sync_point());
+    let removed = rig.records.write(&permits().0, |batch| {
+        let target = messages(batch, &indexed())?;
+        days.iter().try_for_each(|day| batch.delete(&target, day).map(drop))
+    });
+    removed.unwrap();
+    let ended = rig.records.read(&client, Instant(1), |view| {
+        let session = ChangeRange { since, until: view.sync_point()? };
+        let sources = view.sources_of("messages", None)?;
+        let (changes, _) = view.changes(&sources, &session, None, 9)?;
+        Ok(changes.iter().map(|change| change.source_and_key().1.to_owned()).collect::<Vec<_>>())
+    });
+    // The beginning of the times is within them, and their end is not.
+    assert_eq!(ended.unwrap(), ["2026-01-01", "2026-01-31"]);
+}

@@ -229,6 +229,24 @@ fn an_edit_may_leave_a_file_as_long_as_the_limit() {
 }
 
 #[test]
+fn a_file_may_be_created_as_long_as_the_limit() {
+    let rig = Rig::with(FileLimits { file_size: 10, read_size: 20, ..FileLimits::default() });
+    rig.inner().create(&path("a"), b"123456789\n").unwrap();
+    assert_eq!(code(rig.inner().create(&path("b"), b"1234567890\n")), "too_large");
+    assert_eq!(rig.visible(), ["a"]);
+}
+
+#[test]
+fn a_file_that_another_program_makes_at_the_last_moment_stays() {
+    let rig = Rig::new();
+    let file = rig.file("a.md");
+    fault::on_swap(move || fs::write(file, "theirs\n").unwrap());
+    assert_eq!(code(rig.inner().create(&path("a.md"), b"ours\n")), "already_exists");
+    assert_eq!(rig.text("a.md"), "theirs\n");
+    assert_eq!(rig.hidden(), Vec::<String>::new());
+}
+
+#[test]
 fn an_edit_without_an_exchange_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::on(folder, FileLimits::default());
