@@ -237,6 +237,17 @@ fn a_file_may_be_created_as_long_as_the_limit() {
 }
 
 #[test]
+fn a_file_may_be_removed_if_it_is_no_longer_than_what_can_be_read() {
+    let rig = Rig::with(FileLimits { file_size: 10, read_size: 20, ..FileLimits::default() });
+    let (longest, longer) = ("x".repeat(20), "x".repeat(21));
+    rig.put("a", &longest);
+    rig.put("b", &longer);
+    rig.inner().remove(&path("a"), hash(&longest)).unwrap();
+    assert_eq!(code(rig.inner().remove(&path("b"), hash(&longer))), "too_large");
+    assert_eq!(rig.visible(), ["b"]);
+}
+
+#[test]
 fn a_file_that_another_program_makes_at_the_last_moment_stays() {
     let rig = Rig::new();
     let file = rig.file("a.md");
