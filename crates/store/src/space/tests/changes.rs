@@ -1,6 +1,8 @@
 //! Files are created, edited, displaced and kept.
 
 use super::*;
+use stile_domain::edit::EditError;
+use stile_domain::lines::ResolvedLines;
 
 #[test]
 fn a_file_is_created_with_its_folders_and_read_back() {
@@ -226,6 +228,21 @@ fn an_edit_may_leave_a_file_as_long_as_the_limit() {
     rig.put("a", "12345\n");
     rig.replace("a", "12345\n", "12345", "123456789").unwrap();
     assert_eq!(rig.text("a"), "123456789\n");
+}
+
+#[test]
+fn a_failed_match_says_which_lines_were_searched() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\ntwo\nthree\n");
+    for (end, place) in [(3, "at line 2"), (4, "in lines 2 to 3")] {
+        let plan = Box::new(move |_: &str| {
+            let searched = ResolvedLines { start: 2, end };
+            Err(EditError::NoMatch { searched, lines: Vec::new(), elsewhere: Vec::new() })
+        });
+        let edited = rig.inner().edit(&path("a.md"), hash("one\ntwo\nthree\n"), ["", "old"], plan);
+        let said = edited.unwrap_err().to_string();
+        assert!(said.contains(place), "{said}");
+    }
 }
 
 #[test]
