@@ -72,22 +72,41 @@ pub struct GrantDocument {
     /// When the grant expires.
     #[serde(default)]
     pub expires_at: Option<String>,
-    #[serde(default, rename = "grant_id")]
-    _grant_id: IgnoredAny,
-    #[serde(default, rename = "issued_at")]
-    _issued_at: IgnoredAny,
-    #[serde(default, rename = "subject")]
-    _subject: IgnoredAny,
-    #[serde(default, rename = "source_declaration")]
-    _source_declaration: IgnoredAny,
-    #[serde(default, rename = "selection_preset")]
-    _selection_preset: IgnoredAny,
+    #[serde(default)]
+    grant_id: Option<IgnoredAny>,
+    #[serde(default)]
+    issued_at: Option<IgnoredAny>,
+    #[serde(default)]
+    subject: Option<IgnoredAny>,
+    #[serde(default)]
+    source_declaration: Option<IgnoredAny>,
+    #[serde(default)]
+    selection_preset: Option<IgnoredAny>,
 }
 
 impl GrantDocument {
     /// Makes a document with these streams and nothing else.
     pub fn of_streams(streams: Vec<StreamGrantRequest>) -> Self {
         Self { streams, ..Self::default() }
+    }
+
+    /// Returns the members of an issued grant that a new one does not take over.
+    pub fn passed_over(&self) -> Vec<&'static str> {
+        let members = [
+            ("grant_id", self.grant_id),
+            ("issued_at", self.issued_at),
+            ("subject", self.subject),
+            ("source_declaration", self.source_declaration),
+            ("selection_preset", self.selection_preset),
+        ];
+        members.into_iter().filter_map(|(name, value)| value.map(|_| name)).collect()
+    }
+
+    /// Returns whether the document names a source, and a stream without its connections. Which
+    /// connections are of that source is not known, so a grant of all would be too broad.
+    pub fn is_broader_than_its_source(&self) -> bool {
+        let names_all = |stream: &StreamGrantRequest| stream.connection_ids.is_none();
+        self.source.is_some() && self.streams.iter().any(names_all)
     }
 }
 

@@ -78,6 +78,14 @@ fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result
         Some(path) => document_from_file(path)?,
         None => GrantDocument::of_streams(vec![stream_grant_from_flags(matches)]),
     };
+    if document.is_broader_than_its_source() {
+        return Err(Failure::Usage(
+            "the file has `source`, and a stream without `instance_ids`; name the connections of \
+             that source; no grant was made"
+                .to_owned(),
+        ));
+    }
+    let passed_over = document.passed_over().join(", ");
     let both = |option: &str, member: &str| {
         Failure::Usage(format!(
             "the file has `{member}`, and {option} was sent too; send one of them; no grant was made"
@@ -103,6 +111,9 @@ fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result
         })?),
         (None, None) => None,
     };
+    if expires.is_some_and(|expires| expires <= now) {
+        return Err(Failure::Usage("`expires_at` is in the past; no grant was made".to_owned()));
+    }
     let purpose = match (text(matches, "purpose"), document.purpose_description) {
         (Some(_), Some(_)) => return Err(both("--purpose", "purpose_description")),
         (Some(purpose), None) => Some(purpose.to_owned()),
@@ -141,6 +152,9 @@ fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result
             "`{}` is granted too: the stream `{stream}` requires it",
             cell(Some(field))
         ))?;
+    }
+    if !passed_over.is_empty() {
+        owner::print_to_stderr(&format!("not taken over from the file: {passed_over}"))?;
     }
     Ok(writeln!(output, "{}", created.id)?)
 }

@@ -221,6 +221,9 @@ fn a_limit_in_a_file_of_a_grant_is_never_left_out_in_silence() {
     refused(limited("purpose_description", "x"), &["--purpose", "y"]);
     refused(limited("access_mode", "continuous"), &["--single-use"]);
     refused(limited("purpose_code", "not an address"), &[]);
+    refused(limited("expires_at", "2020-01-01T00:00:00Z"), &[]);
+    let source = serde_json::json!({ "kind": "connector", "id": "https://sources.example/own" });
+    refused(serde_json::json!({ "streams": [{ "name": "contacts" }], "source": source }), &[]);
     let client = serde_json::json!({ "client_id": "another" });
     refused(serde_json::json!({ "streams": [{ "name": "contacts" }], "client": client }), &[]);
 }
@@ -241,11 +244,16 @@ fn a_grant_in_the_shape_of_the_interface_is_made_whole_from_a_pipe() {
     });
     let arguments = ["grant", "create", "--client", "c", "--from", "-"];
     let mut command = day.rig.command(&arguments);
-    command.arg("--state").arg(&day.rig.state).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.arg("--state").arg(&day.rig.state);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut made = command.spawn().unwrap();
     made.stdin.take().unwrap().write_all(document.to_string().as_bytes()).unwrap();
     let made = made.wait_with_output().unwrap();
     assert!(made.status.success());
+    let said = String::from_utf8(made.stderr).unwrap();
+    let passed_over =
+        "not taken over from the file: grant_id, issued_at, subject, source_declaration";
+    assert!(said.contains(passed_over), "{said}");
     let id = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let shown = day.json(&["grant", "show", &id])["grant"].clone();
     for member in

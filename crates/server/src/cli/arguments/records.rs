@@ -242,7 +242,8 @@ fn grant_create() -> Command {
         .arg(one("since", "TIME", "Grant only records from this date or time on."))
         .arg(one("until", "TIME", "Grant only records before this date or time."))
         .arg(many("record", "KEY", "Grant only the record with this key. May be repeated."))
-        .arg(one("from", "FILE", "Grant the streams that this JSON file lists.").conflicts_with_all([
+        .arg(one("from", "FILE", "Make the grant that this JSON file describes, or grant the streams \
+                 that it lists. `-` is standard input.").conflicts_with_all([
             "stream",
             "connection",
             "field",
@@ -268,6 +269,8 @@ grant.
 A file for --from has a list of streams:
   [{\"name\": \"messages\", \"connection_ids\": [\"gmail-work\"], \"fields\": [\"subject\"],
     \"time_constraint\": {\"field\": \"sent_at\", \"since\": \"2026-01-01\"}}, {\"name\": \"people\"}]
+or a whole grant: an object with \"streams\", \"access_mode\", \"expires_at\", \"purpose_code\",
+\"purpose_description\", \"source\" and \"retention\".
 
 Examples:
   stile grant create --client cursor --stream messages --field subject --field sent_at \\
