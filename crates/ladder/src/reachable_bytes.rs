@@ -43,6 +43,8 @@ async fn ask(context: &CallContext, record: &RecordView) -> Option<bool> {
         Err(LadderError::Server { response, .. }) if response.code() == "blob_not_found" => {
             Some(true)
         }
+        // The record may be gone by now, which says nothing of the path.
+        Err(LadderError::Server { response, .. }) if response.code() == "not_found" => None,
         Err(LadderError::Server { response, .. }) => {
             matches!(response.status, 400 | 403 | 404 | 422).then_some(false)
         }
