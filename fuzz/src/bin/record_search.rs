@@ -61,7 +61,7 @@ fn parts_have_the_tokens_of_the_whole(wanted: &str, text: &str) {
     }
     for term in ParsedQuery::parse(wanted).terms {
         let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
-        assert_eq!(find(&term, text).is_some(), matches(&[text], &alone), "{term:?}");
+        assert_eq!(find(&term.term, text).is_some(), matches(&[text], &alone), "{term:?}");
     }
 }
 
@@ -69,7 +69,7 @@ fn a_query_is_bounded(wanted: &str, text: &str) {
     let query = ParsedQuery::parse(wanted);
     assert!(query.terms.len() <= MAX_TERMS);
     for term in &query.terms {
-        if let SearchTerm::Phrase(tokens) = term {
+        if let SearchTerm::Phrase(tokens) = &term.term {
             assert!((2..=MAX_PHRASE_TOKENS).contains(&tokens.len()));
         }
     }

@@ -18,7 +18,7 @@ mod term_finder;
 mod token_iterator;
 
 pub use self::parsed_query::{
-    MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm, matches,
+    MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, QueryTerm, SearchTerm, matches,
 };
 pub use self::piece_tokenizer::{PieceTokenizer, last_token_boundary};
 pub use self::term_finder::{PlaceFinder, TermFinder, TermPlace, best_place, find};

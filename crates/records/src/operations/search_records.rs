@@ -37,7 +37,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         Parameter::required(
             "q",
             ParameterType::Text { max_bytes: 4 * MAX_QUERY_SCALARS },
-            "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields. A hyphen before one, as in `-moss`, excludes the records in which it occurs.",
+            "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields. A hyphen before one, as in `-moss`, excludes the records in which it occurs; the name of a searchable field and a colon, as in `subject:moss`, choose the field.",
         ),
         LIMIT,
         CURSOR,
@@ -105,7 +105,8 @@ fn search_records(
     let binding = cursor_binding(context, parameters);
     let before = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
     let before = before.map(|cursor| cursor.record);
-    let query = ParsedQuery::parse(text);
+    let searched = |name: &str| sources.iter().any(|source| source.searches(name));
+    let query = ParsedQuery::parse_with_fields(text, &searched);
     if query.terms.is_empty() && !query.excluded.is_empty() {
         return Problem::refuse(
             "q",

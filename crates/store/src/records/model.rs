@@ -123,6 +123,12 @@ impl RecordSource {
         (self.id, self.revision)
     }
 
+    /// Whether a search of the caller looks into a field.
+    pub fn searches(&self, field: &str) -> bool {
+        let is_granted = self.fields().is_none_or(|fields| fields.contains(field));
+        is_granted && self.indexed.searchable.contains(field)
+    }
+
     /// The fields that the caller may see. `None` means all fields.
     pub fn fields(&self) -> Option<&BTreeSet<String>> {
         self.visibility.fields()

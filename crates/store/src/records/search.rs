@@ -21,7 +21,8 @@ use stile_domain::records::pieces::{self, CharRange, MAX_RECORD, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
 use stile_domain::records::tokenizer::{
-    self, ParsedQuery, PieceTokenizer, PlaceFinder, SearchTerm, SearchToken, TermFinder, TermPlace,
+    self, ParsedQuery, PieceTokenizer, PlaceFinder, QueryTerm, SearchTerm, SearchToken, TermFinder,
+    TermPlace,
 };
 
 use super::engine::Postings;
@@ -130,7 +131,7 @@ struct Search<'s> {
 
 /// The records in which a term occurs, the newest first.
 struct TermList<'q> {
-    term: &'q SearchTerm,
+    term: &'q QueryTerm,
     index: Postings,
     /// How many more records and pieces may be searched before the index is queried. `None` if it
     /// is queried already.
@@ -185,9 +186,8 @@ impl<'s> Search<'s> {
         let mut tags = Vec::new();
         let mut visible = Vec::new();
         for source in sources {
-            let granted = |field: &str| source.fields().is_none_or(|fields| fields.contains(field));
             let mut own = view.snapshot.tags(source)?;
-            own.retain(|field, _| source.indexed.searchable.contains(field) && granted(field));
+            own.retain(|field, _| source.searches(field));
             tags.push(own);
             // A query about one of the granted keys costs as much as one about all of them.
             let has_granted_keys = source.visibility.keys().is_some();
@@ -197,9 +197,13 @@ impl<'s> Search<'s> {
                 None
             });
         }
-        let all: Vec<i64> = tags.iter().flat_map(Tags::values).copied().collect();
-        let lists = query.query.terms.iter().map(|term| TermList::new(term, &all)).collect();
-        let excluded = query.query.excluded.iter().map(|term| TermList::new(term, &all)).collect();
+        let list = |term: &'s QueryTerm| {
+            let fields = tags.iter().flat_map(Tags::iter).filter(|(field, _)| term.is_for(field));
+            let tags: Vec<i64> = fields.map(|(_, tag)| *tag).collect();
+            TermList::new(term, &tags)
+        };
+        let lists = query.query.terms.iter().map(list).collect();
+        let excluded = query.query.excluded.iter().map(list).collect();
         let indices = sources.iter().enumerate().map(|(at, source)| (source.id, at)).collect();
         let scope = Scope { view, sources, indices, tags };
         Ok(Self {
@@ -314,9 +318,9 @@ impl<'s> Search<'s> {
 }
 
 impl<'q> TermList<'q> {
-    fn new(term: &'q SearchTerm, tags: &[i64]) -> Self {
-        let budget = matches!(term, SearchTerm::Prefix(_)).then_some(PREFIX_BUDGET);
-        Self { term, index: Postings::new(term, tags), budget, last_hit: None, misses: 0 }
+    fn new(term: &'q QueryTerm, tags: &[i64]) -> Self {
+        let budget = matches!(term.term, SearchTerm::Prefix(_)).then_some(PREFIX_BUDGET);
+        Self { term, index: Postings::new(&term.term, tags), budget, last_hit: None, misses: 0 }
     }
 
     /// Returns `target` if it is in the list, and otherwise an older record that is not older than
@@ -396,7 +400,7 @@ impl Scope<'_> {
         &self,
         record: i64,
         stream: i64,
-        term: &SearchTerm,
+        term: &QueryTerm,
         max_pieces: u64,
     ) -> Result<(Option<bool>, u64), Problem> {
         let mut cost = 1;
@@ -405,6 +409,10 @@ impl Scope<'_> {
         let mut is_whole = true;
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
+            if !term.is_for(entry.name) {
+                continue;
+            }
+            let term = &term.term;
             let position = match (entry.value, loaded.long_value(&entry)) {
                 (StoredValue::Text(text), _) => tokenizer::find(term, text),
                 (StoredValue::LongText(_), Some(long)) => {
@@ -426,7 +434,9 @@ impl Scope<'_> {
         let mut matches = Vec::new();
         for entry in self.searched(row.source, loaded.body()) {
             let (entry, tag) = entry?;
-            if let Some(place) = self.view.best_place(&loaded, &entry, tag, query)? {
+            let own = query.terms.iter().filter(|term| term.is_for(entry.name));
+            let terms: Vec<&SearchTerm> = own.map(|term| &term.term).collect();
+            if let Some(place) = self.view.best_place(&loaded, &entry, tag, &terms)? {
                 let (position, terms) = place.map_or((None, 1), |at| (Some(at.range), at.terms));
                 matches.push(FieldMatch { field: entry.name.to_owned(), position, terms });
             }
@@ -445,9 +455,8 @@ impl RecordsView<'_> {
         loaded: &LoadedRecord,
         entry: &BodyField<'_>,
         tag: i64,
-        query: &ParsedQuery,
+        terms: &[&SearchTerm],
     ) -> Result<Option<Option<TermPlace>>, Problem> {
-        let terms = &query.terms;
         let long = match (entry.value, loaded.long_value(entry)) {
             (StoredValue::Text(text), _) => {
                 return Ok(tokenizer::best_place(terms, text, PLACE_CHARS).map(Some));

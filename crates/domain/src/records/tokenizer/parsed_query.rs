@@ -10,6 +10,10 @@
 //! One hyphen right before a word, a prefix or a quotation mark, and after white space or at the
 //! beginning, excludes the records in which that occurs. Other hyphens separate words. Within
 //! quotation marks a hyphen excludes nothing. A star behind several excluded tokens has no effect.
+//!
+//! A name and a colon right before a word, a prefix or a quotation mark ask for an occurrence in
+//! the field of that name, if the caller of the parser knows such a field. Otherwise the name and
+//! what follows are a phrase.
 
 use std::fmt;
 
@@ -27,14 +31,40 @@ pub const MAX_PHRASE_TOKENS: usize = 32;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedQuery {
     /// The terms, all different. Empty if the query contains nothing to search for.
-    pub terms: Vec<SearchTerm>,
+    pub terms: Vec<QueryTerm>,
     /// The terms of which none may occur, all different.
-    pub excluded: Vec<SearchTerm>,
+    pub excluded: Vec<QueryTerm>,
     /// The number of terms that were dropped.
     pub left_out: usize,
 }
 
-/// A part of a query that must occur.
+/// A part of a query, and where it is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryTerm {
+    /// The only field in which an occurrence counts. `None` if any counts.
+    pub field: Option<String>,
+    /// What is looked for.
+    pub term: SearchTerm,
+}
+
+impl QueryTerm {
+    /// Whether an occurrence in a field counts.
+    pub fn is_for(&self, field: &str) -> bool {
+        self.field.as_deref().is_none_or(|own| own == field)
+    }
+}
+
+impl fmt::Display for QueryTerm {
+    /// Writes the term as a query that finds the same.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.field {
+            Some(field) => write!(formatter, "{field}:{}", self.term),
+            None => self.term.fmt(formatter),
+        }
+    }
+}
+
+/// What a part of a query looks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchTerm {
     /// This token.
@@ -57,70 +87,77 @@ impl fmt::Display for SearchTerm {
 }
 
 impl ParsedQuery {
-    /// Parses a query. Every text is a query.
+    /// Parses a query that names no field. Every text is a query.
     pub fn parse(text: &str) -> Self {
+        Self::parse_with_fields(text, &|_| false)
+    }
+
+    /// Parses a query. `is_field` knows the names of the fields that may stand before a colon.
+    pub fn parse_with_fields(text: &str, is_field: &dyn Fn(&str) -> bool) -> Self {
         let end = text.char_indices().nth(MAX_QUERY_SCALARS).map_or(text.len(), |(at, _)| at);
         let text = text.get(..end).unwrap_or(text);
         let segments: Vec<&str> = text.split(['"', '“', '”', '„']).collect();
         let mut query = Self::default();
-        let mut role = Role::Required;
+        let mut place = Place::default();
         for (nth, segment) in segments.iter().enumerate() {
             if nth % 2 == 1 && nth + 1 < segments.len() {
-                query.push_phrase(cut(segment), role);
-                role = Role::Required;
+                query.push_phrase(cut(segment), &place);
+                place = Place::default();
                 continue;
             }
-            segment.split_whitespace().for_each(|word| query.push_word(word));
-            let is_lone = |before: &str| before.is_empty() || before.ends_with(char::is_whitespace);
-            role = match segment.strip_suffix('-') {
-                Some(before) if is_lone(before) => Role::Excluded,
-                _ => Role::Required,
-            };
+            // What stands right before a quotation mark may say how its content counts.
+            let last = segment.rsplit(char::is_whitespace).next().unwrap_or_default();
+            let (before, rest) = Place::parse(last, is_field);
+            let is_quoted_next = nth + 2 < segments.len();
+            let is_for_phrase = is_quoted_next && rest.is_empty() && !last.is_empty();
+            let own = if is_for_phrase { segment.len() - last.len() } else { segment.len() };
+            for word in segment.get(..own).unwrap_or_default().split_whitespace() {
+                let (place, word) = Place::parse(word, is_field);
+                query.push_word(word, &place);
+            }
+            place = if is_for_phrase { before } else { Place::default() };
         }
         query
     }
 
-    fn push_word(&mut self, word: &str) {
-        let (word, role) = match word.strip_prefix('-') {
-            Some(rest) if !rest.starts_with('-') => (rest, Role::Excluded),
-            _ => (word, Role::Required),
-        };
+    fn push_word(&mut self, word: &str, place: &Place) {
         let stem = word.trim_end_matches('*');
         let mut all = cut(stem);
         // A star after punctuation does not concern the token before it.
         let touches = |last: char| matches!(CharacterClass::new(last), CharacterClass::Joins);
         let is_prefix = stem.len() < word.len() && stem.chars().next_back().is_some_and(touches);
-        match (is_prefix, role) {
+        match (is_prefix, place.role) {
             // To exclude each part by itself would exclude more than the whole.
-            (true, Role::Excluded) if all.len() > 1 => self.push_phrase(all, role),
+            (true, Role::Excluded) if all.len() > 1 => self.push_phrase(all, place),
             (true, _) => {
                 let prefix = all.pop();
-                self.push_phrase(all, role);
-                prefix.into_iter().for_each(|prefix| self.push(SearchTerm::Prefix(prefix), role));
+                self.push_phrase(all, place);
+                prefix.into_iter().for_each(|prefix| self.push(SearchTerm::Prefix(prefix), place));
             }
-            (false, _) => self.push_phrase(all, role),
+            (false, _) => self.push_phrase(all, place),
         }
     }
 
-    fn push_phrase(&mut self, tokens: Vec<String>, role: Role) {
+    fn push_phrase(&mut self, tokens: Vec<String>, place: &Place) {
         for part in tokens.chunks(MAX_PHRASE_TOKENS) {
             match part {
-                [word] => self.push(SearchTerm::Word(word.clone()), role),
-                _ => self.push(SearchTerm::Phrase(part.to_vec()), role),
+                [word] => self.push(SearchTerm::Word(word.clone()), place),
+                _ => self.push(SearchTerm::Phrase(part.to_vec()), place),
             }
             // To exclude the other parts by themselves would exclude more than the whole.
-            if role == Role::Excluded {
+            if place.role == Role::Excluded {
                 break;
             }
         }
     }
 
-    fn push(&mut self, term: SearchTerm, role: Role) {
+    fn push(&mut self, term: SearchTerm, place: &Place) {
         let count = self.terms.len() + self.excluded.len();
-        let terms = match role {
+        let terms = match place.role {
             Role::Required => &mut self.terms,
             Role::Excluded => &mut self.excluded,
         };
+        let term = QueryTerm { field: place.field.clone(), term };
         if terms.contains(&term) {
             return;
         }
@@ -132,10 +169,38 @@ impl ParsedQuery {
     }
 }
 
+/// How a word or a phrase counts: whether it must occur, and where.
+#[derive(Default)]
+struct Place {
+    role: Role,
+    field: Option<String>,
+}
+
+impl Place {
+    /// Splits a word into how it counts and the word itself.
+    fn parse<'w>(word: &'w str, is_field: &dyn Fn(&str) -> bool) -> (Self, &'w str) {
+        let (word, role) = match word.strip_prefix('-') {
+            Some(rest) if !rest.starts_with('-') => (rest, Role::Excluded),
+            _ => (word, Role::Required),
+        };
+        let ends = word.match_indices(':').map(|(at, _)| at).rev();
+        let named =
+            ends.filter_map(|at| word.split_at_checked(at)).find(|(name, _)| is_field(name));
+        match named {
+            Some((name, rest)) => {
+                let field = Some(name.to_owned());
+                (Self { role, field }, rest.strip_prefix(':').unwrap_or(rest))
+            }
+            None => (Self { role, field: None }, word),
+        }
+    }
+}
+
 /// What a term of a query asks for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Role {
     /// The term must occur.
+    #[default]
     Required,
     /// The term must not occur.
     Excluded,
@@ -145,12 +210,12 @@ fn cut(text: &str) -> Vec<String> {
     tokens(text).map(|token| token.text.into_owned()).collect()
 }
 
-/// Whether a record with these texts matches, decided by reading all of them. Every engine must
-/// agree with this function. An empty query matches everything.
+/// Whether a record with these texts matches a query that names no field, decided by reading all of
+/// them. Every engine must agree with this function. An empty query matches everything.
 pub fn matches(texts: &[&str], query: &ParsedQuery) -> bool {
     let texts: Vec<Vec<String>> = texts.iter().map(|text| cut(text)).collect();
-    let occurs = |term: &SearchTerm| {
-        texts.iter().any(|text| match term {
+    let occurs = |term: &QueryTerm| {
+        texts.iter().any(|text| match &term.term {
             SearchTerm::Word(word) => text.contains(word),
             SearchTerm::Phrase(phrase) => text.windows(phrase.len()).any(|window| window == phrase),
             SearchTerm::Prefix(prefix) => {
@@ -169,7 +234,7 @@ mod tests {
 
     fn summary(query: &str) -> String {
         let terms = ParsedQuery::parse(query).terms;
-        terms.iter().map(SearchTerm::to_string).collect::<Vec<_>>().join(" + ")
+        terms.iter().map(QueryTerm::to_string).collect::<Vec<_>>().join(" + ")
     }
 
     #[test]
@@ -194,8 +259,8 @@ mod tests {
     fn a_hyphen_before_a_word_or_a_phrase_excludes_it() {
         let parsed = |query: &str| {
             let ParsedQuery { terms, excluded, .. } = ParsedQuery::parse(query);
-            let written = |terms: Vec<SearchTerm>| {
-                terms.iter().map(SearchTerm::to_string).collect::<Vec<_>>().join(" + ")
+            let written = |terms: Vec<QueryTerm>| {
+                terms.iter().map(QueryTerm::to_string).collect::<Vec<_>>().join(" + ")
             };
             format!("{} but not {}", written(terms), written(excluded))
         };
@@ -212,6 +277,27 @@ mod tests {
             |query: &str| matches(&["Water the ferns", "on moss"], &ParsedQuery::parse(query));
         assert!(finds("ferns -tree") && finds("ferns -\"the moss\"") && finds("-tree*"));
         assert!(!finds("ferns -moss") && !finds("ferns -\"the ferns\"") && !finds("-mo*"));
+    }
+
+    #[test]
+    fn a_known_name_and_a_colon_choose_a_field() {
+        let parsed = |query: &str| {
+            let known = |name: &str| ["subject", "a:b", "from"].contains(&name);
+            let ParsedQuery { terms, excluded, .. } = ParsedQuery::parse_with_fields(query, &known);
+            let written = |terms: Vec<QueryTerm>| {
+                terms.iter().map(QueryTerm::to_string).collect::<Vec<_>>().join(" + ")
+            };
+            format!("{} but not {}", written(terms), written(excluded))
+        };
+        insta::assert_snapshot!(
+            parsed(r#"subject:ferns from:"Ann B" subject:pru* -from:bob -subject:"no thanks""#),
+            @r#"subject:ferns + from:"ann b" + subject:pru* but not from:bob + subject:"no thanks""#
+        );
+        insta::assert_snapshot!(
+            parsed(r#"to:ann 12:30 http://x.org a:b:c subject: moss from: "x""#),
+            @r#""to ann" + "12 30" + "http x org" + a:b:c + moss + x but not "#
+        );
+        insta::assert_snapshot!(parsed(r#"subject:foo_bar "subject:x""#), @r#"subject:"foo bar" + "subject x" but not "#);
     }
 
     #[test]
@@ -236,10 +322,7 @@ mod tests {
         assert_eq!((query.terms.len(), query.left_out), (MAX_TERMS, 200 - MAX_TERMS));
         let phrase = ParsedQuery::parse(&format!("\"{}\"", numbers.join(" "))).terms;
         assert_eq!(phrase.len(), 7);
-        assert!(
-            ParsedQuery::parse(&("x ".repeat(512) + "y")).terms
-                == [SearchTerm::Word("x".to_owned())]
-        );
+        assert!(summary(&("x ".repeat(512) + "y")) == "x");
     }
 
     #[test]
@@ -265,7 +348,7 @@ mod tests {
             for term in &query.terms {
                 let again = ParsedQuery::parse(&term.to_string()).terms;
                 prop_assert_eq!(&again, std::slice::from_ref(term));
-                if let SearchTerm::Phrase(tokens) = term {
+                if let SearchTerm::Phrase(tokens) = &term.term {
                     prop_assert!((2..=MAX_PHRASE_TOKENS).contains(&tokens.len()));
                 }
             }

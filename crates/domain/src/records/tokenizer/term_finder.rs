@@ -73,8 +73,8 @@ pub struct PlaceFinder<'q> {
 
 impl<'q> PlaceFinder<'q> {
     /// Begins a search for a place of at most `span` scalar values, at or after a position.
-    pub fn new(terms: &'q [SearchTerm], span: u64, from: u64) -> Self {
-        let finders: Vec<_> = terms.iter().map(|term| TermFinder::new(term, from)).collect();
+    pub fn new(terms: &[&'q SearchTerm], span: u64, from: u64) -> Self {
+        let finders: Vec<_> = terms.iter().map(|&term| TermFinder::new(term, from)).collect();
         let counts = vec![0; finders.len()];
         Self { finders, span, near: VecDeque::new(), counts, best: None }
     }
@@ -112,7 +112,7 @@ impl<'q> PlaceFinder<'q> {
 }
 
 /// Returns the place of a text that holds the most terms within `span` scalar values.
-pub fn best_place(terms: &[SearchTerm], text: &str, span: u64) -> Option<TermPlace> {
+pub fn best_place(terms: &[&SearchTerm], text: &str, span: u64) -> Option<TermPlace> {
     let mut finder = PlaceFinder::new(terms, span, 0);
     let _ = tokens(text).any(|token| finder.feed(&token));
     finder.best()
@@ -131,7 +131,7 @@ mod tests {
     fn the_first_occurrence_is_found() {
         let found = |query: &str, text: &str| {
             let query = ParsedQuery::parse(query);
-            find(&query.terms[0], text).map(|range| (range.start, range.end))
+            find(&query.terms[0].term, text).map(|range| (range.start, range.end))
         };
         assert_eq!(found("ferns", "Water the Ferns, the ferns!"), Some((10, 15)));
         assert_eq!(found("\"the ferns\"", "the moss, the – ferns"), Some((10, 21)));
@@ -143,7 +143,9 @@ mod tests {
     #[test]
     fn the_best_place_holds_the_most_terms_and_is_the_first_of_those() {
         let best = |query: &str, text: &str, span: u64| {
-            let place = best_place(&ParsedQuery::parse(query).terms, text, span)?;
+            let query = ParsedQuery::parse(query);
+            let terms: Vec<_> = query.terms.iter().map(|term| &term.term).collect();
+            let place = best_place(&terms, text, span)?;
             Some((place.range.start, place.range.end, place.terms))
         };
         let text = "ferns. A long while later: water the ferns, and later the moss and ferns";
@@ -161,7 +163,8 @@ mod tests {
             words in "([abc]{1,2}\\*? ?){1,4}",
             span in 1u64..30,
         ) {
-            let terms = ParsedQuery::parse(&words).terms;
+            let query = ParsedQuery::parse(&words);
+            let terms: Vec<_> = query.terms.iter().map(|term| &term.term).collect();
             let best = best_place(&terms, &text, span);
             let chars: Vec<char> = text.chars().collect();
             // A place is counted from its first term to the end of the last.
@@ -190,7 +193,7 @@ mod tests {
             };
             for term in ParsedQuery::parse(&words).terms {
                 let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
-                let range = find(&term, &text);
+                let range = find(&term.term, &text);
                 prop_assert_eq!(range.is_some(), matches(&[&text], &alone));
                 if let Some(range) = range {
                     let at = pieces::slice(&text, range.start, range.end);

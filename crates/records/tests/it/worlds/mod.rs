@@ -183,8 +183,20 @@ pub(crate) fn words(
         if chance.happens(30) { format!("\"{part}\"") } else { part }
     });
     let mut words = parts.collect::<Vec<_>>().join(" ");
+    let names: Vec<String> = stored
+        .into_iter()
+        .flat_map(|record| &record.fields)
+        .map(|(name, _)| name.clone())
+        .chain(["subject", "body", "nothing"].map(str::to_owned))
+        .collect();
+    if chance.happens(20) {
+        words = format!("{}:{words}", some(chance, &names));
+    }
     if chance.happens(20) {
         words += " -";
+        if chance.happens(40) {
+            words += &format!("{}:", some(chance, &names));
+        }
         words += pick(chance, &fixed);
     }
     words

@@ -4,7 +4,7 @@ use serde_json::json;
 use stile_domain::percent::encode_component;
 use stile_domain::records::pieces::CharRange;
 use stile_domain::records::tokenizer::{
-    ParsedQuery, PlaceFinder, SearchTerm, TermPlace, best_place, tokens,
+    ParsedQuery, PlaceFinder, QueryTerm, SearchTerm, TermPlace, best_place, tokens,
 };
 use stile_domain::records::value::FieldValue;
 
@@ -43,7 +43,8 @@ impl Oracle<'_> {
             }
             self.allowed(&sources, params)?;
         }
-        let query = ParsedQuery::parse(q);
+        let is_field = |name: &str| sources.iter().any(|seen| searches(seen, name));
+        let query = ParsedQuery::parse_with_fields(q, &is_field);
         if query.terms.is_empty() && !query.excluded.is_empty() {
             return Err(INVALID);
         }
@@ -70,11 +71,13 @@ impl Oracle<'_> {
                     records.filter_map(|(key, record)| hit(seen, key, record, &alone))
                 });
                 let count = with.count();
-                let written = match term {
-                    SearchTerm::Word(word) => word.clone(),
-                    SearchTerm::Prefix(prefix) => format!("{prefix}*"),
-                    SearchTerm::Phrase(words) => format!("\"{}\"", words.join(" ")),
-                };
+                let field = term.field.as_ref().map(|name| format!("{name}:")).unwrap_or_default();
+                let written = field
+                    + &match &term.term {
+                        SearchTerm::Word(word) => word.clone(),
+                        SearchTerm::Prefix(prefix) => format!("{prefix}*"),
+                        SearchTerm::Phrase(words) => format!("\"{}\"", words.join(" ")),
+                    };
                 json!({ "term": written, "records": count.min(3), "has_more": count > 3 })
             });
             put(&mut meta, "terms", J::of(&counted.collect()));
@@ -117,7 +120,7 @@ fn first(text: &str, term: &SearchTerm) -> Option<(u64, u64)> {
 
 /// The place with the most terms. Of a text of more than four pieces, the first places of the first
 /// four terms count, with what follows them.
-fn best_of(terms: &[SearchTerm], text: &str) -> Option<TermPlace> {
+fn best_of(terms: &[&SearchTerm], text: &str) -> Option<TermPlace> {
     if text.chars().count() <= 4 * 8192 {
         return best_place(terms, text, 160);
     }
@@ -139,10 +142,13 @@ fn best_of(terms: &[SearchTerm], text: &str) -> Option<TermPlace> {
     best
 }
 
+/// Whether a field is searched for the caller.
+fn searches(seen: &Seen<'_>, name: &str) -> bool {
+    seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical)
+}
+
 fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<J> {
-    let searched = |name: &str| {
-        seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical)
-    };
+    let searched = |name: &str| searches(seen, name);
     let texts: Vec<(&str, &str)> = record
         .fields
         .iter()
@@ -152,7 +158,11 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
             _ => None,
         })
         .collect();
-    let found = |term: &SearchTerm| texts.iter().any(|(_, text)| first(text, term).is_some());
+    let is_for =
+        |term: &QueryTerm, name: &str| term.field.as_ref().is_none_or(|field| field == name);
+    let found = |term: &QueryTerm| {
+        texts.iter().any(|(name, text)| is_for(term, name) && first(text, &term.term).is_some())
+    };
     let is_found = query.terms.iter().all(found) && !query.excluded.iter().any(found);
     if query.terms.is_empty() || !is_found {
         return None;
@@ -161,7 +171,9 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
     let url = format!("/v1/streams/{stream}/records/{}", encode_component(key));
     let (mut fields, mut places, mut excerpts) = (Vec::new(), Vec::new(), Vec::new());
     for (name, text) in texts {
-        let Some(place) = best_of(&query.terms, text) else { continue };
+        let own = query.terms.iter().filter(|term| is_for(term, name));
+        let own: Vec<&SearchTerm> = own.map(|term| &term.term).collect();
+        let Some(place) = best_of(&own, text) else { continue };
         fields.push(name);
         places.push((place, name, text));
     }
