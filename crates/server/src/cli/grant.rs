@@ -78,71 +78,10 @@ fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result
         Some(path) => document_from_file(path)?,
         None => GrantDocument::of_streams(vec![stream_grant_from_flags(matches)]),
     };
-    if document.is_broader_than_its_source() {
-        return Err(Failure::Usage(
-            "the file has `source`, and a stream without `instance_ids`; name the connections of \
-             that source; no grant was made"
-                .to_owned(),
-        ));
-    }
     let passed_over = document.passed_over().join(", ");
-    let both = |option: &str, member: &str| {
-        Failure::Usage(format!(
-            "the file has `{member}`, and {option} was sent too; send one of them; no grant was made"
-        ))
-    };
-    let life = text(matches, "expires").map(|text| {
-        let life = duration::parse(text).filter(|life| !life.is_zero());
-        let micros = life.and_then(|life| i64::try_from(life.as_micros()).ok());
-        micros.ok_or_else(|| {
-            Failure::Usage(format!("--expires: `{text}` is not a duration such as 90m, 12h or 30d"))
-        })
-    });
-    let life = life.transpose()?;
+    let life = life(matches)?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let expires = match (life, document.expires_at) {
-        (Some(_), Some(_)) => return Err(both("--expires", "expires_at")),
-        (Some(micros), None) => Some(Instant(now.0.saturating_add(micros))),
-        (None, Some(text)) => Some(Instant::parse(&text).ok_or_else(|| {
-            Failure::Usage(
-                "`expires_at` is not a time such as 2026-01-31T12:00:00Z; no grant was made"
-                    .to_owned(),
-            )
-        })?),
-        (None, None) => None,
-    };
-    if expires.is_some_and(|expires| expires <= now) {
-        return Err(Failure::Usage("`expires_at` is in the past; no grant was made".to_owned()));
-    }
-    let purpose = match (text(matches, "purpose"), document.purpose_description) {
-        (Some(_), Some(_)) => return Err(both("--purpose", "purpose_description")),
-        (Some(purpose), None) => Some(purpose.to_owned()),
-        (None, stated) => stated,
-    };
-    let single_use = match (matches.get_flag("single_use"), document.access_mode.as_deref()) {
-        (is_flagged, None) => is_flagged,
-        (_, Some("single_use")) => true,
-        (false, Some("continuous")) => false,
-        (true, Some("continuous")) => return Err(both("--single-use", "access_mode")),
-        (_, Some(_)) => {
-            let message =
-                "`access_mode` is `continuous` or `single_use`; no grant was made".to_owned();
-            return Err(Failure::Usage(message));
-        }
-    };
-    let client = text(matches, "client").unwrap_or_default().to_owned();
-    if document.client.is_some_and(|named| named.client_id != client) {
-        return Err(Failure::Usage(
-            "the file names another client than --client; no grant was made".to_owned(),
-        ));
-    }
-    let stated = StatedTerms {
-        purpose_code: document.purpose_code,
-        source: document.source,
-        retention: document.retention,
-    };
-    let streams = document.streams;
-    let wanted = GrantRequest { client, purpose, expires, single_use, stated, streams };
+    let wanted = grant_request(document, matches, life, now)?;
     let created = services.create_grant(&caller, now, wanted).map_err(|error| match error {
         GrantRequestError::Problem(problem) => Failure::from(problem),
         GrantRequestError::Invalid(why) => Failure::Usage(why),
@@ -157,6 +96,91 @@ fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result
         owner::print_to_stderr(&format!("not taken over from the file: {passed_over}"))?;
     }
     Ok(writeln!(output, "{}", created.id)?)
+}
+
+/// Returns how long the grant is valid, in microseconds, as `--expires` says.
+fn life(matches: &ArgMatches) -> Result<Option<i64>, Failure> {
+    let Some(text) = text(matches, "expires") else { return Ok(None) };
+    let life = duration::parse(text).filter(|life| !life.is_zero());
+    let micros = life.and_then(|life| i64::try_from(life.as_micros()).ok());
+    micros.map(Some).ok_or_else(|| {
+        Failure::Usage(format!("--expires: `{text}` is not a duration such as 90m, 12h or 30d"))
+    })
+}
+
+/// Joins what the file and the options say of a grant. Neither wins over the other: what both say
+/// is an error.
+fn grant_request(
+    document: GrantDocument,
+    matches: &ArgMatches,
+    life: Option<i64>,
+    now: Instant,
+) -> Result<GrantRequest, Failure> {
+    if document.is_broader_than_its_source() {
+        return refuse(
+            "the file has `source`, and a stream without `instance_ids`; name the connections of \
+             that source",
+        );
+    }
+    let client = text(matches, "client").unwrap_or_default().to_owned();
+    if document.client.is_some_and(|named| named.client_id != client) {
+        return refuse("the file names another client than --client");
+    }
+    let purpose = text(matches, "purpose").map(str::to_owned);
+    let purpose =
+        one_of(purpose, document.purpose_description, "--purpose", "purpose_description")?;
+    let after_life = life.map(|micros| Instant(now.0.saturating_add(micros)));
+    let until = document.expires_at.as_deref().map(expiry).transpose()?;
+    let expires = one_of(after_life, until, "--expires", "expires_at")?;
+    if expires.is_some_and(|expires| expires <= now) {
+        return refuse("`expires_at` is in the past");
+    }
+    let mode = document.access_mode.as_deref().map(is_single_use).transpose()?;
+    let flag = matches.get_flag("single_use").then_some(true);
+    // The option asks for what the file may say too.
+    let flag = flag.filter(|_| mode != Some(true));
+    let single_use = one_of(flag, mode, "--single-use", "access_mode")?.unwrap_or(false);
+    let stated = StatedTerms {
+        purpose_code: document.purpose_code,
+        source: document.source,
+        retention: document.retention,
+    };
+    let streams = document.streams;
+    Ok(GrantRequest { client, purpose, expires, single_use, stated, streams })
+}
+
+/// Returns the value of an option or of a member of the file, whichever there is.
+fn one_of<T>(
+    option: Option<T>,
+    member: Option<T>,
+    option_name: &str,
+    member_name: &str,
+) -> Result<Option<T>, Failure> {
+    if option.is_some() && member.is_some() {
+        return refuse(&format!(
+            "the file has `{member_name}`, and {option_name} was sent too; send one of them"
+        ));
+    }
+    Ok(option.or(member))
+}
+
+fn expiry(text: &str) -> Result<Instant, Failure> {
+    match Instant::parse(text) {
+        Some(instant) => Ok(instant),
+        None => refuse("`expires_at` is not a time such as 2026-01-31T12:00:00Z"),
+    }
+}
+
+fn is_single_use(access_mode: &str) -> Result<bool, Failure> {
+    match access_mode {
+        "single_use" => Ok(true),
+        "continuous" => Ok(false),
+        _ => refuse("`access_mode` is `continuous` or `single_use`"),
+    }
+}
+
+fn refuse<T>(why: &str) -> Result<T, Failure> {
+    Err(Failure::Usage(format!("{why}; no grant was made")))
 }
 
 fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
@@ -182,14 +206,12 @@ fn document_from_file(path: &str) -> Result<GrantDocument, Failure> {
     } else {
         serde_json::from_value::<GrantDocument>(json)
     };
-    let document = document.map_err(|error| {
-        Failure::Usage(format!("{path} is not a grant: {error}; no grant was made"))
-    })?;
-    match &document.version {
-        Some(version) if version != "0.1.0" => Err(Failure::Usage(format!(
-            "{path} is a grant of another version than 0.1.0; no grant was made"
-        ))),
-        _ => Ok(document),
+    match document {
+        Err(error) => refuse(&format!("{path} is not a grant: {error}")),
+        Ok(GrantDocument { version: Some(version), .. }) if version != "0.1.0" => {
+            refuse(&format!("{path} is a grant of another version than 0.1.0"))
+        }
+        Ok(document) => Ok(document),
     }
 }
 
