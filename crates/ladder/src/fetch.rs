@@ -1,7 +1,7 @@
 //! `fetch`: one record as a document, as much as fits, and the way to the rest.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
@@ -11,24 +11,20 @@ use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
-use stile_tools::answer::ResourceLink;
 use stile_tools::tool::Tool;
 
-use super::budget::{Budgets, escaped_len, json_len, members_len, prefix_within};
+use super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::call_context::{CallContext, WINDOW_URI};
-use super::continuation::{
-    self, BytesContinuation, Continuation, LadderShape, RenderedContinuation, TextContinuation,
-};
+use super::continuation::{self, Continuation, LadderShape};
+use super::document::{Document, DocumentParts, continuation_step};
 use super::error::LadderError;
-use super::field_part::{FieldPart, NextPart, PartBody, PartForm};
-use super::json_members::members;
 use super::output::{RecordOutput, Shape};
+use super::part_document::read_part_document;
 use super::query_records::record_uri;
 use super::reachable_bytes::keep_reachable;
 use super::read_record_field;
 use super::record_reference::{RecordReference, non_empty_connection};
 use super::record_view::{Cut, CutKind, FieldView, MoreFields, RecordView, without_base64};
-use super::text_lines;
 use super::wire;
 
 /// The bytes of names and previews in the first request, and in the smallest.
@@ -55,16 +51,6 @@ pub struct Fetch {
     cursor: Option<String>,
     /// Only with an `id` that has none.
     connection_id: Option<String>,
-}
-
-/// A record as a document: text, structure and links.
-pub(super) struct Document {
-    /// The document as JSON text, complete without the structure.
-    pub(super) text: String,
-    pub(super) structured: Map<String, Json>,
-    pub(super) links: Vec<ResourceLink>,
-    /// The address of the remaining fields.
-    pub(super) next_uri: Option<String>,
 }
 
 /// The shape of the structured answers of `fetch`.
@@ -102,7 +88,10 @@ impl Tool for Fetch {
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
         if let Some(handle) = self.id.strip_prefix(WINDOW_URI) {
-            return self.part(context, handle).await;
+            self.check_alone()?;
+            let document = read_part_document(context, &self.id, handle).await?;
+            let Document { text, structured, links, .. } = document;
+            return RecordOutput::new(text, Json::Object(structured), links);
         }
         let named = RecordReference::parse(context, &self.id, self.connection_id.as_deref())?;
         let fields = self.fields.as_deref().unwrap_or_default();
@@ -116,93 +105,19 @@ impl Tool for Fetch {
 }
 
 impl Fetch {
-    /// Reads the part of a field whose address is the `id`.
-    async fn part(
-        &self,
-        context: &CallContext,
-        handle: &str,
-    ) -> Result<RecordOutput<FetchShape>, LadderError> {
+    /// Checks that nothing stands beside the address of a part of a field.
+    fn check_alone(&self) -> Result<(), LadderError> {
         let beside = [
             ("fields", self.fields.is_some()),
             ("cursor", self.cursor.is_some()),
             ("connection_id", self.connection_id.is_some()),
         ];
-        if let Some((name, _)) = beside.into_iter().find(|(_, is_sent)| *is_sent) {
-            let message = format!("`id` is the address of a part of a field; leave out `{name}`");
-            return Err(LadderError::call("invalid_arguments", name, message));
-        }
-        /// Member names, numbers and the title.
-        const FIXED: usize = 1536;
-        /// How much longer the address of the next part may be: its place has a cursor.
-        const CURSOR: usize = 768;
-        let addresses = 3 * (self.id.len() + CURSOR);
-        let Budgets { document, structured, .. } = context.budgets;
-        let room = document.min(structured).saturating_sub(FIXED + addresses + MAX_PART_NAMES);
-        let max_bytes = room.max(LEAST_BYTES);
-        let part = FieldPart::read(context, handle, PartForm::Document { max_bytes }).await?;
-        let Document { text, structured, links, .. } = part_document(self.id.clone(), part);
-        RecordOutput::new(text, Json::Object(structured), links)
+        let Some((name, _)) = beside.into_iter().find(|(_, is_sent)| *is_sent) else {
+            return Ok(());
+        };
+        let message = format!("`id` is the address of a part of a field; leave out `{name}`");
+        Err(LadderError::call("invalid_arguments", name, message))
     }
-}
-
-/// The most bytes of the names that the document of a part repeats. Longer names are left out.
-const MAX_PART_NAMES: usize = 2048;
-
-/// Builds the document of a part of a field.
-fn part_document(uri: String, part: FieldPart) -> Document {
-    let FieldPart { id, field, body, mime_type, next, references, range, .. } = part;
-    let (text, encoding) = match body {
-        PartBody::Text(text) => (text, "utf-8"),
-        PartBody::Base64(bytes) => (bytes, "base64"),
-    };
-    let number = |name: &str| range.get(name).and_then(Json::as_u64);
-    let entry = next.map(|NextPart { uri, start }| {
-        if range.contains_key("start_bytes") {
-            let bytes = BytesContinuation {
-                field: field.as_str().into(),
-                mime_type: Some(&mime_type),
-                size_bytes: number("size_bytes"),
-                digest: None,
-            };
-            bytes.at(&id, uri).rendered()
-        } else {
-            let text = TextContinuation {
-                field: &field,
-                status: "truncated",
-                shown: start,
-                size: number("size_chars"),
-                digest: None,
-                start,
-                find: None,
-                looks_like: None,
-            };
-            text.at(&id, uri).rendered()
-        }
-    });
-    let mut metadata = members([
-        ("stream", id.stream.as_str().into()),
-        ("connection_id", id.connection.clone().unwrap_or_default().into()),
-        ("record_id", id.key.as_str().into()),
-        ("field_path", field.as_str().into()),
-    ]);
-    if members_len(&metadata) > MAX_PART_NAMES {
-        metadata.clear();
-    }
-    metadata.extend([
-        ("mime_type".to_owned(), mime_type.as_str().into()),
-        ("encoding".to_owned(), encoding.into()),
-    ]);
-    metadata.extend(range.clone());
-    let title = format!("{} of {id}", Json::from(field.as_str()));
-    let frame = DocumentParts {
-        id: uri.clone(),
-        url: uri,
-        title: prefix_within(&title, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned(),
-        metadata,
-        entries: entry.into_iter().chain(references).collect(),
-        more: None,
-    };
-    frame.document(text)
 }
 
 /// The most references to bytes of one field that a document names.
@@ -422,107 +337,47 @@ async fn build_document(
         }
         Some(main) => {
             frame.metadata.insert("fields".to_owned(), Json::Object(values));
-            frame.with_text(context, &record.id, main).await
+            with_text(frame, context, &record.id, main).await
         }
     }
 }
 
-/// A document without its text.
-struct DocumentParts {
-    id: String,
-    url: String,
-    title: String,
-    metadata: Map<String, Json>,
-    entries: Vec<RenderedContinuation>,
-    more: Option<RenderedContinuation>,
+/// Builds the document with as much of the text field as fits.
+async fn with_text(
+    mut frame: DocumentParts,
+    context: &CallContext,
+    id: &RecordId,
+    main: FieldView,
+) -> Result<Document, LadderError> {
+    let all = context.budgets.document.saturating_sub(frame.len());
+    let fits = |main: &FieldView| {
+        main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
+    };
+    let main = if fits(&main) { main } else { text_part(context, id, main, all, fits).await? };
+    if let Some(entry) = continuation::of_field(context, id, &main)?.map(Continuation::rendered) {
+        frame.metadata.insert("text_truncated".to_owned(), true.into());
+        frame.entries.insert(0, entry);
+    }
+    let text = match main.value {
+        Json::String(text) => text,
+        _ => String::new(),
+    };
+    Ok(frame.document(text))
 }
 
-/// The JSON of the document's text.
-#[derive(Serialize)]
-struct DocumentJson<'a> {
-    id: &'a str,
-    title: &'a str,
-    text: &'a str,
-    url: &'a str,
-    metadata: &'a Map<String, Json>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    next: Vec<Json>,
-}
-
-impl DocumentParts {
-    fn to_json<'a>(&'a self, text: &'a str) -> DocumentJson<'a> {
-        let Self { id, url, title, metadata, .. } = self;
-        let next = self.entries.iter().chain(&self.more).map(continuation_step).collect();
-        DocumentJson { id, title, text, url, metadata, next }
-    }
-
-    /// Builds the document with as much of the text field as fits.
-    async fn with_text(
-        mut self,
-        context: &CallContext,
-        id: &RecordId,
-        main: FieldView,
-    ) -> Result<Document, LadderError> {
-        let frame_len = serde_json::to_string(&self.to_json(""))
-            .map_or(0, |json| text_lines::escape_line_breaks(json).len());
-        let all = context.budgets.document.saturating_sub(frame_len);
-        let fits = |main: &FieldView| {
-            main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
-        };
-        let main =
-            if fits(&main) { main } else { Self::part(context, id, main, all, fits).await? };
-        if let Some(entry) = continuation::of_field(context, id, &main)?.map(Continuation::rendered)
-        {
-            self.metadata.insert("text_truncated".to_owned(), true.into());
-            self.entries.insert(0, entry);
-        }
-        let text = match main.value {
-            Json::String(text) => text,
-            _ => String::new(),
-        };
-        Ok(self.document(text))
-    }
-
-    /// Returns as much of the text field as fits beside the call that continues.
-    async fn part(
-        context: &CallContext,
-        id: &RecordId,
-        main: FieldView,
-        all: usize,
-        fits: impl Fn(&FieldView) -> bool,
-    ) -> Result<FieldView, LadderError> {
-        let onward = continuation::of_field(context, id, &as_cut_field(&main))?
-            .map_or(0, |cut| json_len(&continuation_step(&cut.rendered())));
-        let room = all.saturating_sub(onward + 64);
-        let main = read_longer_text(context, id, main, room).await;
-        Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
-    }
-
-    /// Builds the document with this text.
-    fn document(self, text: String) -> Document {
-        // Serializing strings and JSON values cannot fail.
-        let json = text_lines::escape_line_breaks(
-            serde_json::to_string(&self.to_json(&text)).unwrap_or_default(),
-        );
-        let Self { id, url, title, metadata, entries, more } = self;
-        let next_uri = more.as_ref().map(|more| more.link.uri.clone());
-        let mut links = Vec::new();
-        let mut parts = |entry: RenderedContinuation| {
-            links.push(entry.link);
-            entry.json
-        };
-        let entries = entries.into_iter().map(&mut parts).collect();
-        let more = more.into_iter().map(&mut parts).collect();
-        let structured = members([
-            ("id", id.into()),
-            ("title", title.into()),
-            ("text", text.into()),
-            ("url", url.into()),
-            ("metadata", Json::Object(metadata)),
-            ("content_ladder", continuation::content_ladder(entries, more)),
-        ]);
-        Document { text: json, structured, links, next_uri }
-    }
+/// Returns as much of the text field as fits beside the call that continues.
+async fn text_part(
+    context: &CallContext,
+    id: &RecordId,
+    main: FieldView,
+    all: usize,
+    fits: impl Fn(&FieldView) -> bool,
+) -> Result<FieldView, LadderError> {
+    let onward = continuation::of_field(context, id, &as_cut_field(&main))?
+        .map_or(0, |cut| json_len(&continuation_step(&cut.rendered())));
+    let room = all.saturating_sub(onward + 64);
+    let main = read_longer_text(context, id, main, room).await;
+    Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
 }
 
 /// Reads more of a truncated text field, if there is room.
@@ -574,21 +429,6 @@ fn as_cut_field(field: &FieldView) -> FieldView {
         written: None,
         references: Vec::new(),
     }
-}
-
-/// Renders what the text says about a truncated field: how much is shown, and the call that
-/// continues. Leaves out what the document already says and what only programs need.
-fn continuation_step(entry: &RenderedContinuation) -> Json {
-    let Some(members) = entry.json.as_object() else { return Json::Null };
-    // The call that reads bytes has an address only.
-    let names_field = entry.json.pointer("/read/args/field_path").is_some();
-    let is_spoken = |name: &str| match name {
-        "id" | "connection_id" | "stream" | "record_id" | "resource" => true,
-        "field_path" | "digest" => names_field,
-        _ => false,
-    };
-    let kept = members.iter().filter(|(name, _)| !is_spoken(name));
-    Json::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 fn title(record: &RecordView) -> String {
