@@ -72,8 +72,8 @@ pub struct BlobReference {
 }
 
 impl BlobReference {
-    /// Returns what an object that looks like a reference names; `None` if that is no blob of this
-    /// server.
+    /// Reads an object with a `blob_id` as a reference. Returns `None` if the `blob_id` does not
+    /// have the form of this server's, [`BlobId`].
     pub fn of(found: FoundReference) -> Option<Self> {
         let id = BlobId::parse(&found.blob_id)?;
         let media_type = found.mime_type.as_deref().and_then(media_type);
