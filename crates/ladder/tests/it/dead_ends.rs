@@ -18,8 +18,8 @@ use super::records::{OperationRequest, client, owner, words};
 use super::walker::{CLASSES, Class, Walker, Way};
 use super::worlds::{self, VisibleRecords, hostile, text};
 
-/// Returns the records that a search must find, by a slow oracle.
-fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
+/// Returns the records that a search must find, by a slow oracle. `None` if it must be refused.
+fn found(world: &World, grant: Option<&Grant>, q: &str) -> Option<BTreeSet<String>> {
     let who = grant.map_or(Who::Owner, Who::Client);
     let ask = OperationRequest {
         operation: Operation::Search.declaration(),
@@ -27,9 +27,7 @@ fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
         key: String::new(),
         pairs: vec![("q".into(), q.into())],
     };
-    let Ok(Answer::List(list)) = (Oracle { world, who }).answer(&ask) else {
-        return BTreeSet::new();
-    };
+    let Ok(Answer::List(list)) = (Oracle { world, who }).answer(&ask) else { return None };
     let name = |hit: &J, name: &str| hit.get(name).text().unwrap().to_owned();
     let ids = list.rows.iter().map(|hit| {
         let id = stile_domain::records::record_id::RecordId {
@@ -39,7 +37,7 @@ fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
         };
         id.to_string()
     });
-    ids.collect()
+    Some(ids.collect())
 }
 
 /// Reads a world as one caller, in each of the three ways.
@@ -68,9 +66,13 @@ fn walk(
             assert_eq!(ids, visible.of_stream(stream), "{class:?}, as changes");
         }
         let args = json!({ "q": q, "limit": some(chance, &[1, 3, 25, 100]) });
-        let ids: BTreeSet<String> = walker.list("search", &args).into_iter().collect();
-        assert_eq!(ids, found(world, grant, q), "{class:?} {q}");
-        walker.windows_of("search", &args);
+        if let Some(found) = found(world, grant, q) {
+            let ids: BTreeSet<String> = walker.list("search", &args).into_iter().collect();
+            assert_eq!(ids, found, "{class:?} {q}");
+            walker.windows_of("search", &args);
+        } else {
+            client.refused("search", &args);
+        }
         let ids: Vec<&str> = visible.ids().collect();
         for _ in 0..ids.len().min(3) {
             walker.record(some(chance, &ids));
