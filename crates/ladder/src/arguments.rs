@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::{Number, Value as Json, json};
 use stile_domain::records::aggregator::METRICS;
-use stile_domain::records::order::ORDERS;
+use stile_domain::records::order::{ORDERS, SEARCH_ORDERS};
 use stile_domain::records::zone::Granularity;
 use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
 
@@ -71,6 +71,14 @@ impl AllowedWords for GranularityNames {
 
 impl AllowedWords for OrderNames {
     const ALL: &'static [&'static str] = &ORDERS;
+}
+
+/// The orders of a search.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchOrderNames;
+
+impl AllowedWords for SearchOrderNames {
+    const ALL: &'static [&'static str] = &SEARCH_ORDERS;
 }
 
 /// A word out of [`AllowedWords::ALL`].

@@ -30,6 +30,7 @@ pub mod order;
 pub mod pieces;
 pub mod problem;
 pub mod record_id;
+pub mod relevance;
 pub mod request;
 pub mod row;
 pub mod sealed_cursor;

@@ -10,6 +10,8 @@ use super::value::FieldValue;
 
 /// The names of the two directions of an order, as `/v1` spells them.
 pub const ORDERS: [&str; 2] = ["asc", "desc"];
+/// The names of the orders of a search's hits: by time and by relevance.
+pub const SEARCH_ORDERS: [&str; 2] = ["newest", "relevance"];
 
 /// The bytes of a text that count. Texts that agree up to there are ordered by record key.
 const TEXT_BYTES: usize = 63;

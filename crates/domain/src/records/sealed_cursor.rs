@@ -96,10 +96,22 @@ pub struct WindowCursor {
 }
 
 /// The last hit of a page of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchCursor {
-    /// The database's number of the record.
-    pub record: i64,
+    /// The rank of the hit. `None` if the hits have the order of lists.
+    pub rank: Option<SearchRank>,
+    /// The position of the hit in a list.
+    pub position: ListCursor,
+}
+
+/// The rank of a hit by relevance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchRank {
+    /// The score of the hit.
+    pub score: u64,
+    /// The newest record, by the database's number, when the first page was made. A newer one
+    /// would push an older one out of those that are ranked.
+    pub newest_record: i64,
 }
 
 /// A position between two fields of a record.
@@ -152,14 +164,22 @@ impl SearchCursor {
     /// Encodes the bytes to seal.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = header(SEARCH, binding);
-        bytes.extend(self.record.to_be_bytes());
+        let rank = self.rank.unwrap_or(SearchRank { score: 0, newest_record: 0 });
+        bytes.push(u8::from(self.rank.is_some()));
+        bytes.extend(rank.score.to_be_bytes());
+        bytes.extend(rank.newest_record.to_be_bytes());
+        self.position.put(&mut bytes);
         bytes
     }
 
     /// Decodes an unsealed cursor of the same search.
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = strip_header(bytes, SEARCH, binding)?;
-        Ok(Self { record: take_i64(&mut rest)? })
+        let [is_ranked] = take_array(&mut rest)?;
+        let score = take_u64(&mut rest)?;
+        let rank = SearchRank { score, newest_record: take_i64(&mut rest)? };
+        let position = ListCursor::take(&mut rest)?;
+        Ok(Self { rank: (is_ranked == 1).then_some(rank), position })
     }
 }
 
@@ -181,28 +201,35 @@ impl ListCursor {
     /// Encodes the bytes to seal.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = header(LIST, binding);
+        self.put(&mut bytes);
+        bytes
+    }
+
+    fn put(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.ordering.0);
         let order = self.order.as_deref().unwrap_or_default();
         bytes.push(order.len() as u8);
-        put_padded(&mut bytes, order, MAX_ORDER_BYTES);
+        put_padded(bytes, order, MAX_ORDER_BYTES);
         bytes.extend(self.stream.to_be_bytes());
         bytes.push(self.key.len() as u8);
         bytes.push(u8::from(self.whole_key));
-        put_padded(&mut bytes, &self.key, KEY_BYTES);
+        put_padded(bytes, &self.key, KEY_BYTES);
         bytes.extend(self.record.to_be_bytes());
-        bytes
     }
 
     /// Decodes an unsealed cursor of the same list.
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
-        let mut rest = strip_header(bytes, LIST, binding)?;
-        let ordering = Binding::take(&mut rest)?;
-        let [length] = take_array(&mut rest)?;
-        let order = take_padded(&mut rest, usize::from(length), MAX_ORDER_BYTES)?.to_vec();
-        let stream = take_i64(&mut rest)?;
-        let [key_length, whole_key] = take_array(&mut rest)?;
-        let key = take_padded(&mut rest, usize::from(key_length), KEY_BYTES)?.to_vec();
-        let record = take_i64(&mut rest)?;
+        Self::take(&mut strip_header(bytes, LIST, binding)?)
+    }
+
+    fn take(rest: &mut &[u8]) -> Result<Self, CursorProblem> {
+        let ordering = Binding::take(rest)?;
+        let [length] = take_array(rest)?;
+        let order = take_padded(rest, usize::from(length), MAX_ORDER_BYTES)?.to_vec();
+        let stream = take_i64(rest)?;
+        let [key_length, whole_key] = take_array(rest)?;
+        let key = take_padded(rest, usize::from(key_length), KEY_BYTES)?.to_vec();
+        let record = take_i64(rest)?;
         let order = (length > 0).then_some(order);
         Ok(Self { ordering, order, stream, key, whole_key: whole_key == 1, record })
     }
@@ -333,8 +360,9 @@ mod tests {
                 1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8,
                 "all have one length",
             );
-            prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(cursor));
+            prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(cursor.clone()));
             prop_assert_eq!(ListCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
+            let position = cursor;
 
             let mut changed = digest;
             changed[0] ^= 1;
@@ -365,9 +393,14 @@ mod tests {
                 );
             }
 
-            let cursor = SearchCursor { record };
-            let search = cursor.encode(binding);
-            prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(cursor));
+            let rank = SearchRank { score: start, newest_record: record };
+            let cursor = SearchCursor { rank: Some(rank), position };
+            let in_order = SearchCursor { rank: None, ..cursor.clone() };
+            let search = in_order.encode(binding);
+            prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(in_order));
+            let ranked = cursor.encode(binding);
+            prop_assert_eq!(ranked.len(), search.len(), "both orders have one length");
+            prop_assert_eq!(SearchCursor::decode(&ranked, binding), Ok(cursor));
             prop_assert_eq!(SearchCursor::decode(&search, other), Err(CursorProblem::Mismatch));
             prop_assert_eq!(SearchCursor::decode(&bytes, binding), Err(CursorProblem::Mismatch));
             prop_assert_eq!(ListCursor::decode(&search, binding), Err(CursorProblem::Mismatch));

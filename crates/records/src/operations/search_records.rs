@@ -1,8 +1,8 @@
 //! `GET /v1/search`: the records in which words occur, and where in them.
 //!
-//! A hit names the fields that have a term. For up to three of these fields, those with the most
-//! terms together first, it has an excerpt: the text around the place with its range, from which a
-//! field window reads on. Excerpts have no markup, and hits have no score.
+//! A hit names the fields that have a term. For up to three places in these fields, those with the
+//! most terms together first, it has an excerpt: the text around the place with its range, from
+//! which a field window reads on. Excerpts have no markup, and hits show no score.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,16 @@ use serde_json::{Value as Json, json};
 use stile_domain::percent::encode_component;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant as RecordInstant;
+use stile_domain::records::order::SEARCH_ORDERS;
 use stile_domain::records::pieces;
-use stile_domain::records::problem::Problem;
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::relevance::NAMING_FIELDS;
 use stile_domain::records::request::ReadOperation;
 use stile_domain::records::sealed_cursor::{Binding, SearchCursor};
 use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
-use stile_store::records::{FieldMatch, RecordHit, RecordSearchQuery, RecordSource};
+use stile_store::records::{
+    FieldMatch, MAX_RANKED, PLACE_DISTANCE, RecordHit, RecordSearchQuery, RecordSource, SearchOrder,
+};
 
 use crate::connections::requested_connection;
 use crate::context::ReadContext;
@@ -32,12 +36,17 @@ use crate::response_sink::ResponseSink;
 use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    about: "The records in which all words of `q` occur, the newest first, and where in them.",
+    about: "The records in which all words of `q` occur, and where in them.",
     parameters: &[
         Parameter::required(
             "q",
             ParameterType::Text { max_bytes: 4 * MAX_QUERY_SCALARS },
             "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields. A hyphen before one, as in `-moss`, excludes the records in which it occurs; the name of a searchable field and a colon, as in `subject:moss`, choose the field.",
+        ),
+        Parameter::optional(
+            "order",
+            ParameterType::OneOf(&SEARCH_ORDERS),
+            "`newest`, the default: by the time that lists are ordered by, the latest first; records without one come last, those that came in last first. `relevance`: those of the newest 1,000 hits first that have the words as a phrase, near each other, in a field that names the record, or often.",
         ),
         LIMIT,
         CURSOR,
@@ -59,10 +68,10 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     )
 };
 
-/// The greatest length of an excerpt, in characters.
-const EXCERPT_CHARS: u64 = 320;
 /// The greatest number of characters before the term, if the excerpt is not the whole text.
 const EXCERPT_BEFORE: u64 = 80;
+/// The greatest length of an excerpt, in characters. The next one in the field begins after it.
+const EXCERPT_CHARS: u64 = EXCERPT_BEFORE + PLACE_DISTANCE;
 /// The longest time that a search may take.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 /// The longest time for counting the terms of a search without hits.
@@ -70,11 +79,9 @@ const MAX_COUNTING: Duration = Duration::from_secs(2);
 /// The greatest number of terms that are counted, and of records that each is counted in.
 const MAX_COUNTED_TERMS: usize = 8;
 const MAX_COUNTED: usize = 3;
-/// The greatest number of excerpts of a hit, each of another field.
+/// The greatest number of excerpts of a hit.
 const MAX_EXCERPTS: usize = 3;
 
-/// Fields that may hold a record's title, in order of preference.
-const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
 /// The greatest length of a title, in characters.
 const TITLE_CHARS: u64 = 120;
 
@@ -103,8 +110,7 @@ fn search_records(
     }
     let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
     let binding = cursor_binding(context, parameters);
-    let before = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
-    let before = before.map(|cursor| cursor.record);
+    let after = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
     let searched = |name: &str| sources.iter().any(|source| source.searches(name));
     let query = ParsedQuery::parse_with_fields(text, &searched);
     if query.terms.is_empty() && !query.excluded.is_empty() {
@@ -113,8 +119,13 @@ fn search_records(
             "`q` only excludes; send a word that must occur too, such as `ferns -moss`",
         );
     }
-    let limit = page_limit(parameters);
-    let search = RecordSearchQuery { query: &query, conditions: &conditions, before, limit };
+    let search = RecordSearchQuery {
+        query: &query,
+        conditions: &conditions,
+        order: requested_order(parameters),
+        after: after.as_ref(),
+        limit: page_limit(parameters),
+    };
     let start = Instant::now();
     let check_limits = || match () {
         // The reader is gone, so nobody reads this error.
@@ -123,12 +134,16 @@ fn search_records(
         () => Ok(()),
     };
     let page = view.find_text(&sources, search, &check_limits)?;
-    let cursor_after =
-        |hit: &RecordHit| view.seal(&SearchCursor { record: hit.row.number() }.encode(binding));
+    let cursor_after = |hit: &RecordHit| {
+        let position = view
+            .search_position(&sources, hit)
+            .ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
+        view.seal(&position.encode(binding))
+    };
     let next_cursor = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = response_meta(parameters);
-    add_search_meta(&mut meta, &query, sources.len());
-    if page.hits.is_empty() && before.is_none() {
+    add_search_meta(&mut meta, &query, sources.len(), page.is_truncated);
+    if page.hits.is_empty() && after.is_none() {
         add_term_counts(context, &mut meta, &sources, &conditions, &query)?;
     }
     write_list_start(target, next_cursor.as_deref(), out);
@@ -143,6 +158,13 @@ fn search_records(
     }
     write_list_end(target, next_cursor.as_deref(), &meta, out);
     Ok(())
+}
+
+fn requested_order(parameters: &Parameters) -> SearchOrder {
+    match parameters.text("order") {
+        Some("relevance") => SearchOrder::Relevance,
+        _ => SearchOrder::Newest,
+    }
 }
 
 /// Returns the sources of the requested streams, or all that the caller may see.
@@ -170,15 +192,28 @@ fn requested_sources(
 }
 
 /// Adds to `meta` how complete the search is. The same on all pages of a search.
-fn add_search_meta(meta: &mut Json, query: &ParsedQuery, sources: usize) {
+fn add_search_meta(meta: &mut Json, query: &ParsedQuery, sources: usize, is_truncated: bool) {
     let Some(meta) = meta.as_object_mut() else { return };
     meta.insert("count".to_owned(), Json::Null);
     meta.insert("count_accuracy".to_owned(), "not_counted".into());
-    let recall = json!({
-        "complete": true, "ranking_scope": "all_matches", "truncated": false, "sources_searched_count": sources,
+    let mut recall = json!({
+        "complete": !is_truncated, "ranking_scope": "all_matches", "truncated": is_truncated,
+        "sources_searched_count": sources,
     });
+    if is_truncated {
+        recall["ranking_scope"] = "candidate_window".into();
+        recall["candidate_window_limit"] = MAX_RANKED.into();
+    }
     meta.insert("recall".to_owned(), recall);
     let Some(warnings) = meta.get_mut("warnings").and_then(Json::as_array_mut) else { return };
+    if is_truncated {
+        warnings.push(json!({
+            "code": "not_all_ranked", "param": "order",
+            "message": format!(
+                "only the newest {MAX_RANKED} records with these words were ranked; more words leave fewer, and `order` `newest` lists all"
+            ),
+        }));
+    }
     if query.terms.is_empty() {
         warnings.push(json!({
             "code": "query_without_words", "param": "q",
@@ -211,11 +246,10 @@ fn add_term_counts(
     let mut counts = Vec::new();
     for term in query.terms.iter().take(MAX_COUNTED_TERMS) {
         let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
-        let search =
-            RecordSearchQuery { query: &alone, conditions, before: None, limit: MAX_COUNTED };
-        match context.view.find_text(sources, search, &check_limits) {
-            Ok(page) => counts.push(json!({
-                "term": term.to_string(), "records": page.hits.len(), "has_more": page.has_more,
+        let view = context.view;
+        match view.count_text(sources, &alone, conditions, MAX_COUNTED, &check_limits) {
+            Ok((records, has_more)) => counts.push(json!({
+                "term": term.to_string(), "records": records, "has_more": has_more,
             })),
             // The counts so far are worth more than a refusal.
             Err(Problem::SearchTooBroad) => break,
@@ -238,7 +272,7 @@ fn hit_json(
         (source.stream().as_str(), source.connection().as_str(), &hit.row.key);
     let record_url = format!("/v1/streams/{stream}/records/{}", encode_component(key));
     let mut excerpts = Vec::new();
-    // Fields that hold more of the words come first.
+    // Places that hold more of the words come first.
     let mut best: Vec<&FieldMatch> = hit.matches.iter().collect();
     best.sort_by_key(|found| std::cmp::Reverse(found.terms));
     for found in best.into_iter().take(MAX_EXCERPTS) {
@@ -247,7 +281,12 @@ fn hit_json(
     let snippet = excerpts
         .first()
         .map(|one| json!({ "field": one["field_path"], "text": one["preview_text"] }));
-    let fields: Vec<&str> = hit.matches.iter().map(|found| found.field.as_str()).collect();
+    let mut fields: Vec<&str> = Vec::new();
+    for found in &hit.matches {
+        if !fields.contains(&found.field.as_str()) {
+            fields.push(&found.field);
+        }
+    }
     Ok(json!({
         "object": "search_result",
         "stream": stream,
@@ -268,7 +307,7 @@ fn hit_json(
 /// field that is a text, not empty and not base64. Otherwise the first line of the first text of
 /// several words. Null if the caller may see no such field.
 fn title(context: ReadContext<'_>, hit: &RecordHit) -> Result<Json, Problem> {
-    for name in TITLE_FIELDS {
+    for name in NAMING_FIELDS {
         let entry = hit.fields.body().field(name).map_err(|_| Problem::Corrupt)?;
         let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
         let Ok(field @ FieldText { is_text: true, .. }) = FieldText::load(&hit.fields, &entry)
@@ -348,8 +387,9 @@ fn cursor_binding(context: ReadContext<'_>, parameters: &Parameters) -> Binding 
     let connection = format!("{connection:?}");
     let text = parameters.text("q").unwrap_or_default();
     let conditions = parameters.condition_texts();
+    let order = parameters.text("order").unwrap_or("newest");
     Binding::new(
-        ["search", context.view.caller(), text, &connection, &streams]
+        ["search", context.view.caller(), text, &connection, &streams, order]
             .into_iter()
             .chain(conditions.iter().map(String::as_str)),
     )

@@ -221,11 +221,12 @@ fn meant(request: &OperationRequest) -> Vec<(String, String)> {
             // No field that orders lists begins with a minus here, and none is called so.
             ("order", "asc") => "asc",
             ("order", "desc") => "desc",
+            ("order", order @ ("newest" | "relevance")) => order,
             ("order", sort) if sort.starts_with('-') => "desc",
             ("order", _) => "asc",
             (_, other) => other,
         };
-        let is_default = name == "order" && value == "desc";
+        let is_default = name == "order" && matches!(value, "desc" | "newest");
         let lists = matches!(name, "fields" | "expand" | "streams");
         let values: Vec<&str> = if lists { value.split(',').collect() } else { vec![value] };
         for value in values {

@@ -122,8 +122,10 @@ fn every_search_equals_a_naive_scan() {
             let bench = OracleCheck { services: &stored.services, caller, oracle };
             for _ in 0..30 {
                 let q = query(&mut chance, &records);
+                let order = pick(&mut chance, &["newest", "relevance"]).to_owned();
                 let pairs = vec![
                     ("q".to_owned(), q),
+                    ("order".to_owned(), order),
                     ("limit".to_owned(), (1 + chance.below(9)).to_string()),
                 ];
                 let request = OperationRequest {

@@ -77,7 +77,8 @@ fn pages_continue_while_records_come_and_go() {
     let kit = kit();
     let first = kit.json("/v1/search?q=ferns&limit=1", &kit.owner);
     assert_eq!(found(&first), ["a/b 🙂"]);
-    kit.ingest("messages", "chat", &[json!({ "data": { "id": "m9", "body": "more ferns" } })]);
+    let newer = json!({ "id": "m9", "sent_at": "2026-04-05T10:00:00Z", "body": "more ferns" });
+    kit.ingest("messages", "chat", &[json!({ "data": newer })]);
     let gone = kit.send("DELETE", "/v1/streams/messages/records/m2", &kit.owner, "", "");
     assert_eq!(gone.status, 204);
     let second = kit.json(first["links"]["next"].as_str().unwrap(), &kit.owner);
@@ -89,6 +90,66 @@ fn pages_continue_while_records_come_and_go() {
         (&other["error"]["code"], &other["error"]["reason"]),
         (&json!("invalid_cursor"), &json!("mismatch"))
     );
+}
+
+#[test]
+fn hits_are_ordered_by_their_own_time_or_by_relevance() {
+    let kit = kit();
+    let message = |id: &str, at: &str, subject: &str, body: &str| json!({ "data": { "id": id, "sent_at": at, "subject": subject, "body": body } });
+    let undated = |id: &str| json!({ "data": { "id": id, "body": "moss on ferns" } });
+    // None comes in at its own time.
+    let rows = [
+        undated("first"),
+        message("may", "2026-05-01T00:00:00Z", "x", "green moss and ferns"),
+        message("july", "2026-07-01T00:00:00Z", "x", "moss"),
+        message("june", "2026-06-01T00:00:00Z", "Green moss", "y"),
+        undated("last"),
+        message("april", "2026-04-01T00:00:00Z", "x", "moss is green"),
+    ];
+    kit.ingest("messages", "chat", &rows);
+    let newest = ["july", "june", "may", "april", "last", "first"];
+    let ordered = |question: &str| {
+        let mut keys: Vec<String> = Vec::new();
+        let mut next = format!("/v1/search?{question}&limit=2");
+        loop {
+            let page = kit.json(&next, &kit.owner);
+            keys.extend(found(&page).into_iter().map(str::to_owned));
+            let Some(after) = page["links"]["next"].as_str() else { return keys };
+            next = after.to_owned();
+        }
+    };
+    assert_eq!(ordered("q=moss"), newest);
+    assert_eq!(ordered("q=moss&order=newest"), newest);
+    assert_eq!(
+        ordered("q=moss&order=relevance"),
+        ["june", "july", "may", "april", "last", "first"],
+        "a field that names the record counts more than time"
+    );
+    assert_eq!(ordered("q=green+moss&order=relevance"), ["june", "may", "april"]);
+    let first = kit.json("/v1/search?q=moss&limit=1", &kit.owner);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let other = format!("/v1/search?q=moss&limit=1&order=relevance&cursor={cursor}");
+    assert_eq!(kit.refused(&other, &kit.owner).1, "invalid_cursor");
+    assert_eq!(kit.refused("/v1/search?q=moss&order=best", &kit.owner).0, 400);
+}
+
+#[test]
+fn a_hit_shows_up_to_three_places_of_a_field() {
+    let kit = kit();
+    let gap = "and so it went on for a while. ".repeat(20);
+    let body = format!("moss {gap} ferns and moss {gap} moss {gap} moss");
+    kit.ingest("messages", "chat", &[json!({ "data": { "id": "m", "body": body } })]);
+    let answer = kit.json("/v1/search?q=moss+ferns", &kit.owner);
+    let hit = &answer["data"][0];
+    assert_eq!(hit["matched_fields"], json!(["body"]));
+    let excerpts = hit["evidence_excerpts"].as_array().unwrap();
+    let places: Vec<u64> =
+        excerpts.iter().map(|one| one["match"]["start_chars"].as_u64().unwrap()).collect();
+    let occurrences: Vec<u64> = body.match_indices("moss").map(|(at, _)| at as u64).collect();
+    assert_eq!(places, [occurrences[1] - 10, occurrences[2], occurrences[3]], "the best first");
+    let ends = excerpts.iter().map(|one| one["end_chars"].as_u64().unwrap());
+    let starts = excerpts.iter().skip(1).map(|one| one["start_chars"].as_u64().unwrap());
+    assert!(ends.zip(starts).all(|(end, start)| end <= start), "no two overlap");
 }
 
 #[test]

@@ -27,7 +27,10 @@ pub use model::{
     StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
 };
 pub use read_limit::ReadLimit;
-pub use search::{FieldMatch, RecordHit, RecordSearchPage, RecordSearchQuery};
+pub use search::{
+    FieldMatch, MAX_RANKED, PLACE_DISTANCE, RecordHit, RecordSearchPage, RecordSearchQuery,
+    SearchOrder,
+};
 pub use spool_file::SpoolFile;
 pub use view::blobs::Blob;
 pub use view::changes::RecordChange;

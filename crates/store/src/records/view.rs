@@ -7,9 +7,9 @@
 
 pub(super) mod blobs;
 pub(super) mod changes;
+mod list_walk;
 mod values;
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use stile_domain::records::stored_body::{BodyField, LongValue, RecordBody};
 use super::engine::Snapshot;
 use super::grants::Authority;
 use super::model::{
-    GrantedStream, RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder, StreamRow,
-    TimeFilter, Visibility,
+    GrantedStream, RecordRow, RecordSource, SortOrder, StreamRow, TimeFilter, Visibility,
 };
 use super::seal::Seals;
+pub(super) use list_walk::{ListPosition, ListWalk};
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of
 /// the database.
@@ -192,60 +192,23 @@ impl<'c> RecordsView<'c> {
         sources: &[RecordSource],
         query: RecordQuery<'_>,
     ) -> Result<RecordPage, Problem> {
-        let wanted = query.limit.saturating_add(1);
         let after = query.after.map(|cursor| self.list_position(sources, cursor)).transpose()?;
+        let wanted = query.limit.saturating_add(1);
+        let RecordQuery { order, conditions, .. } = query;
+        let mut walk = ListWalk::new(&self.snapshot, sources, conditions, order, after, wanted);
         let mut rows = Vec::new();
-        if after.as_ref().is_none_or(|after| after.order_key.is_some()) {
-            self.gather(sources, query, Phase::Ordered, after.as_ref(), wanted, &mut rows)?;
-        }
-        if rows.len() < wanted {
-            let after = after.as_ref().filter(|after| after.order_key.is_none());
-            self.gather(sources, query, Phase::Unordered, after, wanted, &mut rows)?;
+        while rows.len() < wanted
+            && let Some(row) = walk.next()?
+        {
+            rows.push(row);
         }
         let has_more = rows.len() > query.limit;
         rows.truncate(query.limit);
         Ok(RecordPage { rows, has_more })
     }
 
-    /// Adds the records of one phase, merged from all sources.
-    fn gather(
-        &self,
-        sources: &[RecordSource],
-        query: RecordQuery<'_>,
-        phase: Phase,
-        after: Option<&ListPosition>,
-        wanted: usize,
-        rows: &mut Vec<RecordRow>,
-    ) -> Result<(), Problem> {
-        let left = wanted - rows.len();
-        let mut found = Vec::new();
-        for (at, source) in sources.iter().enumerate() {
-            let by_order = source.ordered_by().is_some();
-            let range = match phase {
-                Phase::Ordered if !by_order => continue,
-                Phase::Ordered => ScanRange::Ordered,
-                Phase::Unordered if by_order => ScanRange::WithoutOrder,
-                Phase::Unordered => ScanRange::ByKey,
-            };
-            let start =
-                after.map_or(Some(ScanStart::Beginning), |after| after.start_in(at, query.order));
-            let Some(start) = start else { continue };
-            let RecordQuery { order, conditions, .. } = query;
-            let scan = Scan { range, order, start, conditions, limit: left };
-            let rows = self.snapshot.scan(source, &scan)?;
-            found.extend(rows.into_iter().map(|row| RecordRow { source: at, ..row }));
-        }
-        found.sort_by(|a, b| {
-            let order = (&a.order_key, a.source, &a.key).cmp(&(&b.order_key, b.source, &b.key));
-            if query.order == SortOrder::Descending { order.reverse() } else { order }
-        });
-        found.truncate(left);
-        rows.append(&mut found);
-        Ok(())
-    }
-
     /// Finds the position of a cursor, with the whole key.
-    fn list_position(
+    pub(super) fn list_position(
         &self,
         sources: &[RecordSource],
         cursor: &ListCursor,
@@ -443,38 +406,4 @@ fn ordering(sources: &[RecordSource]) -> Binding {
         })
         .collect();
     Binding::new(orders.into_iter().flatten())
-}
-
-/// The two parts of a list.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Records with an order key.
-    Ordered,
-    /// Records without one.
-    Unordered,
-}
-
-/// The position after which a list of several sources continues.
-struct ListPosition {
-    order_key: Option<Vec<u8>>,
-    source: usize,
-    key: String,
-}
-
-impl ListPosition {
-    /// Returns where the list of one source continues. `None` if that list has ended.
-    fn start_in(&self, source: usize, order: SortOrder) -> Option<ScanStart<'_>> {
-        let side = match order {
-            SortOrder::Ascending => source.cmp(&self.source),
-            SortOrder::Descending => self.source.cmp(&source),
-        };
-        match (side, self.order_key.as_deref()) {
-            (Ordering::Equal, order_key) => Some(ScanStart::AfterRecord(order_key, &self.key)),
-            // Records with the same order key are listed connection by connection.
-            (Ordering::Greater, Some(order_key)) => Some(ScanStart::AtOrderKey(order_key)),
-            (Ordering::Less, Some(order_key)) => Some(ScanStart::AfterOrderKey(order_key)),
-            (Ordering::Greater, None) => Some(ScanStart::Beginning),
-            (Ordering::Less, None) => None,
-        }
-    }
 }

@@ -90,12 +90,14 @@ impl<'q> PlaceFinder<'q> {
             }
         }
         let is_near = |range: &CharRange| range.start.saturating_add(*span) >= token.end;
-        while let Some((_, term)) = near.front().copied().filter(|(range, _)| !is_near(range)) {
-            near.pop_front();
-            if let Some(count) = counts.get_mut(term) {
+        // A phrase begins before a word in it that was found first.
+        near.retain(|(range, term)| {
+            let stays = is_near(range);
+            if let Some(count) = counts.get_mut(*term).filter(|_| !stays) {
                 *count -= 1;
             }
-        }
+            stays
+        });
         let terms = counts.iter().filter(|count| **count > 0).count();
         if let Some((range, _)) = near.front()
             && best.is_none_or(|best| best.terms < terms)
@@ -160,7 +162,7 @@ mod tests {
         #[test]
         fn no_place_holds_more_terms_than_the_best(
             text in "([abc]{1,2}|[ .]|語){0,40}",
-            words in "([abc]{1,2}\\*? ?){1,4}",
+            words in "(([abc]{1,2}\\*?|\"[abc] [abc]{1,2}( [abc])?\") ?){1,4}",
             span in 1u64..30,
         ) {
             let query = ParsedQuery::parse(&words);

@@ -285,7 +285,9 @@ pub(crate) fn draw(
     // What does not go with that is mostly left out.
     let has = |name: &str| has(name) && !(changes && matches!(name, "order" | "filter"));
     if has("order") && chance.happens(60) {
-        pairs.push(("order".into(), pick(chance, &["asc", "desc"]).to_owned()));
+        let orders =
+            if operation.id == "search" { ["newest", "relevance"] } else { ["asc", "desc"] };
+        pairs.push(("order".into(), pick(chance, &orders).to_owned()));
     }
     if has("preview_chars") && chance.happens(40) {
         let chars = pick(chance, &["0", "1", "3", "100", "1024", "8191", "8193", "16384"]);

@@ -124,6 +124,7 @@ pub(crate) fn takes(operation: &str) -> Option<Vec<(&'static str, Takes)>> {
         ])),
         "search" => all.extend([
             ("q", Text(4096)),
+            ("order", Word(&["newest", "relevance"])),
             ("limit", Whole(1, 100, true, INVALID)),
             ("cursor", Text(4096)),
             ("cursors", Word(&["page", "each"])),
@@ -1001,7 +1002,7 @@ pub(crate) fn sorted(mut rows: Vec<(Option<Place>, &str, &str, J)>, descending: 
 }
 
 /// Where a record stands in a list.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Place {
     Number(f64),
     Time(i64),
@@ -1023,7 +1024,7 @@ pub(crate) fn place(seen: &Seen<'_>, record: &Rec) -> Option<Place> {
     }
 }
 
-fn compare(a: &Option<Place>, b: &Option<Place>) -> Ordering {
+pub(crate) fn compare(a: &Option<Place>, b: &Option<Place>) -> Ordering {
     let rank = |place: &Option<Place>| match place {
         None => 0,
         Some(Place::Number(_)) => 1,

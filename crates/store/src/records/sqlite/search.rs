@@ -198,7 +198,22 @@ impl Snapshot<'_> {
         source: &RecordSource,
         limit: i64,
     ) -> Result<Option<Vec<i64>>, Problem> {
+        self.numbers(Where::visible(source), limit)
+    }
+
+    /// Returns the numbers of the visible records of a source without an order key, in order.
+    /// `None` if there are more than `limit`.
+    pub(in crate::records) fn unordered_records(
+        &self,
+        source: &RecordSource,
+        limit: i64,
+    ) -> Result<Option<Vec<i64>>, Problem> {
         let mut filter = Where::visible(source);
+        filter.text.push_str(" AND ord IS NULL");
+        self.numbers(filter, limit)
+    }
+
+    fn numbers(&self, mut filter: Where, limit: i64) -> Result<Option<Vec<i64>>, Problem> {
         filter.values.push(Box::new(limit.saturating_add(1)));
         let mut query =
             self.prepare(&format!("SELECT id FROM records WHERE {} LIMIT ?", filter.text))?;

@@ -1,16 +1,18 @@
 //! The obvious search: every text of every record is cut into words and looked through.
 
+use std::cmp::Ordering;
+
 use serde_json::json;
 use stile_domain::percent::encode_component;
 use stile_domain::records::pieces::CharRange;
 use stile_domain::records::tokenizer::{
-    ParsedQuery, PlaceFinder, QueryTerm, SearchTerm, TermPlace, best_place, tokens,
+    ParsedQuery, PlaceFinder, QueryTerm, SearchTerm, SearchToken, TermPlace, best_place, tokens,
 };
 use stile_domain::records::value::FieldValue;
 
 use super::{
-    EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, is_binary,
-    put, time_of_text,
+    EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, compare,
+    is_binary, place, put, time_of_text,
 };
 
 impl Oracle<'_> {
@@ -48,13 +50,25 @@ impl Oracle<'_> {
         if query.terms.is_empty() && !query.excluded.is_empty() {
             return Err(INVALID);
         }
-        let mut hits: Vec<(u64, J)> = Vec::new();
-        for seen in &sources {
+        let by_relevance = params.text("order") == Some("relevance");
+        let mut hits = Vec::new();
+        for (at, seen) in sources.iter().enumerate() {
             for (key, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
-                hits.extend(hit(seen, key, record, &query).map(|hit| (record.born, hit)));
+                let Some(hit) = hit(seen, key, record, &query) else { continue };
+                let score = if by_relevance { score(seen, record, &query) } else { 0 };
+                // A source that is not ordered by time has no newest record.
+                let is_timed = |name: &String| seen.source.decl.is_time(name);
+                let place =
+                    place(seen, record).filter(|_| seen.source.decl.cursor.iter().any(is_timed));
+                hits.push((score, place, record.born, at, key.as_bytes(), hit));
             }
         }
-        hits.sort_by_key(|(born, _)| std::cmp::Reverse(*born));
+        hits.sort_by(|a, b| {
+            let none_last = a.1.is_none().cmp(&b.1.is_none());
+            let born = if a.1.is_none() { b.2.cmp(&a.2) } else { Ordering::Equal };
+            let newest = compare(&b.1, &a.1).then(born).then(b.3.cmp(&a.3)).then(b.4.cmp(a.4));
+            b.0.cmp(&a.0).then(none_last).then(newest)
+        });
         let mut meta = params.meta();
         let recall = json!({
             "complete": true, "ranking_scope": "all_matches", "truncated": false,
@@ -92,7 +106,7 @@ impl Oracle<'_> {
         }
         let limit = params.number("limit").unwrap_or(25) as usize;
         Ok(List {
-            rows: hits.into_iter().map(|(_, hit)| hit).collect(),
+            rows: hits.into_iter().map(|(.., hit)| hit).collect(),
             limit,
             meta,
             changes: false,
@@ -142,6 +156,82 @@ fn best_of(terms: &[&SearchTerm], text: &str) -> Option<TermPlace> {
     best
 }
 
+/// How well a record fits: points for a phrase, for nearness, for names and for counts.
+fn score(seen: &Seen<'_>, record: &Rec, query: &ParsedQuery) -> u64 {
+    let mut texts = Vec::new();
+    for (name, value) in &record.fields {
+        let FieldValue::Text(text) = value else { continue };
+        if searches(seen, name) && !is_binary(&seen.source.decl, name, value) {
+            let chars = text.char_indices().nth(4 * 8192).map_or(text.len(), |(at, _)| at);
+            // A token that the cut goes through does not count.
+            let cut = chars < text.len();
+            let mut all: Vec<_> = tokens(text).take_while(|token| token.start < 4 * 8192).collect();
+            if cut && all.last().is_some_and(|token| token.end >= 4 * 8192) {
+                all.pop();
+            }
+            texts.push((name.as_str(), all));
+        }
+    }
+    let count = query.terms.len() as u64;
+    let words = |term: &SearchTerm| match term {
+        SearchTerm::Word(word) => vec![word.clone()],
+        SearchTerm::Phrase(words) => words.clone(),
+        SearchTerm::Prefix(_) => Vec::new(),
+    };
+    let occurs = |all: &[SearchToken<'_>], term: &SearchTerm, at: usize| match term {
+        SearchTerm::Prefix(prefix) => all[at].text.starts_with(prefix).then_some(at),
+        other => {
+            let words = words(other);
+            let part = all.get(at..at + words.len())?;
+            let is_it = part.iter().zip(&words).all(|(token, word)| token.text == *word);
+            is_it.then_some(at + words.len() - 1)
+        }
+    };
+    let is_for =
+        |term: &QueryTerm, name: &str| term.field.as_ref().is_none_or(|field| field == name);
+    let plain =
+        |term: &QueryTerm| term.field.is_none() && !matches!(term.term, SearchTerm::Prefix(_));
+    let mut points = 0;
+    if count > 1 && query.terms.iter().all(plain) {
+        let phrase: Vec<String> = query.terms.iter().flat_map(|term| words(&term.term)).collect();
+        let is_short = phrase.len() <= 32;
+        let phrase = SearchTerm::Phrase(phrase);
+        let has = |all: &Vec<SearchToken<'_>>| {
+            (0..all.len()).any(|at| occurs(all, &phrase, at).is_some())
+        };
+        points += if is_short && texts.iter().any(|(_, all)| has(all)) { 1000 } else { 0 };
+    }
+    let near = texts.iter().flat_map(|(name, all)| {
+        (0..all.len()).map(move |from| {
+            let end = all[from].start + 160;
+            let close = (from..all.len()).take_while(|at| all[*at].start < end);
+            let held = query.terms.iter().filter(|term| {
+                let ends =
+                    |at| occurs(all, &term.term, at).is_some_and(|last| all[last].end <= end);
+                is_for(term, name) && close.clone().any(ends)
+            });
+            held.count() as u64
+        })
+    });
+    points += 600 * near.max().unwrap_or(0).max(1) / count;
+    let named = query.terms.iter().filter(|term| {
+        texts.iter().any(|(name, all)| {
+            ["title", "name", "subject", "summary"].contains(name)
+                && is_for(term, name)
+                && (0..all.len()).any(|at| occurs(all, &term.term, at).is_some())
+        })
+    });
+    points += 600 * named.count() as u64 / count;
+    let often = query.terms.iter().map(|term| {
+        let of = texts.iter().filter(|(name, _)| is_for(term, name)).map(|(_, all)| {
+            (0..all.len()).filter(|at| occurs(all, &term.term, *at).is_some()).count() as u64
+        });
+        let n = of.sum::<u64>().max(1);
+        400 * n / (n + 2)
+    });
+    points + often.sum::<u64>() / count
+}
+
 /// Whether a field is searched for the caller.
 fn searches(seen: &Seen<'_>, name: &str) -> bool {
     seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical)
@@ -176,6 +266,17 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
         let Some(place) = best_of(&own, text) else { continue };
         fields.push(name);
         places.push((place, name, text));
+    }
+    for (mut place, name, text) in places.clone() {
+        let own = query.terms.iter().filter(|term| is_for(term, name));
+        let own: Vec<&SearchTerm> = own.map(|term| &term.term).collect();
+        while places.len() < 3 && text.chars().count() <= 4 * 8192 {
+            let mut finder = PlaceFinder::new(&own, 160, place.range.start + 240);
+            let _ = tokens(text).any(|token| finder.feed(&token));
+            let Some(next) = finder.best() else { break };
+            places.push((next, name, text));
+            place = next;
+        }
     }
     places.sort_by_key(|(place, ..)| std::cmp::Reverse(place.terms));
     for (place, name, text) in places.into_iter().take(3) {

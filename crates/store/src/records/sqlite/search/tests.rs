@@ -11,13 +11,13 @@ use stile_domain::records::tokenizer::ParsedQuery;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::super::tests::{Rig, incoming, indexed, message, messages, permits, rig};
-use crate::records::{RecordSearchQuery, RecordsView};
+use crate::records::{RecordSearchQuery, RecordsView, SearchOrder};
 
 fn fill(rig: &Rig, indexed: &IndexedFields, rows: &[RecordFields]) {
     let stored = rig.records.write(&permits().0, |batch| {
         let target = messages(batch, indexed)?;
         for (number, fields) in rows.iter().enumerate() {
-            let key = RecordKey::parse(&number.to_string()).unwrap();
+            let key = RecordKey::parse(&format!("{number:04}")).unwrap();
             batch.upsert(&target, incoming(&key, fields))?;
         }
         Ok(())
@@ -32,11 +32,17 @@ fn all(view: &RecordsView<'_>, text: &str) -> Vec<(usize, Option<CharRange>)> {
 
 fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option<CharRange>)> {
     let (sources, query) = (view.sources_of("messages", None).unwrap(), ParsedQuery::parse(text));
-    let (mut found, mut before) = (Vec::new(), None);
+    let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let search = RecordSearchQuery { query: &query, conditions: &[], before, limit };
+        let search = RecordSearchQuery {
+            query: &query,
+            conditions: &[],
+            order: SearchOrder::Newest,
+            after: after.as_ref(),
+            limit,
+        };
         let page = view.find_text(&sources, search, &|| Ok(())).unwrap();
-        before = page.hits.last().map(|hit| hit.row.number());
+        after = page.hits.last().and_then(|hit| view.search_position(&sources, hit));
         found.extend(
             page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].position)),
         );
@@ -131,7 +137,13 @@ fn a_search_ends_when_a_limit_is_exceeded() {
             (view.sources_of("messages", None)?, ParsedQuery::parse("moss ferns"));
         view.find_text(
             &sources,
-            RecordSearchQuery { query: &query, conditions: &[], before: None, limit: 2 },
+            RecordSearchQuery {
+                query: &query,
+                conditions: &[],
+                order: SearchOrder::Newest,
+                after: None,
+                limit: 2,
+            },
             &check_limits,
         )
     });

@@ -1,0 +1,270 @@
+//! Finds the records in which all terms occur, by the lists of the index.
+
+use stile_domain::records::filter::Condition;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::tokenizer::{ParsedQuery, QueryTerm, SearchTerm};
+
+use super::super::engine::Postings;
+use super::super::model::{RecordRow, RecordSource};
+use super::super::view::RecordsView;
+use super::hit::{PREFIX_PIECES, SHORT_PIECES};
+use super::search_scope::{SearchScope, Tags};
+
+/// The maximum number of visible records of a source that are collected if many others are hidden.
+const MAX_COLLECTED: i64 = 20_000;
+/// How many records turn out to be hidden before the visible ones are collected.
+const MAX_HIDDEN: usize = 256;
+/// The steps between two checks of the request's limits.
+const STEPS_PER_CHECK: u64 = 64;
+/// How many records in a row may lack a common term before its list is read on.
+const MAX_MISSES: usize = 64;
+/// The records and pieces of text that are searched for a prefix before the index is queried.
+const PREFIX_BUDGET: u64 = 512;
+
+/// Finds the records in which all terms occur, from the newest down.
+pub(super) struct MatchFinder<'s> {
+    pub(super) scope: SearchScope<'s>,
+    check_limits: &'s dyn Fn() -> Result<(), Problem>,
+    /// How often the search moved to another record.
+    steps: u64,
+    conditions: &'s [Condition],
+    /// The visible records of each source. `None` if they were not collected.
+    visible: Vec<Option<Vec<i64>>>,
+    /// How many records turned out to be hidden.
+    hidden: usize,
+    lists: Vec<TermList<'s>>,
+    /// The records in which an excluded term occurs, for each such term.
+    excluded: Vec<TermList<'s>>,
+    /// Whether the lists are sorted, so that the one with the fewest records leads.
+    is_sorted: bool,
+}
+
+/// The records in which a term occurs, the newest first.
+struct TermList<'q> {
+    term: &'q QueryTerm,
+    index: Postings,
+    /// How many more records and pieces may be searched before the index is queried. `None` if it
+    /// is queried already.
+    budget: Option<u64>,
+    /// The record that was found last without the index.
+    last_hit: Option<i64>,
+    /// How many records in a row were searched and lacked the term.
+    misses: usize,
+}
+
+impl<'s> MatchFinder<'s> {
+    pub(super) fn new(
+        view: &'s RecordsView<'s>,
+        sources: &'s [RecordSource],
+        query: &'s ParsedQuery,
+        conditions: &'s [Condition],
+        check_limits: &'s dyn Fn() -> Result<(), Problem>,
+    ) -> Result<Self, Problem> {
+        let mut tags = Vec::new();
+        let mut visible = Vec::new();
+        for source in sources {
+            let mut own = view.snapshot.tags(source)?;
+            own.retain(|field, _| source.searches(field));
+            tags.push(own);
+            // A query about one of the granted keys costs as much as one about all of them.
+            let has_granted_keys = source.visibility.keys().is_some();
+            visible.push(if has_granted_keys {
+                view.snapshot.visible_records(source, i64::MAX - 1)?
+            } else {
+                None
+            });
+        }
+        let list = |term: &'s QueryTerm| {
+            let fields = tags.iter().flat_map(Tags::iter).filter(|(field, _)| term.is_for(field));
+            let tags: Vec<i64> = fields.map(|(_, tag)| *tag).collect();
+            TermList::new(term, &tags)
+        };
+        let lists = query.terms.iter().map(list).collect();
+        let excluded = query.excluded.iter().map(list).collect();
+        let indices = sources.iter().enumerate().map(|(at, source)| (source.id, at)).collect();
+        let scope = SearchScope { view, sources, indices, tags };
+        Ok(Self {
+            scope,
+            check_limits,
+            steps: 0,
+            conditions,
+            visible,
+            hidden: 0,
+            lists,
+            excluded,
+            is_sorted: false,
+        })
+    }
+
+    /// Leaves out the records that lists order by time.
+    pub(super) fn leave_out_timed(&mut self) -> Result<(), Problem> {
+        for (source, visible) in self.scope.sources.iter().zip(&mut self.visible) {
+            if source.ordered_by().is_none() {
+                continue;
+            }
+            let snapshot = &self.scope.view.snapshot;
+            if let Some(untimed) = snapshot.unordered_records(source, MAX_COLLECTED)? {
+                *visible = Some(untimed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the newest record, not newer than `target`, in which all terms occur.
+    pub(super) fn next_match(&mut self, mut target: i64) -> Result<Option<i64>, Problem> {
+        'next_target: loop {
+            self.steps += 1;
+            if self.steps.is_multiple_of(STEPS_PER_CHECK) {
+                (self.check_limits)()?;
+            }
+            for at in 0..self.lists.len() {
+                let follows = at > 0 && self.is_sorted;
+                let searches =
+                    follows && self.lists.get(at).is_some_and(|list| list.prefers_record(target));
+                // A hidden record need not be searched.
+                if searches && self.visible_row(target)?.is_none() {
+                    target -= 1;
+                    continue 'next_target;
+                }
+                let Some(list) = self.lists.get_mut(at) else { break };
+                match list.seek(&self.scope, target, searches)? {
+                    None => return Ok(None),
+                    Some(record) if record < target => {
+                        target = record;
+                        // The leading list comes first for the next record.
+                        if at > 0 {
+                            continue 'next_target;
+                        }
+                    }
+                    Some(_) => {}
+                }
+            }
+            if !std::mem::replace(&mut self.is_sorted, true) {
+                self.lists.sort_by_key(|list| std::cmp::Reverse(list.index.gap()));
+                continue;
+            }
+            match self.newest_visible(target) {
+                None => return Ok(None),
+                Some(record) if record < target => target = record,
+                Some(_) => return Ok(Some(target)),
+            }
+        }
+    }
+
+    /// Returns whether an excluded term occurs in a record, in the fields that are searched.
+    pub(super) fn is_excluded(&mut self, record: i64) -> Result<bool, Problem> {
+        for list in &mut self.excluded {
+            if list.seek(&self.scope, record, false)? == Some(record) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the newest record, not newer than `target`, that is not known to be hidden.
+    fn newest_visible(&self, target: i64) -> Option<i64> {
+        let mut newest = None;
+        for visible in &self.visible {
+            let Some(records) = visible else { return Some(target) };
+            let count = records.partition_point(|record| *record <= target);
+            newest = newest.max(count.checked_sub(1).and_then(|last| records.get(last)).copied());
+        }
+        newest
+    }
+
+    /// Looks a record up, if the caller may see it and the conditions hold.
+    pub(super) fn visible_row(&mut self, record: i64) -> Result<Option<RecordRow>, Problem> {
+        let snapshot = &self.scope.view.snapshot;
+        let stream = snapshot.stream_of(record)?;
+        let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else {
+            return Ok(None);
+        };
+        let is_ordered = source.ordered_by().is_some();
+        let is_hidden = match self.visible.get(at) {
+            Some(Some(records)) => records.binary_search(&record).is_err(),
+            _ => false,
+        };
+        let row = if is_hidden {
+            None
+        } else {
+            snapshot.find_in_time(source, record, self.conditions)?
+        };
+        if row.is_none() && source.visibility.time.is_some() {
+            self.hidden += 1;
+            if self.hidden == MAX_HIDDEN {
+                self.collect_visible()?;
+            }
+        }
+        Ok(row.map(|row| {
+            let order_key = row.order_key.filter(|_| is_ordered);
+            RecordRow { source: at, order_key, ..row }
+        }))
+    }
+
+    /// Collects the visible records of each source whose grant has a time range, if they are few.
+    fn collect_visible(&mut self) -> Result<(), Problem> {
+        for (source, visible) in self.scope.sources.iter().zip(&mut self.visible) {
+            if visible.is_none() && source.visibility.time.is_some() {
+                *visible = self.scope.view.snapshot.visible_records(source, MAX_COLLECTED)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'q> TermList<'q> {
+    fn new(term: &'q QueryTerm, tags: &[i64]) -> Self {
+        let budget = matches!(term.term, SearchTerm::Prefix(_)).then_some(PREFIX_BUDGET);
+        Self { term, index: Postings::new(&term.term, tags), budget, last_hit: None, misses: 0 }
+    }
+
+    /// Returns `target` if it is in the list, and otherwise an older record that is not older than
+    /// the next one of the list. `searches` means to search the record instead of the index.
+    fn seek(
+        &mut self,
+        scope: &SearchScope<'_>,
+        mut target: i64,
+        searches: bool,
+    ) -> Result<Option<i64>, Problem> {
+        if searches && let Some(has) = self.search(scope, target)? {
+            return Ok(Some(if has { target } else { target - 1 }));
+        }
+        while let Some(budget) = self.budget {
+            if let Some(last) = self.last_hit.filter(|last| *last <= target) {
+                return Ok(Some(last));
+            }
+            let Some((record, stream)) = scope.view.snapshot.newest_record(target)? else {
+                return Ok(None);
+            };
+            let (has, cost) = scope.has(record, stream, self.term, PREFIX_PIECES)?;
+            // From the first text that is too long, only the index is queried.
+            self.budget = budget.checked_sub(cost).filter(|_| has.is_some());
+            match has {
+                Some(true) => self.last_hit = Some(record),
+                Some(false) => target = record - 1,
+                None => {}
+            }
+        }
+        if let Some(last) = self.last_hit.filter(|last| *last <= target) {
+            return Ok(Some(last));
+        }
+        self.misses = 0;
+        self.index.seek(&scope.view.snapshot, target)
+    }
+
+    /// Returns whether searching a record is cheaper than reading on in the index.
+    fn prefers_record(&self, target: i64) -> bool {
+        self.budget.is_some() || self.misses < MAX_MISSES && self.index.is_far(target)
+    }
+
+    /// Returns whether the term occurs in a record. `None` if the record is too long to search.
+    fn search(&mut self, scope: &SearchScope<'_>, target: i64) -> Result<Option<bool>, Problem> {
+        let Some(stream) = scope.view.snapshot.stream_of(target)? else { return Ok(None) };
+        let max_pieces = if self.budget.is_some() { PREFIX_PIECES } else { SHORT_PIECES };
+        let (has, cost) = scope.has(target, stream, self.term, max_pieces)?;
+        self.budget =
+            self.budget.and_then(|budget| budget.checked_sub(cost)).filter(|_| has.is_some());
+        self.misses = if has == Some(true) { 0 } else { self.misses + 1 };
+        Ok(has)
+    }
+}

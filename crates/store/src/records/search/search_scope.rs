@@ -1,0 +1,192 @@
+//! What a search looks into: the searched fields of the sources that the caller may see.
+
+use std::collections::HashMap;
+
+use stile_domain::records::problem::Problem;
+use stile_domain::records::relevance::RecordScorer;
+use stile_domain::records::sealed_cursor::SearchRank;
+use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
+use stile_domain::records::tokenizer::{self, ParsedQuery, QueryTerm, SearchTerm, tokens};
+
+use super::super::model::{RecordRow, RecordSource};
+use super::super::view::{LoadedRecord, RecordsView};
+use super::hit::{FieldMatch, MAX_PLACES, PREFIX_PIECES, RecordHit, SHORT_PIECES};
+
+/// The searched fields of a source, with their tags in the index.
+pub(super) type Tags = HashMap<String, i64>;
+
+/// The sources that are searched.
+pub(super) struct SearchScope<'s> {
+    pub(super) view: &'s RecordsView<'s>,
+    pub(super) sources: &'s [RecordSource],
+    /// The index of the source of each stream.
+    pub(super) indices: HashMap<i64, usize>,
+    pub(super) tags: Vec<Tags>,
+}
+
+impl SearchScope<'_> {
+    pub(super) fn source(&self, stream: i64) -> Option<(usize, &RecordSource)> {
+        let at = *self.indices.get(&stream)?;
+        Some((at, self.sources.get(at)?))
+    }
+
+    /// Returns the searched fields of a record, with their tags.
+    fn searched<'b>(
+        &self,
+        at: usize,
+        body: RecordBody<'b>,
+    ) -> impl Iterator<Item = Result<(BodyField<'b>, i64), Problem>> {
+        let tags = self.tags.get(at);
+        body.entries().filter_map(move |entry| match entry {
+            Err(_) => Some(Err(Problem::Corrupt)),
+            Ok(entry) if entry.slot.is_none() || entry.binary => None,
+            Ok(entry) => tags.and_then(|tags| tags.get(entry.name)).map(|tag| Ok((entry, *tag))),
+        })
+    }
+
+    /// Returns whether a term occurs in a record, and how many records and pieces this read. `None`
+    /// if the term is not in the first `max_pieces` pieces of a longer text.
+    pub(super) fn has(
+        &self,
+        record: i64,
+        stream: i64,
+        term: &QueryTerm,
+        max_pieces: u64,
+    ) -> Result<(Option<bool>, u64), Problem> {
+        let mut cost = 1;
+        let Some((at, source)) = self.source(stream) else { return Ok((Some(false), cost)) };
+        let loaded = self.view.load_number(source, record)?;
+        let mut is_whole = true;
+        for entry in self.searched(at, loaded.body()) {
+            let (entry, _) = entry?;
+            if !term.is_for(entry.name) {
+                continue;
+            }
+            let term = &term.term;
+            let position = match (entry.value, loaded.long_value(&entry)) {
+                (StoredValue::Text(text), _) => tokenizer::find(term, text),
+                (StoredValue::LongText(_), Some(long)) => {
+                    is_whole &= long.piece_count() <= max_pieces;
+                    cost += long.piece_count().min(max_pieces);
+                    self.view.find_position(long, term, 0, 0, max_pieces)?
+                }
+                _ => None,
+            };
+            if position.is_some() {
+                return Ok((Some(true), cost));
+            }
+        }
+        Ok((is_whole.then_some(false), cost))
+    }
+
+    /// Returns whether all terms of a query occur in a visible record, and no excluded ones.
+    pub(super) fn matches(&self, row: &RecordRow, query: &ParsedQuery) -> Result<bool, Problem> {
+        let Some(source) = self.sources.get(row.source) else { return Ok(false) };
+        let loaded = self.view.load_number(source, row.number)?;
+        for term in &query.terms {
+            if !self.holds(row, &loaded, term)? {
+                return Ok(false);
+            }
+        }
+        for term in &query.excluded {
+            if self.holds(row, &loaded, term)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether a term occurs in a record. Of a long text the index answers for what is
+    /// beyond its first pieces.
+    fn holds(
+        &self,
+        row: &RecordRow,
+        loaded: &LoadedRecord,
+        term: &QueryTerm,
+    ) -> Result<bool, Problem> {
+        let is_prefix = matches!(term.term, SearchTerm::Prefix(_));
+        let max_pieces = if is_prefix { PREFIX_PIECES } else { SHORT_PIECES };
+        let mut long_texts = Vec::new();
+        for entry in self.searched(row.source, loaded.body()) {
+            let (entry, tag) = entry?;
+            if !term.is_for(entry.name) {
+                continue;
+            }
+            let position = match (entry.value, loaded.long_value(&entry)) {
+                (StoredValue::Text(text), _) => tokenizer::find(&term.term, text),
+                (StoredValue::LongText(_), Some(long)) => {
+                    if long.piece_count() > max_pieces {
+                        long_texts.push((long, tag));
+                    }
+                    self.view.find_position(long, &term.term, 0, 0, max_pieces)?
+                }
+                _ => None,
+            };
+            if position.is_some() {
+                return Ok(true);
+            }
+        }
+        for (long, tag) in long_texts {
+            let (first, last) = (long.piece_number(0)?, long.piece_number(long.piece_count() - 1)?);
+            if self.view.snapshot.first_piece(&term.term, tag, first, last)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns how well a record fits a query. Of a long text its first pieces count.
+    pub(super) fn score(&self, row: &RecordRow, query: &ParsedQuery) -> Result<u64, Problem> {
+        let mut scorer = RecordScorer::new(query);
+        let loaded = self.view.load_fields(self.sources, row)?;
+        for entry in self.searched(row.source, loaded.body()) {
+            let (entry, _) = entry?;
+            scorer.read_field(entry.name, |take| {
+                match (entry.value, loaded.long_value(&entry)) {
+                    (StoredValue::Text(text), _) => tokens(text).for_each(|token| take(&token)),
+                    (StoredValue::LongText(_), Some(long)) => {
+                        self.view.cut_pieces(long, 0, SHORT_PIECES, &mut |token| {
+                            take(&token);
+                            false
+                        })?;
+                    }
+                    _ => {}
+                }
+                Ok(())
+            })?;
+        }
+        Ok(scorer.score())
+    }
+
+    /// Returns a hit, with the places to show of it.
+    pub(super) fn hit(
+        &self,
+        row: RecordRow,
+        query: &ParsedQuery,
+        rank: Option<SearchRank>,
+    ) -> Result<RecordHit, Problem> {
+        let loaded = self.view.load_fields(self.sources, &row)?;
+        let (mut matches, mut fields) = (Vec::new(), Vec::new());
+        for entry in self.searched(row.source, loaded.body()) {
+            let (entry, tag) = entry?;
+            let own = query.terms.iter().filter(|term| term.is_for(entry.name));
+            let terms: Vec<&SearchTerm> = own.map(|term| &term.term).collect();
+            if let Some(place) = self.view.best_place(&loaded, &entry, tag, &terms)? {
+                let (position, count) = place.map_or((None, 1), |at| (Some(at.range), at.terms));
+                matches.push(FieldMatch { field: entry.name.to_owned(), position, terms: count });
+                fields.push((entry, terms, position));
+            }
+        }
+        for (entry, terms, mut position) in fields {
+            while matches.len() < MAX_PLACES
+                && let Some(place) = position
+                && let Some(next) = self.view.later_place(&loaded, &entry, &terms, place)?
+            {
+                position = Some(next.range);
+                let field = entry.name.to_owned();
+                matches.push(FieldMatch { field, position, terms: next.terms });
+            }
+        }
+        Ok(RecordHit { row, fields: loaded, matches, rank })
+    }
+}
