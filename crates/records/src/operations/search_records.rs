@@ -18,7 +18,8 @@ use stile_domain::records::request::ReadOperation;
 use stile_domain::records::sealed_cursor::{Binding, SearchCursor};
 use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
 use stile_store::records::{
-    FieldMatch, MAX_RANKED, PLACE_DISTANCE, RecordHit, RecordSearchQuery, RecordSource, SearchOrder,
+    EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchQuery,
+    RecordSource, SearchOrder,
 };
 
 use crate::connections::requested_connection;
@@ -68,10 +69,6 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     )
 };
 
-/// The greatest number of characters before the term, if the excerpt is not the whole text.
-const EXCERPT_BEFORE: u64 = 80;
-/// The greatest length of an excerpt, in characters. The next one in the field begins after it.
-const EXCERPT_CHARS: u64 = EXCERPT_BEFORE + PLACE_DISTANCE;
 /// The longest time that a search may take.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 /// The longest time for counting the terms of a search without hits.

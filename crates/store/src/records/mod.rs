@@ -28,8 +28,8 @@ pub use model::{
 };
 pub use read_limit::ReadLimit;
 pub use search::{
-    FieldMatch, MAX_RANKED, PLACE_DISTANCE, RecordHit, RecordSearchPage, RecordSearchQuery,
-    SearchOrder,
+    EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchPage,
+    RecordSearchQuery, SearchOrder,
 };
 pub use spool_file::SpoolFile;
 pub use view::blobs::Blob;

@@ -38,7 +38,7 @@ use self::match_finder::MatchFinder;
 use super::model::{RecordRow, RecordSource, SortOrder};
 use super::view::{ListPosition, ListWalk, RecordsView};
 
-pub use self::hit::{FieldMatch, PLACE_DISTANCE, RecordHit};
+pub use self::hit::{EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, RecordHit};
 
 /// The records of a list that are searched before matches are counted, and how many more for each
 /// hit among them.

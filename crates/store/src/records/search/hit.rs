@@ -12,8 +12,10 @@ pub(super) const SHORT_PIECES: u64 = 4;
 pub(super) const PREFIX_PIECES: u64 = 64;
 /// The maximum number of places of a hit, unless more fields match.
 pub(super) const MAX_PLACES: usize = 3;
-/// How many characters after a place the next place in the same field begins, at least.
-pub const PLACE_DISTANCE: u64 = 240;
+/// The maximum number of characters of a field that are shown around a place.
+pub const EXCERPT_CHARS: u64 = 320;
+/// The maximum number of these characters that come before the place.
+pub const EXCERPT_BEFORE: u64 = 80;
 
 /// A record in which all terms occur.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use stile_domain::records::tokenizer::{
 };
 
 use super::super::view::{LoadedRecord, LongValueRef, RecordsView};
-use super::hit::{PLACE_DISTANCE, PREFIX_PIECES, SHORT_PIECES};
+use super::hit::{EXCERPT_BEFORE, EXCERPT_CHARS, PREFIX_PIECES, SHORT_PIECES};
 
 /// The maximum number of terms whose first occurrence in a long text is looked at.
 const MAX_LOOKED_AT: usize = 4;
@@ -71,8 +71,8 @@ impl RecordsView<'_> {
         Ok(best)
     }
 
-    /// Returns the best place of a short text that begins [`PLACE_DISTANCE`] characters or more
-    /// after another place. `None` for a text of more than [`SHORT_PIECES`] pieces.
+    /// Returns the best place of a short text whose excerpt does not overlap that of an earlier
+    /// place. `None` for a text of more than [`SHORT_PIECES`] pieces.
     pub(super) fn later_place(
         &self,
         loaded: &LoadedRecord,
@@ -80,7 +80,8 @@ impl RecordsView<'_> {
         terms: &[&SearchTerm],
         place: CharRange,
     ) -> Result<Option<TermPlace>, Problem> {
-        let mut finder = PlaceFinder::new(terms, NEAR_CHARS, place.start + PLACE_DISTANCE);
+        let from = place.start.max(EXCERPT_BEFORE) + EXCERPT_CHARS;
+        let mut finder = PlaceFinder::new(terms, NEAR_CHARS, from);
         match (entry.value, loaded.long_value(entry)) {
             (StoredValue::Text(text), _) => {
                 let _ = tokenizer::tokens(text).any(|token| finder.feed(&token));

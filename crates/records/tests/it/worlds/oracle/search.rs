@@ -271,7 +271,7 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
         let own = query.terms.iter().filter(|term| is_for(term, name));
         let own: Vec<&SearchTerm> = own.map(|term| &term.term).collect();
         while places.len() < 3 && text.chars().count() <= 4 * 8192 {
-            let mut finder = PlaceFinder::new(&own, 160, place.range.start + 240);
+            let mut finder = PlaceFinder::new(&own, 160, place.range.start.max(80) + 320);
             let _ = tokens(text).any(|token| finder.feed(&token));
             let Some(next) = finder.best() else { break };
             places.push((next, name, text));
