@@ -32,9 +32,9 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces::MAX_RECORD;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::sealed_cursor::{SearchCursor, SearchRank};
-use stile_domain::records::tokenizer::{ParsedQuery, SearchTerm};
+use stile_domain::records::tokenizer::ParsedQuery;
 
-use self::match_finder::MatchFinder;
+use self::match_finder::{MatchFinder, is_short_prefix};
 use super::model::{RecordRow, RecordSource, SortOrder};
 use super::view::{ListPosition, ListWalk, RecordsView};
 
@@ -44,10 +44,10 @@ pub use self::hit::{EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, RecordHit};
 /// hit among them.
 const FIRST_SEARCHED: usize = 64;
 const SEARCHED_PER_HIT: usize = 24;
-/// The same for a query with a prefix. The index merges the lists of all its words.
+/// The same for a query with a short prefix. The index merges the lists of all its words.
 const FIRST_SEARCHED_FOR_PREFIX: usize = 512;
 /// The maximum number of matches that are sorted, and that are remembered while a list is walked.
-const MAX_SORTED: usize = 1000;
+const MAX_SORTED: usize = 4096;
 const MAX_REMEMBERED: usize = 16_384;
 /// The maximum number of matches that are ranked: the first of the list.
 pub const MAX_RANKED: usize = 1000;
@@ -258,8 +258,7 @@ impl Search<'_> {
             ListWalk::new(&view.snapshot, sources, self.conditions, order, after, FIRST_ROWS);
         let mut walk = walk.only_ordered();
         let mut rows = Vec::new();
-        let is_prefix = |term: &SearchTerm| matches!(term, SearchTerm::Prefix(_));
-        let has_prefix = self.query.terms.iter().any(|term| is_prefix(&term.term));
+        let has_prefix = self.query.terms.iter().any(|term| is_short_prefix(&term.term));
         let mut left = if has_prefix { FIRST_SEARCHED_FOR_PREFIX } else { FIRST_SEARCHED };
         while left > 0 && rows.len() < wanted {
             let Some(row) = walk.next()? else { return Ok(rows) };
@@ -274,8 +273,8 @@ impl Search<'_> {
         }
         let matches = self.matching_records()?;
         if let Some(records) = matches.as_ref().filter(|records| records.len() <= MAX_SORTED) {
-            rows.extend(self.sorted_after(walk.position(), records)?);
-            rows.truncate(wanted);
+            let more = self.sorted_after(walk.position(), records, wanted - rows.len())?;
+            rows.extend(more);
             return Ok(rows);
         }
         let matches: Option<HashSet<i64>> = matches.map(|records| records.into_iter().collect());
@@ -330,27 +329,40 @@ impl Search<'_> {
         Ok(Some(records))
     }
 
-    /// Returns those of some records, from the newest down, that have a time, are visible, not
-    /// excluded, and after a position, by time.
+    /// Returns the latest of some records that have a time, are visible, not excluded, and after a
+    /// position.
     fn sorted_after(
-        &mut self,
+        &self,
         position: Option<&ListPosition>,
         records: &[i64],
+        wanted: usize,
     ) -> Result<Vec<RecordRow>, Problem> {
-        let mut rows = Vec::new();
-        for record in records {
-            let row = self.finder.visible_row(*record)?;
-            let Some(row) = row.filter(|row| row.order_key.is_some()) else { continue };
-            if self.finder.is_excluded(*record)? {
-                continue;
-            }
-            let at = ListPosition::of(&row);
-            if position.is_none_or(|position| at < *position) {
-                rows.push((at, row));
+        let scope = &self.finder.scope;
+        let snapshot = &scope.view.snapshot;
+        let mut places = Vec::new();
+        for (stream, row) in snapshot.rows_of(records)? {
+            let Some((at, source)) = scope.source(stream) else { continue };
+            if row.order_key.is_some() && source.ordered_by().is_some() {
+                let row = RecordRow { source: at, ..row };
+                let place = ListPosition::of(&row);
+                if position.is_none_or(|position| place < *position) {
+                    places.push((place, source, row));
+                }
             }
         }
-        rows.sort_by(|(a, _), (b, _)| b.cmp(a));
-        Ok(rows.into_iter().map(|(_, row)| row).collect())
+        places.sort_unstable_by(|(a, ..), (b, ..)| b.cmp(a));
+        let mut rows = Vec::new();
+        for (_, source, row) in places {
+            if rows.len() == wanted {
+                break;
+            }
+            (self.check_limits)()?;
+            let found = snapshot.find_with_conditions(source, row.number, self.conditions)?;
+            if found.is_some() && !scope.excludes(&row, self.query)? {
+                rows.push(row);
+            }
+        }
+        Ok(rows)
     }
 
     /// Sorts records by relevance, with their scores.

@@ -21,6 +21,14 @@ const MAX_MISSES: usize = 64;
 /// The records and pieces of text that are searched for a prefix before the index is queried.
 const PREFIX_BUDGET: u64 = 512;
 
+/// The scalar values from which on a prefix has few words.
+const LONG_PREFIX: usize = 5;
+
+/// Returns whether a term is a prefix that many words may have, so that its list is long.
+pub(super) fn is_short_prefix(term: &SearchTerm) -> bool {
+    matches!(term, SearchTerm::Prefix(prefix) if prefix.chars().count() < LONG_PREFIX)
+}
+
 /// Finds the records in which all terms occur, from the newest down.
 pub(super) struct MatchFinder<'s> {
     pub(super) scope: SearchScope<'s>,
@@ -214,7 +222,7 @@ impl<'s> MatchFinder<'s> {
 
 impl<'q> TermList<'q> {
     fn new(term: &'q QueryTerm, tags: &[i64]) -> Self {
-        let budget = matches!(term.term, SearchTerm::Prefix(_)).then_some(PREFIX_BUDGET);
+        let budget = is_short_prefix(&term.term).then_some(PREFIX_BUDGET);
         Self { term, index: Postings::new(&term.term, tags), budget, last_hit: None, misses: 0 }
     }
 

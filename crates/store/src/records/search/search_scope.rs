@@ -81,19 +81,27 @@ impl SearchScope<'_> {
 
     /// Returns whether all terms of a query occur in a visible record, and no excluded ones.
     pub(super) fn matches(&self, row: &RecordRow, query: &ParsedQuery) -> Result<bool, Problem> {
-        let Some(source) = self.sources.get(row.source) else { return Ok(false) };
-        let loaded = self.view.load_number(source, row.number)?;
+        let loaded = self.view.load_fields(self.sources, row)?;
         for term in &query.terms {
             if !self.holds(row, &loaded, term)? {
                 return Ok(false);
             }
         }
+        Ok(!self.excludes(row, query)?)
+    }
+
+    /// Returns whether an excluded term of a query occurs in a visible record.
+    pub(super) fn excludes(&self, row: &RecordRow, query: &ParsedQuery) -> Result<bool, Problem> {
+        if query.excluded.is_empty() {
+            return Ok(false);
+        }
+        let loaded = self.view.load_fields(self.sources, row)?;
         for term in &query.excluded {
             if self.holds(row, &loaded, term)? {
-                return Ok(false);
+                return Ok(true);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Returns whether a term occurs in a record. Of a long text the index answers for what is

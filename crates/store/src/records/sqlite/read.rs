@@ -338,7 +338,7 @@ fn grant_row(row: &SqlRow<'_>) -> rusqlite::Result<GrantRow> {
     })
 }
 
-fn record_row(row: &SqlRow<'_>) -> rusqlite::Result<RecordRow> {
+pub(super) fn record_row(row: &SqlRow<'_>) -> rusqlite::Result<RecordRow> {
     let key = String::from_utf8(row.get(1)?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error))
     })?;

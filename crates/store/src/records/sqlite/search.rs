@@ -5,6 +5,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use std::rc::Rc;
+
+use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, params, params_from_iter};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces;
@@ -13,7 +16,7 @@ use stile_domain::records::tokenizer::SearchTerm;
 
 use super::error::problem;
 use super::index::tag_prefix;
-use super::read::{Snapshot, Where};
+use super::read::{Snapshot, Where, record_row};
 use crate::records::model::{RecordRow, RecordSource};
 
 /// The number of index rows that the first query and the largest query read.
@@ -175,6 +178,31 @@ impl Snapshot<'_> {
     pub(in crate::records) fn stream_of(&self, record: i64) -> Result<Option<i64>, Problem> {
         let mut query = self.prepare("SELECT stream FROM records WHERE id = ?1")?;
         query.query_row([record], |row| row.get(0)).optional().map_err(problem)
+    }
+
+    /// Returns records with the numbers of their streams, hidden ones too.
+    pub(in crate::records) fn rows_of(
+        &self,
+        records: &[i64],
+    ) -> Result<Vec<(i64, RecordRow)>, Problem> {
+        let records: Vec<Sql> = records.iter().copied().map(Sql::Integer).collect();
+        let text = "SELECT id, key, emitted, ord, stream FROM records WHERE id IN rarray(?1)";
+        let mut query = self.prepare(text)?;
+        let rows = query.query_map([Rc::new(records)], |row| Ok((row.get(4)?, record_row(row)?)));
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+
+    /// Finds a visible record of a source by number, if the conditions hold.
+    pub(in crate::records) fn find_with_conditions(
+        &self,
+        source: &RecordSource,
+        record: i64,
+        conditions: &[Condition],
+    ) -> Result<Option<RecordRow>, Problem> {
+        let row = self.find_in_time(source, record, conditions)?;
+        let sees =
+            |row: &RecordRow| source.visibility.keys().is_none_or(|keys| keys.contains(&row.key));
+        Ok(row.filter(sees))
     }
 
     /// Finds a record of a source by number, if the caller may see its time and the conditions
