@@ -101,8 +101,8 @@ impl Part {
                 return Ok(None);
             }
             let next = self.below.saturating_sub(1);
-            // A search that continues where the last rows ended will want more.
-            self.rows = if target >= next {
+            // A search that continues within as many rows as were just read will want more.
+            self.rows = if target >= next.saturating_sub(self.gap.saturating_mul(self.rows)) {
                 (self.rows * 4).min(MOST_ROWS)
             } else {
                 FIRST_ROWS.max(self.rows / 4)
