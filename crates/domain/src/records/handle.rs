@@ -6,16 +6,17 @@
 //! and that the content is unchanged.
 
 use super::problem::CursorProblem;
-use super::sealed_cursor::{Binding, header, strip_header, take, take_array, take_i64, take_u64};
+use super::sealed_cursor::{Binding, header, strip_header, take, take_array, take_u64};
 
-const RECORD: u8 = 64;
-const WINDOW: u8 = 65;
-const BYTES: u8 = 66;
+// 64 to 66 were longer handles of earlier versions.
 const OFFSET: u8 = 67;
 const SKIP: u8 = 68;
+const RECORD: u8 = 69;
+const WINDOW: u8 = 70;
+const BYTES: u8 = 71;
 const DIGEST_BYTES: usize = 16;
 /// The bytes of a handle are padded to a multiple of this, so that their length reveals little.
-const PADDED_TO: usize = 64;
+const PADDED_TO: usize = 16;
 
 /// What a resource address names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,8 +103,8 @@ impl Handle {
         if let RecordPart::Window(range) | RecordPart::Bytes { extent: range, .. } = &self.part {
             put_text(&mut bytes, &range.field);
             put_digest(&mut bytes, range.digest);
-            bytes.extend(range.start.to_be_bytes());
-            bytes.extend(range.limit.to_be_bytes());
+            put_number(&mut bytes, range.start);
+            put_number(&mut bytes, range.limit);
         }
         if let RecordPart::Fields { cursor } | RecordPart::Bytes { cursor, .. } = &self.part {
             bytes.push(u8::from(cursor.is_some()));
@@ -260,12 +261,35 @@ impl SkipCursor {
 
 /// Appends a text of any length, since another server's cursors may have any length.
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    bytes.extend((text.len() as u64).to_be_bytes());
+    put_number(bytes, text.len() as u64);
     bytes.extend(text.as_bytes());
 }
 
+/// Appends a number: seven bits in each byte, the lowest first, and a bit that says whether more
+/// follow.
+fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        bytes.push(0x80 | (number & 0x7f) as u8);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// Takes a number of at most 63 bits.
+fn take_number(rest: &mut &[u8]) -> Result<u64, CursorProblem> {
+    let mut number = 0;
+    for place in 0..9 {
+        let [byte] = take_array(rest)?;
+        number |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(CursorProblem::Malformed)
+}
+
 fn take_text(rest: &mut &[u8]) -> Result<String, CursorProblem> {
-    let length = usize::try_from(take_i64(rest)?).map_err(|_| CursorProblem::Malformed)?;
+    let length = usize::try_from(take_number(rest)?).map_err(|_| CursorProblem::Malformed)?;
     let text = take(rest, length)?;
     str::from_utf8(text).map(str::to_owned).map_err(|_| CursorProblem::Malformed)
 }
@@ -287,7 +311,7 @@ fn take_digest(rest: &mut &[u8]) -> Result<Option<[u8; DIGEST_BYTES]>, CursorPro
 
 fn take_range(rest: &mut &[u8]) -> Result<FieldRange, CursorProblem> {
     let (field, digest) = (take_text(rest)?, take_digest(rest)?);
-    Ok(FieldRange { field, digest, start: take_u64(rest)?, limit: take_u64(rest)? })
+    Ok(FieldRange { field, digest, start: take_number(rest)?, limit: take_number(rest)? })
 }
 
 #[cfg(test)]
