@@ -13,7 +13,7 @@ use super::arguments::{
     GranularityNames, MetricNames, OneOf, WholeNumber, filter_parameters, filter_schema,
     refuse_empty,
 };
-use super::budget::{json_len, prefix_within, take_fitting};
+use super::budget::{count_fitting, json_len, members_len, prefix_within, take_fitting};
 use super::call_context::CallContext;
 use super::error::LadderError;
 use super::json_members::present_members;
@@ -30,6 +30,8 @@ const TEXT_KEY_BYTES: usize = 240;
 const SHORT_TEXT_KEY_BYTES: usize = 80;
 /// Bytes reserved for the part of the text that is not groups.
 const RESERVED_TEXT_BYTES: usize = 200;
+/// Bytes reserved for the members of a structure that are not groups.
+const RESERVED_BYTES: usize = 400;
 /// The most groups that are taken from a response.
 const MOST_GROUPS: usize = 100;
 /// The most characters of a key in the structure, and the most if the answer would be too long.
@@ -177,18 +179,33 @@ impl Tool for Aggregate {
         let text = context.ask(ask).await?;
         let response: WireAggregation<'_> = wire::parse(&text)?;
         let members = response.members();
-        let structured = with_short_texts(&members, KEY_CHARS);
-        let fits = json_len(&structured) <= context.budgets.structured;
-        let structured =
-            if fits { structured } else { with_short_texts(&members, SHORT_KEY_CHARS) };
-        let text = text_lines::escape_line_breaks(self.text(&members, context.budgets.text));
+        let (mut text, in_text) = self.text(&members, context.budgets.text);
+        text = text_lines::escape_line_breaks(text);
+        let room = context.budgets.structured_beside(text.len());
+        let mut structured = with_short_texts(&members, KEY_CHARS);
+        if members_len(&structured) > room {
+            structured = with_short_texts(&members, SHORT_KEY_CHARS);
+            keep_groups(&mut structured, in_text, room.saturating_sub(RESERVED_BYTES));
+        }
+        let left = group_count(&members) - in_text;
+        let in_structure = group_count(&structured) - in_text;
+        if left > 0 {
+            text += &format!("\nnote: {left} more group(s)");
+            if in_structure < left {
+                text += &format!(", {in_structure} of them in the structured answer");
+            } else {
+                text += " are in the structured answer";
+            }
+            text += "; a narrower `filter` shows them here";
+        }
+        let structured = Json::Object(structured);
         RecordOutput::new(text, structured, Vec::new())
     }
 }
 
 impl Aggregate {
-    /// Renders the result as one line of at most `room` bytes.
-    fn text(&self, members: &Map<String, Json>, room: usize) -> String {
+    /// Renders the result as one line of at most `room` bytes, and counts its groups.
+    fn text(&self, members: &Map<String, Json>, room: usize) -> (String, usize) {
         let over = self
             .field
             .as_deref()
@@ -206,7 +223,7 @@ impl Aggregate {
         let Some(groups) = members.get("groups").and_then(Json::as_array) else {
             let value = members.get("value").unwrap_or(&Json::Null);
             let value = key_text(value, TEXT_KEY_BYTES);
-            return format!("{head} = {value}{count}.");
+            return (format!("{head} = {value}{count}."), 0);
         };
         let by = Json::from(
             self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default(),
@@ -214,19 +231,36 @@ impl Aggregate {
         let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
         let shown = shown_groups(groups, room.saturating_sub(head.len() + RESERVED_TEXT_BYTES));
         let rest = groups.get(shown.len()..).unwrap_or_default();
-        let others = members.get("other_count").and_then(Json::as_u64).unwrap_or(0);
-        let others = rest
-            .iter()
-            .filter_map(|group| group.get("count")?.as_u64())
-            .fold(others, u64::saturating_add);
+        let others = other_count(members, rest);
         let line =
             format!("{head}, shown={}: {}. other_count={others}.", shown.len(), shown.join(", "));
-        match rest.len() {
-            0 => line,
-            left => format!(
-                "{line}\nnote: {left} more group(s) are in the structured answer; a narrower `filter` shows them here"
-            ),
-        }
+        (line, shown.len())
+    }
+}
+
+fn group_count(members: &Map<String, Json>) -> usize {
+    members.get("groups").and_then(Json::as_array).map_or(0, Vec::len)
+}
+
+/// Returns how many records are in no group, or in one of those that are not shown.
+fn other_count(members: &Map<String, Json>, not_shown: &[Json]) -> u64 {
+    let others = members.get("other_count").and_then(Json::as_u64).unwrap_or(0);
+    let counts = not_shown.iter().filter_map(|group| group.get("count")?.as_u64());
+    counts.fold(others, u64::saturating_add)
+}
+
+/// Keeps the first groups: as many as fit into `room` bytes, and at least `least`.
+fn keep_groups(members: &mut Map<String, Json>, least: usize, room: usize) {
+    let Some(groups) = members.get("groups").and_then(Json::as_array) else { return };
+    let fitting = count_fitting(groups.iter().map(json_len), room).max(least);
+    let rest = groups.get(fitting..).unwrap_or_default();
+    let (others, left_out) = (other_count(members, rest), rest.len());
+    if let Some(groups) = members.get_mut("groups").and_then(Json::as_array_mut) {
+        groups.truncate(fitting);
+    }
+    if left_out > 0 {
+        members.insert("other_count".to_owned(), others.into());
+        members.insert("groups_left_out".to_owned(), left_out.into());
     }
 }
 
@@ -259,7 +293,7 @@ fn key_text(value: &Json, bytes: usize) -> String {
 }
 
 /// Returns the result with long keys and values truncated to `chars`, and the length of each.
-fn with_short_texts(members: &Map<String, Json>, chars: usize) -> Json {
+fn with_short_texts(members: &Map<String, Json>, chars: usize) -> Map<String, Json> {
     let mut members = members.clone();
     for group in members.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
         if let Some(group) = group.as_object_mut() {
@@ -267,7 +301,7 @@ fn with_short_texts(members: &Map<String, Json>, chars: usize) -> Json {
         }
     }
     shorten_member(&mut members, "value", "value_preview", chars);
-    Json::Object(members)
+    members
 }
 
 fn shorten_member(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {

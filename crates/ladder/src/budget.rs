@@ -20,7 +20,8 @@ pub struct Budgets {
     pub text: usize,
     /// The preview of one field, in scalar values.
     pub preview_chars: usize,
-    /// The structure of an answer, as JSON.
+    /// The structure of an answer, as JSON. A structure is shorter beside a short text, see
+    /// [`Budgets::structured_beside`].
     pub structured: usize,
     /// The text of a `fetch` answer.
     pub document: usize,
@@ -41,6 +42,12 @@ impl Budgets {
     /// The largest allowed preview, in scalar values. So many of the longest characters fit into
     /// the 8 KiB that a list requests for each record.
     pub const MOST_PREVIEW_CHARS: usize = 2000;
+
+    /// Returns how long a structure beside a text may be: four times the text's bytes and 2 KiB.
+    /// The first item of a list may be longer.
+    pub fn structured_beside(&self, text_bytes: usize) -> usize {
+        self.structured.min(4 * text_bytes + 2048)
+    }
 }
 
 impl Default for Budgets {

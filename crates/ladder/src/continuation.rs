@@ -262,11 +262,16 @@ impl<'a> Continuation<'a> {
         }
     }
 
+    /// Renders the call that continues, for the structure.
+    pub(super) fn call(&self) -> Json {
+        let (tool, args) = self.read();
+        json_object([("tool", tool.into()), ("args", args)])
+    }
+
     /// Renders the continuation for the structure.
     pub(super) fn json(&self) -> Json {
         let resource = ("resource", Some(json_object([("uri", self.uri.as_str().into())])));
-        let (tool, args) = self.read();
-        let read = ("read", Some(json_object([("tool", tool.into()), ("args", args)])));
+        let read = ("read", Some(self.call()));
         let id = ("id", Some(self.name.as_str().into()));
         let [one, two, three] = self.sizes();
         let (field, status) = match &self.what {

@@ -1,8 +1,8 @@
 //! Renders a page of items within the budgets: as many whole items as fit.
 //!
-//! The text and the structure are truncated separately, because a model reads the text and a
-//! program reads the structure. Each says how to continue after its own last item. An item is
-//! rendered only if there may be room for it.
+//! The text and the structure are truncated separately. Each says how to continue after its own
+//! last item. Some hosts show the structure to their model, so it stays in proportion to the text.
+//! An item is rendered only if there may be room for it.
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -67,6 +67,8 @@ pub(super) struct Page<'a, I> {
     pub(super) head: &'a (dyn Fn(usize) -> String + Sync),
     /// Lines for the end of the page, shown after its last item only.
     pub(super) tail: Vec<String>,
+    /// What the server says about the list, for the structure.
+    pub(super) meta: Option<Json>,
 }
 
 /// A page that is rendered within the budgets.
@@ -75,6 +77,7 @@ pub(super) struct RenderedPage {
     pub(super) links: Vec<ResourceLink>,
     pub(super) rows: Vec<Json>,
     pub(super) ladder: Json,
+    pub(super) meta: Option<Json>,
     next_cursor: Option<String>,
     /// Whether the structure has all items of the page.
     pub(super) is_whole: bool,
@@ -124,8 +127,18 @@ impl WireItem {
     }
 }
 
-/// Bytes reserved for the structure's other members.
-const MEMBERS_BYTES: usize = 4 * 1024;
+/// The bytes that the items of a structure may take.
+#[derive(Clone, Copy)]
+struct Room {
+    /// The first item, which is shown even if it is long beside the text.
+    first: usize,
+    all: usize,
+}
+
+/// Bytes reserved for the structure's other members, beside its cursor and `meta`.
+const MEMBERS_BYTES: usize = 320;
+/// The length assumed for a cursor that is not known yet.
+const USUAL_CURSOR: usize = 340;
 
 impl<I: PageItem> Page<'_, I> {
     /// Renders the page.
@@ -133,10 +146,18 @@ impl<I: PageItem> Page<'_, I> {
         mut self,
         context: &CallContext,
     ) -> Result<RenderedPage, LadderError> {
-        let Budgets { text: text_budget, structured, .. } = context.budgets;
+        let Budgets { text: text_budget, .. } = context.budgets;
         let count = self.items.len();
         let texts = self.text_items(context, text_budget)?;
-        let (rows, ladder) = self.rows(context, structured.saturating_sub(MEMBERS_BYTES))?;
+        let shown_bytes = (self.head)(texts.len()).len()
+            + texts.iter().map(|(lines, _)| lines.len() + 1).sum::<usize>();
+        let meta = self.meta.take().map(|meta| bounded_meta(&meta));
+        let others = MEMBERS_BYTES + self.max_cursor_len() + meta.as_ref().map_or(0, json_len);
+        let room = Room {
+            first: context.budgets.structured.saturating_sub(others),
+            all: context.budgets.structured_beside(shown_bytes).saturating_sub(others),
+        };
+        let (rows, ladder) = self.rows(context, room)?;
         let (shown, listed) = (texts.len(), rows.len());
         let after_text = self.next_after(context, shown, &rows).await?;
         let after_rows = if listed == shown {
@@ -165,6 +186,7 @@ impl<I: PageItem> Page<'_, I> {
             links,
             rows,
             ladder,
+            meta,
             next_cursor,
             is_whole: listed == count,
             dead_end,
@@ -217,23 +239,23 @@ impl<I: PageItem> Page<'_, I> {
     fn rows(
         &mut self,
         context: &CallContext,
-        room: usize,
+        room: Room,
     ) -> Result<(Vec<Json>, Json), LadderError> {
-        let mut left = room;
+        let mut used = 0;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         for item in &mut self.items {
             let row = item.row(context)?;
             let parts = row.entries.iter().chain(&row.more).map(json_len);
-            match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
-                Some(rest) => left = rest,
-                None if rows.is_empty() => {
-                    let minimal = item.minimal(context)?;
-                    return Ok((
-                        vec![minimal.json],
-                        continuation::content_ladder(Vec::new(), vec![minimal.whole.json]),
-                    ));
-                }
-                None => break,
+            used += json_len(&row.json) + parts.sum::<usize>();
+            if rows.is_empty() && used > room.first {
+                let minimal = item.minimal(context)?;
+                return Ok((
+                    vec![minimal.json],
+                    continuation::content_ladder(Vec::new(), vec![minimal.whole.json]),
+                ));
+            }
+            if !rows.is_empty() && used > room.all {
+                break;
             }
             rows.push(row.json);
             entries.extend(row.entries);
@@ -244,20 +266,24 @@ impl<I: PageItem> Page<'_, I> {
 
     /// Returns an upper bound for the length of the line that continues.
     fn max_next_line_len(&self, context: &CallContext) -> usize {
-        /// The length assumed for a cursor that is not known yet.
-        const USUAL: usize = 340;
         if self.items.len() < 2 && self.next_cursor.is_none() {
             return 0;
         }
         let own = self.items.first().and_then(I::cursor);
-        let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
-        let cursor = "x".repeat(longest.unwrap_or(USUAL));
+        let cursor = "x".repeat(self.max_cursor_len());
         let other = [NextPage::Restart(self.items.len()), NextPage::Unreachable]
             .into_iter()
             .filter(|_| own.is_none());
         let lines =
             other.chain([NextPage::After(cursor)]).filter_map(|next| next.line(context, self.tool));
         lines.map(|line| line.len() + 1).max().unwrap_or(0)
+    }
+
+    /// Returns the length of the longest cursor that may continue the list.
+    fn max_cursor_len(&self) -> usize {
+        let own = self.items.first().and_then(I::cursor);
+        let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
+        longest.unwrap_or(USUAL_CURSOR)
     }
 
     /// Returns how the list continues after the first `shown` items. `rows` are the rendered items
@@ -329,7 +355,7 @@ impl NextPage {
 }
 
 /// Returns the server's warnings, counts and completeness, as far as these are short.
-pub(super) fn bounded_meta(meta: &Json) -> Json {
+fn bounded_meta(meta: &Json) -> Json {
     /// The most bytes of one member.
     const MAX_MEMBER_BYTES: usize = 2048;
     let known = ["warnings", "count", "count_accuracy", "recall", "terms"];

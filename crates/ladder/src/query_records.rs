@@ -18,7 +18,7 @@ use super::continuation::{self, Continuation, LadderShape};
 use super::error::LadderError;
 use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
-use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, bounded_meta};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem};
 use super::reachable_bytes::keep_reachable;
 use super::record_view::{self, MoreFields, RecordView};
 use super::text_lines;
@@ -167,6 +167,7 @@ impl Tool for QueryRecords {
             ask,
             head: &head,
             tail,
+            meta: response.meta,
         };
         let mut shown = page.render(context).await?;
         let since = response.next_changes_since.filter(|_| shown.is_whole);
@@ -177,7 +178,7 @@ impl Tool for QueryRecords {
             ("next_cursor", shown.next_cursor()),
             ("next_changes_since", since.map(Json::from)),
             ("data", Some(Json::Array(std::mem::take(&mut shown.rows)))),
-            ("meta", response.meta.as_ref().map(bounded_meta)),
+            ("meta", shown.meta.take()),
         ]);
         let content_ladder = std::mem::take(&mut shown.ladder);
         shown.into_output([("data", Json::Object(data)), ("content_ladder", content_ladder)])

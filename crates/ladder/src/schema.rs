@@ -29,7 +29,7 @@ const MAX_FIELDS_BYTES: usize = 4 * 1024;
 /// Bytes reserved for the first lines of the text and the line that continues.
 const RESERVED_TEXT_BYTES: usize = 600;
 /// Bytes reserved for the structure's members beside the list.
-const RESERVED_STRUCTURE_BYTES: usize = 5 * 1024;
+const RESERVED_STRUCTURE_BYTES: usize = 640;
 
 /// What there is to ask for: streams, their connections and fields. Begin here, or with `search`.
 /// Of a field: t= type, eq filter by value, r= ranges, lex searched, a= aggregates.
@@ -177,19 +177,14 @@ impl Schema {
             _ => None,
         };
         let head = one.map(|(connections, stream)| stream_line(connections, stream));
-        let room = context.budgets.structured.saturating_sub(RESERVED_STRUCTURE_BYTES);
+        let most = context.budgets.structured_beside(context.budgets.schema);
+        let room = most.saturating_sub(RESERVED_STRUCTURE_BYTES);
         let reserved = RESERVED_TEXT_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
         let text_room = context.budgets.schema.saturating_sub(reserved);
         let full = full.map(|json| FullDeclaration::of(json, one, room, text_room)).transpose()?;
         let parts = full.as_ref().map(FullDeclaration::parts).unwrap_or_default();
         let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
         let skipped = listing.skipped(context, self.cursor.as_deref())?;
-        let rows = listing.rows(skipped, room);
-        let of_rows = listing.cursor(
-            context,
-            skipped + rows.len(),
-            listing.count(|full| full.rows.has_parts),
-        )?;
         let (mut text, in_text) = listing.text(skipped, text_room, head);
         let of_text = listing.cursor(
             context,
@@ -199,6 +194,15 @@ impl Schema {
         if let Some(cursor) = of_text {
             text += &format!("\n{}", context.next_page(Self::NAME, &cursor));
         }
+        let bearer = bearer.filter(|bearer| json_len(bearer) <= MAX_KEY_BYTES);
+        let reserved = RESERVED_STRUCTURE_BYTES + bearer.as_ref().map_or(0, json_len);
+        let room = context.budgets.structured_beside(text.len()).saturating_sub(reserved);
+        let rows = listing.rows(skipped, room);
+        let of_rows = listing.cursor(
+            context,
+            skipped + rows.len(),
+            listing.count(|full| full.rows.has_parts),
+        )?;
         let structured = listing.structure(skipped, rows, bearer, of_rows);
         RecordOutput::new(text, Json::Object(structured), Vec::new())
     }
@@ -362,7 +366,6 @@ impl<'a> Listing<'a> {
                 Json::Array(vec![described])
             }
         };
-        let bearer = bearer.filter(|bearer| json_len(bearer) <= MAX_KEY_BYTES);
         present_members([
             ("object", Some("schema".into())),
             ("bearer", bearer),

@@ -19,7 +19,7 @@ use super::continuation::{self, Continuation, LadderShape, TextContinuation};
 use super::error::LadderError;
 use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
-use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, bounded_meta};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem};
 use super::query_records::record_uri;
 use super::record_reference::non_empty_connection;
 use super::record_view::before_base64;
@@ -218,6 +218,7 @@ impl Tool for Search {
             ask,
             head: &head,
             tail,
+            meta: response.meta,
         };
         let mut shown = page.render(context).await?;
         let data = present_members([
@@ -225,7 +226,7 @@ impl Tool for Search {
             ("has_more", Some(shown.next_cursor().is_some().into())),
             ("next_cursor", shown.next_cursor()),
             ("result_count", Some(shown.rows.len().into())),
-            ("meta", response.meta.as_ref().map(bounded_meta)),
+            ("meta", shown.meta.take()),
         ]);
         let structured = [
             ("results", Json::Array(std::mem::take(&mut shown.rows))),
@@ -415,18 +416,22 @@ impl PageItem for Hit {
         }
         let mut entries = Vec::new();
         let mut windows = Vec::new();
+        let mut fields: Vec<&str> = Vec::new();
         for excerpt in &self.evidence_excerpts {
-            let entry = excerpt.continuation(context, id)?.map(|rest| rest.json());
-            windows.push(excerpt.window(entry.as_ref()));
-            entries.extend(entry);
+            let rest = excerpt.continuation(context, id)?;
+            windows.push(excerpt.window(rest.as_ref()));
+            // The entry of a field leads to its first place; the other places have their calls.
+            if let Some(rest) = rest.filter(|_| !fields.contains(&excerpt.field_path.as_str())) {
+                fields.push(&excerpt.field_path);
+                entries.push(rest.json());
+            }
         }
         let mut json = self.common_members(context, id)?;
+        // The windows show what a snippet would.
+        let snippet = self.snippet().filter(|_| windows.is_empty());
         json.extend(present_members([
             ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
-            (
-                "snippet",
-                self.snippet().map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into()),
-            ),
+            ("snippet", snippet.map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into())),
             ("match_windows", Some(Json::Array(windows))),
         ]));
         Ok(ItemRow { json: Json::Object(json), entries, more: None })
@@ -482,7 +487,7 @@ impl Excerpt {
         self.window_from(self.window_start()).continuation(context, id).map(Some)
     }
 
-    fn window(&self, entry: Option<&Json>) -> Json {
+    fn window(&self, rest: Option<&Continuation<'_>>) -> Json {
         Json::Object(present_members([
             ("field_path", Some(self.field_path.as_str().into())),
             ("preview_text", Some(self.preview_text.as_str().into())),
@@ -490,7 +495,7 @@ impl Excerpt {
             ("start_chars", self.start_chars.map(Json::from)),
             ("end_chars", self.end_chars.map(Json::from)),
             ("size_chars", self.size_chars.map(Json::from)),
-            ("read", entry.and_then(|entry| entry.get("read").cloned())),
+            ("read", rest.map(Continuation::call)),
         ]))
     }
 

@@ -51,7 +51,7 @@ fn marks_are_removed_and_the_next_call_finds_what_was_marked() {
     });
     let hits = client.good("search", &json!({ "q": "grey heron" }));
     let window = |at: usize| hits.structured["results"][at]["match_windows"][0].clone();
-    assert_eq!(hits.structured["results"][0]["snippet"], "a grey one");
+    assert_eq!(hits.structured["results"][0]["snippet"], Json::Null, "the window shows it");
     assert_eq!(window(0)["preview_text"], "…a grey heron stood…");
     let args = json!({ "id": "notes:1", "field_path": "body", "q": "grey" });
     assert_eq!(window(0)["read"], json!({ "tool": "read_record_field", "args": args }));
@@ -146,8 +146,16 @@ fn as_many_groups_are_shown_as_fit() {
         let client = client(move |_| answer.clone());
         let args =
             json!({ "stream": "notes", "metric": "count", "group_by": "author", "limit": 100 });
-        client.good("aggregate", &args).text
+        let answered = client.good("aggregate", &args);
+        let groups = answered.structured["groups"].as_array().unwrap().len();
+        let left_out = answered.structured["groups_left_out"].as_u64().unwrap_or(0) as usize;
+        assert_eq!(groups + left_out, count);
+        let others = answered.structured["other_count"].as_u64().unwrap() as usize;
+        assert_eq!(others, 5 + 2 * left_out);
+        (answered.text, groups)
     };
+    let shown_of = of;
+    let of = |count, length| shown_of(count, length).0;
     assert!(of(60, 5).ends_with("other_count=5."), "{}", of(60, 5));
     assert!(of(12, 93).contains(&format!("\"011{}\"=2", "k".repeat(93))), "{}", of(12, 93));
     let many = of(100, 93);
@@ -157,8 +165,13 @@ fn as_many_groups_are_shown_as_fit() {
         many.contains(&format!("shown={shown}: "))
             && many.contains(&format!("other_count={}.", 5 + 2 * (100 - shown)))
     );
+    let groups = shown_of(100, 93).1;
+    assert!(shown < groups && groups < 100, "{groups}");
     assert!(many.ends_with(&format!(
-        "\nnote: {} more group(s) are in the structured answer; a narrower `filter` shows them here",
-        100 - shown
+        "\nnote: {} more group(s), {} of them in the structured answer; a narrower `filter` shows them here",
+        100 - shown, groups - shown
     )));
+    assert!(
+        of(100, 20).ends_with(" are in the structured answer; a narrower `filter` shows them here")
+    );
 }
