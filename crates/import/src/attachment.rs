@@ -60,6 +60,16 @@ impl Attachment {
         }
     }
 
+    /// The media type of the bytes, in lower case and without parameters.
+    pub fn media_type(&self) -> &str {
+        &self.media_type
+    }
+
+    /// The name of the file, if it has one.
+    pub fn file_name(&self) -> Option<&str> {
+        self.file_name.as_deref()
+    }
+
     /// Opens the bytes from the first on.
     ///
     /// # Errors

@@ -152,12 +152,20 @@ pub struct ImportRow {
     pub streamed_text: Option<(&'static str, TextFile)>,
     /// The files that the fields refer to.
     pub attachments: Vec<Attachment>,
+    /// The texts of these files, once they are read.
+    pub attachment_text: Option<FieldValue>,
 }
 
 impl ImportRow {
     /// Creates a row without text to stream and without attachments.
     pub fn new(fields: RecordFields) -> Self {
-        Self { fields, replaced: 0, streamed_text: None, attachments: Vec::new() }
+        Self {
+            fields,
+            replaced: 0,
+            streamed_text: None,
+            attachments: Vec::new(),
+            attachment_text: None,
+        }
     }
 
     /// Creates a row with attachments from the fields that are present.

@@ -1,7 +1,7 @@
 //! Reads the formats that people's data comes in, and writes and restores exports of records.
 //!
 //! [`importer`] says what an importer declares, and [`importers`] has one file for each and the
-//! list of all. [`run`] stores the rows of an import: it reads them through [`input`] and reports
+//! list of all. [`attachment_text`] reads the text of attached documents. [`run`] stores the rows of an import: it reads them through [`input`] and reports
 //! them as [`report`] defines. [`export`] writes records to files and [`restore`] reads them back.
 
 pub mod importer;
@@ -10,7 +10,10 @@ pub mod importers;
 pub mod preset;
 
 pub mod attachment;
+pub mod attachment_text;
+mod charset;
 pub mod exported_files;
+mod html;
 mod json_object;
 
 pub mod input;

@@ -6,6 +6,7 @@ use stile_domain::records::declaration::BadDeclaration;
 use stile_domain::records::problem::Problem;
 use stile_store::records::UpsertOutcome;
 
+use crate::attachment_text::UnreadDocuments;
 use crate::importer::UnusableRow;
 
 /// How many bad rows a report describes. All are counted.
@@ -35,6 +36,13 @@ pub struct ImportReport {
     pub bad: Vec<BadRow>,
     /// How many halves of surrogate pairs became U+FFFD.
     pub replaced: u64,
+    /// How many attachments have a text that was read.
+    pub texts_read: u64,
+    /// How many attached documents have no text that could be read.
+    pub unread: UnreadDocuments,
+    /// How many attached documents were not read, because the stream does not declare the field
+    /// for their text.
+    pub undeclared_texts: u64,
     /// The reasons for the declaration, one a line, if this import declared the stream.
     pub declared_because: Vec<String>,
 }
@@ -117,6 +125,9 @@ pub enum ImportError {
         /// The failure that the system reports.
         error: io::Error,
     },
+    /// No process can be started that reads attached documents.
+    #[error("cannot start a process that reads attached documents: {0}")]
+    NoTextReader(io::Error),
     /// The stream has another key.
     #[error(
         "the key of this stream is {declared} and cannot change while it has records; \

@@ -84,6 +84,7 @@ impl Rig {
             key: &key,
             bad_rows,
             now: Instant(7),
+            text_reader: None,
         };
         import.run(inputs, &mut on_progress)
     }

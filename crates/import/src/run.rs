@@ -20,6 +20,7 @@ use stile_records::declarations::{describe_primary_key, indexed_fields, parse_st
 use stile_records::rows::row_keys::RowKeys;
 use stile_store::records::{IncomingRecord, StreamedField, TargetStream, TextSource, WriteBatch};
 
+use crate::attachment_text::{self, AttachmentTexts, DocumentKind, TextReader};
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
@@ -42,6 +43,8 @@ pub struct Import<'a> {
     pub bad_rows: BadRowPolicy,
     /// The time of ingest of each record.
     pub now: Instant,
+    /// Reads attached documents. `None` reads those only that need no process of their own.
+    pub text_reader: Option<&'a TextReader>,
 }
 
 /// A declaration, and its text as it is stored.
@@ -62,6 +65,8 @@ struct StoringPass<'a> {
     keys: RowKeys,
     semantics: Semantics,
     versions: VersionKeys,
+    /// Whether the stream declares the field for the text of attachments.
+    has_text_field: bool,
     report: ImportReport,
 }
 
@@ -87,6 +92,8 @@ impl Import<'_> {
             keys: RowKeys::new(declaration.map_or(&[], Declaration::primary_key)),
             semantics: declaration.map_or_else(Semantics::default, Declaration::semantics),
             versions: VersionKeys::default(),
+            has_text_field: declaration
+                .is_some_and(|declaration| declaration.field(attachment_text::FIELD).is_some()),
             report: ImportReport { declared_because, ..ImportReport::default() },
         };
         let mut rows = InputRows::new(inputs, self.target.clone());
@@ -243,7 +250,11 @@ impl StoringPass<'_> {
     ) -> Result<(), ImportError> {
         self.write(owner, stream, |pass, batch, target| {
             loop {
-                match rows.next() {
+                let next = rows.next().and_then(|mut row| {
+                    row.iter_mut().try_for_each(|row| pass.read_attachments(row))?;
+                    Ok(row)
+                });
+                match next {
                     Ok(Some(row)) => pass.store(batch, target, row)?,
                     Ok(None) => return Ok(Ok(())),
                     Err(error) => return Ok(Err(error)),
@@ -265,12 +276,13 @@ impl StoringPass<'_> {
     ) -> Result<(), ImportError> {
         loop {
             // The batch is read before the transaction begins, so that no other program waits for a
-            // slow disk.
-            let batch_rows = rows.next_batch()?;
+            // slow disk or a large document.
+            let before = self.report.clone();
+            let mut batch_rows = rows.next_batch()?;
             if batch_rows.is_empty() {
                 return Ok(());
             }
-            let before = self.report.clone();
+            batch_rows.iter_mut().try_for_each(|row| self.read_attachments(row))?;
             let stored = self.write(owner, stream, |pass, batch, target| {
                 batch_rows.into_iter().try_for_each(|row| pass.store(batch, target, row)).map(Ok)
             });
@@ -280,6 +292,23 @@ impl StoringPass<'_> {
             }
             rows.report_progress(on_progress, true);
         }
+    }
+
+    /// Reads the texts of a row's attachments.
+    fn read_attachments(&mut self, row: &mut InputRow) -> Result<(), ImportError> {
+        let Ok(row) = &mut row.located.row else { return Ok(()) };
+        if !self.has_text_field {
+            let documents = row.attachments.iter().filter(|own| DocumentKind::of(own).is_some());
+            self.report.undeclared_texts += documents.count() as u64;
+            return Ok(());
+        }
+        let texts = AttachmentTexts::of(&row.attachments, self.import.text_reader)
+            .map_err(ImportError::NoTextReader)?;
+        row.attachment_text = texts.field();
+        self.report.texts_read += texts.read;
+        self.report.unread.damaged += texts.unread.damaged;
+        self.report.unread.too_large += texts.unread.too_large;
+        Ok(())
     }
 
     /// Runs a transaction on the stream, and rolls it back if `store` returns either error.
@@ -333,9 +362,13 @@ impl StoringPass<'_> {
                 // The stored record has addresses of blobs, which the row gets below.
                 let mut fields = fields.clone();
                 blob::add_fetch_urls(&mut fields);
-                batch.differs_from(target, key, &fields, preset.owner_fields)
+                // An earlier version did not read the text of attachments, which refer to the bytes.
+                let ignored = [preset.owner_fields, &[attachment_text::FIELD]].concat();
+                batch.differs_from(target, key, &fields, &ignored)
             })?;
         }
+        let text = row.attachment_text.take();
+        row.fields.extend(text.map(|text| (attachment_text::FIELD.to_owned(), text)));
         blob::add_fetch_urls(&mut row.fields);
         let key = match self.keys.next_key(&row.fields) {
             Ok(key) => key,

@@ -16,6 +16,7 @@ use stile_store::files;
 use super::archive_arrays::{
     ArchiveArrays, ArrayElement, ElementLocation, bytes_of, entry_names, folder_of,
 };
+use crate::attachment_text;
 use crate::exported_files::{ExportedFiles, FileIdShape};
 use crate::importer::{
     Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
@@ -66,13 +67,14 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("parent_ref", PresetField::Object),
         ("on_current_branch", PresetField::Flag),
         ("attachments", PresetField::List),
+        (attachment_text::FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
     because: &[
         "it is a ChatGPT export, a record for each message: `id` is the key",
         "`created_at` orders the records and is what a grant's --since looks at",
-        "`conversation_title` and `text` can be searched",
+        "`conversation_title`, `text` and `attachment_text` can be searched",
         "`parent_id` is the message before; \
          `on_current_branch` is false for what was edited away or regenerated",
     ],

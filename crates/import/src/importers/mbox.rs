@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use stile_store::files;
 
+use crate::attachment_text;
 use crate::importer::{
     Contents, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
     UnusableRow, file_bytes,
@@ -58,6 +59,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("labels", PresetField::SearchedText),
         ("body", PresetField::SearchedText),
         ("attachments", PresetField::List),
+        (attachment_text::FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: true,
     owner_fields: &["labels"],
@@ -65,7 +67,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it is mail: `message_id` is the key",
         "`date` orders the records and is what a grant's --since looks at; \
          a message without a date has none",
-        "`from`, `to`, `cc`, `subject`, `labels`, `body` can be searched",
+        "`from`, `to`, `cc`, `subject`, `labels`, `body`, `attachment_text` can be searched",
         "`thread` is the message that began the conversation; `attachments` refers to blobs",
     ],
 };

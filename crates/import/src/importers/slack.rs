@@ -17,6 +17,7 @@ use stile_store::archive::{Archive, ArchiveEntryReader};
 use super::archive_arrays::{
     ArchiveArrays, ArrayElement, ElementLocation, bytes_of, entry_names, folder_of,
 };
+use crate::attachment_text;
 use crate::exported_files::{ExportedFiles, FileIdShape};
 use crate::importer::{
     Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
@@ -74,13 +75,14 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("reactions", PresetField::List),
         ("files", PresetField::List),
         ("attachments", PresetField::List),
+        (attachment_text::FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
     because: &[
         "it is a Slack export: `id` is the key, the channel and the time stamp of a message",
         "`at` orders the records and is what a grant's --since looks at",
-        "`user_name` and `text` can be searched",
+        "`user_name`, `text` and `attachment_text` can be searched",
         "`thread_id` is the message that began the thread; \
          `attachments` refers to blobs, where the export has the files",
     ],

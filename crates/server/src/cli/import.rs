@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use stile_domain::records::identifiers::SourceName;
+use stile_import::attachment_text::{FIELD, TextReader};
 use stile_import::importer::{ImportTarget, Importer};
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
@@ -54,8 +55,13 @@ pub(super) fn run_with(
     };
     let key = owner::texts(matches, "key");
     let Owner { services, caller, now } = owner::open(matches, environment)?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::Failed(format!("cannot find this program: {error}")))?;
+    let reader = TextReader::new(program);
+    let text_reader = Some(&reader);
+    let (services, caller) = (&services, &caller);
     let import =
-        Import { services: &services, caller: &caller, target: &target, key: &key, bad_rows, now };
+        Import { services, caller, target: &target, key: &key, bad_rows, now, text_reader };
     let mut line = ProgressLine::new();
     let imported = import.run(&inputs, &mut |progress| line.show(progress));
     line.clear();
@@ -178,6 +184,28 @@ fn print_report(
     let unlisted = report.bad_rows.saturating_sub(report.bad.len() as u64);
     if unlisted > 0 {
         owner::print_to_stderr(&format!("and {unlisted} more bad rows"))?;
+    }
+    let ImportReport { texts_read, unread, undeclared_texts, .. } = &report;
+    if *texts_read > 0 {
+        owner::print_to_stderr(&format!("read the text of {texts_read} attachments"))?;
+    }
+    for (count, reason) in [
+        (unread.damaged, "are damaged or encrypted"),
+        (unread.too_large, "are too large or too much work to read"),
+    ] {
+        if count > 0 {
+            owner::print_to_stderr(&format!(
+                "{count} attachments {reason}: their bytes are stored, their text is not searched"
+            ))?;
+        }
+    }
+    if *undeclared_texts > 0 {
+        owner::print_to_stderr(&format!(
+            "{undeclared_texts} attachments have text that is not read, since the stream was declared before \
+             there was a field for it; to search them, add the property `{FIELD}` \
+             (`{{\"type\": \"string\"}}`) and its name to `query.search.lexical_fields` with \
+             `stile declare`, and import again"
+        ))?;
     }
     if report.replaced > 0 {
         owner::print_to_stderr(&format!(

@@ -11,6 +11,7 @@ mod connections;
 mod declare;
 mod duration;
 mod export;
+mod extract_text;
 mod gateway;
 mod grant;
 mod http_server;
@@ -35,6 +36,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use stile_import::attachment_text::child;
 use stile_store::state::StateError;
 
 use crate::config::{
@@ -145,6 +147,7 @@ fn run(
         "export" => export::run,
         "backup" => backup::run,
         "grant" => grant::run,
+        child::COMMAND => return extract_text::run(matches),
         // Clap refuses every other command.
         _ => return Ok(()),
     };

@@ -45,6 +45,7 @@ mod provider_kit;
 mod provider_plain;
 mod provider_plain_server;
 mod provider_windows;
+mod records_attachments;
 mod records_blobs;
 mod records_guide;
 mod records_http;

@@ -14,7 +14,7 @@ use crate::importer::{ImportRow, ImportTarget};
 
 mod date;
 mod header;
-mod html;
+
 mod parts;
 #[cfg(test)]
 mod tests;

@@ -13,9 +13,10 @@ use mail_parser::decoders::base64::base64_decode;
 use mail_parser::decoders::quoted_printable::quoted_printable_decode;
 use stile_domain::records::blob;
 
-use super::header::{Header, ParameterizedValue, decode_text};
-use super::html;
+use super::header::{Header, ParameterizedValue};
 use crate::attachment::Attachment;
+use crate::charset::decode_text;
+use crate::html;
 
 /// The most bytes of a header. Mail servers allow a tenth of that.
 pub(super) const MAX_HEADER_BYTES: usize = 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Converts HTML to text, for a message without a plain part.
+//! Converts HTML to text: a message without a plain part, or an attached page.
 //!
 //! A block begins on a new line, and white space becomes one space. Scripts, styles, comments and
 //! titles are left out, and character references are decoded. Nothing is fetched or rendered, so
@@ -21,7 +21,7 @@ const MAX_REFERENCE_BYTES: usize = 40;
 /// quotes have no meaning.
 const MAX_UNCLOSED: usize = 8;
 
-pub(super) fn to_text(page: &str) -> String {
+pub(crate) fn to_text(page: &str) -> String {
     let mut out = TextBuilder { text: String::new(), is_space: false, unclosed: 0 };
     let mut rest = page;
     while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {

@@ -1,0 +1,265 @@
+//! Reads the text of Office documents: zip files of XML.
+//!
+//! Of a text document the paragraphs are read, of slides those of each slide, of a table the cells
+//! of each row with tabs between them. Layout, comments and formulas are left out; the results of
+//! formulas are read. Nothing that a document refers to is opened, and XML entities of a document's
+//! own are not expanded.
+//!
+//! *Source*: ECMA-376, parts 1 and 2; OASIS OpenDocument 1.3, part 3.
+
+use std::io::{self, BufReader, Cursor, Read as _};
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+use zip::ZipArchive;
+
+use super::{MAX_TEXT_BYTES, NoText};
+
+/// The most bytes of all unpacked parts of a document.
+const MAX_UNPACKED: u64 = 128 * 1024 * 1024;
+/// The most slides or sheets that are read.
+const MAX_PARTS: usize = 2000;
+/// The most repeated cells that are written for one that says how often it stands.
+const MAX_REPEATED: usize = 100;
+
+/// Returns the text of a document of Office Open XML.
+pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
+    let mut package = Package::open(bytes)?;
+    if let Some(part) = package.part("word/document.xml")? {
+        let mut text = paragraphs(part)?;
+        for notes in ["word/footnotes.xml", "word/endnotes.xml"] {
+            if let Some(part) = package.part(notes)? {
+                text += &paragraphs(part)?;
+            }
+        }
+        return Ok(text);
+    }
+    let mut text = String::new();
+    let slides = package.numbered("ppt/slides/slide");
+    let sheets = package.numbered("xl/worksheets/sheet");
+    if slides.is_empty() && sheets.is_empty() {
+        return Err(NoText::Damaged);
+    }
+    for name in slides {
+        if let Some(part) = package.part(&name)? {
+            text += &paragraphs(part)?;
+            text.push('\n');
+        }
+    }
+    let shared = match package.part("xl/sharedStrings.xml")? {
+        Some(part) if !sheets.is_empty() => shared_strings(part)?,
+        _ => Vec::new(),
+    };
+    for name in sheets {
+        if let Some(part) = package.part(&name)? {
+            text += &rows(part, &shared)?;
+            text.push('\n');
+        }
+        if text.len() > MAX_TEXT_BYTES {
+            break;
+        }
+    }
+    Ok(text)
+}
+
+/// Returns the text of an OpenDocument.
+pub(super) fn open_document(bytes: &[u8]) -> Result<String, NoText> {
+    let part = Package::open(bytes)?.part("content.xml")?.ok_or(NoText::Damaged)?;
+    let mut text = String::new();
+    // Text counts within paragraphs; between them there is only layout.
+    let (mut depth, mut repeated, mut cell) = (0_usize, 1, 0);
+    read_xml(part, &mut |event| {
+        match event {
+            XmlEvent::Start(name, start) => match name {
+                "p" | "h" => depth += 1,
+                "tab" => text.push('\t'),
+                "line-break" => text.push('\n'),
+                "s" => {
+                    let count = attribute(start, "c").and_then(|count| count.parse().ok());
+                    text.extend(std::iter::repeat_n(' ', count.unwrap_or(1).min(MAX_REPEATED)));
+                }
+                "table-cell" => {
+                    cell = text.len();
+                    let count = attribute(start, "number-columns-repeated");
+                    repeated = count.and_then(|count| count.parse().ok()).unwrap_or(1);
+                }
+                _ => {}
+            },
+            XmlEvent::End(name) => match name {
+                "p" | "h" => {
+                    depth = depth.saturating_sub(1);
+                    text.push('\n');
+                }
+                "table-cell" => {
+                    let own = text.get(cell..).unwrap_or_default().trim_end().to_owned();
+                    text.truncate(cell);
+                    // Empty cells fill a sheet up to its last column.
+                    let count = if own.is_empty() { 1 } else { repeated.min(MAX_REPEATED) };
+                    (0..count).for_each(|_| text.extend([own.as_str(), "\t"]));
+                }
+                "table-row" => text.push('\n'),
+                _ => {}
+            },
+            XmlEvent::Text(own) if depth > 0 => text.push_str(own),
+            XmlEvent::Text(_) => {}
+        }
+        text.len() <= MAX_TEXT_BYTES
+    })?;
+    Ok(text)
+}
+
+/// A zip file of XML parts.
+struct Package<'b> {
+    archive: ZipArchive<Cursor<&'b [u8]>>,
+    unpacked: u64,
+}
+
+impl<'b> Package<'b> {
+    fn open(bytes: &'b [u8]) -> Result<Self, NoText> {
+        let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|_| NoText::Damaged)?;
+        Ok(Self { archive, unpacked: 0 })
+    }
+
+    /// Unpacks a part. `None` if the package has none of this name.
+    fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, NoText> {
+        let Some(number) = self.archive.index_for_name(name) else { return Ok(None) };
+        let part = self.archive.by_index(number).map_err(|_| NoText::Damaged)?;
+        let left = MAX_UNPACKED.saturating_sub(self.unpacked);
+        let mut bytes = Vec::new();
+        let read =
+            part.take(left + 1).read_to_end(&mut bytes).map_err(|error| match error.kind() {
+                io::ErrorKind::OutOfMemory => NoText::TooLarge,
+                _ => NoText::Damaged,
+            })?;
+        self.unpacked += read as u64;
+        if self.unpacked > MAX_UNPACKED { Err(NoText::TooLarge) } else { Ok(Some(bytes)) }
+    }
+
+    /// Returns the names of parts such as `ppt/slides/slide7.xml`, in the order of their numbers.
+    fn numbered(&self, prefix: &str) -> Vec<String> {
+        let number = |name: &str| -> Option<u32> {
+            name.strip_prefix(prefix)?.strip_suffix(".xml")?.parse().ok()
+        };
+        let names = self.archive.file_names();
+        let names = names.filter_map(|name| name.ok().map(|name| name.into_owned()));
+        let mut found: Vec<(u32, String)> =
+            names.filter_map(|name| Some((number(&name)?, name))).collect();
+        found.sort_unstable();
+        found.into_iter().take(MAX_PARTS).map(|(_, name)| name).collect()
+    }
+}
+
+/// What a reader of a part is told, with names without their prefix.
+enum XmlEvent<'e> {
+    Start(&'e str, &'e BytesStart<'e>),
+    End(&'e str),
+    Text(&'e str),
+}
+
+/// Reads a part until its end, or until `take` returns `false`.
+fn read_xml(part: Vec<u8>, take: &mut dyn FnMut(XmlEvent<'_>) -> bool) -> Result<(), NoText> {
+    let mut reader = Reader::from_reader(BufReader::new(Cursor::new(part)));
+    let mut buffer = Vec::new();
+    loop {
+        buffer.clear();
+        let event = reader.read_event_into(&mut buffer).map_err(|_| NoText::Damaged)?;
+        let goes_on = match &event {
+            Event::Eof => return Ok(()),
+            Event::Start(start) => take(XmlEvent::Start(start.local_name().as_ref(), start)),
+            Event::Empty(start) => {
+                let name = start.local_name();
+                take(XmlEvent::Start(name.as_ref(), start)) && take(XmlEvent::End(name.as_ref()))
+            }
+            Event::End(end) => take(XmlEvent::End(end.local_name().as_ref())),
+            Event::Text(text) => take(XmlEvent::Text(text)),
+            Event::CData(text) => take(XmlEvent::Text(text)),
+            Event::GeneralRef(name) => {
+                let reference = format!("&{};", &**name);
+                // An entity of the document's own is left out.
+                let decoded = quick_xml::escape::unescape(&reference).unwrap_or_default();
+                take(XmlEvent::Text(&decoded))
+            }
+            _ => true,
+        };
+        if !goes_on {
+            return Ok(());
+        }
+    }
+}
+
+fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
+    let mut all = start.attributes().flatten();
+    let own = all.find(|own| own.key.local_name().as_ref() == name)?;
+    Some(own.value.into_owned())
+}
+
+/// Returns the paragraphs of a part, each on a line.
+fn paragraphs(part: Vec<u8>) -> Result<String, NoText> {
+    let (mut text, mut is_text, mut is_run) = (String::new(), false, false);
+    read_xml(part, &mut |event| {
+        match event {
+            XmlEvent::Start("r", _) => is_run = true,
+            XmlEvent::End("r") => is_run = false,
+            XmlEvent::Start("t", _) => is_text = true,
+            XmlEvent::End("t") => is_text = false,
+            // Elsewhere a tab is a position on the page.
+            XmlEvent::End("tab") if is_run => text.push('\t'),
+            XmlEvent::End("br" | "cr" | "p") => text.push('\n'),
+            // A cell of a table ends with a paragraph.
+            XmlEvent::Text(own) if is_text => text.push_str(own),
+            _ => {}
+        }
+        text.len() <= MAX_TEXT_BYTES
+    })?;
+    Ok(text)
+}
+
+/// Returns the texts that cells refer to by number.
+fn shared_strings(part: Vec<u8>) -> Result<Vec<String>, NoText> {
+    let (mut strings, mut is_text, mut is_spoken) = (Vec::new(), false, false);
+    let mut own = String::new();
+    let mut bytes = 0;
+    read_xml(part, &mut |event| {
+        match event {
+            XmlEvent::Start("t", _) => is_text = true,
+            XmlEvent::End("t") => is_text = false,
+            // How the text is pronounced.
+            XmlEvent::Start("rPh", _) => is_spoken = true,
+            XmlEvent::End("rPh") => is_spoken = false,
+            XmlEvent::End("si") => strings.push(std::mem::take(&mut own)),
+            XmlEvent::Text(text) if is_text && !is_spoken => {
+                bytes += text.len();
+                own.push_str(text);
+            }
+            _ => {}
+        }
+        bytes <= 8 * MAX_TEXT_BYTES
+    })?;
+    Ok(strings)
+}
+
+/// Returns the rows of a sheet, with tabs between the cells.
+fn rows(part: Vec<u8>, shared: &[String]) -> Result<String, NoText> {
+    let (mut text, mut value, mut is_value, mut is_shared) =
+        (String::new(), String::new(), false, false);
+    read_xml(part, &mut |event| {
+        match event {
+            XmlEvent::Start("c", start) => {
+                is_shared = attribute(start, "t").as_deref() == Some("s");
+                value.clear();
+            }
+            XmlEvent::Start("v" | "t", _) => is_value = true,
+            XmlEvent::End("v" | "t") => is_value = false,
+            XmlEvent::End("c") => {
+                let named = value.parse().ok().and_then(|number: usize| shared.get(number));
+                text.push_str(named.filter(|_| is_shared).unwrap_or(&value));
+                text.push('\t');
+            }
+            XmlEvent::End("row") => text.push('\n'),
+            XmlEvent::Text(own) if is_value => value.push_str(own),
+            _ => {}
+        }
+        text.len() <= MAX_TEXT_BYTES
+    })?;
+    Ok(text)
+}

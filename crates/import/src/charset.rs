@@ -1,0 +1,22 @@
+//! Decodes bytes as text.
+
+use std::borrow::Cow;
+
+use mail_parser::decoders::charsets::map::charset_decoder;
+
+/// Decodes bytes as text. Without a known charset the text is UTF-8, or windows-1252 if the bytes
+/// are not UTF-8.
+pub(crate) fn decode_text<'b>(bytes: &'b [u8], charset: Option<&str>) -> Cow<'b, str> {
+    let is_utf8 = |name: &&str| {
+        !["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|own| name.eq_ignore_ascii_case(own))
+    };
+    let named = charset.filter(is_utf8).and_then(|name| charset_decoder(name.as_bytes()));
+    if let Some(decode) = named {
+        return Cow::Owned(decode(bytes));
+    }
+    match (std::str::from_utf8(bytes), charset_decoder(b"windows-1252")) {
+        (Ok(text), _) => Cow::Borrowed(text),
+        (Err(_), Some(decode)) => Cow::Owned(decode(bytes)),
+        (Err(_), None) => String::from_utf8_lossy(bytes),
+    }
+}
