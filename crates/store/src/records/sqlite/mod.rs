@@ -274,10 +274,16 @@ fn failed_io(doing: &'static str, path: &Path, error: io::Error) -> RecordsError
 }
 
 fn opened<T>(path: &Path, open: impl FnOnce() -> rusqlite::Result<T>) -> Result<T, RecordsError> {
-    open().map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            RecordsError::Damaged { path: path.to_owned() }
-        }
+    open().map_err(|error| match (error.sqlite_error_code(), &error) {
+        (Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt), _)
+        // A value that no column of ours can hold.
+        | (
+            None,
+            rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..),
+        ) => RecordsError::Damaged { path: path.to_owned() },
         _ => RecordsError::Database { doing: "open", error },
     })
 }
