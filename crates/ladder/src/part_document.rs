@@ -29,9 +29,17 @@ pub(super) async fn read_part_document(
     let addresses = 3 * (uri.len() + CURSOR);
     let Budgets { document, structured, .. } = context.budgets;
     let room = document.min(structured).saturating_sub(FIXED + addresses + MAX_PART_NAMES);
-    let max_bytes = room.max(LEAST_BYTES);
-    let part = FieldPart::read(context, handle, PartForm::Document { max_bytes }).await?;
-    Ok(part_document(uri.to_owned(), part))
+    let mut max_bytes = room.max(LEAST_BYTES);
+    loop {
+        let part = FieldPart::read(context, handle, PartForm::Document { max_bytes }).await?;
+        let made = part_document(uri.to_owned(), part);
+        // The references to bytes that end in a part are not known before it is read.
+        let excess = made.text.len().saturating_sub(document);
+        if excess == 0 || max_bytes == LEAST_BYTES {
+            return Ok(made);
+        }
+        max_bytes = max_bytes.saturating_sub(excess).max(LEAST_BYTES);
+    }
 }
 
 /// Builds the document of a part of a field.

@@ -284,7 +284,7 @@ fn a_cursor_of_a_changed_field_is_stale() {
         keep("a window", &window["resource"][name]);
     }
     for (from, tool, args) in [
-        ("a list", "query_records", json!({ "stream": "notes" })),
+        ("a list", "query_records", json!({ "stream": "notes", "order": "asc" })),
         (
             "a list",
             "query_records",
