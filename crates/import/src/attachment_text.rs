@@ -16,19 +16,19 @@ use crate::html;
 
 pub mod child;
 mod document;
+mod document_text;
 mod office;
 mod pdf;
 
 pub use child::TextReader;
 pub use document::DocumentKind;
+use document_text::{NoText, prefix, tidy};
 
 /// The field that holds the texts of a record's attachments.
 pub const FIELD: &str = "attachment_text";
 
 /// The most bytes of a document that is read.
 const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
-/// The most bytes of one document's text. The rest is left out.
-pub(crate) const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 /// The most bytes of the texts of one record's attachments. The rest is left out.
 const MAX_TEXTS_BYTES: usize = 16 * 1024 * 1024;
 
@@ -50,17 +50,6 @@ pub struct UnreadDocuments {
     pub damaged: u64,
     /// Too large, or too much work.
     pub too_large: u64,
-}
-
-/// Why a document has no text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoText {
-    /// The document is damaged, encrypted, or not what its type says.
-    #[error("the document is damaged or encrypted")]
-    Damaged,
-    /// The document is too large, or reading it takes too much memory or time.
-    #[error("the document is too large")]
-    TooLarge,
 }
 
 impl AttachmentTexts {
@@ -125,44 +114,9 @@ fn text_of(
     Ok(Some(text.map(|text| tidy(&text))))
 }
 
-/// Returns a text with line feeds alone, without other control characters and without more than one
-/// empty line in a row, cut to [`MAX_TEXT_BYTES`].
-pub(crate) fn tidy(text: &str) -> String {
-    let mut tidied = String::new();
-    let mut breaks = 0;
-    for line in text.split(['\n', '\u{b}', '\u{c}']) {
-        let line = line.trim_end();
-        breaks += 1;
-        if line.is_empty() {
-            continue;
-        }
-        if !tidied.is_empty() {
-            tidied.push_str(if breaks > 1 { "\n\n" } else { "\n" });
-        }
-        breaks = 0;
-        tidied.extend(line.chars().filter(|c| !c.is_control() || *c == '\t'));
-        if tidied.len() > MAX_TEXT_BYTES {
-            break;
-        }
-    }
-    tidied.truncate(prefix(&tidied, MAX_TEXT_BYTES).len());
-    tidied
-}
-
-/// Returns the longest beginning of a text of at most `bytes` bytes.
-pub(crate) fn prefix(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_are_tidied() {
-        assert_eq!(tidy("\r\n a\u{0}b \t\r\n\r\n\n\nc\u{c}d\r\n"), " ab\n\nc\nd");
-        assert_eq!(tidy(&"é\n".repeat(MAX_TEXT_BYTES)).len(), MAX_TEXT_BYTES - 1);
-    }
 
     #[test]
     fn each_text_follows_the_name_of_its_file() {

@@ -1,8 +1,9 @@
 //! Reads the formats that people's data comes in, and writes and restores exports of records.
 //!
 //! [`importer`] says what an importer declares, and [`importers`] has one file for each and the
-//! list of all. [`attachment_text`] reads the text of attached documents. [`run`] stores the rows of an import: it reads them through [`input`] and reports
-//! them as [`report`] defines. [`export`] writes records to files and [`restore`] reads them back.
+//! list of all. [`attachment_text`] reads the text of attached documents. [`run`] stores the rows
+//! of an import: it reads them through [`input`] and reports them as [`report`] defines. [`export`]
+//! writes records to files and [`restore`] reads them back.
 
 pub mod importer;
 

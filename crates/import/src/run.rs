@@ -362,7 +362,7 @@ impl StoringPass<'_> {
                 // The stored record has addresses of blobs, which the row gets below.
                 let mut fields = fields.clone();
                 blob::add_fetch_urls(&mut fields);
-                // An earlier version did not read the text of attachments, which refer to the bytes.
+                // An earlier version did not read the text of attachments.
                 let ignored = [preset.owner_fields, &[attachment_text::FIELD]].concat();
                 batch.differs_from(target, key, &fields, &ignored)
             })?;

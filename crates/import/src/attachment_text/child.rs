@@ -16,7 +16,9 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::document::DocumentKind;
-use super::{MAX_TEXT_BYTES, NoText, office, pdf, prefix, tidy};
+use super::document_text::{MAX_TEXT_BYTES, NoText, prefix, tidy};
+use super::office;
+use super::pdf;
 
 /// The command that starts a child, before the name of a kind.
 pub const COMMAND: &str = "extract-text";

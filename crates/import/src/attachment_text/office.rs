@@ -13,7 +13,7 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use zip::ZipArchive;
 
-use super::{MAX_TEXT_BYTES, NoText};
+use super::document_text::{MAX_TEXT_BYTES, NoText};
 
 /// The most bytes of all unpacked parts of a document.
 const MAX_UNPACKED: u64 = 128 * 1024 * 1024;

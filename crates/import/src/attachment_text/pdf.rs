@@ -1,6 +1,6 @@
 //! Reads the text of a PDF document.
 
-use super::NoText;
+use super::document_text::NoText;
 
 /// Returns the text of all pages. A document of pictures has none.
 ///

@@ -193,13 +193,13 @@ fn add_search_meta(meta: &mut Json, query: &ParsedQuery, sources: usize, is_trun
     let Some(meta) = meta.as_object_mut() else { return };
     meta.insert("count".to_owned(), Json::Null);
     meta.insert("count_accuracy".to_owned(), "not_counted".into());
+    let scope = if is_truncated { "candidate_window" } else { "all_matches" };
     let mut recall = json!({
-        "complete": !is_truncated, "ranking_scope": "all_matches", "truncated": is_truncated,
+        "complete": !is_truncated, "ranking_scope": scope, "truncated": is_truncated,
         "sources_searched_count": sources,
     });
-    if is_truncated {
-        recall["ranking_scope"] = "candidate_window".into();
-        recall["candidate_window_limit"] = MAX_RANKED.into();
+    if let Some(recall) = recall.as_object_mut().filter(|_| is_truncated) {
+        recall.insert("candidate_window_limit".to_owned(), MAX_RANKED.into());
     }
     meta.insert("recall".to_owned(), recall);
     let Some(warnings) = meta.get_mut("warnings").and_then(Json::as_array_mut) else { return };

@@ -54,7 +54,6 @@ Exit codes:
         .subcommand(token(settings))
         .subcommands(records::commands(settings))
         .subcommand(config(settings))
-        .subcommand(records::extract_text())
 }
 
 fn serve(settings: Settings<'_>) -> Command {

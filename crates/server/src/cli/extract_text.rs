@@ -1,15 +1,14 @@
-//! `stile extract-text`: reads one document as the child process of an import. Help does not list
-//! this command, since people have no use for it.
+//! `stile extract-text KIND`: reads one document as the child process of an import.
 
+use std::ffi::OsString;
 use std::io;
 
-use clap::ArgMatches;
 use stile_import::attachment_text::{DocumentKind, child};
 
-use super::{Failure, owner};
+use super::Failure;
 
-pub(super) fn run(matches: &ArgMatches) -> Result<(), Failure> {
-    let kind = owner::text(matches, "kind").and_then(DocumentKind::named);
+pub(super) fn run(kind: Option<&OsString>) -> Result<(), Failure> {
+    let kind = kind.and_then(|name| DocumentKind::named(name.to_str()?));
     let kind = kind.ok_or_else(|| Failure::Usage("this is no kind of document".to_owned()))?;
     match child::run(kind, io::stdin().lock(), io::stdout().lock()) {
         0 => Ok(()),

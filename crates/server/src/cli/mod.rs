@@ -125,6 +125,11 @@ fn run(
     environment: Environment<'_>,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // People have no use for this command, so it is not among those that help lists.
+    if arguments.get(1).is_some_and(|name| name == child::COMMAND) {
+        return extract_text::run(arguments.get(2));
+    }
     let command = arguments::command(Config::DECLARATIONS);
     // Snapshots must not depend on the terminal that the tests run in.
     let command = if cfg!(test) { command.term_width(100) } else { command };
@@ -147,7 +152,6 @@ fn run(
         "export" => export::run,
         "backup" => backup::run,
         "grant" => grant::run,
-        child::COMMAND => return extract_text::run(matches),
         // Clap refuses every other command.
         _ => return Ok(()),
     };

@@ -2,21 +2,12 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgGroup, Command};
-use stile_import::attachment_text::child;
 use stile_import::importer::Importer;
 use stile_import::importers::IMPORTERS;
 
 use super::{Settings, flag, json, many, one, positional, setting_arguments};
 use crate::cli::import::{EXPORT_FORMAT, join_names};
 use crate::config::CommandGroup;
-
-/// Returns the command that an import starts to read a document. It takes no settings.
-pub(super) fn extract_text() -> Command {
-    Command::new(child::COMMAND)
-        .hide(true)
-        .about("Reads a document from standard input and writes its text to standard output.")
-        .arg(positional("kind", "KIND", "The kind of document."))
-}
 
 /// Returns the commands about records, in the order of the help.
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
