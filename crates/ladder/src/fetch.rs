@@ -134,7 +134,7 @@ pub(super) async fn document(
         .and_then(|cursor| context.unseal(cursor))
         .filter(|plain| SkipCursor::is_kind_of(plain));
     let theirs = if here.is_some() { None } else { cursor };
-    let mut bytes = FIRST_BYTES;
+    let (mut bytes, mut references) = (FIRST_BYTES, MAX_REFERENCES);
     let mut whole: Option<UnboundedRecord> = None;
     loop {
         let shown = match &whole {
@@ -151,13 +151,17 @@ pub(super) async fn document(
                 record
             }
         };
-        let made = build_document(context, shown, fields, cursor.is_some()).await?;
+        let goes_on = cursor.is_some();
+        let made = build_document(context, shown, fields, references, goes_on).await?;
         let fits = made.text.len() <= context.budgets.document
             && structure_len(&made) <= context.budgets.structured;
-        if fits || bytes <= LEAST_BYTES {
-            return Ok(made);
+        match bytes {
+            _ if fits => return Ok(made),
+            LEAST_BYTES if references == 0 => return Ok(made),
+            // A reference repeats the name of its field, which may be long.
+            LEAST_BYTES => references /= 2,
+            _ => bytes = (bytes / 2).max(LEAST_BYTES),
         }
-        bytes = (bytes / 2).max(LEAST_BYTES);
     }
 }
 
@@ -274,12 +278,13 @@ async fn read_record(
     if record.id.is_readable() { Ok(record) } else { Err(LadderError::invalid_response()) }
 }
 
-/// Builds the document. Its text is the record's text field, or all fields as JSON if the record
+/// Builds the document, which names at most so many `references` of a field. Its text is the record's text field, or all fields as JSON if the record
 /// has no text field.
 async fn build_document(
     context: &CallContext,
     mut record: RecordView,
     fields: &[String],
+    references: usize,
     goes_on: bool,
 ) -> Result<Document, LadderError> {
     let is_text = |field: &FieldView| match &field.cut {
@@ -305,7 +310,7 @@ async fn build_document(
     let mut entries = Vec::new();
     for field in &record.fields {
         let own = continuation::of_field(context, &record.id, field)?;
-        let bytes = continuation::of_references(context, &record.id, field, MAX_REFERENCES)?;
+        let bytes = continuation::of_references(context, &record.id, field, references)?;
         entries.extend(own.into_iter().chain(bytes).map(Continuation::rendered));
     }
     let more = record
