@@ -278,8 +278,8 @@ async fn read_record(
     if record.id.is_readable() { Ok(record) } else { Err(LadderError::invalid_response()) }
 }
 
-/// Builds the document, which names at most so many `references` of a field. Its text is the record's text field, or all fields as JSON if the record
-/// has no text field.
+/// Builds the document. Its text is the record's text field, or all fields as JSON if the record
+/// has no text field. The document names at most so many `references` to bytes of a field.
 async fn build_document(
     context: &CallContext,
     mut record: RecordView,
