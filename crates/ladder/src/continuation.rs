@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::hash::hex;
+use stile_domain::records::blob::BlobId;
 use stile_domain::records::encoded_text::EncodedText;
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
 use stile_domain::records::record_id::RecordId;
@@ -121,9 +122,11 @@ pub(super) fn of_references<'a>(
         .map(|reference| {
             let bytes = BytesContinuation {
                 field: format!("{}{}", field.name, reference.pointer).into(),
-                mime_type: reference.media_type.as_deref(),
+                mime_type: reference.mime_type.as_deref(),
                 size_bytes: reference.size_bytes,
-                digest: Some(format!("sha256:{}", hex(reference.id.digest())).into()),
+                // Another server may name blobs in another way.
+                digest: BlobId::parse(&reference.blob_id)
+                    .map(|id| format!("sha256:{}", hex(id.digest())).into()),
             };
             bytes.continuation(context, id)
         })

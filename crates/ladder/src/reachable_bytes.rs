@@ -1,7 +1,10 @@
 //! Leaves out references to bytes that the server has no way to read.
 //!
-//! A reference within a value is read by a path into the field. Only servers of this program are
-//! sure to know such paths, so another server is asked once.
+//! A reference within a value is read by a path into the field. Servers of this program know such
+//! paths, and read their own blobs. Another server is asked once whether it, or what stands between,
+//! finds the bytes.
+
+use stile_domain::records::blob::{BlobId, FoundReference};
 
 use super::call_context::CallContext;
 use super::error::LadderError;
@@ -10,7 +13,12 @@ use super::record_view::RecordView;
 
 /// Removes the references within the fields of these records, unless the server can read them.
 pub(super) async fn keep_reachable(context: &CallContext, records: Vec<&mut RecordView>) {
-    let Some(known) = context.finds_inner_values() else { return };
+    let Some(known) = context.finds_inner_values() else {
+        let is_own = |found: &FoundReference| BlobId::parse(&found.blob_id).is_some();
+        let fields = records.into_iter().flat_map(|record| &mut record.fields);
+        fields.for_each(|field| field.references.retain(is_own));
+        return;
+    };
     for record in records {
         let has_any = record.fields.iter().any(|field| !field.references.is_empty());
         if !has_any {
@@ -45,8 +53,9 @@ async fn ask(context: &CallContext, record: &RecordView) -> Option<bool> {
         }
         // The record may be gone by now, which says nothing of the path.
         Err(LadderError::Server { response, .. }) if response.code() == "not_found" => None,
+        // Any other refusal may be about this record alone.
         Err(LadderError::Server { response, .. }) => {
-            matches!(response.status, 400 | 403 | 404 | 422).then_some(false)
+            matches!(response.status, 400 | 422).then_some(false)
         }
         Err(_) => None,
     }

@@ -13,7 +13,9 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
-use stile_domain::records::blob::{BlobReference, blob_references, is_blob_reference};
+use stile_domain::records::blob::{
+    FoundReference, found_references, is_blob_reference, media_type,
+};
 use stile_domain::records::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::record_id::RecordId;
 
@@ -52,7 +54,7 @@ pub(super) struct FieldView {
     /// The JSON text of a complete array or object, or of a value shown by its digits.
     pub(super) written: Option<String>,
     /// The references to bytes within an array or object, as far as the server sent it.
-    pub(super) references: Vec<BlobReference>,
+    pub(super) references: Vec<FoundReference>,
 }
 
 /// What is missing of a truncated field.
@@ -290,7 +292,7 @@ fn preview_or_field(
         };
         let value: Json = serde_json::from_str(raw.get()).ok()?;
         let json = value.as_str().filter(|_| kind == CutKind::Json);
-        let references = json.map(blob_references).unwrap_or_default();
+        let references = json.map(references_in).unwrap_or_default();
         let cut = Cut {
             shown_chars: preview.shown_chars,
             size_chars: preview.size_chars,
@@ -334,7 +336,7 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
     // A value that is a reference and nothing else is shown as bytes.
     let has_references = written.is_some() && !is_blob_reference(raw);
-    let references = if has_references { blob_references(raw) } else { Vec::new() };
+    let references = if has_references { references_in(raw) } else { Vec::new() };
     let whole = FieldView { name, value, cut: None, written, references };
     match &whole.value {
         Json::Object(members) if is_blob_reference(raw) => {
@@ -353,6 +355,15 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
         }
         _ => without_base64(whole.cut_to(max_chars, usize::MAX)),
     }
+}
+
+/// Returns the references to bytes in a value, with normalized media types.
+fn references_in(json: &str) -> Vec<FoundReference> {
+    let mut all = found_references(json);
+    for found in &mut all {
+        found.mime_type = found.mime_type.as_deref().and_then(media_type);
+    }
+    all
 }
 
 /// Makes a field that is shown as its JSON text, truncated to `most` scalar values.

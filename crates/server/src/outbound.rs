@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
@@ -190,6 +190,37 @@ impl OutboundClient {
         timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
     }
 
+    /// Sends one `GET` for a range that begins with the byte `start` and has at most
+    /// `limits.body_bytes` bytes. Returns the response of any status.
+    ///
+    /// A server may send the whole with status 200. Then the bytes before the range are skipped,
+    /// and nothing after it is read.
+    ///
+    /// # Errors
+    /// [`OutboundError`], but never [`OutboundError::Status`].
+    pub async fn exchange_range(
+        &self,
+        uri: Uri,
+        mut headers: HeaderMap,
+        start: u64,
+        limits: OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let last = start.saturating_add(limits.body_bytes as u64).saturating_sub(1);
+        let range = HeaderValue::try_from(format!("bytes={start}-{last}"));
+        headers.insert(RANGE, range.map_err(|_| OutboundError::Unavailable)?);
+        let received = async {
+            let response = self.send(uri, headers).await?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = match status {
+                StatusCode::PARTIAL_CONTENT => read_plain_body(response, limits.body_bytes).await?,
+                StatusCode::OK => read_range(response, start, limits.body_bytes).await?,
+                _ => read_plain_body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default(),
+            };
+            Ok(OutboundResponse { status, headers, body })
+        };
+        timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
+    }
+
     async fn send(
         &self,
         uri: Uri,
@@ -227,6 +258,31 @@ async fn read_plain_body(
         return Err(OutboundError::Encoded);
     }
     read_body(response, max_bytes).await
+}
+
+/// Reads at most `count` bytes of a body without a `Content-Encoding`, from the byte `start` on.
+async fn read_range(
+    response: Response<Incoming>,
+    start: u64,
+    count: usize,
+) -> Result<Vec<u8>, OutboundError> {
+    let mut encodings = response.headers().get_all(CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| encoding != "identity") {
+        return Err(OutboundError::Encoded);
+    }
+    let mut body = response.into_body();
+    let (mut skipped, mut bytes) = (0, Vec::new());
+    while bytes.len() < count
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame.map_err(|_| OutboundError::Unavailable)?;
+        let Ok(piece) = frame.into_data() else { continue };
+        let before = usize::try_from(start - skipped).unwrap_or(usize::MAX).min(piece.len());
+        skipped += before as u64;
+        let taken = piece.get(before..).unwrap_or_default();
+        bytes.extend_from_slice(taken.get(..count - bytes.len()).unwrap_or(taken));
+    }
+    Ok(bytes)
 }
 
 async fn read_body(

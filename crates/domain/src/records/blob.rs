@@ -114,8 +114,9 @@ pub fn blob_references(json: &str) -> Vec<BlobReference> {
     found_references(json).into_iter().filter_map(BlobReference::of).collect()
 }
 
-/// Returns everything in a value that looks like a reference to a blob of any server.
-fn found_references(json: &str) -> Vec<FoundReference> {
+/// Returns everything in a value that looks like a reference to a blob of any server, in the order
+/// in which the references end.
+pub fn found_references(json: &str) -> Vec<FoundReference> {
     // Almost no value names a blob. Skip the parsing of all others.
     if !json.contains("\"blob_id\"") {
         return Vec::new();

@@ -2,11 +2,16 @@
 //!
 //! Requests go to the one configured address, byte for byte as the ladder made them. A response is
 //! returned unchanged. `error_objects` maps everything that is not a success to an error object.
-//! A server that does not know the parameters which shorten a response is asked without these. That
-//! is remembered while this process lives. The module writes no file. The key that seals handles is
+//! A server that does not know the parameters which shorten a response is asked without these, and
+//! one that knows no windows of bytes is asked for its blobs ([`blob_windows`]). That is remembered
+//! while this process lives. A window that a server does not have is cut from the record
+//! ([`value_windows`]). The module writes no file. The key that seals handles is
 //! made from the token.
 
+mod blob_windows;
 mod error_objects;
+mod field_place;
+mod value_windows;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,6 +21,7 @@ use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::de::IgnoredAny;
+use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
@@ -23,6 +29,9 @@ use stile_ladder::port::{ErrorResponse, RecordServer, too_large};
 use stile_store::sealer::{Sealer, SealerError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
+
+use blob_windows::ByteWindowRequest;
+use field_place::FieldPlace;
 
 use crate::outbound::{OutboundClient, OutboundError, OutboundLimits, OutboundResponse};
 
@@ -55,6 +64,10 @@ pub struct HttpRecordServer {
     without_optional: Mutex<HashSet<&'static str>>,
     /// Whether the server finds values within fields.
     finds_inner_values: OnceLock<bool>,
+    /// Set once the server was seen to count other characters than Unicode scalar values.
+    counts_otherwise: OnceLock<()>,
+    /// Whether the server has windows of bytes, or blobs alone.
+    has_byte_windows: OnceLock<bool>,
     in_flight: Semaphore,
     /// Lets one caller at a time read the token again.
     token_reads: Arc<Semaphore>,
@@ -87,6 +100,8 @@ impl HttpRecordServer {
             sealer,
             without_optional: Mutex::default(),
             finds_inner_values: OnceLock::new(),
+            counts_otherwise: OnceLock::new(),
+            has_byte_windows: OnceLock::new(),
             in_flight: Semaphore::new(MAX_IN_FLIGHT),
             token_reads: Arc::new(Semaphore::new(1)),
         })
@@ -129,21 +144,17 @@ impl HttpRecordServer {
         lock(&self.without_optional).insert(endpoint);
     }
 
-    /// Sends a request, and sends it again if the server refuses the token and the file holds
-    /// another token by then. Returns the JSON text of the response.
+    /// Sends a request. Returns the JSON text of the response.
     async fn send_authorized(
         &self,
         request: &ReadRequest,
         due: Instant,
     ) -> Result<String, ErrorResponse> {
-        let mut token = lock(&self.token).clone();
-        let mut response = self.send_once(request, &token, due).await?;
-        if response.status == StatusCode::UNAUTHORIZED
-            && let Some(renewed) = self.renewed_token(&token, due).await
-        {
-            response = self.send_once(request, &renewed, due).await?;
-            token = renewed;
-        }
+        let (path, query) = (request.path(), request.query());
+        // Nothing in the request is resolved or encoded again.
+        let mark = if query.is_empty() { "" } else { "?" };
+        let target = format!("{path}{mark}{query}");
+        let (response, token) = self.exchange(&target, None, due).await?;
         if response.status != StatusCode::OK {
             return Err(error_objects::from_response(&response, &token));
         }
@@ -155,13 +166,121 @@ impl HttpRecordServer {
         Ok(text)
     }
 
+    /// Sends a request, and sends it again if the server refuses the token and the file holds
+    /// another token by then. Returns the token that the response is for.
+    async fn exchange(
+        &self,
+        target: &str,
+        range: Option<(u64, u64)>,
+        due: Instant,
+    ) -> Result<(OutboundResponse, Arc<str>), ErrorResponse> {
+        let token = lock(&self.token).clone();
+        let response = self.send_once(target, range, &token, due).await?;
+        if response.status == StatusCode::UNAUTHORIZED
+            && let Some(renewed) = self.renewed_token(&token, due).await
+        {
+            let response = self.send_once(target, range, &renewed, due).await?;
+            return Ok((response, renewed));
+        }
+        Ok((response, token))
+    }
+
+    /// Answers a request for a window of bytes. A server that knows no such windows is asked for
+    /// the blob that its record names.
+    async fn send_for_bytes(&self, request: ReadRequest) -> Result<String, ErrorResponse> {
+        let Some(wanted) = ByteWindowRequest::of(&request) else {
+            return self.send_for_value(request).await;
+        };
+        let due = Instant::now() + self.bounds.total;
+        let own = match self.has_byte_windows.get() {
+            Some(false) => None,
+            _ => Some(self.send_authorized(&request, due).await),
+        };
+        match &own {
+            Some(Ok(window)) if blob_windows::is_byte_window(window) => {
+                let _ = self.has_byte_windows.set(true);
+                return own.unwrap_or_else(|| Err(error_objects::not_json()));
+            }
+            // Only a refusal of the request itself can be about its parameters or the path.
+            Some(Err(error)) if !matches!(error.status, 400 | 403 | 404 | 422) => {
+                return Err(error.clone());
+            }
+            Some(Err(_)) if self.has_byte_windows.get() == Some(&true) => {
+                return own.unwrap_or_else(|| Err(error_objects::not_json()));
+            }
+            _ => {}
+        }
+        match self.blob_window(&wanted, due).await {
+            Ok(Some(window)) => {
+                let _ = self.has_byte_windows.set(false);
+                Ok(window)
+            }
+            Ok(None) => own.unwrap_or_else(|| Err(Problem::BlobNotFound.into())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Answers a request. A window that the server may have none of is cut from the record.
+    async fn send_for_value(&self, request: ReadRequest) -> Result<String, ErrorResponse> {
+        let due = Instant::now() + self.bounds.total;
+        let own = self.send(request.clone()).await;
+        let Some(place) = FieldPlace::of(&request) else { return own };
+        if own.as_ref().is_ok_and(|window| value_windows::is_counted_otherwise(window)) {
+            let _ = self.counts_otherwise.set(());
+        }
+        let is_own = match &own {
+            Ok(_) => self.counts_otherwise.get().is_none(),
+            Err(refused) => !value_windows::may_lack_window(refused, &place),
+        };
+        if is_own {
+            return own;
+        }
+        let Ok(record) = self.send_authorized(&place.record(), due).await else { return own };
+        let Ok(record) = serde_json::from_str::<Json>(&record) else { return own };
+        // A text that has no window is bytes, which the interface does not show as text.
+        let is_text = place.value_in(&record).is_some_and(Json::is_string);
+        if is_text && own.as_ref().is_err_and(|refused| refused.code() == "field_not_text") {
+            return own;
+        }
+        value_windows::window(&place, &record).unwrap_or(own)
+    }
+
+    /// Returns the window of the blob that a record names. `None` if it names none, or if the
+    /// server has no blobs.
+    async fn blob_window(
+        &self,
+        wanted: &ByteWindowRequest<'_>,
+        due: Instant,
+    ) -> Result<Option<String>, ErrorResponse> {
+        let record = self.send_authorized(&wanted.place.record(), due).await?;
+        let record: Json = serde_json::from_str(&record).map_err(|_| error_objects::not_json())?;
+        let Some(blob) = wanted.blob_in(&record) else { return Ok(None) };
+        let (response, token) =
+            self.exchange(&wanted.target(&blob), Some(wanted.range()), due).await?;
+        if let Some(window) = wanted.window(&blob, &response) {
+            return Ok(Some(window));
+        }
+        if response.status.is_client_error() || response.status.is_server_error() {
+            let refused = error_objects::from_response(&response, &token);
+            // Any other 404 is that of a path which the server does not know.
+            let has_blobs = refused.status != 404 || refused.code() == "blob_not_found";
+            return if has_blobs { Err(refused) } else { Ok(None) };
+        }
+        Ok(None)
+    }
+
+    /// Sends a request to an address below the server's, for a range of bytes or for all.
     async fn send_once(
         &self,
-        request: &ReadRequest,
+        target: &str,
+        range: Option<(u64, u64)>,
         token: &str,
         due: Instant,
     ) -> Result<OutboundResponse, ErrorResponse> {
-        let uri = self.uri(request)?;
+        // The parts of the address were checked before, so only its length can be wrong.
+        let uri: Uri = format!("{}{target}", self.base)
+            .parse()
+            .map_err(|_| error_objects::request_too_long())?;
         let headers = headers(token)?;
         let permit = timeout_at(due, self.in_flight.acquire())
             .await
@@ -169,20 +288,16 @@ impl HttpRecordServer {
         // The wait for a permit counts towards the time of the call.
         let bounds =
             OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
-        let response =
-            self.outbound.exchange(uri, headers, bounds).await.map_err(error_objects::from_failure);
+        let response = match range {
+            None => self.outbound.exchange(uri, headers, bounds).await,
+            Some((start, count)) => {
+                let body_bytes = usize::try_from(count).unwrap_or(bounds.body_bytes);
+                let bounds = OutboundLimits { body_bytes, ..bounds };
+                self.outbound.exchange_range(uri, headers, start, bounds).await
+            }
+        };
         drop(permit);
-        response
-    }
-
-    /// Returns the address of a request. Nothing in the request is resolved or encoded again.
-    fn uri(&self, request: &ReadRequest) -> Result<Uri, ErrorResponse> {
-        let (path, query) = (request.path(), request.query());
-        let mark = if query.is_empty() { "" } else { "?" };
-        // The parts of the address were checked before, so only its length can be wrong.
-        format!("{}{path}{mark}{query}", self.base)
-            .parse()
-            .map_err(|_| error_objects::request_too_long())
+        response.map_err(error_objects::from_failure)
     }
 
     /// Returns the token that the file holds now, if it differs from the refused one and can be
@@ -264,7 +379,7 @@ impl RecordServer for HttpRecordServer {
         _: &'a Principal,
         request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
-        self.send(request).boxed()
+        self.send_for_bytes(request).boxed()
     }
 
     fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {

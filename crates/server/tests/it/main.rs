@@ -40,6 +40,7 @@ mod ladder_http;
 mod notes;
 mod program;
 mod provider;
+mod provider_bytes;
 mod provider_faults;
 mod provider_kit;
 mod provider_plain;

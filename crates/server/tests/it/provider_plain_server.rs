@@ -39,6 +39,22 @@ pub struct Manner {
     pub units: Units,
     /// It has no windows at all.
     pub has_no_windows: bool,
+    /// How it returns blobs, if it has any.
+    pub blobs: Option<Blobs>,
+}
+
+/// How a server returns blobs. Each blob has the bytes of [`blob_bytes`].
+#[derive(Clone, Copy, PartialEq)]
+pub enum Blobs {
+    /// Ranges are returned as asked for.
+    Ranges,
+    /// A blob is returned whole, whatever the range.
+    Whole,
+}
+
+/// The bytes of a blob: its name, over and over.
+pub fn blob_bytes(blob_id: &str) -> Vec<u8> {
+    blob_id.bytes().cycle().take(150_000).collect()
 }
 
 /// What a server counts in.
@@ -136,6 +152,9 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
             "field", "connection_id", "offset_chars", "limit_chars", "q", "before_chars",
             "after_chars",
         ],
+        ["v1", "blobs", id] if manner.blobs.is_some() => {
+            return blob(id, received.header("range"), manner);
+        }
         _ => return refusal(404, "not_found", "no such stream"),
     };
     if let (false, Some((name, _))) =
@@ -173,6 +192,23 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
         }
         _ => refusal(404, "not_found", "nothing"),
     }
+}
+
+fn blob(id: &str, range: Option<&str>, manner: Manner) -> Reply {
+    if !id.starts_with("blob") {
+        return refusal(404, "blob_not_found", "no such blob");
+    }
+    let bytes = blob_bytes(id);
+    let range = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+    let (Some((start, last)), Some(Blobs::Ranges)) = (range, manner.blobs) else {
+        return Reply::bytes(200, "image/png", bytes);
+    };
+    let (start, last): (usize, usize) = (start.parse().unwrap(), last.parse().unwrap());
+    let last = last.min(bytes.len() - 1);
+    let range = format!("bytes {start}-{last}/{}", bytes.len());
+    let mut reply = Reply::bytes(206, "image/png", &bytes[start..=last]);
+    reply.headers.push(("Content-Range".to_owned(), range));
+    reply
 }
 
 fn decoded(pair: &str) -> (String, String) {

@@ -108,7 +108,7 @@ fn a_window_measured_in_utf_16_is_continued_where_it_ends() {
     // What is found, too, and back from there.
     let text = format!("{}ne🙂dle{}", "🙂x".repeat(900), "é🙂".repeat(900));
     let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
-    let around = json!({ "id": M1, "field_path": "body", "q": "ne🙂dle", "before_chars": 4, "limit_chars": 20 });
+    let around = json!({ "id": M1, "field_path": "body", "q": "ne🙂dle", "before_chars": 4, "after_chars": 10, "limit_chars": 20 });
     let around = adapter.call("read_record_field", around)["structuredContent"]["window"].take();
     assert_eq!(around["match"], json!({ "q": "ne🙂dle", "start_chars": 1800, "end_chars": 1806 }));
     assert_eq!((&around["start_chars"], &around["end_chars"]), (&json!(1796), &json!(1816)));
@@ -128,40 +128,40 @@ fn a_window_measured_in_utf_16_is_continued_where_it_ends() {
     assert!(text.contains(&joined) && joined.chars().count() == 60, "{joined}");
 }
 
-/// One that cuts by units of UTF-16 too has offsets that nothing tells in scalar values.
+/// One that cuts by units of UTF-16, too, may cut within a character: its windows do not join.
 #[test]
-fn windows_cut_by_utf_16_are_refused_where_they_would_not_join() {
+fn a_text_of_a_server_that_cuts_by_utf_16_is_cut_from_its_record() {
     let manner = Manner { units: Units::Utf16, ..Manner::default() };
-    let plain_text = "é x ".repeat(30);
-    let records =
-        [("m1", json!({ "body": "é🙂x".repeat(30), "note": "🙂 whole", "plain": plain_text }))];
+    let emoji = format!("{}12345678", "🙂".repeat(3000));
+    let body = "é🙂x".repeat(30);
+    let records = [("m1", json!({ "body": body, "note": "🙂 whole", "emoji": emoji }))];
     let (_plain, _desk, mut adapter) = of(manner, &records);
     for limit in [3, 4, 5, 7] {
-        let error = adapter.refused(
-            "read_record_field",
-            json!({ "id": M1, "field_path": "body", "limit_chars": limit }),
-        );
-        assert_eq!(error["code"], "provider_error", "{limit}");
+        assert_eq!(adapter.whole_field(M1, "body", limit).0, body, "{limit}");
     }
     assert_eq!(adapter.whole_field(M1, "note", 4096), ("🙂 whole".to_owned(), 1));
-    assert_eq!(adapter.whole_field(M1, "plain", 7).0, plain_text);
+    assert_eq!(adapter.whole_field(M1, "emoji", 1000), (emoji, 4));
 }
 
-/// What is no text is no bytes either, of a server that has none to tell: no address leads to them.
 #[test]
-fn bytes_that_a_server_cannot_window_get_no_address() {
-    let object = json!({ "steps": vec!["of some length"; 100] });
+fn a_value_that_a_server_cannot_window_is_cut_from_its_record() {
+    let object = json!({ "steps": vec!["of some length"; 100], "n": 7 });
     for (is_lenient, unknown) in
         [(false, None), (true, None), (false, Some((422, "unprocessable")))]
     {
         let manner = Manner { is_lenient, unknown, ..Manner::default() };
-        let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "thing": object }))]);
-        let result =
-            adapter.result("read_record_field", json!({ "id": M1, "field_path": "thing" }));
-        let said = json!({ "type": "some_error", "code": "field_not_text", "message": "the field is no text",
-            "request_id": "r-1", "extra": [1] });
-        assert_eq!(result["structuredContent"]["error"], said);
-        assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "{result}");
-        assert_eq!(plain.asked().len(), 2);
+        let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "thing": object }))]);
+        let (json, windows) = adapter.whole_field(M1, "thing", 300);
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), object);
+        assert!(windows > 5, "{windows}");
+        assert_eq!(adapter.whole_field(M1, "thing/steps/99", 5).0, "of some length");
+        assert_eq!(adapter.whole_field(M1, "thing/n", 5).0, "7");
+        let around = json!({ "id": M1, "field_path": "thing", "q": "\"n\"", "after_chars": 2 });
+        let window = adapter.call("read_record_field", around)["structuredContent"].take();
+        assert!(window["window"]["text"].as_str().unwrap().ends_with("\"n\":7"), "{window}");
+        let nowhere = json!({ "id": M1, "field_path": "thing", "q": "heron" });
+        assert_eq!(adapter.refused("read_record_field", nowhere)["code"], "query_not_found");
+        let lost = json!({ "id": M1, "field_path": "thing/nothing" });
+        assert!(adapter.refused("read_record_field", lost)["code"].is_string());
     }
 }

@@ -1,0 +1,139 @@
+//! Windows of values that a server has no windows of.
+//!
+//! A server of another make has windows of texts, and perhaps none at all. A number, a list or a
+//! value within a list is then read from the record itself, and the window is cut here. So is any
+//! window of a server that counts other characters.
+
+use serde_json::{Value as Json, json};
+use stile_domain::hash::{ContentHash, hex};
+use stile_domain::records::blob::{
+    BlobId, FoundReference, found_references, is_blob_reference, media_type,
+};
+use stile_domain::records::find::{Needle, NeedleFinder};
+use stile_domain::records::pieces;
+use stile_domain::records::selector::{MAX_CHARS, TextSelector, WindowBounds};
+use stile_ladder::port::ErrorResponse;
+
+use super::field_place::FieldPlace;
+
+/// Returns whether a refusal may mean that the server has no window of this value, and not that the
+/// caller may not read it.
+pub(super) fn may_lack_window(refused: &ErrorResponse, place: &FieldPlace<'_>) -> bool {
+    match (refused.status, refused.code()) {
+        (422, "field_not_text") | (404, "not_found") => true,
+        (400 | 403 | 404 | 422, code) => place.may_be_inner() && code != "query_not_found",
+        _ => false,
+    }
+}
+
+/// Returns whether a window has another number of Unicode scalar values than it says. Its server
+/// counts UTF-16, say, so no offset means the same there and here.
+pub(super) fn is_counted_otherwise(window: &str) -> bool {
+    let Ok(json) = serde_json::from_str::<Json>(window) else { return false };
+    let number = |name: &str| json.pointer(name).and_then(Json::as_u64);
+    let text = json.pointer("/window/text").and_then(Json::as_str);
+    let bounds = number("/window/start_chars").zip(number("/window/end_chars"));
+    bounds.zip(text).is_some_and(|((start, end), text)| {
+        end.checked_sub(start).is_some_and(|told| told != pieces::count(text))
+    })
+}
+
+/// Returns the requested window of a value. `None` if the record has no such value, if the value is
+/// bytes, or if the request continues a window of the server.
+///
+/// # Errors
+/// The error of the interface for a text that does not occur.
+pub(super) fn window(
+    place: &FieldPlace<'_>,
+    record: &Json,
+) -> Option<Result<String, ErrorResponse>> {
+    let number = |name: &str| place.parameter(name)?.parse::<u64>().ok();
+    let selector = TextSelector::new(
+        place.parameter("cursor"),
+        number("offset_chars"),
+        number("limit_chars"),
+        place.parameter("q"),
+        number("before_chars"),
+        number("after_chars"),
+    );
+    let value = place.value_in(record)?;
+    let text = match value {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if is_blob_reference(&text) && !value.is_string() {
+        return None;
+    }
+    let total = pieces::count(&text);
+    let (bounds, found) = match selector.ok()? {
+        TextSelector::At { start, limit } => {
+            (WindowBounds::from_offset(start, limit.clamp(1, MAX_CHARS), total), None)
+        }
+        TextSelector::Around { q, before, after, limit } => {
+            let needle = Needle::new(&q)?;
+            let Some(found) = NeedleFinder::new(&needle).feed(&text) else {
+                let error = json!({
+                    "type": "not_found_error", "code": "query_not_found", "param": "q",
+                    "message": "`q` does not occur in the field",
+                });
+                let error = error.as_object().cloned().unwrap_or_default();
+                return Some(Err(ErrorResponse { status: 404, error }));
+            };
+            let limit = limit.map(|limit| limit.clamp(1, MAX_CHARS));
+            let bounds = WindowBounds::around(found.start, found.end, before, after, limit, total)?;
+            (bounds, Some(found))
+        }
+        TextSelector::After { .. } => return None,
+    };
+    let shown = pieces::slice(&text, bounds.start, bounds.end);
+    let references = match value {
+        Json::String(_) => Vec::new(),
+        _ => found_references(&text),
+    };
+    let ends_inside =
+        |found: &&FoundReference| (bounds.start + 1..=bounds.end).contains(&found.end_chars);
+    let references: Vec<Json> = references
+        .iter()
+        .filter(ends_inside)
+        .map(|found| reference_json(place.field(), found))
+        .collect();
+    let is_text = value.is_string();
+    let window = json!({
+        "object": "field_window",
+        "stream": place.request.stream,
+        "record_id": place.request.key,
+        "connection_id": place.parameter("connection_id"),
+        "field": {
+            "path": place.field(),
+            "text_like": is_text,
+            "mime_type": if is_text { "text/plain" } else { "application/json" },
+            "digest": format!("sha256:{}", ContentHash::digest(text.as_bytes())),
+        },
+        "window": {
+            "text": shown,
+            "total_chars": total,
+            "start_chars": bounds.start,
+            "end_chars": bounds.end,
+            "limit_chars": bounds.limit,
+            "complete": bounds.is_complete(),
+            "has_more": bounds.end < total,
+            "next_offset_chars": bounds.next().map(|(start, _)| start),
+            "previous_offset_chars": bounds.previous().map(|(start, _)| start),
+            "match_start_chars": found.map(|found| found.start),
+            "match_end_chars": found.map(|found| found.end),
+            "references": references,
+        },
+    });
+    Some(Ok(window.to_string()))
+}
+
+fn reference_json(field: &str, found: &FoundReference) -> Json {
+    let digest = BlobId::parse(&found.blob_id).map(|id| format!("sha256:{}", hex(id.digest())));
+    json!({
+        "path": format!("{field}{}", found.pointer),
+        "mime_type": found.mime_type.as_deref().and_then(media_type),
+        "size_bytes": found.size_bytes,
+        "digest": digest,
+        "end_chars": found.end_chars,
+    })
+}
