@@ -1,8 +1,8 @@
 //! Leaves out references to bytes that the server has no way to read.
 //!
 //! A reference within a value is read by a path into the field. Servers of this program know such
-//! paths, and read their own blobs. Another server is asked once whether it, or what stands between,
-//! finds the bytes.
+//! paths, and read their own blobs. Another server is asked once whether it, or what stands
+//! between, finds the bytes.
 
 use stile_domain::records::blob::{BlobId, FoundReference};
 

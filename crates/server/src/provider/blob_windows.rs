@@ -1,10 +1,10 @@
 //! Windows of bytes from a server that has blobs and knows no windows of bytes.
 //!
 //! The ladder reads bytes by a path into a field. A server of another make may not know such paths.
-//! Its records name blobs, and it returns a blob, or a range of it, at `/v1/blobs`. So the record is
-//! read, the reference is looked up at the path, and the range becomes the response that a server of
-//! this program would have sent. Each of these requests carries the caller's token, so that server
-//! decides.
+//! Its records name blobs, and it returns a blob, or a range of it, at `/v1/blobs`. So the record
+//! is read, the reference is looked up at the path, and the range becomes the response that a
+//! server of this program would have sent. Each of these requests carries the caller's token, so
+//! that server decides.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
