@@ -3,9 +3,9 @@
 //! Requests go to the one configured address, byte for byte as the ladder made them. A response is
 //! returned unchanged. `error_objects` maps everything that is not a success to an error object.
 //! A server that does not know the parameters which shorten a response is asked without these, and
-//! one that knows no windows of bytes is asked for its blobs ([`blob_windows`]). That is remembered
+//! one that knows no windows of bytes is asked for its blobs (`blob_windows`). That is remembered
 //! while this process lives. A window that a server does not have is cut from the record
-//! ([`value_windows`]). The module writes no file. The key that seals handles is
+//! (`value_windows`). The module writes no file. The key that seals handles is
 //! made from the token.
 
 mod blob_windows;
