@@ -59,7 +59,7 @@ expect() {
 
 # watch NAME FLAG...: traces a gateway with these flags from its start to its end.
 watch() {
-  local log=$tmp/$1.log calls=$tmp/$1.trace origin metrics tracer
+  local log=$tmp/$1.log calls=$tmp/$1.trace origin metrics tracer counted
   "${trace[@]}" "$calls" "$stile" gateway --upstream "$upstream" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
     --state "$tmp/state" --upstream-timeout-seconds 1 --log trace "${@:2}" </dev/null >/dev/null 2>"$log" &
   tracer=$!
@@ -73,7 +73,9 @@ watch() {
   expect "$origin" huge.md 'Note too large'
   expect "$origin" slow.md 'Upstream timeout'
   expect "$origin" ../good.md 'Invalid path'
-  curl --silent --fail --max-time 20 "$metrics" | grep -q '^stile_calls_total{' || fail "there are no metrics"
+  # Read whole: a reader that ends at the first match would end curl with an error.
+  counted=$(curl --silent --fail --max-time 20 "$metrics") || fail "there are no metrics"
+  case $counted in *stile_calls_total{*) ;; *) fail "the metrics have no calls" ;; esac
   # The tracer ends with the program that it started, and with its status.
   kill -TERM "$gateway"
   wait "$tracer" || fail "the gateway ended badly"
