@@ -3,7 +3,7 @@
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
-use stile_domain::records::grant::StatedTerms;
+use stile_domain::records::grant::{Grant, StatedTerms};
 use stile_domain::records::instant::Instant;
 use stile_records::grant_request::{
     GrantDocument, GrantRequest, GrantRequestError, StreamGrantRequest, TimeConstraintRequest,
@@ -229,6 +229,11 @@ fn to_json(grant: &GrantRecord, now: Instant) -> Value {
     })
 }
 
+/// Returns the purpose in the owner's words, or else as the client names it.
+fn purpose(grant: &Grant) -> Option<&str> {
+    grant.purpose.as_deref().or(grant.stated.purpose_code.as_deref())
+}
+
 fn grant_table(grants: &[GrantRecord], now: Instant) -> String {
     let rows = grants.iter().map(|record| {
         let grant = record.grant.as_ref();
@@ -244,7 +249,8 @@ fn grant_table(grants: &[GrantRecord], now: Instant) -> String {
             grant.map_or_else(|| "-".to_owned(), |grant| minute(grant.issued)),
             grant.and_then(|grant| grant.expires).map_or_else(|| "-".to_owned(), minute),
             streams.join(", "),
+            cell(grant.and_then(purpose)),
         ]
     });
-    table(["ID", "CLIENT", "STATUS", "MADE (UTC)", "EXPIRES (UTC)", "STREAMS"], rows)
+    table(["ID", "CLIENT", "STATUS", "MADE (UTC)", "EXPIRES (UTC)", "STREAMS", "PURPOSE"], rows)
 }

@@ -146,7 +146,9 @@ fn a_client_is_granted_two_fields_since_january_until_it_is_revoked() {
         share["time_constraint"],
         serde_json::json!({ "field": "sent_at", "since": "2026-01-01T00:00:00Z" })
     );
-    assert!(day.said(&["grant", "list"]).lines().nth(1).unwrap().contains("cursor  active"));
+    let listed = day.said(&["grant", "list"]);
+    let line = listed.lines().nth(1).unwrap();
+    assert!(line.contains("cursor  active") && line.ends_with("  to sum up"), "{listed}");
     assert_eq!(day.said(&["token", "--grant", id]).trim_end().split('.').count(), 3);
     assert!(day.said(&["grant", "revoke", id]).contains("is revoked"));
     assert!(day.said(&["grant", "revoke", id]).contains("was revoked before"));
