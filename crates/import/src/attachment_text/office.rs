@@ -149,7 +149,7 @@ impl<'b> Package<'b> {
     }
 }
 
-/// What a reader of a part is told, with names without their prefix.
+/// A tag or a text of a part. Names of tags are without their namespace prefix.
 enum XmlEvent<'e> {
     Start(&'e str, &'e BytesStart<'e>),
     End(&'e str),

@@ -276,7 +276,7 @@ fn failed_io(doing: &'static str, path: &Path, error: io::Error) -> RecordsError
 fn opened<T>(path: &Path, open: impl FnOnce() -> rusqlite::Result<T>) -> Result<T, RecordsError> {
     open().map_err(|error| match (error.sqlite_error_code(), &error) {
         (Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt), _)
-        // A value that no column of ours can hold.
+        // The file holds a value of another type than the column has.
         | (
             None,
             rusqlite::Error::InvalidColumnType(..)
