@@ -37,18 +37,12 @@ const TOO_LARGE: u8 = 4;
 #[derive(Clone, Debug)]
 pub struct TextReader {
     program: PathBuf,
-    deadline: Duration,
 }
 
 impl TextReader {
     /// Creates a reader that starts a program, which is to be this one.
     pub fn new(program: PathBuf) -> Self {
-        Self { program, deadline: DEADLINE }
-    }
-
-    /// Ends a child after another time.
-    pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
+        Self { program }
     }
 
     /// Returns the text of a document.
@@ -75,7 +69,7 @@ impl TextReader {
             scope.spawn(move || {
                 let _ = sender.send(output.map(answer_of));
             });
-            let answered = answer.recv_timeout(self.deadline).ok().flatten();
+            let answered = answer.recv_timeout(DEADLINE).ok().flatten();
             if answered.is_none() {
                 // Both threads end with the child.
                 let _ = child.kill();

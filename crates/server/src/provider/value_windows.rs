@@ -10,7 +10,7 @@ use stile_domain::records::blob::{
     BlobId, FoundReference, found_references, is_blob_reference, media_type,
 };
 use stile_domain::records::find::{Needle, NeedleFinder};
-use stile_domain::records::pieces;
+use stile_domain::records::pieces::{self, CharRange};
 use stile_domain::records::selector::{MAX_CHARS, TextSelector, WindowBounds};
 use stile_ladder::port::ErrorResponse;
 
@@ -47,15 +47,6 @@ pub(super) fn window(
     place: &FieldPlace<'_>,
     record: &Json,
 ) -> Option<Result<String, ErrorResponse>> {
-    let number = |name: &str| place.parameter(name)?.parse::<u64>().ok();
-    let selector = TextSelector::new(
-        place.parameter("cursor"),
-        number("offset_chars"),
-        number("limit_chars"),
-        place.parameter("q"),
-        number("before_chars"),
-        number("after_chars"),
-    );
     let value = place.value_in(record)?;
     let text = match value {
         Json::String(text) => text.clone(),
@@ -64,27 +55,11 @@ pub(super) fn window(
     if is_blob_reference(&text) && !value.is_string() {
         return None;
     }
-    let total = pieces::count(&text);
-    let (bounds, found) = match selector.ok()? {
-        TextSelector::At { start, limit } => {
-            (WindowBounds::from_offset(start, limit.clamp(1, MAX_CHARS), total), None)
-        }
-        TextSelector::Around { q, before, after, limit } => {
-            let needle = Needle::new(&q)?;
-            let Some(found) = NeedleFinder::new(&needle).feed(&text) else {
-                let error = json!({
-                    "type": "not_found_error", "code": "query_not_found", "param": "q",
-                    "message": "`q` does not occur in the field",
-                });
-                let error = error.as_object().cloned().unwrap_or_default();
-                return Some(Err(ErrorResponse { status: 404, error }));
-            };
-            let limit = limit.map(|limit| limit.clamp(1, MAX_CHARS));
-            let bounds = WindowBounds::around(found.start, found.end, before, after, limit, total)?;
-            (bounds, Some(found))
-        }
-        TextSelector::After { .. } => return None,
+    let (bounds, found) = match requested_bounds(place, &text)? {
+        Ok(bounds) => bounds,
+        Err(refused) => return Some(Err(refused)),
     };
+    let total = bounds.total;
     let shown = pieces::slice(&text, bounds.start, bounds.end);
     let references = match value {
         Json::String(_) => Vec::new(),
@@ -125,6 +100,48 @@ pub(super) fn window(
         },
     });
     Some(Ok(window.to_string()))
+}
+
+/// Returns which characters of a text a request selects, and where the searched text is. `None` for
+/// a request that continues a window of the server, or that no window can answer.
+fn requested_bounds(
+    place: &FieldPlace<'_>,
+    text: &str,
+) -> Option<Result<(WindowBounds, Option<CharRange>), ErrorResponse>> {
+    let number = |name: &str| place.parameter(name)?.parse::<u64>().ok();
+    let selector = TextSelector::new(
+        place.parameter("cursor"),
+        number("offset_chars"),
+        number("limit_chars"),
+        place.parameter("q"),
+        number("before_chars"),
+        number("after_chars"),
+    );
+    let total = pieces::count(text);
+    match selector.ok()? {
+        TextSelector::At { start, limit } => {
+            let limit = limit.clamp(1, MAX_CHARS);
+            Some(Ok((WindowBounds::from_offset(start, limit, total), None)))
+        }
+        TextSelector::Around { q, before, after, limit } => {
+            let needle = Needle::new(&q)?;
+            let Some(found) = NeedleFinder::new(&needle).feed(text) else {
+                return Some(Err(query_not_found()));
+            };
+            let limit = limit.map(|limit| limit.clamp(1, MAX_CHARS));
+            let bounds = WindowBounds::around(found.start, found.end, before, after, limit, total)?;
+            Some(Ok((bounds, Some(found))))
+        }
+        TextSelector::After { .. } => None,
+    }
+}
+
+fn query_not_found() -> ErrorResponse {
+    let error = json!({
+        "type": "not_found_error", "code": "query_not_found", "param": "q",
+        "message": "`q` does not occur in the field",
+    });
+    ErrorResponse { status: 404, error: error.as_object().cloned().unwrap_or_default() }
 }
 
 fn reference_json(field: &str, found: &FoundReference) -> Json {
