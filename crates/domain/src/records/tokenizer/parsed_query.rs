@@ -125,7 +125,11 @@ impl ParsedQuery {
         let mut all = cut(stem);
         // A star after punctuation does not concern the token before it.
         let touches = |last: char| matches!(CharacterClass::new(last), CharacterClass::Joins);
-        let is_prefix = stem.len() < word.len() && stem.chars().next_back().is_some_and(touches);
+        let ends_joining = |text: &str| text.chars().next_back().is_some_and(touches);
+        // `語` with a mark above joins, but its token, which has lost the mark, needs no star.
+        let is_prefix = stem.len() < word.len()
+            && ends_joining(stem)
+            && all.last().is_some_and(|token| ends_joining(token));
         match (is_prefix, place.role) {
             // To exclude each part by itself would exclude more than the whole.
             (true, Role::Excluded) if all.len() > 1 => self.push_phrase(all, place),
@@ -313,6 +317,7 @@ mod tests {
             @r#"x + or + y + not + z + w + 2 + "near 3""#
         );
         insta::assert_snapshot!(summary("again Again"), @"again");
+        insta::assert_snapshot!(summary("語\u{20d0}*"), @"語");
     }
 
     #[test]
