@@ -90,7 +90,7 @@ impl Gate<'_> {
     /// # Errors
     /// [`Refusal::InsufficientScope`] with the needed scope and the granted ones.
     pub fn permit<A: Action>(&self, path: &SpacePath) -> Result<Permit<A>, Refusal> {
-        if self.principal.scopes.cover(A::VERB, path) {
+        if A::is_allowed(&self.principal.scopes, path) {
             Ok(Permit {
                 path: path.clone(),
                 scopes: Arc::clone(&self.principal.scopes),
@@ -126,10 +126,15 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The action of a permit. Sealed, so [`Read`], [`Edit`] and [`List`] are the only ones.
+/// The action of a permit. Sealed, so the types of this module are the only ones.
 pub trait Action: sealed::Sealed + Send + Sync + 'static {
     /// The verb that a scope needs to allow the action.
     const VERB: Verb;
+
+    /// Whether scopes allow the action on `path`.
+    fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
+        scopes.cover(Self::VERB, path)
+    }
 
     /// Returns the scope that a challenge asks for when the action on `path` is refused.
     fn needed(path: &SpacePath) -> Scope {
@@ -146,10 +151,40 @@ pub enum Edit {}
 /// The action of listing one directory.
 #[derive(Debug)]
 pub enum List {}
+/// The action of finding names and texts in a folder and below, as far as the scopes reach.
+#[derive(Debug)]
+pub enum Walk {}
+/// The action of removing one empty folder. Whether a folder is empty depends on all that it
+/// holds, so the scopes must cover everything in it.
+#[derive(Debug)]
+pub enum RemoveFolder {}
+/// The action of appending to one file without having read it.
+#[derive(Debug)]
+pub enum Append {}
 
 impl sealed::Sealed for Read {}
 impl sealed::Sealed for Edit {}
 impl sealed::Sealed for List {}
+impl sealed::Sealed for Walk {}
+impl sealed::Sealed for RemoveFolder {}
+impl sealed::Sealed for Append {}
+impl Action for Walk {
+    const VERB: Verb = Verb::Read;
+
+    fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
+        !scopes.walk_starts(path).is_empty()
+    }
+}
+impl Action for RemoveFolder {
+    const VERB: Verb = Verb::Write;
+
+    fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
+        scopes.cover_subtree(Verb::Write, path)
+    }
+}
+impl Action for Append {
+    const VERB: Verb = Verb::Append;
+}
 impl Action for Read {
     const VERB: Verb = Verb::Read;
 }
@@ -192,14 +227,61 @@ impl Permit<List> {
     }
 }
 
+impl Permit<Walk> {
+    /// Returns the paths at which the walk begins, in order: the folder itself if the caller may
+    /// read it, and what the caller may read below a folder that the caller may not.
+    pub fn starts(&self) -> Vec<SpacePath> {
+        self.scopes.walk_starts(&self.path)
+    }
+
+    /// Whether the walk may show this path.
+    pub fn may_show(&self, path: &SpacePath) -> bool {
+        self.scopes.cover(Verb::Read, path)
+    }
+
+    /// Whether the walk may open this folder: the caller may read it and something in it.
+    pub fn may_enter(&self, folder: &SpacePath) -> bool {
+        self.may_show(folder) && self.scopes.cover_some_below(Verb::Read, folder)
+    }
+
+    /// Whether the walk may show every entry of a folder, whatever its name.
+    pub fn may_show_all(&self, folder: &SpacePath) -> bool {
+        self.scopes.cover_children(Verb::Read, folder)
+    }
+
+    /// Narrows the permit to reading one file that the walk may show; `None` for any other file.
+    pub fn to_read(&self, path: &SpacePath) -> Option<Permit<Read>> {
+        let scopes = Arc::clone(&self.scopes);
+        self.may_show(path).then(|| Permit { path: path.clone(), scopes, action: PhantomData })
+    }
+}
+
 /// The permits that a tool takes. The tool's `readOnlyHint` is computed from them.
 pub trait Permits: Send {
     /// Whether these permits allow no change.
     const READ_ONLY: bool;
+
+    /// Whether these scopes allow the action on some path.
+    fn may_be_granted(scopes: &Scopes) -> bool {
+        scopes.any(if Self::READ_ONLY { Verb::Read } else { Verb::Write })
+    }
 }
 
 impl<A: Action> Permits for Permit<A> {
     const READ_ONLY: bool = matches!(A::VERB, Verb::Read);
+
+    fn may_be_granted(scopes: &Scopes) -> bool {
+        scopes.any(A::VERB)
+    }
+}
+
+/// A tool that needs two permits reads only if both do.
+impl<A: Permits, B: Permits> Permits for (A, B) {
+    const READ_ONLY: bool = A::READ_ONLY && B::READ_ONLY;
+
+    fn may_be_granted(scopes: &Scopes) -> bool {
+        A::may_be_granted(scopes) && B::may_be_granted(scopes)
+    }
 }
 
 /// Records can only be read through a tool.

@@ -9,13 +9,18 @@ use std::fmt;
 use crate::path::SpacePath;
 use crate::percent;
 
-/// The kind of access that a scope allows. [`Verb::Write`] includes [`Verb::Read`].
+/// The kind of access that a scope allows or takes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
     /// Reading files and listing directories.
     Read,
     /// Creating, changing and removing files, and everything that [`Verb::Read`] allows.
     Write,
+    /// Appending to files without reading them, and nothing else. [`Verb::Write`] does not include
+    /// this, so that no token of before the verb existed allows more than it did.
+    Append,
+    /// Takes away what other scopes allow, for every verb. Wins over all of them.
+    Deny,
 }
 
 impl Verb {
@@ -24,12 +29,19 @@ impl Verb {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Append => "append",
+            Self::Deny => "deny",
         }
     }
 
     /// Whether a scope with this verb allows `needed`.
     pub fn includes(self, needed: Self) -> bool {
-        self >= needed
+        match self {
+            Self::Read => needed == Self::Read,
+            Self::Write => matches!(needed, Self::Read | Self::Write),
+            Self::Append => needed == Self::Append,
+            Self::Deny => false,
+        }
     }
 }
 
@@ -59,9 +71,14 @@ pub struct Scope {
 /// Why a text is not a scope. The message never repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadScope {
-    /// The text does not begin with `read:` or `write:`.
-    #[error("a scope begins with `read:` or `write:`, as in `read:/notes/`")]
+    /// The text does not begin with the word of a [`Verb`] and a colon.
+    #[error("a scope begins with `read:`, `write:`, `append:` or `deny:`, as in `read:/notes/`")]
     Verb,
+    /// A `deny:` scope ends in `/*`. What lies deeper would stay allowed, which nobody expects.
+    #[error(
+        "`deny:` takes away a path and everything below it: write `deny:/notes/`, without a `*`"
+    )]
+    DeniedChildren,
     /// The path is not absolute in the space, or not canonical.
     #[error("the path of a scope begins with `/` and has no empty, `.` or `..` component")]
     Path,
@@ -133,6 +150,9 @@ impl Scope {
     }
 
     fn assemble(verb: Verb, path: &str, reach: Reach) -> Result<Self, BadScope> {
+        if verb == Verb::Deny && reach == Reach::Children {
+            return Err(BadScope::DeniedChildren);
+        }
         let path = SpacePath::parse(path).map_err(|_| BadScope::Path)?;
         Ok(Self { path, verb, reach })
     }
@@ -174,7 +194,17 @@ impl Scope {
         self.verb
     }
 
-    /// Whether the scope allows `verb` on `path`.
+    /// Returns the scope that takes away a path and everything below it.
+    pub fn denied(path: &SpacePath) -> Self {
+        Self { path: path.clone(), verb: Verb::Deny, reach: Reach::Subtree }
+    }
+
+    /// Whether the scope takes away everything on `path`.
+    fn denies(&self, path: &SpacePath) -> bool {
+        self.verb == Verb::Deny && self.path.covers(path)
+    }
+
+    /// Whether the scope by itself allows `verb` on `path`.
     pub fn covers(&self, verb: Verb, path: &SpacePath) -> bool {
         self.verb.includes(verb)
             && match self.reach {
@@ -186,11 +216,9 @@ impl Scope {
 
 fn split_verb(text: &str) -> Result<(Verb, &str), BadScope> {
     let (word, rest) = text.split_once(':').ok_or(BadScope::Verb)?;
-    match word {
-        "read" => Ok((Verb::Read, rest)),
-        "write" => Ok((Verb::Write, rest)),
-        _ => Err(BadScope::Verb),
-    }
+    let verbs = [Verb::Read, Verb::Write, Verb::Append, Verb::Deny];
+    let verb = verbs.into_iter().find(|verb| verb.word() == word).ok_or(BadScope::Verb)?;
+    Ok((verb, rest))
 }
 
 /// Splits the ending that means a [`Reach`] off the path. The path that is left of `/` is empty.
@@ -236,30 +264,91 @@ impl Scopes {
         Self::parse_claim(claim).unwrap_or_default()
     }
 
-    /// Whether any scope allows `verb` on `path`.
+    /// Whether any scope allows `verb` on `path`, and none takes it away.
     pub fn cover(&self, verb: Verb, path: &SpacePath) -> bool {
-        self.0.iter().any(|scope| scope.covers(verb, path))
+        self.0.iter().any(|scope| scope.covers(verb, path)) && !self.deny(path)
+    }
+
+    /// Whether a scope takes `path` away.
+    fn deny(&self, path: &SpacePath) -> bool {
+        self.0.iter().any(|scope| scope.denies(path))
     }
 
     /// Whether any scope allows `verb` on every direct child of `folder`, whatever its name.
     pub fn cover_children(&self, verb: Verb, folder: &SpacePath) -> bool {
-        self.0.iter().any(|scope| {
+        let takes_child_away = |scope: &Scope| {
+            scope.verb == Verb::Deny
+                && (scope.path.covers(folder) || folder.is_parent_of(&scope.path))
+        };
+        let allows_each = |scope: &Scope| {
             scope.verb.includes(verb)
                 && match scope.reach {
                     Reach::Subtree | Reach::Directory => scope.path.covers(folder),
                     Reach::Children => scope.path == *folder,
                 }
-        })
+        };
+        self.0.iter().any(allows_each) && !self.0.iter().any(takes_child_away)
     }
 
-    /// Returns the scopes in which a caller may begin: those whose path no other scope reads
-    /// through. In the order of their paths.
+    /// Whether any scope allows `verb` on `folder` and on everything below, whatever its name.
+    pub fn cover_subtree(&self, verb: Verb, folder: &SpacePath) -> bool {
+        let allows_all = |scope: &Scope| {
+            scope.verb.includes(verb) && scope.reach != Reach::Children && scope.path.covers(folder)
+        };
+        let takes_some_away = |scope: &Scope| {
+            scope.verb == Verb::Deny && (scope.path.covers(folder) || folder.covers(&scope.path))
+        };
+        self.0.iter().any(allows_all) && !self.0.iter().any(takes_some_away)
+    }
+
+    /// Whether the scopes allow `verb` on some path strictly below `folder`.
+    pub fn cover_some_below(&self, verb: Verb, folder: &SpacePath) -> bool {
+        let reaches = |scope: &Scope| {
+            scope.verb.includes(verb)
+                && match scope.reach {
+                    Reach::Subtree | Reach::Directory if scope.path.covers(folder) => true,
+                    Reach::Children if scope.path == *folder => true,
+                    _ => {
+                        let is_below = folder.covers(&scope.path) && scope.path != *folder;
+                        is_below && !self.deny(&scope.path)
+                    }
+                }
+        };
+        !self.deny(folder) && self.0.iter().any(reaches)
+    }
+
+    /// Returns the paths at which a walk of `folder` begins: `folder` itself if a scope allows to
+    /// read it, and each path below that a scope names and whose parent folder no scope covers. In
+    /// the order of their paths.
+    pub fn walk_starts(&self, folder: &SpacePath) -> Vec<SpacePath> {
+        let is_readable = |path: &SpacePath| self.cover(Verb::Read, path);
+        let named = self.0.iter().map(|scope| &scope.path).filter(|path| folder.covers(path));
+        let begins_anew = |path: &&SpacePath| match path.split() {
+            Some((parent, _)) if folder.covers(&parent) => !is_readable(&parent),
+            _ => true,
+        };
+        let mut starts: Vec<SpacePath> = named
+            .chain([folder])
+            .filter(|path| is_readable(path))
+            .filter(begins_anew)
+            .cloned()
+            .collect();
+        starts.sort();
+        starts.dedup();
+        starts
+    }
+
+    /// Returns the scopes in which a caller may begin to read: those whose path no other scope
+    /// reads through. In the order of their paths.
     pub fn beginnings(&self) -> Vec<&Scope> {
-        let mut scopes: Vec<&Scope> = self.0.iter().collect();
+        let readable =
+            |scope: &&Scope| scope.verb.includes(Verb::Read) && self.cover(Verb::Read, &scope.path);
+        let readable: Vec<&Scope> = self.0.iter().filter(readable).collect();
+        let mut scopes = readable.clone();
         scopes.sort_by(|one, other| (&one.path, one.reach).cmp(&(&other.path, other.reach)));
         scopes.dedup_by(|one, other| one.path == other.path);
         let is_inside = |scope: &Scope| {
-            let mut others = self.0.iter().filter(|other| other.path != scope.path);
+            let mut others = readable.iter().filter(|other| other.path != scope.path);
             others.any(|other| other.reach != Reach::Children && other.path.covers(&scope.path))
         };
         scopes.retain(|scope| !is_inside(scope));
@@ -268,7 +357,7 @@ impl Scopes {
 
     /// Whether any scope allows `verb` anywhere.
     pub fn any(&self, verb: Verb) -> bool {
-        self.0.iter().any(|scope| scope.verb.includes(verb))
+        self.0.iter().any(|scope| scope.verb.includes(verb) && !self.deny(&scope.path))
     }
 
     /// Returns the scopes in the order of the claim.
@@ -359,12 +448,59 @@ mod tests {
     }
 
     #[test]
+    fn append_is_a_verb_of_its_own() {
+        assert!(covers("append:/logs/", Verb::Append, "/logs/a.log"));
+        assert!(!covers("append:/logs/", Verb::Read, "/logs/a.log"));
+        assert!(!covers("append:/logs/", Verb::Write, "/logs/a.log"));
+        assert!(!covers("write:/logs/", Verb::Append, "/logs/a.log"));
+    }
+
+    #[test]
+    fn deny_wins_over_every_other_scope_by_components() {
+        let claim = "write:/ append:/ deny:/secrets/ read:/secrets/open/";
+        for (path, covered) in
+            [("/a", true), ("/secrets", false), ("/secrets/open/a", false), ("/secrets-2", true)]
+        {
+            for verb in ACCESS {
+                assert_eq!(covers(claim, verb, path), covered, "{verb:?} {path}");
+            }
+        }
+        assert!(!Scopes::from_claim("read:/a/ deny:/").any(Verb::Read));
+        let scopes = Scopes::from_claim("read:/ deny:/a/b");
+        let folder = |text: &str| SpacePath::parse(text).unwrap();
+        assert!(scopes.cover_children(Verb::Read, &folder("/")));
+        assert!(!scopes.cover_children(Verb::Read, &folder("/a")));
+        assert!(!scopes.cover_subtree(Verb::Read, &folder("/a")));
+        assert!(scopes.cover_subtree(Verb::Read, &folder("/c")));
+    }
+
+    #[test]
+    fn a_walk_begins_where_the_scopes_begin() {
+        for (claim, folder, starts) in [
+            ("read:/", "/", vec!["/"]),
+            ("read:/", "/a", vec!["/a"]),
+            ("read:/b/ read:/a/ read:/a/c", "/", vec!["/a", "/b"]),
+            ("read:/a/", "/b", vec![]),
+            ("read:/a/b.md", "/a", vec!["/a/b.md"]),
+            ("read:/a/* read:/a/b/c/", "/", vec!["/a"]),
+            ("read:/a/* read:/a/b/c/d", "/a", vec!["/a", "/a/b/c/d"]),
+            ("read:/ deny:/a read:/a/b", "/", vec!["/"]),
+            ("append:/a/ read:/b", "/", vec!["/b"]),
+        ] {
+            let found = Scopes::from_claim(claim).walk_starts(&SpacePath::parse(folder).unwrap());
+            let found: Vec<_> = found.iter().map(SpacePath::as_str).collect();
+            assert_eq!(found, starts, "{claim} {folder}");
+        }
+    }
+
+    #[test]
     fn one_malformed_item_grants_nothing() {
         for claim in [
             "read:/ openid", "read:/  read:/a", " read:/", "read:/a read:", "read:a", "read:/a b",
             "read:/a/../b", "read:/a//b", "read:/./a", "read:/a*", "read:/*/a", "read:/%2F",
             "read:/a%2Fb", "read:/%zz", "read:/%c3", "read:/é", "read:/%2e%2e", "read:/%00",
-            "READ:/", "delete:/", "read", "read:/C:", "read:/a?b",
+            "READ:/", "delete:/", "read:/ deny:/a/*", "read:/ deny:", "append:/a b", "read",
+            "read:/C:", "read:/a?b",
         ] {
             assert!(Scopes::from_claim(claim).is_empty(), "{claim}");
         }
@@ -404,16 +540,25 @@ mod tests {
     }
 
     fn scope() -> impl Strategy<Value = Scope> {
-        (path(), prop_oneof![Just(Verb::Read), Just(Verb::Write)], 0..3).prop_map(
-            |(path, verb, reach)| {
-                let reach = match reach {
-                    0 if !path.is_root() => Reach::Subtree,
-                    1 => Reach::Children,
-                    _ => Reach::Directory,
-                };
-                Scope { path, verb, reach }
-            },
-        )
+        (path(), verb(), 0..3).prop_map(|(path, verb, reach)| {
+            let reach = match reach {
+                0 if !path.is_root() => Reach::Subtree,
+                1 if verb != Verb::Deny => Reach::Children,
+                _ => Reach::Directory,
+            };
+            Scope { path, verb, reach }
+        })
+    }
+
+    const ACCESS: [Verb; 3] = [Verb::Read, Verb::Write, Verb::Append];
+
+    fn verb() -> impl Strategy<Value = Verb> {
+        prop_oneof![
+            3 => Just(Verb::Read),
+            3 => Just(Verb::Write),
+            1 => Just(Verb::Append),
+            1 => Just(Verb::Deny),
+        ]
     }
 
     proptest! {
@@ -438,10 +583,63 @@ mod tests {
         ) {
             let all = Scopes(scopes.clone());
             let mut fewer = scopes;
-            fewer.remove(gone.index(fewer.len()));
+            let gone = fewer.remove(gone.index(fewer.len()));
             let fewer = Scopes(fewer);
-            for verb in [Verb::Read, Verb::Write] {
-                prop_assert!(all.cover(verb, &path) || !fewer.cover(verb, &path));
+            let (more, less) =
+                if gone.verb == Verb::Deny { (&fewer, &all) } else { (&all, &fewer) };
+            for verb in ACCESS {
+                prop_assert!(more.cover(verb, &path) || !less.cover(verb, &path));
+                prop_assert!(more.cover_children(verb, &path) || !less.cover_children(verb, &path));
+                prop_assert!(more.cover_subtree(verb, &path) || !less.cover_subtree(verb, &path));
+                prop_assert!(more.any(verb) || !less.any(verb));
+                prop_assert!(
+                    more.cover_some_below(verb, &path) || !less.cover_some_below(verb, &path)
+                );
+            }
+        }
+
+        #[test]
+        fn a_denied_path_is_covered_for_no_verb(
+            scopes in proptest::collection::vec(scope(), 0..4),
+            denied in path(),
+            below in proptest::collection::vec(component(), 0..2),
+        ) {
+            let claim = scopes.into_iter().chain([Scope::denied(&denied)]);
+            let scopes: Scopes = claim.collect();
+            let path = below.iter().try_fold(denied.clone(), |path, name| path.child(name));
+            if let Some(path) = path {
+                for verb in ACCESS {
+                    prop_assert!(!scopes.cover(verb, &path));
+                    prop_assert!(!scopes.cover_some_below(verb, &path));
+                    prop_assert!(!scopes.cover_subtree(verb, &path));
+                    prop_assert!(scopes.walk_starts(&path).is_empty());
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_covered_below_a_folder_agrees_with_cover(
+            scopes in proptest::collection::vec(scope(), 0..4),
+            folder in path(),
+            below in proptest::collection::vec(component(), 1..3),
+        ) {
+            let scopes = Scopes(scopes);
+            let path = below.iter().try_fold(folder.clone(), |path, name| path.child(name));
+            if let Some(path) = path {
+                for verb in ACCESS {
+                    let is_covered = scopes.cover(verb, &path);
+                    prop_assert!(!scopes.cover_subtree(verb, &folder) || is_covered);
+                    prop_assert!(!is_covered || scopes.cover_some_below(verb, &folder));
+                }
+                // A walk that begins at a folder shows what may be read along readable folders.
+                let mut at = Some(path.clone());
+                while let Some(here) = at.take() {
+                    if !scopes.cover(Verb::Read, &here) {
+                        break;
+                    }
+                    at = here.split().filter(|_| here != folder).map(|(above, _)| above);
+                    prop_assert!(here != folder || scopes.walk_starts(&folder).contains(&folder));
+                }
             }
         }
 
@@ -449,7 +647,7 @@ mod tests {
         fn covers_agrees_with_the_oracle(
             scope in scope(),
             path in path(),
-            verb in prop_oneof![Just(Verb::Read), Just(Verb::Write)],
+            verb in proptest::sample::select(&ACCESS[..]),
         ) {
             let ours: Vec<_> = scope.path.components().collect();
             let theirs: Vec<_> = path.components().collect();
@@ -457,7 +655,7 @@ mod tests {
             let near = theirs.len() <= ours.len() + 1;
             let expected = below
                 && (scope.reach != Reach::Children || near)
-                && (scope.verb == Verb::Write || verb == Verb::Read);
+                && scope.verb.includes(verb);
             prop_assert_eq!(scope.covers(verb, &path), expected);
         }
 
