@@ -36,9 +36,17 @@ pub enum EditError {
         /// Whether there are more matches than `matches` lists.
         more: bool,
     },
+    /// One of several edits cannot be made.
+    Several {
+        /// Which one, from 0.
+        index: usize,
+        /// Why it cannot be made.
+        error: Box<EditError>,
+    },
 }
 
-const BOM: char = '\u{feff}';
+/// The byte order mark, which belongs to the file and not to its first line.
+pub(crate) const BOM: char = '\u{feff}';
 
 /// Replaces the one occurrence of the lines of `old` inside `range` by the lines of `new`.
 ///
@@ -203,18 +211,25 @@ impl<'t> Body<'t> {
 
     /// Returns the lines of a range, bounded in number and length.
     fn excerpt(&self, lines: ResolvedLines) -> Vec<LineExcerpt> {
-        let from = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
-        let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(MAX_EXCERPT_LINES);
-        let chosen = self.spans().zip(1u64..).skip(from).take(count);
-        let cut = |text: &str| text.chars().take(MAX_EXCERPT_LINE_CHARS).collect();
-        chosen
-            .map(|(span, line)| LineExcerpt { line, text: cut(span.content(self.text)) })
-            .collect()
+        excerpt(self.text, self.spans(), lines)
     }
 }
 
+/// Returns the lines of a range of a text, bounded in number and length.
+pub(crate) fn excerpt(
+    text: &str,
+    spans: impl IntoIterator<Item = LineSpan>,
+    lines: ResolvedLines,
+) -> Vec<LineExcerpt> {
+    let from = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
+    let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(MAX_EXCERPT_LINES);
+    let chosen = spans.into_iter().zip(1u64..).skip(from).take(count);
+    let cut = |text: &str| text.chars().take(MAX_EXCERPT_LINE_CHARS).collect();
+    chosen.map(|(span, line)| LineExcerpt { line, text: cut(span.content(text)) }).collect()
+}
+
 /// Converts each bare `\n` of a caller's text to the ending that the edited region uses.
-fn with_ending(content: &str, ending: &str) -> String {
+pub(crate) fn with_ending(content: &str, ending: &str) -> String {
     if ending == "\n" {
         return content.to_owned();
     }

@@ -5,6 +5,8 @@
 //! only where a match failed: the searched lines, for a caller who may read them. Codes are stable.
 //! Wording may change at any time.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -58,7 +60,7 @@ pub enum Refusal {
     )]
     InvalidRange {
         /// The argument's name, as the caller wrote it.
-        argument: &'static str,
+        argument: Cow<'static, str>,
         /// The number of lines in the file.
         total_lines: u64,
     },
@@ -81,11 +83,20 @@ pub enum Refusal {
     },
     /// The path to be created exists already.
     #[error(
-        "`{path}` exists already, and `file.create` never overwrites. Nothing was written. Call \
+        "`{path}` exists already, and nothing is ever overwritten. Nothing was written. Call \
          `text.read` on it and change it with `text.replace`, or choose another name."
     )]
     AlreadyExists {
         /// The path that was to be created.
+        path: SpacePath,
+    },
+    /// The folder to be removed holds something.
+    #[error(
+        "`{path}` is not empty, and only empty folders are removed. Nothing was removed. Call \
+         `file.list` to see what it holds, and `file.remove` for each file first."
+    )]
+    FolderNotEmpty {
+        /// The path that the call named.
         path: SpacePath,
     },
     /// The path names a directory, FIFO, socket or device.
@@ -218,16 +229,16 @@ pub enum Refusal {
     },
     /// The text to match does not occur in the searched lines.
     #[error(
-        "`{argument}` does not occur in `{path}` as whole lines {place}; compare every character, \
-         spaces included. Nothing was written.{hint} {}",
+        "`{argument}` does not occur in `{path}` {place}; compare every character, spaces \
+         included. Nothing was written.{hint} {}",
         quoted(.lines)
     )]
     NoMatch {
         /// The path that the call named.
         path: SpacePath,
         /// The argument that holds the text: `old` or `anchor`.
-        argument: &'static str,
-        /// The searched lines in words, such as `in lines 3 to 9`.
+        argument: Cow<'static, str>,
+        /// The searched lines in words, such as `as whole lines in lines 3 to 9`.
         place: String,
         /// Further advice that begins with a space, or the empty string.
         hint: String,
@@ -265,13 +276,17 @@ pub enum Refusal {
     },
     /// The text to match occurs more than once in the searched lines.
     #[error(
-        "`old` occurs {} times in those lines of `{path}`, beginning at lines {}. Nothing was \
-         written. Narrow `lines` to the one you mean, or add neighbouring lines to `old`.",
+        "`{argument}` occurs {} times in those lines of `{path}`, beginning at lines {}. Nothing \
+         was written. {advice}",
         counted(.matches, *.more), list(.matches)
     )]
     AmbiguousMatch {
         /// The path that the call named.
         path: SpacePath,
+        /// The argument that holds the text.
+        argument: Cow<'static, str>,
+        /// What to do instead.
+        advice: &'static str,
         /// The 1-based first line of each match, at most [`crate::limits::MAX_LISTED_MATCHES`].
         matches: Vec<u64>,
         /// Whether there are more matches than `matches` lists.
@@ -380,6 +395,7 @@ impl Refusal {
             Self::HardLinked { .. } => ("hard_linked", Remedy::User),
             Self::NotPermitted { .. } => ("not_permitted", Remedy::User),
             Self::ReadOnly { .. } => ("not_permitted", Remedy::User),
+            Self::FolderNotEmpty { .. } => ("folder_not_empty", Remedy::Agent),
             Self::RootMoved => ("root_moved", Remedy::User),
             Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
@@ -411,7 +427,7 @@ impl Refusal {
                 set("argument", (*argument).into());
             }
             Self::InvalidRange { argument, total_lines } => {
-                set("argument", (*argument).into());
+                set("argument", (**argument).into());
                 set("total_lines", (*total_lines).into());
             }
             Self::NotText { size_bytes, hash, .. } => {
@@ -419,7 +435,7 @@ impl Refusal {
                 set("hash", hash.to_string().into());
             }
             Self::NoMatch { argument, lines, elsewhere, .. } => {
-                set("argument", (*argument).into());
+                set("argument", (**argument).into());
                 set("lines", json!(lines));
                 if !elsewhere.is_empty() {
                     set("elsewhere", json!(elsewhere));
@@ -432,7 +448,8 @@ impl Refusal {
             Self::NoSuchSection { .. } => {
                 set("argument", "section".into());
             }
-            Self::AmbiguousMatch { matches, .. } => {
+            Self::AmbiguousMatch { argument, matches, .. } => {
+                set("argument", (**argument).into());
                 set("matches", json!(matches));
             }
             Self::TooLarge { limit_bytes, .. } => {
@@ -460,6 +477,7 @@ impl Refusal {
         match self {
             Self::NotFound { path, .. }
             | Self::AlreadyExists { path }
+            | Self::FolderNotEmpty { path }
             | Self::NotAFile { path, .. }
             | Self::NotADirectory { path }
             | Self::SymlinkRefused { path }

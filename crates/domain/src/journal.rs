@@ -30,6 +30,9 @@ pub struct JournalLine {
     /// The path of the call; absent for the note tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<SpacePath>,
+    /// The path at which the call put the file, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<SpacePath>,
     /// The hash of the version that was read or replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<ContentHash>,
@@ -54,6 +57,8 @@ pub struct JournalLine {
 pub struct CallTrace {
     /// The file; absent for a call that the journal records without its file.
     pub path: Option<SpacePath>,
+    /// Where a call put the file, if that is another path.
+    pub to: Option<SpacePath>,
     /// The version that the call read or replaced.
     pub before: Option<ContentHash>,
     /// The version that the call made.
@@ -66,6 +71,12 @@ impl CallTrace {
     /// Creates the trace of a call about one file.
     pub fn of_file(path: &SpacePath, before: Option<ContentHash>) -> Self {
         Self { path: Some(path.clone()), before, ..Self::default() }
+    }
+
+    /// Adds the path at which the call puts the file.
+    #[must_use]
+    pub fn with_target(self, to: &SpacePath) -> Self {
+        Self { to: Some(to.clone()), ..self }
     }
 }
 
@@ -87,6 +98,7 @@ impl JournalLine {
             client: principal.client().map(str::to_owned),
             tool: operation.into(),
             path: trace.path,
+            to: trace.to,
             before: trace.before,
             after: trace.after,
             sections: trace.extent.map(|extent| extent.sections),

@@ -29,3 +29,23 @@ pub const MAX_EXCERPT_LINES: usize = 20;
 pub const MAX_EXCERPT_LINE_CHARS: usize = 200;
 /// The most line numbers that a failed or ambiguous match lists.
 pub const MAX_LISTED_MATCHES: usize = 20;
+/// The most matches in one page of found names.
+pub const MAX_FOUND_NAMES: usize = 100;
+/// The most hits in one page of a text search.
+pub const MAX_HITS: usize = 100;
+/// The lines of hits after which a page of a text search ends, in bytes, their context included.
+pub const MAX_HIT_BYTES: usize = 32 * 1024;
+/// The deepest listing, in folders.
+pub const MAX_LIST_DEPTH: usize = 8;
+/// The most lines of context around a hit.
+pub const MAX_CONTEXT_LINES: usize = 3;
+/// The most bytes of a file in one answer of `file.read`.
+pub const MAX_FILE_WINDOW: usize = 32 * 1024;
+/// The largest image or sound that `file.read` returns whole, in bytes: a megabyte as base64.
+pub const MAX_MEDIA_BYTES: u64 = 768 * 1024;
+/// The most edits in one call of `text.edit`.
+pub const MAX_EDITS: usize = 64;
+/// The most lines of the diff that `text.edit` returns.
+pub const MAX_DIFF_LINES: usize = 200;
+/// The most characters of each line of a diff, in Unicode scalar values.
+pub const MAX_DIFF_LINE_CHARS: usize = 200;

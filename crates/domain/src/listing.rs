@@ -25,6 +25,18 @@ pub enum EntryKind {
     Other,
 }
 
+impl EntryKind {
+    /// Returns the word for the file type in answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Directory => "directory",
+            Self::File => "file",
+            Self::Symlink => "symlink",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// One child of a listed directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListEntry {

@@ -239,7 +239,7 @@ impl TryFrom<String> for FilePath {
     }
 }
 
-inline_schema!(FilePath, { "type": "string", "minLength": 1, "maxLength": 4096 });
+inline_schema!(FilePath, { "type": "string" });
 
 /// Whether a component begins with a drive. Some platforms read `C:` and `c:name` as a drive.
 fn is_drive(part: &str) -> bool {
@@ -266,7 +266,7 @@ impl From<SpacePath> for String {
     }
 }
 
-inline_schema!(SpacePath, { "type": "string", "minLength": 1, "maxLength": 4096 });
+inline_schema!(SpacePath, { "type": "string" });
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::arguments::{
@@ -146,6 +147,7 @@ impl Tool for Aggregate {
     const NAME: &'static str = "aggregate";
     const TITLE: &'static str = "Count and compare records";
 
+    const GROUP: ToolGroup = ToolGroup::Records;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = CallContext;

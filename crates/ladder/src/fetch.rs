@@ -11,6 +11,7 @@ use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
+use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::budget::{escaped_len, json_len, members_len, prefix_within};
@@ -71,6 +72,7 @@ impl Tool for Fetch {
     const NAME: &'static str = "fetch";
     const TITLE: &'static str = "Read a record";
 
+    const GROUP: ToolGroup = ToolGroup::Records;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = CallContext;

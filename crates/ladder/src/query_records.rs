@@ -8,6 +8,7 @@ use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::arguments::{
@@ -118,6 +119,7 @@ impl Tool for QueryRecords {
     const NAME: &'static str = "query_records";
     const TITLE: &'static str = "List records";
 
+    const GROUP: ToolGroup = ToolGroup::Records;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = CallContext;

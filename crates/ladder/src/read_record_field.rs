@@ -16,6 +16,7 @@ use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS, TextSelector};
 use stile_tools::answer::ResourceLink;
 use stile_tools::definition::ToolDefinition;
+use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use self::window::{AdjacentWindow, CheckedWindow};
@@ -228,6 +229,7 @@ impl Tool for ReadRecordField {
     const NAME: &'static str = "read_record_field";
     const TITLE: &'static str = "Read part of a field";
 
+    const GROUP: ToolGroup = ToolGroup::Records;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = CallContext;

@@ -13,6 +13,7 @@ use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
+use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use self::full_declaration::FullDeclaration;
@@ -113,6 +114,7 @@ impl Tool for Schema {
     const NAME: &'static str = "schema";
     const TITLE: &'static str = "What records there are";
 
+    const GROUP: ToolGroup = ToolGroup::Records;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = CallContext;

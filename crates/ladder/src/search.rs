@@ -10,6 +10,7 @@ use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_tools::answer::ResourceLink;
+use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::arguments::{OneOf, SearchOrderNames, WholeNumber, filter_parameters, filter_schema};
@@ -175,6 +176,7 @@ impl Tool for Search {
     const NAME: &'static str = "search";
     const TITLE: &'static str = "Search records";
 
+    const GROUP: ToolGroup = ToolGroup::Records;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = CallContext;

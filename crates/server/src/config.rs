@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use stile_domain::limits::FileLimits;
 use stile_domain::path::SpacePath;
 use stile_ladder::budget::Budgets;
+use stile_store::space::SearchIgnore;
 
 use crate::by_vault::ByVault;
 
@@ -26,7 +27,7 @@ pub(crate) use lookup::{
 };
 pub use network::Network;
 pub(crate) use setting::{CommandGroup, Declaration, DefaultValue, Form, Setting};
-pub use values::{AnswerForms, ToolNames};
+pub use values::{AnswerForms, ToolGroups, ToolNames};
 pub(crate) use values::{CredentialMode, Environment, LogLevel, YesNo, is_exposed};
 #[cfg(test)]
 pub(crate) use {setting::declare_settings, values::count};
@@ -59,6 +60,7 @@ settings_list! {
         session_idle_seconds: u64 = declarations::SESSION_IDLE_SECONDS,
         max_connections: usize = declarations::MAX_CONNECTIONS,
         tool_names: ToolNames = declarations::TOOL_NAMES,
+        tools: ToolGroups = declarations::TOOLS,
         answers: AnswerForms = declarations::ANSWERS,
         record_text_bytes: usize = declarations::RECORD_TEXT_BYTES,
         record_preview_chars: usize = declarations::RECORD_PREVIEW_CHARS,
@@ -67,6 +69,7 @@ settings_list! {
         strict_schemas: YesNo = declarations::STRICT_SCHEMAS,
         lock_wait_seconds: u64 = declarations::LOCK_WAIT_SECONDS,
         mounts: Vec<SpacePath> = declarations::MOUNTS,
+        search_ignore: SearchIgnore = declarations::SEARCH_IGNORE,
         jwks: Option<String> = declarations::JWKS,
         issuer: Option<String> = declarations::ISSUER,
         audience: Option<String> = declarations::AUDIENCE,

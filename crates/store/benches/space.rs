@@ -28,7 +28,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{Space, SpaceOptions, WindowStart};
+use stile_store::space::{SearchIgnore, Space, SpaceOptions, WindowStart};
 use stile_testkit::bench::{Plan, compare, timed};
 
 fn main() {
@@ -46,6 +46,7 @@ fn main() {
         let options = SpaceOptions {
             limits: FileLimits::default(),
             mounts: Vec::new(),
+            search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
         };

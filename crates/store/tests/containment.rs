@@ -21,7 +21,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Action, Permit, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{FileWindow, Space, SpaceOptions, WindowStart};
+use stile_store::space::{FileWindow, SearchIgnore, Space, SpaceOptions, WindowStart};
 use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 
@@ -59,6 +59,7 @@ impl Field {
         let options = SpaceOptions {
             limits: FileLimits::default(),
             mounts: Vec::new(),
+            search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(20),
             events: Arc::new(|_| {}),
         };

@@ -13,6 +13,8 @@ pub struct Answer {
     pub text: String,
     /// The answer as JSON, for `structuredContent`.
     pub structured: Structured,
+    /// An image or a sound that the answer shows.
+    pub media: Option<Media>,
     /// Links to resources that the answer refers to.
     pub links: Vec<ResourceLink>,
     /// Why the call failed; `None` if it succeeded.
@@ -28,6 +30,26 @@ pub enum Structured {
     Tree(Value),
     /// The text block is compact JSON and is the structured answer, too.
     SameAsText,
+}
+
+/// An image or a sound, as the protocol shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// What it is to the protocol.
+    pub kind: MediaKind,
+    /// The media type, such as `image/png`.
+    pub mime_type: String,
+    /// The bytes as base64.
+    pub data: String,
+}
+
+/// What a client does with media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaKind {
+    /// Shows an image.
+    Image,
+    /// Plays a sound.
+    Audio,
 }
 
 /// A link to a resource.
@@ -60,7 +82,7 @@ pub struct Failure {
 impl Answer {
     /// Creates a successful answer without links.
     pub fn new(text: String, structured: Structured) -> Self {
-        Self { text, structured, links: Vec::new(), failure: None, extent: None }
+        Self { text, structured, media: None, links: Vec::new(), failure: None, extent: None }
     }
 
     /// Creates a successful answer whose text is its structure as compact JSON.

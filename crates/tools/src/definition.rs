@@ -4,6 +4,19 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
+/// The groups of tools from which a client chooses what it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolGroup {
+    /// Reading and changing files.
+    Files,
+    /// Finding names and texts.
+    Find,
+    /// The structure of notes.
+    Notes,
+    /// Records.
+    Records,
+}
+
 /// A tool as clients see it in `tools/list`.
 #[derive(Clone, Debug)]
 pub struct ToolDefinition {
@@ -11,6 +24,8 @@ pub struct ToolDefinition {
     pub name: &'static str,
     /// A short title for people.
     pub title: &'static str,
+    /// The group that shows the tool.
+    pub group: ToolGroup,
     /// What agents read about the tool.
     pub description: String,
     /// The flat, closed schema of the arguments.

@@ -18,11 +18,12 @@ use stile_domain::journal::CallTrace;
 use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permits, Principal};
+use stile_domain::scope::Scopes;
 
 use crate::answer::Answer;
 use crate::arguments::{self, ArgumentError};
 use crate::call_log::{CallLog, Unwritable};
-use crate::definition::{self, ToolDefinition, description, input_schema};
+use crate::definition::{self, ToolDefinition, ToolGroup, description, input_schema};
 
 /// One thing that an agent can do.
 ///
@@ -32,6 +33,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// A short title for people.
     const TITLE: &'static str;
+    /// The group that shows the tool.
+    const GROUP: ToolGroup = ToolGroup::Files;
     /// Whether the tool can destroy what is there. Clients ignore this for a tool that only reads.
     const DESTRUCTIVE: bool;
     /// Whether repeating a call changes nothing more.
@@ -139,6 +142,8 @@ pub struct ToolEntry<C: 'static> {
     pub name: &'static str,
     /// Whether the tool's permits allow no change.
     pub read_only: bool,
+    /// Whether some call of the tool may be permitted with these scopes.
+    pub may_be_granted: fn(&Scopes) -> bool,
     definition: fn() -> ToolDefinition,
     ask: fn(&Value, &Principal) -> Result<(), Denied>,
     run: for<'a> fn(Value, &'a Principal, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
@@ -154,6 +159,7 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
         Self {
             name: T::NAME,
             read_only: <T::Permits as Permits>::READ_ONLY,
+            may_be_granted: <T::Permits as Permits>::may_be_granted,
             definition: definition::<T>,
             ask: ask::<T>,
             run: run::<T>,
@@ -246,6 +252,7 @@ fn definition<T: Tool>() -> ToolDefinition {
     ToolDefinition {
         name: T::NAME,
         title: T::TITLE,
+        group: T::GROUP,
         description: description::<T>() + &next,
         input: input_schema::<T>(),
         output: output_schema::<T>(),

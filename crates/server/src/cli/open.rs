@@ -118,6 +118,7 @@ fn space_options(config: &Config, journal: &Arc<Journal>) -> SpaceOptions {
     SpaceOptions {
         limits: config.limits(),
         mounts: config.mounts.clone(),
+        search_ignore: config.search_ignore.clone(),
         lock_wait: Duration::from_secs(config.lock_wait_seconds),
         // No caller waits for an event. A failure is logged, and the next change is refused.
         events: Arc::new(move |line| {

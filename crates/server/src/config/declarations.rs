@@ -10,14 +10,16 @@ use std::path::PathBuf;
 
 use stile_domain::path::SpacePath;
 use stile_ladder::budget::Budgets;
+use stile_store::space::SearchIgnore;
 
 use super::network::{Network, networks};
 use super::setting::CommandGroup::{Gateway, Mcp, Note, Records, Serve, Stdio, Token};
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
-    AnswerForms, CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolNames, YesNo, address,
-    bytes, bytes_within, count, count_to, header_value, list, loopback, optional_path, origin,
-    path, paths_by_vault, space_paths, text, texts_by_vault, trusted_url, url, urls_by_vault, word,
+    AnswerForms, CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolGroups, ToolNames, YesNo,
+    address, bytes, bytes_within, count, count_to, header_value, ignore_rules, list, loopback,
+    optional_path, origin, path, paths_by_vault, space_paths, text, texts_by_vault, trusted_url,
+    url, urls_by_vault, word,
 };
 use crate::by_vault::ByVault;
 
@@ -105,6 +107,11 @@ declare_settings! {
     TOOL_NAMES: ToolNames = Flag("tool_names", "SPELLING"), word, default Text("auto"),
         for &[Serve, Stdio, Gateway];
 
+    /// Show only these groups of tools: files, find, notes, records. A client narrows them by its
+    /// address, as in `/mcp?tools=files,find`.
+    TOOLS: ToolGroups = Flag("tools", "GROUP,…"), word,
+        default Text("files,find,notes,records"), for &[Serve, Stdio, Gateway];
+
     /// Answer calls with their text, their structured content, or both: text, structured or both.
     /// A client can choose by its address, as in `/mcp?answers=text`.
     ANSWERS: AnswerForms = Flag("answers", "FORM"), word, default Text("both"),
@@ -145,6 +152,11 @@ declare_settings! {
     /// Enter these mount points inside the space, named from its root as in `/archive`. Calls at
     /// any other mount point are refused.
     MOUNTS: Vec<SpacePath> = Flag("mounts", "PATH,…"), space_paths, for SPACE;
+
+    /// Leave these files and folders out of `file.list`, `file.find` and `text.search`: patterns as
+    /// in git's ignore files.
+    SEARCH_IGNORE: SearchIgnore = Flag("search_ignore", "PATTERN,…"), ignore_rules,
+        default Text(stile_store::space::SEARCH_IGNORE), for SPACE;
 
     /// Accept only tokens of the identity provider whose keys are at this address.
     JWKS: Option<String> = Flag("jwks", "URL"), trusted_url, for HTTP;

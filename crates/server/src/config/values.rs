@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use stile_domain::path::SpacePath;
+use stile_store::space::SearchIgnore;
+use stile_tools::definition::ToolGroup;
 
 use crate::by_vault::ByVault;
 
@@ -227,6 +229,12 @@ pub(super) fn space_paths(
     list(text, context)?.iter().map(parse).collect()
 }
 
+/// Parses rules of git's ignore files, separated by commas.
+pub(super) fn ignore_rules(text: &str, context: &ParseContext<'_>) -> Result<SearchIgnore, String> {
+    let rules = list(text, context)?;
+    SearchIgnore::parse(rules.iter().map(String::as_str)).map_err(|error| error.to_string())
+}
+
 /// The smallest size that a setting accepts, in bytes. It leaves room for any one character.
 pub(super) const MIN_BYTES: usize = 1024;
 
@@ -327,6 +335,57 @@ words! {
         /// With underscores, as in `file_create`.
         Underscored = "underscored",
     } "is not auto, dotted or underscored"
+}
+
+/// The groups of tools that lists show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolGroups([bool; GROUPS.len()]);
+
+/// The groups of tools with their words.
+const GROUPS: [(ToolGroup, &str); 4] = [
+    (ToolGroup::Files, "files"),
+    (ToolGroup::Find, "find"),
+    (ToolGroup::Notes, "notes"),
+    (ToolGroup::Records, "records"),
+];
+
+impl ToolGroups {
+    /// All groups of tools.
+    pub const ALL: Self = Self([true; GROUPS.len()]);
+
+    /// Whether lists show the tools of a group.
+    pub fn show(self, group: ToolGroup) -> bool {
+        GROUPS.iter().zip(self.0).any(|((each, _), shown)| *each == group && shown)
+    }
+
+    /// Returns the groups that are also in `other`.
+    #[must_use]
+    pub fn narrowed_to(self, other: Self) -> Self {
+        let Self(mut shown) = self;
+        shown.iter_mut().zip(other.0).for_each(|(shown, also)| *shown &= also);
+        Self(shown)
+    }
+}
+
+impl FromStr for ToolGroups {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut shown = [false; GROUPS.len()];
+        for word in text.split(',').map(str::trim) {
+            let known = GROUPS.iter().position(|(_, each)| *each == word);
+            let place = known.and_then(|at| shown.get_mut(at));
+            *place.ok_or("is not a list of files, find, notes or records, as in files,find")? =
+                true;
+        }
+        Ok(Self(shown))
+    }
+}
+
+impl ToToml for ToolGroups {
+    fn to_toml(&self) -> Option<String> {
+        let words = GROUPS.iter().zip(self.0).filter(|(_, shown)| *shown);
+        quoted(&words.map(|((_, word), _)| *word).collect::<Vec<_>>().join(","))
+    }
 }
 
 words! {
@@ -452,6 +511,12 @@ impl ToToml for ByVault<PathBuf> {
 impl ToToml for Vec<SpacePath> {
     fn to_toml(&self) -> Option<String> {
         self.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>().to_toml()
+    }
+}
+
+impl ToToml for SearchIgnore {
+    fn to_toml(&self) -> Option<String> {
+        self.rules().to_vec().to_toml()
     }
 }
 

@@ -126,11 +126,13 @@ fn response(id: &Value, answer: &Answer, forms: AnswerForms) -> String {
         push_json(&mut out, &answer.text);
         out.push('}');
     }
-    for (index, link) in answer.links.iter().enumerate() {
+    let media = answer.media.clone().map(resources::media);
+    let blocks = media.into_iter().chain(answer.links.iter().map(resources::link));
+    for (index, block) in blocks.enumerate() {
         if has_text || index > 0 {
             out.push(',');
         }
-        push_json(&mut out, &resources::link(link));
+        push_json(&mut out, &block);
     }
     out.push(']');
     if forms != AnswerForms::Text {

@@ -142,6 +142,7 @@ fn tool_result(answer: Answer, forms: AnswerForms, meta: Option<MetaObject>) -> 
     if forms.has_text(is_error) {
         content.push(ContentBlock::text(answer.text));
     }
+    content.extend(answer.media.map(resources::media));
     content.extend(answer.links.iter().map(resources::link));
     let mut result =
         if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
@@ -197,8 +198,9 @@ impl ServerHandler for Handler {
             only_page(request.as_ref())?;
             let caller = self.caller(&context)?;
             let tools = self.shared.service.listed(&caller);
-            let definitions =
-                self.shared.definitions.list(&tools, self.spelling(&caller, &context));
+            let groups = self.presentation(&context).groups;
+            let spelling = self.spelling(&caller, &context);
+            let definitions = self.shared.definitions.list(&tools, groups, spelling);
             let definitions = match self.presentation(&context).answers {
                 AnswerForms::Text => tool_definitions::without_output_schemas(definitions),
                 AnswerForms::Both | AnswerForms::Structured => definitions,

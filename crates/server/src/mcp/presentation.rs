@@ -6,13 +6,15 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use crate::config::{AnswerForms, Config, ToolNames};
+use crate::config::{AnswerForms, Config, ToolGroups, ToolNames};
 
 /// How tools and answers are shown to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presentation {
     /// How lists spell the names of tools.
     pub names: ToolNames,
+    /// Which groups of tools lists show.
+    pub groups: ToolGroups,
     /// Which form of an answer a client gets.
     pub answers: AnswerForms,
 }
@@ -27,14 +29,14 @@ pub struct BadQuery {
 
 impl Default for Presentation {
     fn default() -> Self {
-        Self { names: ToolNames::Auto, answers: AnswerForms::Both }
+        Self { names: ToolNames::Auto, groups: ToolGroups::ALL, answers: AnswerForms::Both }
     }
 }
 
 impl Presentation {
     /// Returns what the settings say.
     pub(crate) fn of(config: &Config) -> Self {
-        Self { names: config.tool_names, answers: config.answers }
+        Self { names: config.tool_names, groups: config.tools, answers: config.answers }
     }
 
     /// Returns what the query of an address makes of this. Other parameters are ignored, since
@@ -45,6 +47,9 @@ impl Presentation {
     pub(crate) fn with_query(mut self, query: &str) -> Result<Self, BadQuery> {
         if let Some(names) = parameter(query, "names")? {
             self.names = names;
+        }
+        if let Some(groups) = parameter(query, "tools")? {
+            self.groups = self.groups.narrowed_to(groups);
         }
         if let Some(answers) = parameter(query, "answers")? {
             self.answers = answers;
@@ -76,9 +81,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_address_narrows_the_groups_of_tools_and_never_widens_them() {
+        use stile_tools::definition::ToolGroup::{Files, Find, Notes, Records};
+        let shown = |settings: &str, query: &str| {
+            let groups = settings.parse().unwrap();
+            let start = Presentation { groups, ..Presentation::default() };
+            let groups = start.with_query(query).unwrap().groups;
+            [Files, Find, Notes, Records].map(|group| groups.show(group))
+        };
+        assert_eq!(shown("files,find,notes,records", ""), [true; 4]);
+        assert_eq!(shown("files, find", "tools=find,notes"), [false, true, false, false]);
+        assert_eq!(shown("notes", "x=1&tools=records"), [false; 4]);
+        for bad in ["tools", "tools=", "tools=all", "tools=find&tools=files"] {
+            assert!(Presentation::default().with_query(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn an_address_chooses_the_form_of_answers_and_the_spelling_of_names() {
         let of = |query| Presentation::default().with_query(query);
-        let chosen = |names, answers| Ok(Presentation { names, answers });
+        let chosen =
+            |names, answers| Ok(Presentation { names, answers, ..Presentation::default() });
         assert_eq!(of(""), chosen(ToolNames::Auto, AnswerForms::Both));
         assert_eq!(of("answers=text"), chosen(ToolNames::Auto, AnswerForms::Text));
         assert_eq!(

@@ -6,7 +6,7 @@ use rmcp::model::{
     ResourceTemplate,
 };
 use serde_json::Value;
-use stile_tools::answer::ResourceLink;
+use stile_tools::answer::{Media, MediaKind, ResourceLink};
 use stile_tools::toolset::{
     ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
@@ -28,6 +28,14 @@ pub(crate) fn template(kind: &ResourceKind) -> ResourceTemplate {
     match kind.mime_type {
         Some(mime_type) => template.with_mime_type(mime_type),
         None => template,
+    }
+}
+
+/// Converts an image or a sound to the protocol's content.
+pub(crate) fn media(media: Media) -> ContentBlock {
+    match media.kind {
+        MediaKind::Image => ContentBlock::image(media.data, media.mime_type),
+        MediaKind::Audio => ContentBlock::audio(media.data, media.mime_type),
     }
 }
 

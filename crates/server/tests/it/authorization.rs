@@ -49,9 +49,19 @@ enum Needs {
 
 /// Who may use which surface. This list is written by hand and independent of the server.
 const NEEDS: &[(&str, Needs)] = &[
+    ("file.list", Needs::Read),
+    ("file.find", Needs::Read),
+    ("text.search", Needs::Read),
+    ("file.read", Needs::Read),
     ("file.create", Needs::Write),
+    ("file.append", Needs::Write),
+    ("file.move", Needs::Write),
+    ("file.copy", Needs::Write),
     ("file.remove", Needs::Write),
+    ("folder.create", Needs::Write),
+    ("folder.remove", Needs::Write),
     ("text.read", Needs::Read),
+    ("text.edit", Needs::Write),
     ("text.replace", Needs::Write),
     ("text.insert", Needs::Write),
     ("text.append", Needs::Write),
@@ -203,6 +213,8 @@ impl Surface {
 }
 
 const NOTE: &str = "the heron was here\nsecond line\n";
+/// The folder that is there at first, and the one that a request makes.
+const NOTE_FOLDERS: [&str; 2] = ["notes/deep", "notes/made"];
 const USER: &str = "ann";
 const BLOB: &str = "bytes of a record";
 const NEW_BLOB: &str = "bytes that nobody has stored";
@@ -228,7 +240,7 @@ impl Ground {
     fn new() -> Self {
         let kit = Kit::new();
         let rig = &kit.rig;
-        std::fs::create_dir(rig.root.join("notes")).unwrap();
+        std::fs::create_dir_all(rig.root.join("notes/deep")).unwrap();
         std::fs::write(rig.root.join("notes/a.md"), NOTE).unwrap();
         let files = contents(&rig.root);
         let mut ground = Self {
@@ -347,8 +359,22 @@ impl Ground {
         let (path, second) = ("/notes/a.md", "second line");
         let id = "chat/messages:m1";
         match tool {
+            "file.list" => json!({ "path": "/notes/deep" }),
+            "file.find" => json!({ "path": "/notes/deep", "pattern": "*" }),
+            "text.search" => json!({ "path": "/notes/a.md", "q": "heron" }),
             "file.create" => json!({ "path": "/notes/new.md", "content": "new" }),
+            "file.append" => json!({ "path": path, "hash": hash, "content": "x" }),
+            "file.move" | "file.copy" => {
+                json!({ "path": path, "hash": hash, "to": "/notes/moved.md" })
+            }
             "file.remove" => json!({ "path": path, "hash": hash }),
+            "folder.create" => json!({ "path": "/notes/made" }),
+            "folder.remove" => json!({ "path": "/notes/deep" }),
+            "text.edit" => {
+                let edits = json!([{ "old": "second", "new": "x" }]);
+                json!({ "path": path, "hash": hash, "edits": edits })
+            }
+            "file.read" => json!({ "path": path }),
             "text.read" => json!({ "path": path }),
             "text.replace" => {
                 json!({ "path": path, "hash": hash, "lines": [1, 0], "old": second, "new": "x" })
@@ -422,7 +448,10 @@ impl Ground {
         let mut records = self.kit.get("/v1/streams/messages/records", &self.kit.owner).json();
         let records = records["data"].take();
         let new = self.kit.get(&format!("/v1/blobs/{}", blob_id(NEW_BLOB)), &self.kit.owner);
-        (contents(&self.kit.rig.root), records, new.status)
+        let mut files = contents(&self.kit.rig.root);
+        let folders = NOTE_FOLDERS.iter().filter(|folder| self.kit.rig.root.join(folder).is_dir());
+        files.extend(folders.map(|folder| (format!("{folder}/"), Vec::new())));
+        (files, records, new.status)
     }
 
     /// Undoes what a request changed that succeeded.
@@ -435,6 +464,9 @@ impl Ground {
         for (file, bytes) in &self.files {
             std::fs::write(file, bytes).unwrap();
         }
+        let [deep, made] = NOTE_FOLDERS.map(|folder| self.kit.rig.root.join(folder));
+        std::fs::create_dir_all(deep).unwrap();
+        let _ = std::fs::remove_dir(made);
         self.store_records();
     }
 

@@ -114,7 +114,7 @@ fn samples() -> Vec<Refusal> {
     let path = SpacePath::parse("/notes/a.md").unwrap();
     let samples = vec![
         Refusal::InvalidPath { argument: "path", why: BadPath::AboveRoot },
-        Refusal::InvalidRange { argument: "lines", total_lines: 12 },
+        Refusal::InvalidRange { argument: "lines".into(), total_lines: 12 },
         Refusal::invalid_argument("`hash` is missing"),
         Refusal::not_found(&path),
         Refusal::AlreadyExists { path: path.clone() },
@@ -137,7 +137,7 @@ fn samples() -> Vec<Refusal> {
         Refusal::Stale { path: path.clone(), argument: "hash" },
         Refusal::NoMatch {
             path: path.clone(),
-            argument: "old",
+            argument: "old".into(),
             place: "in lines 3 to 4".to_owned(),
             hint: " It stands at line 9 instead.".to_owned(),
             lines: vec![
@@ -148,7 +148,15 @@ fn samples() -> Vec<Refusal> {
         },
         Refusal::NoSuchText { path: path.clone(), first: 1, last: 12, total_lines: 12 },
         Refusal::NoSuchSection { path: path.clone() },
-        Refusal::AmbiguousMatch { path: path.clone(), matches: vec![3, 9], more: false },
+        Refusal::AmbiguousMatch {
+            path: path.clone(),
+            argument: "edits[1].old".into(),
+            advice: "Narrow `lines` to the one you mean, add neighbouring text to `old`, or set \
+                     `all`. No edit was made.",
+            matches: vec![3, 9],
+            more: false,
+        },
+        Refusal::FolderNotEmpty { path: path.clone() },
         Refusal::TooLarge {
             path: path.clone(),
             limit_bytes: 67_108_864,
@@ -170,6 +178,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::InvalidArgument { .. }
             | Refusal::NotFound { .. }
             | Refusal::AlreadyExists { .. }
+            | Refusal::FolderNotEmpty { .. }
             | Refusal::NotAFile { .. }
             | Refusal::NotADirectory { .. }
             | Refusal::SymlinkRefused { .. }

@@ -248,8 +248,9 @@ fn with_an_identity_provider_only_the_gateway_has_note_tools() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let local = vault.rig.serve(&[]);
-    let files =
-        ["file.create", "file.remove", "text.append", "text.insert", "text.read", "text.replace"];
+    let mut files: Vec<_> =
+        stile_tools::space::FILE_TOOLS.iter().map(|tool| tool.name.to_owned()).collect();
+    files.sort();
     let token =
         hosted.issuer.mint("ann", AUDIENCE).role("admin").scope("write:/").token(Alg::Es256);
     for lifecycle in LIFECYCLES {

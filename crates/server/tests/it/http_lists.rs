@@ -100,16 +100,21 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
 async fn a_client_that_refuses_dots_sees_underscores() {
     let server = Server::on(Ground::real(), |_| {}).await;
     let by_claim = tools(&server, "ann;Claude Desktop;read:/;3600").await;
-    let notes =
-        ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
-    let readers = |text_read| [&notes[..], &[text_read]].concat();
-    assert_eq!(names(&by_claim), readers("text_read"));
+    let spelled = |spelling: &str| -> Vec<String> {
+        let readers = ["file.find", "file.list", "file.read"].into_iter();
+        let notes =
+            ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+        let all = readers.chain(notes).chain(["text.read", "text.search"]);
+        all.map(|name| name.replace('.', spelling)).collect()
+    };
+    let (underscored, dotted) = (spelled("_"), spelled("."));
+    assert_eq!(names(&by_claim), underscored);
 
     let opened = server.post(READ, &[], &initialize("2025-11-25", "claude-ai")).await;
     let session = opened.header("mcp-session-id").unwrap().to_owned();
     let listed =
         server.in_session(READ, &session, &request(1, "tools/list", json!({}))).await.json();
-    assert_eq!(names(&listed["result"]["tools"]), readers("text_read"));
+    assert_eq!(names(&listed["result"]["tools"]), underscored);
 
     let mut named = crate::support::meta();
     named["io.modelcontextprotocol/clientInfo"]["name"] = "claude-ai".into();
@@ -118,7 +123,7 @@ async fn a_client_that_refuses_dots_sees_underscores() {
     let listed = server.post(READ, &headers, &body).await.json();
     assert_eq!(
         names(&listed["result"]["tools"]),
-        readers("text.read"),
+        dotted,
         "outside a session only authorization counts"
     );
 }

@@ -16,12 +16,14 @@ use crate::records_kit::Kit;
 /// The tools about records, as they are listed.
 const LADDER: [&str; 6] =
     ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
-const READERS: [&str; 5] = [
-    "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
-    "text.read",
+/// The tools that read files alone.
+const FILE_READERS: [&str; 5] = ["file.find", "file.list", "file.read", "text.read", "text.search"];
+const NOTE_READERS: [&str; 4] =
+    ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+const WRITERS: [&str; 11] = [
+    "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create",
+    "folder.remove", "text.append", "text.edit", "text.insert", "text.replace",
 ];
-const WRITERS: [&str; 5] =
-    ["file.create", "file.remove", "text.append", "text.insert", "text.replace"];
 const TEMPLATES: [&str; 2] = ["pdpp://field-window/{handle}", "pdpp://record/{handle}"];
 const LISTING: &str = "list://{+path}";
 /// Under which the list of a grant's token stays.
@@ -144,16 +146,16 @@ fn a_token_sees_only_the_tools_that_it_is_for() {
     let grant = kit.client(GRANT).0;
     let mint = |scopes: &[&str], more: &[&str]| kit.rig.token(scopes, more);
     let cases = [
-        (mint(&["read:/"], &[]), expected(&[&READERS], &[&[LISTING]])),
+        (mint(&["read:/"], &[]), expected(&[&FILE_READERS, &NOTE_READERS], &[&[LISTING]])),
         (mint(&[], &["--grant", &grant]), expected(&[&LADDER], &[&TEMPLATES])),
         (mint(&[], &["--owner"]), expected(&[&LADDER], &[&TEMPLATES])),
         (
             mint(&["read:/x/"], &["--grant", &grant]),
-            expected(&[&LADDER, &READERS], &[&TEMPLATES, &[LISTING]]),
+            expected(&[&LADDER, &FILE_READERS, &NOTE_READERS], &[&TEMPLATES, &[LISTING]]),
         ),
         (
             mint(&["write:/"], &["--owner"]),
-            expected(&[&LADDER, &READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]),
+            expected(&[&LADDER, &FILE_READERS, &NOTE_READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]),
         ),
     ];
     for (token, expected) in &cases {
@@ -183,11 +185,11 @@ fn a_token_of_an_identity_provider_sees_only_the_tools_that_it_is_for() {
     for (mint, expected) in [
         (mint(), nothing()),
         (mint().claim("records", "owner"), nothing()),
-        (mint().scope("read:/"), expected(&[&["text.read"]], &[&[LISTING]])),
+        (mint().scope("read:/"), expected(&[&FILE_READERS], &[&[LISTING]])),
         (mint().claim("grant", grant.clone()), expected(&[&LADDER], &[&TEMPLATES])),
         (
             mint().scope("read:/").claim("grant", grant.clone()),
-            expected(&[&LADDER, &["text.read"]], &[&TEMPLATES, &[LISTING]]),
+            expected(&[&LADDER, &FILE_READERS], &[&TEMPLATES, &[LISTING]]),
         ),
     ] {
         for lifecycle in LIFECYCLES {
@@ -219,17 +221,18 @@ fn databases(rig: &Rig) -> usize {
 fn the_local_user_sees_record_tools_if_there_are_records() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
-    let files = || expected(&[&READERS, &WRITERS], &[&[LISTING]]);
+    let files = || expected(&[&FILE_READERS, &NOTE_READERS, &WRITERS], &[&[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&[])), files(), "nothing was ever imported");
     assert_eq!(databases(&rig), 0, "and no database is made for that");
 
     let kit = kit();
     assert_ne!(databases(&kit.rig), 0);
     let (grant, rig) = (kit.client(GRANT).0, beside(&kit));
-    let all = || expected(&[&LADDER, &READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]);
+    let all =
+        || expected(&[&LADDER, &FILE_READERS, &NOTE_READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&[])), all());
     assert_eq!(shown(&mut rig.stdio(&["--grant", &grant])), all());
-    let narrow = expected(&[&LADDER, &READERS], &[&TEMPLATES, &[LISTING]]);
+    let narrow = expected(&[&LADDER, &FILE_READERS, &NOTE_READERS], &[&TEMPLATES, &[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&["--grant", &grant, "--scope", "read:/x/"])), narrow);
 }
 

@@ -23,7 +23,7 @@ use stile_server::auth::{
 use stile_server::http::{self, HttpOptions};
 use stile_server::service::Service;
 use stile_store::journal::Journal;
-use stile_store::space::{Space, SpaceOptions};
+use stile_store::space::{SearchIgnore, Space, SpaceOptions};
 use stile_store::state::StateDir;
 use stile_tools::answer::Answer;
 use stile_tools::space::SpaceTools;
@@ -71,6 +71,7 @@ impl Ground {
         let options = SpaceOptions {
             limits: FileLimits::default(),
             mounts: Vec::new(),
+            search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
         };

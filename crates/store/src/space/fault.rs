@@ -9,6 +9,7 @@ use super::identity::Identity;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Open,
+    OpenFolder,
     Write,
     Sync,
     Rename,
@@ -24,7 +25,7 @@ pub(super) enum Effect {
     SetMode { file: Identity, mode: u32 },
     Synced(Identity),
     Exchanged { folder: Identity, one: String, other: String },
-    Renamed { folder: Identity, from: String, to: String },
+    Renamed { folder: Identity, from: String, to_folder: Identity, to: String },
     Removed { folder: Identity, name: String },
 }
 

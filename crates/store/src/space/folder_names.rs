@@ -41,12 +41,21 @@ impl FolderNames {
         &self,
         position: Option<&ListPosition>,
     ) -> impl Iterator<Item = (EntryKind, &str)> {
-        let start = position.map_or(0, |position| {
+        let entries = self.entries.get(self.index_after(position)..).unwrap_or_default();
+        entries.iter().map(|entry| (entry.kind, name(&self.text, *entry)))
+    }
+
+    /// Returns the index of the first entry after a position.
+    pub(super) fn index_after(&self, position: Option<&ListPosition>) -> usize {
+        position.map_or(0, |position| {
             self.entries
                 .partition_point(|entry| !position.is_before(entry.kind, name(&self.text, *entry)))
-        });
-        let entries = self.entries.get(start..).unwrap_or_default();
-        entries.iter().map(|entry| (entry.kind, name(&self.text, *entry)))
+        })
+    }
+
+    /// Returns the entry at an index.
+    pub(super) fn get(&self, index: usize) -> Option<(EntryKind, &str)> {
+        self.entries.get(index).map(|entry| (entry.kind, name(&self.text, *entry)))
     }
 }
 

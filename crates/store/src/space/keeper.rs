@@ -28,6 +28,8 @@ const LONG_KEEP: Duration = Duration::from_secs(10);
 const ROOM_BYTES: u64 = 256 * 1024 * 1024;
 /// Above this number of kept files, files are kept for [`SHORT_KEEP`], so that no folder fills up.
 const ROOM_FILES: usize = 64;
+/// How long one request to hurry counts. Whoever waits asks more often than that.
+const HURRY: Duration = Duration::from_millis(500);
 
 /// Receives journal lines of events that no call caused.
 pub type SpaceEvents = Arc<dyn Fn(JournalLine) + Send + Sync>;
@@ -63,6 +65,8 @@ struct Queue {
     bytes: u64,
     folders: HashMap<Identity, Weak<MarkedFolder>>,
     closing: bool,
+    /// Until when files are kept for [`SHORT_KEEP`], since the removal of a folder waits.
+    hurry_until: Option<Instant>,
     /// Whether the thread releases a file now.
     working: bool,
     started: bool,
@@ -127,6 +131,12 @@ impl Keeper {
         self.queue().bytes < ROOM_BYTES
     }
 
+    /// Lets the files that are kept now go after [`SHORT_KEEP`].
+    pub(super) fn hurry(&self) {
+        self.queue().hurry_until = Some(Instant::now() + HURRY);
+        self.changed.notify_all();
+    }
+
     /// Keeps a displaced file whose hash should be `expected`.
     pub(super) fn keep(
         self: &Arc<Self>,
@@ -168,8 +178,10 @@ impl Keeper {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let crowded =
-                queue.closing || queue.waiting.len() > ROOM_FILES || queue.bytes > ROOM_BYTES / 2;
+            let crowded = queue.closing
+                || queue.waiting.len() > ROOM_FILES
+                || queue.bytes > ROOM_BYTES / 2
+                || queue.hurry_until.is_some_and(|until| Instant::now() < until);
             let due = oldest.since + if crowded { SHORT_KEEP } else { LONG_KEEP };
             let left = due.saturating_duration_since(Instant::now());
             if !left.is_zero() {

@@ -34,7 +34,7 @@ impl Candidate {
 
 /// How often a large folder that changes is read for one page. After that, names that came or went
 /// meanwhile may be missing, and so may some that were there.
-const MOST_READS: usize = 4;
+pub(super) const MOST_READS: usize = 4;
 
 /// The candidates for a page and one more, in order, and how many entries no path can name.
 type Candidates = (Vec<Candidate>, u64);

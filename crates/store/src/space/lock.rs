@@ -5,6 +5,7 @@
 //! their state folders are. The lock needs no file and ends with the process. Nothing here waits:
 //! a change that cannot go on gets a [`Wait`], which is awaited without a thread.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -78,19 +79,22 @@ impl From<std::io::Error> for LockError {
 }
 
 impl Folders {
-    /// Locks the folder that `open` opens, if that can be done now. `turn` is what an earlier
-    /// attempt waited for.
+    /// Locks the folder that `open` opens, if that can be done now. `waited` is the turn that an
+    /// earlier attempt waited for, and stays where it is if it is for another folder.
     pub(super) fn try_lock(
         self: &Arc<Self>,
         open: impl Fn() -> std::io::Result<OwnedFd>,
-        mut turn: Option<FolderTurn>,
+        waited: &Cell<Option<FolderTurn>>,
     ) -> Result<LockedFolder, LockError> {
         loop {
             let handle = open()?;
             let identity = os::status(&handle)?.identity();
-            let turn = match turn.take().filter(|turn| turn.identity == identity) {
-                Some(turn) => turn,
-                None => self.enter(identity).map_err(|next| LockError::Wait(Wait::Turn(next)))?,
+            let turn = match waited.take() {
+                Some(turn) if turn.identity == identity => turn,
+                other => {
+                    waited.set(other);
+                    self.enter(identity).map_err(|next| LockError::Wait(Wait::Turn(next)))?
+                }
             };
             if !os::try_lock(&handle)? {
                 return Err(LockError::Wait(Wait::Others(turn)));
@@ -111,7 +115,7 @@ impl Folders {
         deadline: Instant,
     ) -> Option<LockedFolder> {
         loop {
-            match self.try_lock(&open, None) {
+            match self.try_lock(&open, &Cell::new(None)) {
                 Ok(locked) => return Some(locked),
                 Err(LockError::Wait(_)) if Instant::now() < deadline => {
                     std::thread::sleep(RETRY_AFTER);

@@ -3,9 +3,12 @@
 //! The functions of a [`Space`] take permits. They are asynchronous, and run blocking code on
 //! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
 //! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
-//! who else holds a lock, `write` compares and swaps, `keeper` keeps displaced files, `clean`
-//! cleans up after a kill, `read` reads bounded windows,
-//! `folder_names` remembers what large folders hold, and `names` names our own files.
+//! who else holds a lock, `write` compares and swaps, `moves` moves files and makes and removes
+//! folders, `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads windows,
+//! `folder_names` remembers what large folders hold, and `names` names our own files. `walk` goes
+//! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
+//! and finds names on the way, and `text_search` finds texts; `walk_pages` is what these are asked
+//! for and answer.
 
 mod attempt;
 mod clean;
@@ -17,11 +20,17 @@ mod identity;
 mod keeper;
 mod list;
 mod lock;
+mod moves;
 mod names;
 mod os;
 mod read;
 mod root;
+mod search_ignore;
+mod text_search;
 mod thread_share;
+mod tree;
+mod walk;
+mod walk_pages;
 mod write;
 
 #[cfg(test)]
@@ -43,13 +52,14 @@ use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
 use stile_domain::facts::{FileFacts, FileStamp, StampCache};
 use stile_domain::file_cursor::FileCursor;
+use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::FileLimits;
 use stile_domain::line_search::LineQuery;
 use stile_domain::lines::{LineRange, ResolvedLines};
 use stile_domain::listing::{ListPage, ListPosition};
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Edit, List, Permit, Read};
+use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk};
 
 use crate::cancellation::Cancellation;
 
@@ -57,7 +67,9 @@ use folder_names::FolderNames;
 use identity::Identity;
 pub use keeper::SpaceEvents;
 use root::{Check, Root};
+pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
+pub use walk_pages::{NameQuery, SearchHit, SearchPage, TextSearch, TreeEntry, TreePage};
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 32 * 1024 * 1024;
@@ -86,6 +98,8 @@ pub struct SpaceOptions {
     pub mounts: Vec<SpacePath>,
     /// How long a change waits for other changes before it is refused as busy.
     pub lock_wait: Duration,
+    /// What listing, finding and searching leave out.
+    pub search_ignore: SearchIgnore,
     /// Receives journal lines of events that no call caused, such as a conflict copy.
     pub events: SpaceEvents,
 }
@@ -109,6 +123,8 @@ struct Inner {
     own: Mutex<VecDeque<FileStamp>>,
     first_reads: lock::Turnstile,
     large_changes: lock::Turnstile,
+    /// The threads that help with searches, of all callers together.
+    search_helpers: lock::Turnstile,
 }
 
 /// The position at which a read begins.
@@ -141,6 +157,8 @@ pub struct FileWindow {
     pub content: String,
     /// The hash of the whole file.
     pub hash: ContentHash,
+    /// The size of the whole file in bytes.
+    pub size_bytes: u64,
     /// The number of lines of the whole file.
     pub total_lines: u64,
     /// The lines that `content` has, in whole or in part.
@@ -149,6 +167,21 @@ pub struct FileWindow {
     pub match_line: Option<u64>,
     /// Where the range continues. `None` if it is complete.
     pub next: Option<WindowContinuation>,
+}
+
+/// Some bytes of a file of any kind.
+#[derive(Clone, Debug)]
+pub struct FileBytes {
+    /// The bytes of the window.
+    pub bytes: Vec<u8>,
+    /// The first bytes of the file, by which its kind can be told.
+    pub head: Vec<u8>,
+    /// The hash of the whole file.
+    pub hash: ContentHash,
+    /// The size of the whole file in bytes.
+    pub size_bytes: u64,
+    /// Whether the whole file is UTF-8.
+    pub is_text: bool,
 }
 
 /// Where a bounded read continues.
@@ -176,7 +209,9 @@ pub struct CreatedFile {
 pub struct EditedFile {
     /// The hash of the new bytes.
     pub hash: ContentHash,
-    /// The number of lines of the new text.
+    /// The new size in bytes.
+    pub size_bytes: u64,
+    /// The number of lines of the new text; 0 for a file that is not text.
     pub total_lines: u64,
 }
 
@@ -248,6 +283,7 @@ impl Space {
             own: Mutex::default(),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
             large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
+            search_helpers: lock::Turnstile::new(search_helpers()),
             options,
         };
         Self { inner: Arc::new(inner), cancellation: Cancellation::default(), thread_share: None }
@@ -260,6 +296,16 @@ impl Space {
         from: WindowStart,
     ) -> Result<FileWindow, Refusal> {
         self.run(move |inner| inner.read(permit.path(), &from)).await
+    }
+
+    /// Reads at most `length` bytes of a file of any kind.
+    pub async fn read_bytes(
+        &self,
+        permit: Permit<Read>,
+        offset: u64,
+        length: usize,
+    ) -> Result<FileBytes, Refusal> {
+        self.run(move |inner| inner.read_bytes(permit.path(), offset, length)).await
     }
 
     /// Reads a whole text file of at most `max_bytes` bytes, and returns what `derive` makes of its
@@ -281,6 +327,37 @@ impl Space {
         after: Option<ListPosition>,
     ) -> Result<ListPage, Refusal> {
         self.run(move |inner| inner.list(&permit, after.as_ref())).await
+    }
+
+    /// Lists a page of a folder and what is below it, `max_depth` folders deep.
+    pub async fn list_tree(
+        &self,
+        permit: Permit<Walk>,
+        max_depth: usize,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        self.run(move |inner| inner.list_tree(&permit, max_depth, cursor)).await
+    }
+
+    /// Finds a page of files and folders by their names.
+    pub async fn find_names(
+        &self,
+        permit: Permit<Walk>,
+        query: NameQuery,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        self.run(move |inner| inner.find_names(&permit, query, cursor)).await
+    }
+
+    /// Finds a page of lines in files.
+    pub async fn search_text(
+        &self,
+        permit: Permit<Walk>,
+        search: TextSearch,
+        cursor: WalkCursor,
+    ) -> Result<SearchPage, Refusal> {
+        let cancellation = self.cancellation.clone();
+        self.run(move |inner| inner.search_text(&permit, &search, cursor, &cancellation)).await
     }
 
     /// Creates a file.
@@ -318,7 +395,108 @@ impl Space {
         plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
         let plan: write::Plan = Box::new(plan);
+        let base = write::Base::Whole(base);
         self.change(move |change| change.edit(permit.path(), base, arguments, &plan)).await
+    }
+
+    /// Returns what [`Space::edit`] would make of the file, and changes nothing.
+    ///
+    /// # Errors
+    /// The [`Refusal`] of the edit.
+    pub async fn try_edit(
+        &self,
+        permit: Permit<Edit>,
+        base: ContentHash,
+        plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
+    ) -> Result<EditedFile, Refusal> {
+        self.run(move |inner| inner.try_edit(permit.path(), base, &plan)).await
+    }
+
+    /// Adds text to the end of a file that still begins with what the caller knows of it: `size`
+    /// bytes with this hash. The file may have grown since.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the file is then unchanged.
+    pub async fn append_to_grown(
+        &self,
+        permit: Permit<Edit>,
+        hash: ContentHash,
+        size: u64,
+        plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
+    ) -> Result<EditedFile, Refusal> {
+        let (plan, base): (write::Plan, _) = (Box::new(plan), write::Base::Prefix { hash, size });
+        let arguments = ["content", "content"];
+        self.change(move |change| change.edit(permit.path(), base, arguments, &plan)).await
+    }
+
+    /// Adds text to the end of a file of which the caller knows nothing.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the file is then unchanged.
+    pub async fn append_unread(
+        &self,
+        permit: Permit<Append>,
+        plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
+    ) -> Result<EditedFile, Refusal> {
+        let (plan, base): (write::Plan, _) = (Box::new(plan), write::Base::Unread);
+        let arguments = ["content", "content"];
+        self.change(move |change| change.edit(permit.path(), base, arguments, &plan)).await
+    }
+
+    /// Adds bytes to the end of a file if it still is the version `base`.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the file is then unchanged.
+    pub async fn append_bytes(
+        &self,
+        permit: Permit<Edit>,
+        base: ContentHash,
+        bytes: Vec<u8>,
+    ) -> Result<EditedFile, Refusal> {
+        self.change(move |change| change.append_bytes(permit.path(), base, &bytes)).await
+    }
+
+    /// Moves a file if it still is the version `base`, and never over anything.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the file is then where it was.
+    pub async fn move_file(
+        &self,
+        (from, to): (Permit<Edit>, Permit<Edit>),
+        base: ContentHash,
+    ) -> Result<(), Refusal> {
+        let mut made = Vec::new();
+        self.change(move |change| change.move_file(from.path(), base, to.path(), &mut made)).await
+    }
+
+    /// Copies a file if it still is the version `base`, and never over anything.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; no copy is then made.
+    pub async fn copy_file(
+        &self,
+        (from, to): (Permit<Read>, Permit<Edit>),
+        base: ContentHash,
+    ) -> Result<CreatedFile, Refusal> {
+        let mut made = Vec::new();
+        self.change(move |change| change.copy_file(from.path(), base, to.path(), &mut made)).await
+    }
+
+    /// Makes a folder and its parents. Returns whether it was not there yet.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; no folder is then made.
+    pub async fn create_folder(&self, permit: Permit<Edit>) -> Result<bool, Refusal> {
+        let mut made = Vec::new();
+        self.change(move |change| change.create_folder(permit.path(), &mut made)).await
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the folder is then unchanged.
+    pub async fn remove_folder(&self, permit: Permit<RemoveFolder>) -> Result<(), Refusal> {
+        self.change(move |change| change.remove_folder(permit.path())).await
     }
 
     /// Returns the same space, whose changes stop before anything is changed once `cancellation` is
@@ -385,6 +563,12 @@ impl Inner {
     fn is_own(&self, stamp: &FileStamp) -> bool {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().any(|own| own == stamp)
     }
+}
+
+/// Returns how many threads help with searches at once: with the thread that walks, as many as the
+/// machine has processors, and no more than four.
+fn search_helpers() -> usize {
+    std::thread::available_parallelism().map_or(0, |count| count.get().min(4) - 1)
 }
 
 /// The abilities of a file system.

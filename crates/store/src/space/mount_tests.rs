@@ -21,7 +21,7 @@ use stile_domain::scope::Scopes;
 
 use super::names::{ChangeKind, Owner, TemporaryName};
 use super::tests::{Rig, hash, path};
-use super::{Space, SpaceOptions, WindowStart, os};
+use super::{SearchIgnore, Space, SpaceOptions, WindowStart, os};
 
 fn code<T>(outcome: Result<T, Refusal>) -> &'static str {
     match outcome {
@@ -45,6 +45,7 @@ fn list_machine(folder: &str, mounts: Vec<SpacePath>) -> &'static str {
     let options = SpaceOptions {
         limits: FileLimits::default(),
         mounts,
+        search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
     };

@@ -302,7 +302,9 @@ pub(super) fn make_folder(folder: &OwnedFd, name: &str) -> io::Result<bool> {
 
 /// Removes an empty folder from a folder.
 pub(super) fn remove_folder(folder: &OwnedFd, name: &str) -> io::Result<()> {
-    Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
+    unlinkat(folder, name, AtFlags::REMOVEDIR)?;
+    fault::record(|| Ok(Effect::Removed { folder: identity(folder)?, name: name.to_owned() }));
+    Ok(())
 }
 
 pub(super) fn unlink(folder: &OwnedFd, name: &str) -> io::Result<()> {
@@ -338,19 +340,26 @@ pub(super) fn is_unsupported(error: &io::Error) -> bool {
 
 /// Renames within a folder. Fails if the new name is in use.
 pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
+    move_new((folder, from), (folder, to))
+}
+
+/// Moves a file from one folder to another. Fails if the new name is in use.
+pub(super) fn move_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
     fault::point(fault::Call::Rename)?;
-    match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE).map_err(io::Error::from) {
+    match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE).map_err(io::Error::from)
+    {
         Err(error) if is_unsupported(&error) => {
-            // Neither step replaces a file. After a crash between them the cleaner removes one
-            // name.
-            linkat(folder, from, folder, to, AtFlags::empty())?;
-            Ok(unlinkat(folder, from, AtFlags::empty())?)
+            // Neither step replaces a file. After a crash between them the file has both names;
+            // of a temporary file the cleaner removes one.
+            linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+            Ok(unlinkat(from.0, from.1, AtFlags::empty())?)
         }
         done => {
             done?;
             fault::record(|| {
-                let (from, to) = (from.to_owned(), to.to_owned());
-                Ok(Effect::Renamed { folder: identity(folder)?, from, to })
+                let (folder, to_folder) = (identity(from.0)?, identity(to.0)?);
+                let (from, to) = (from.1.to_owned(), to.1.to_owned());
+                Ok(Effect::Renamed { folder, from, to_folder, to })
             });
             Ok(())
         }

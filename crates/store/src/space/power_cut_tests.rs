@@ -119,7 +119,8 @@ impl Disk {
             Effect::Exchanged { folder, one, other } => {
                 (folder, NameChange::Exchange(one.clone(), other.clone()))
             }
-            Effect::Renamed { folder, from, to } => {
+            Effect::Renamed { folder, from, to_folder, to } => {
+                assert_eq!(folder, to_folder, "this disk knows renames within a folder");
                 (folder, NameChange::Rename(from.clone(), to.clone()))
             }
             Effect::Removed { folder, name } => (folder, NameChange::Remove(name.clone())),

@@ -22,10 +22,12 @@ use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 
 use super::file_hash::PIECE;
-use super::{FileWindow, Inner, WindowContinuation, WindowStart, os, refusal};
+use super::{FileBytes, FileWindow, Inner, WindowContinuation, WindowStart, os, refusal};
 
 /// The largest file that is read in one piece, in bytes.
-const ONE_PIECE: u64 = 1024 * 1024;
+pub(super) const ONE_PIECE: u64 = 1024 * 1024;
+/// The bytes at the beginning of a file by which its kind can be told.
+const HEAD: usize = 8 * 1024;
 /// How long after a change another program may still be saving the file.
 const SETTLING: Duration = Duration::from_millis(5);
 /// How long a read waits for a file to stop changing.
@@ -77,6 +79,58 @@ struct KnownFile {
 impl Inner {
     /// Reads a window for `text.read`.
     pub(super) fn read(&self, path: &SpacePath, from: &WindowStart) -> Result<FileWindow, Refusal> {
+        self.read_known(path, |file, known| {
+            let Some(lines) = &known.facts.lines else {
+                return Ok(Err(Refusal::NotText {
+                    path: path.clone(),
+                    size_bytes: known.stamp.size,
+                    hash: known.facts.hash,
+                }));
+            };
+            let text = FileText { file, bytes: known.bytes.as_deref(), lines };
+            text.window(path, from, known.facts.hash, self.options.limits.read_budget)
+        })
+    }
+
+    /// Reads a window for `file.read`.
+    pub(super) fn read_bytes(
+        &self,
+        path: &SpacePath,
+        offset: u64,
+        length: usize,
+    ) -> Result<FileBytes, Refusal> {
+        self.read_known(path, |file, known| {
+            let window = |offset: u64, length: usize| {
+                let left = usize::try_from(known.stamp.size.saturating_sub(offset));
+                let mut bytes = vec![0; left.unwrap_or(usize::MAX).min(length)];
+                match (&known.bytes, usize::try_from(offset)) {
+                    (Some(whole), Ok(start)) => {
+                        let part = whole.get(start..start.saturating_add(bytes.len()));
+                        bytes.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
+                    }
+                    _ => {
+                        let read = os::read_at(file, &mut bytes, offset)?;
+                        bytes.truncate(read);
+                    }
+                }
+                io::Result::Ok(bytes)
+            };
+            Ok(Ok(FileBytes {
+                bytes: window(offset, length)?,
+                head: window(0, HEAD)?,
+                hash: known.facts.hash,
+                size_bytes: known.stamp.size,
+                is_text: known.facts.lines.is_some(),
+            }))
+        })
+    }
+
+    /// Reads a part of a file, and its facts, of one version.
+    fn read_known<T>(
+        &self,
+        path: &SpacePath,
+        read: impl Fn(&File, &KnownFile) -> io::Result<Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let opened = regular(self.root.open_file(path), path)?;
@@ -92,18 +146,10 @@ impl Inner {
                 std::thread::sleep(Duration::from_millis(2));
                 continue;
             };
-            let Some(lines) = &known.facts.lines else {
-                return Err(Refusal::NotText {
-                    path: path.clone(),
-                    size_bytes: known.stamp.size,
-                    hash: known.facts.hash,
-                });
-            };
-            let text = FileText { file: &opened.file, bytes: known.bytes.as_deref(), lines };
-            let read = text.window(path, from, known.facts.hash, self.options.limits.read_budget);
+            let done = read(&opened.file, &known);
             // Bytes in memory are of one version. Otherwise the stamp must be the same as before.
             if known.bytes.is_some() || os::status(&opened.file).map_err(io)?.stamp == known.stamp {
-                return read.map_err(io)?;
+                return done.map_err(io)?;
             }
             if Instant::now() >= deadline {
                 return Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false });
@@ -202,6 +248,25 @@ impl Inner {
         }
         self.memory().insert(stamp, &facts, began);
         Ok(Some(KnownFile { stamp, facts, bytes: None }))
+    }
+
+    /// Returns the facts of a large file in the state of `stamp`, from memory if possible. `None`
+    /// means that the file changed.
+    pub(super) fn facts_of_file(
+        &self,
+        file: &File,
+        stamp: FileStamp,
+    ) -> io::Result<Option<Arc<FileFacts>>> {
+        if let Some(facts) = self.memory().get(&stamp) {
+            return Ok(Some(facts));
+        }
+        let began = os::now();
+        let facts = Arc::new(scan(file)?);
+        if os::status(file)?.stamp != stamp || !stamp.settled_at(began) {
+            return Ok(None);
+        }
+        self.memory().insert(stamp, &facts, began);
+        Ok(Some(facts))
     }
 
     /// Returns whether another program may still be saving a file, which changed a moment ago. An
@@ -327,6 +392,7 @@ impl FileText<'_> {
         Ok(Ok(FileWindow {
             content,
             hash,
+            size_bytes: self.lines.size_bytes(),
             total_lines: self.lines.total_lines(),
             lines: ResolvedLines { start: position.line, end: cut.line + u64::from(cut.inside) },
             match_line: position.match_line,
@@ -480,5 +546,7 @@ impl FileText<'_> {
 }
 
 fn resolve(range: LineRange, total_lines: u64) -> Result<ResolvedLines, Refusal> {
-    range.resolve(total_lines).map_err(|_| Refusal::InvalidRange { argument: "lines", total_lines })
+    range
+        .resolve(total_lines)
+        .map_err(|_| Refusal::InvalidRange { argument: "lines".into(), total_lines })
 }

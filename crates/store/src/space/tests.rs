@@ -6,8 +6,10 @@ mod changes;
 mod faults;
 mod links;
 mod listing;
+mod moves;
 mod reading;
 mod waiting;
+mod walks;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -36,12 +38,13 @@ use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 use tokio::task::JoinHandle;
 
+use super::fault::Effect;
 use super::lock::{Folders, LockError, Stop, Wait};
 use super::names::{ChangeKind, Owner, TemporaryName};
-use super::write::{Change, Plan, UNFINISHED};
+use super::write::{Base, Change, Plan, UNFINISHED};
 use super::{
-    Cancellation, CreatedFile, EditedFile, FileWindow, Inner, Space, SpaceOptions, WindowStart,
-    fault, os,
+    Cancellation, CreatedFile, EditedFile, FileWindow, Inner, SearchIgnore, Space, SpaceOptions,
+    WindowStart, fault, os,
 };
 
 pub(super) struct Rig {
@@ -98,7 +101,7 @@ impl OnThisThread<'_> {
         arguments: [&'static str; 2],
         plan: Plan,
     ) -> Result<EditedFile, Refusal> {
-        self.change(|change| change.edit(path, base, arguments, &plan))
+        self.change(|change| change.edit(path, Base::Whole(base), arguments, &plan))
     }
 }
 
@@ -134,6 +137,7 @@ impl Rig {
         let options = SpaceOptions {
             limits,
             mounts,
+            search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(20),
             events: Arc::new(move |line| sink.lock().unwrap().push(line)),
         };

@@ -10,6 +10,7 @@
 //! After an error before the exchange only the old file remains. Every later error is
 //! [`Refusal::UnknownOutcome`].
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -21,7 +22,6 @@ use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
 use stile_domain::facts::FileFacts;
 use stile_domain::hash::ContentHash;
-use stile_domain::lines;
 use stile_domain::path::SpacePath;
 
 use crate::cancellation::Cancellation;
@@ -40,14 +40,39 @@ use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 /// Makes the new text of a file from the old one.
 pub(super) type Plan = Box<dyn Fn(&str) -> Result<String, EditError> + Send>;
 
+/// What a caller knows of the file that it changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Base {
+    /// The hash of the whole file.
+    Whole(ContentHash),
+    /// The hash of its first bytes. The file may have grown since.
+    Prefix { hash: ContentHash, size: u64 },
+    /// Nothing: the caller only adds to the end.
+    Unread,
+}
+
+impl Base {
+    /// Whether a file with these bytes is the one that the caller knows.
+    fn is_of(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Whole(hash) => ContentHash::digest(bytes) == hash,
+            Self::Prefix { hash, size } => usize::try_from(size)
+                .ok()
+                .and_then(|size| bytes.get(..size))
+                .is_some_and(|prefix| ContentHash::digest(prefix) == hash),
+            Self::Unread => true,
+        }
+    }
+}
+
 /// The mode of an unfinished file. No other file is write-only for its owner, so the cleaner can
 /// delete it.
 pub(super) const UNFINISHED: u32 = 0o200;
 
 /// A file whose folder is locked for one change.
-struct LockedFile<'a> {
-    path: &'a SpacePath,
-    name: &'a str,
+pub(super) struct LockedFile<'a> {
+    pub(super) path: &'a SpacePath,
+    pub(super) name: &'a str,
     folder: LockedFolder,
     kept: Arc<MarkedFolder>,
     /// The turn to change a large file, to bound the memory.
@@ -55,12 +80,12 @@ struct LockedFile<'a> {
 }
 
 impl LockedFile<'_> {
-    fn handle(&self) -> &OwnedFd {
+    pub(super) fn handle(&self) -> &OwnedFd {
         &self.folder.handle
     }
 
     /// Maps errors of the system to refusals.
-    fn io(&self) -> impl Fn(io::Error) -> Refusal + '_ {
+    pub(super) fn io(&self) -> impl Fn(io::Error) -> Refusal + '_ {
         |error| refusal(&error, self.path)
     }
 }
@@ -101,10 +126,40 @@ impl Deref for Change<'_> {
     }
 }
 
+impl Inner {
+    /// Returns what an edit would make of a file, and changes nothing.
+    pub(super) fn try_edit(
+        &self,
+        path: &SpacePath,
+        base: ContentHash,
+        plan: &dyn Fn(&str) -> Result<String, EditError>,
+    ) -> Result<EditedFile, Refusal> {
+        let (limit, path_of) = (self.options.limits.file_size, || path.clone());
+        let old = regular(self.root.open_file(path), path)?;
+        let bytes = read_whole(&old.file, old.status.stamp.size, limit)
+            .map_err(|error| refusal(&error, path))?
+            .ok_or_else(|| too_large_to_edit(path, limit))?;
+        if ContentHash::digest(&bytes) != base {
+            return Err(Refusal::Stale { path: path_of(), argument: "hash" });
+        }
+        let size_bytes = bytes.len() as u64;
+        let text = String::from_utf8(bytes).map_err(|_| Refusal::NotText {
+            path: path_of(),
+            size_bytes,
+            hash: base,
+        })?;
+        let new = plan(&text).map_err(|error| explain(error, path, ["lines", "old"]))?;
+        if new.len() as u64 > limit {
+            return Err(too_large_to_edit(path, limit));
+        }
+        Ok(edited_file(new.as_bytes()))
+    }
+}
+
 impl Change<'_> {
     /// Refuses a change that nobody waits for any more, or that would go into a folder that was
     /// moved away. The last step before something is changed.
-    fn may_begin(&self) -> Result<(), Refusal> {
+    pub(super) fn may_begin(&self) -> Result<(), Refusal> {
         fault::before_swap();
         if self.cancellation.is_cancelled() {
             return Err(Refusal::Cancelled);
@@ -113,7 +168,7 @@ impl Change<'_> {
     }
 
     /// Locks the folder of a file for a change, if that can be done now.
-    fn lock<'p>(&'p self, path: &'p SpacePath) -> Result<LockedFile<'p>, Stop> {
+    pub(super) fn lock<'p>(&'p self, path: &'p SpacePath) -> Result<LockedFile<'p>, Stop> {
         let (folder, name) = path.split().ok_or_else(|| Refusal::not_a_file(path))?;
         if !self.can_lock {
             return Err(Refusal::NotPermitted { path: path.clone() }.into());
@@ -129,11 +184,10 @@ impl Change<'_> {
         if !self.keeper.has_room() {
             return Err(Stop::MustWait(Wait::Room));
         }
-        let locked =
-            self.folders.try_lock(open, self.turn.take()).map_err(|error| match error {
-                LockError::Wait(wait) => Stop::MustWait(wait),
-                LockError::Io(error) => io(error).into(),
-            })?;
+        let locked = self.folders.try_lock(open, &self.turn).map_err(|error| match error {
+            LockError::Wait(wait) => Stop::MustWait(wait),
+            LockError::Io(error) => io(error).into(),
+        })?;
         let is_large =
             os::status_at(&locked.handle, name).is_ok_and(|status| status.stamp.size >= LARGE);
         let large = is_large.then(|| self.large_changes.try_enter());
@@ -147,50 +201,74 @@ impl Change<'_> {
         Ok(LockedFile { path, name, folder: locked, kept, _large: large.flatten() })
     }
 
-    /// Changes a text file for `text.replace`, `text.insert` and `text.append`.
+    /// Changes a text file for `text.replace`, `text.insert`, `text.append` and `text.edit`.
     pub(super) fn edit(
         &self,
         path: &SpacePath,
-        base: ContentHash,
+        base: Base,
         arguments: [&'static str; 2],
         plan: &Plan,
+    ) -> Result<EditedFile, Stop> {
+        self.edit_bytes(path, base, &|bytes| {
+            let text = std::str::from_utf8(bytes).map_err(|_| match base {
+                // A caller that may not read the file learns nothing of it.
+                Base::Unread => Refusal::NotPermitted { path: path.clone() },
+                _ => Refusal::NotText {
+                    path: path.clone(),
+                    size_bytes: bytes.len() as u64,
+                    hash: ContentHash::digest(bytes),
+                },
+            })?;
+            let new = plan(text).map_err(|error| explain(error, path, arguments))?;
+            Ok(new.into_bytes())
+        })
+    }
+
+    /// Adds bytes to the end of any file, for `file.append`.
+    pub(super) fn append_bytes(
+        &self,
+        path: &SpacePath,
+        base: ContentHash,
+        more: &[u8],
+    ) -> Result<EditedFile, Stop> {
+        self.edit_bytes(path, Base::Whole(base), &|bytes| Ok([bytes, more].concat()))
+    }
+
+    fn edit_bytes(
+        &self,
+        path: &SpacePath,
+        base: Base,
+        plan: &dyn Fn(&[u8]) -> Result<Vec<u8>, Refusal>,
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         let target = self.lock(path)?;
         let old = self.open_for_change(&target)?;
-        let too_large = || Refusal::TooLarge {
-            path: path.clone(),
-            limit_bytes: limit,
-            advice: "Put the text into another file, or ask the user to raise the server's limit.",
-        };
         let bytes = read_whole(&old.file, old.status.stamp.size, limit)
             .map_err(target.io())?
-            .ok_or_else(too_large)?;
-        if ContentHash::digest(&bytes) != base {
+            .ok_or_else(|| too_large_to_edit(path, limit))?;
+        if !base.is_of(&bytes) {
             return Err(Refusal::Stale { path: path.clone(), argument: "hash" }.into());
         }
-        let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::NotText {
-            path: path.clone(),
-            size_bytes: bytes.len() as u64,
-            hash: base,
-        })?;
-        let new = plan(text).map_err(|error| explain(error, path, arguments))?;
+        let new = plan(&bytes)?;
         if new.len() as u64 > limit {
-            return Err(too_large().into());
+            return Err(too_large_to_edit(path, limit).into());
         }
-        let hash = ContentHash::digest(new.as_bytes());
-        let total_lines = lines::count_lines(&new);
-        if new == text {
-            // The text stays the same, but the answer promises that it is durable.
+        let edited = edited_file(&new);
+        if new == bytes {
+            // The file stays the same, but the answer promises that it is durable.
             os::sync(&old.file).and_then(|()| os::sync(target.handle())).map_err(target.io())?;
-            return Ok(EditedFile { hash, total_lines });
+            return Ok(edited);
         }
-        self.swap(&target, &old, base, new.as_bytes(), hash)?;
-        Ok(EditedFile { hash, total_lines })
+        let replaced = match base {
+            Base::Whole(hash) => hash,
+            Base::Prefix { .. } | Base::Unread => ContentHash::digest(&bytes),
+        };
+        self.swap(&target, &old, replaced, &new, edited.hash)?;
+        Ok(edited)
     }
 
     /// Opens the file that is to be changed. Refuses a file that a change would damage.
-    fn open_for_change(&self, target: &LockedFile<'_>) -> Result<Opened, Refusal> {
+    pub(super) fn open_for_change(&self, target: &LockedFile<'_>) -> Result<Opened, Refusal> {
         let old = regular(os::open_in(target.handle(), target.name), target.path)?;
         if old.status.links > 1 {
             return Err(Refusal::HardLinked { path: target.path.clone() });
@@ -371,6 +449,17 @@ impl Change<'_> {
         bytes: &[u8],
         made: &mut Vec<SpacePath>,
     ) -> Result<CreatedFile, Stop> {
+        self.create_like(path, bytes, made, None)
+    }
+
+    /// Creates a file, with the metadata of `like` if there is one.
+    pub(super) fn create_like(
+        &self,
+        path: &SpacePath,
+        bytes: &[u8],
+        made: &mut Vec<SpacePath>,
+        like: Option<&Opened>,
+    ) -> Result<CreatedFile, Stop> {
         if bytes.len() as u64 > self.options.limits.file_size {
             return Err(Refusal::TooLarge {
                 path: path.clone(),
@@ -385,21 +474,26 @@ impl Change<'_> {
         let created = self
             .make_parents(path, made)
             .map_err(Stop::from)
-            .and_then(|()| self.create_in_folder(path, bytes));
+            .and_then(|()| self.create_in_folder(path, bytes, like));
         if matches!(created, Err(Stop::Refused(_))) {
             self.remove_folders(made);
         }
         created
     }
 
-    fn create_in_folder(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Stop> {
+    fn create_in_folder(
+        &self,
+        path: &SpacePath,
+        bytes: &[u8],
+        like: Option<&Opened>,
+    ) -> Result<CreatedFile, Stop> {
         let target = self.lock(path)?;
         if os::status_at(target.handle(), target.name).is_ok() {
             return Err(Refusal::AlreadyExists { path: path.clone() }.into());
         }
         let FileFacts { hash, lines } = facts_of(bytes);
         let name = self.temporary_name(&target, ChangeKind::Create, None, Some(&hash));
-        let mut draft = self.draft(&target, name, bytes, None)?;
+        let mut draft = self.draft(&target, name, bytes, like)?;
         self.may_begin()?;
         os::rename_new(target.handle(), &draft.name, target.name).map_err(|error| {
             match error.kind() {
@@ -421,7 +515,11 @@ impl Change<'_> {
 
     /// Creates the missing parents of `path`, durably, and adds them to `made`, the outermost
     /// first.
-    fn make_parents(&self, path: &SpacePath, made: &mut Vec<SpacePath>) -> Result<(), Refusal> {
+    pub(super) fn make_parents(
+        &self,
+        path: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<(), Refusal> {
         let Some((folder, _)) = path.split() else { return Ok(()) };
         let io = |error: io::Error| refusal(&error, path);
         if self.root.open_folder(&folder).is_ok() {
@@ -450,7 +548,7 @@ impl Change<'_> {
     }
 
     /// Removes folders that were created for a file that could not be. A folder in use stays.
-    fn remove_folders(&self, made: &[SpacePath]) {
+    pub(super) fn remove_folders(&self, made: &[SpacePath]) {
         for (above, name) in made.iter().rev().filter_map(SpacePath::split) {
             if let Ok(parent) = self.root.open_folder(&above) {
                 let _ = os::remove_folder(&parent, name);
@@ -499,18 +597,54 @@ fn busy(path: &SpacePath, open: impl Fn() -> io::Result<OwnedFd>) -> Refusal {
     Refusal::Busy { path: path.clone(), is_locked_by_other: holder.is_some() }
 }
 
+fn edited_file(bytes: &[u8]) -> EditedFile {
+    let FileFacts { hash, lines } = facts_of(bytes);
+    let total_lines = lines.map_or(0, |lines| lines.total_lines());
+    EditedFile { hash, size_bytes: bytes.len() as u64, total_lines }
+}
+
+fn too_large_to_edit(path: &SpacePath, limit_bytes: u64) -> Refusal {
+    Refusal::TooLarge {
+        path: path.clone(),
+        limit_bytes,
+        advice: "Put the text into another file, or ask the user to raise the server's limit.",
+    }
+}
+
 /// Maps an error of an edit to a refusal.
 fn explain(error: EditError, path: &SpacePath, [range, text]: [&'static str; 2]) -> Refusal {
+    let advice = "Narrow `lines` to the one you mean, or add neighbouring lines to `old`.";
+    let (range, text) = (Cow::Borrowed(range), Cow::Borrowed(text));
+    match error {
+        EditError::Several { index, error } => {
+            let [range, text] =
+                ["lines", "old"].map(|name| Cow::Owned(format!("edits[{index}].{name}")));
+            let advice = "Narrow `lines` to the one you mean, add neighbouring text to `old`, or \
+                          set `all`. No edit was made.";
+            explain_match(*error, path, range, text, "", advice)
+        }
+        error => explain_match(error, path, range, text, "as whole lines ", advice),
+    }
+}
+
+fn explain_match(
+    error: EditError,
+    path: &SpacePath,
+    range: Cow<'static, str>,
+    text: Cow<'static, str>,
+    unit: &str,
+    advice: &'static str,
+) -> Refusal {
     match error {
         EditError::Range { total_lines } => Refusal::InvalidRange { argument: range, total_lines },
         EditError::Ambiguous { matches, more } => {
-            Refusal::AmbiguousMatch { path: path.clone(), matches, more }
+            Refusal::AmbiguousMatch { path: path.clone(), argument: text, advice, matches, more }
         }
         EditError::NoMatch { searched, lines, elsewhere } => {
             let place = match searched.count() {
-                1 => format!("at line {}", searched.start),
+                1 => format!("{unit}at line {}", searched.start),
                 _ => format!(
-                    "in lines {} to {}",
+                    "{unit}in lines {} to {}",
                     searched.start,
                     searched.end.saturating_sub(1).max(searched.start)
                 ),
@@ -524,5 +658,6 @@ fn explain(error: EditError, path: &SpacePath, [range, text]: [&'static str; 2])
             };
             Refusal::NoMatch { path: path.clone(), argument: text, place, hint, lines, elsewhere }
         }
+        EditError::Several { error, .. } => explain_match(*error, path, range, text, unit, advice),
     }
 }

@@ -13,6 +13,7 @@ use stile_store::space::Space;
 use super::note_tool::{NoteTool, invalid_path};
 use crate::answer::Answer;
 use crate::arguments::ArgumentError;
+use crate::definition::ToolGroup;
 use crate::refusal::failure;
 use crate::tool::{Denial, Tool, ToolError};
 
@@ -34,6 +35,7 @@ impl<T: NoteTool> JsonSchema for Local<T> {
 impl<T: NoteTool> Tool for Local<T> {
     const NAME: &'static str = T::NAME;
     const TITLE: &'static str = T::TITLE;
+    const GROUP: ToolGroup = ToolGroup::Notes;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     const NEXT: &'static str = T::NEXT;

@@ -10,6 +10,7 @@ use stile_domain::permit::{Gate, Permit, Read};
 
 use super::error::RemoteNoteError;
 use super::source::{NoteRequest, NoteSource};
+use crate::definition::ToolGroup;
 use crate::note_session::NoteSession;
 use crate::notes::note_tool::NoteTool;
 use crate::tool::Tool;
@@ -43,6 +44,7 @@ impl<T: NoteTool> JsonSchema for Remote<T> {
 impl<T: NoteTool> Tool for Remote<T> {
     const NAME: &'static str = T::NAME;
     const TITLE: &'static str = T::TITLE;
+    const GROUP: ToolGroup = ToolGroup::Notes;
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = RemoteNote;

@@ -9,7 +9,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_store::space::Space;
+use stile_store::space::{CreatedFile, EditedFile, Space};
 
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
@@ -25,21 +25,37 @@ pub struct FileCreate {
     content: String,
     /// How `content` is written: `utf-8` (the default) or `base64` for a file that is not text.
     #[serde(default)]
-    encoding: Encoding,
+    encoding: ContentEncoding,
 }
 
 /// How `content` is written.
 #[derive(Clone, Copy, Debug, Default, JsonSchema)]
-enum Encoding {
+pub enum ContentEncoding {
+    /// As text.
     #[default]
     #[schemars(rename = "utf-8")]
     Utf8,
+    /// As base64 with padding.
     #[schemars(rename = "base64")]
     Base64,
 }
 
+impl ContentEncoding {
+    /// Returns the bytes that `content` stands for.
+    pub(super) fn decode(self, content: String) -> Result<Vec<u8>, Refusal> {
+        match self {
+            Self::Utf8 => Ok(content.into_bytes()),
+            Self::Base64 => STANDARD.decode(content).map_err(|_| {
+                Refusal::invalid_argument(
+                    "`content` must be base64 with padding when `encoding` is `base64`",
+                )
+            }),
+        }
+    }
+}
+
 /// By hand, because a derived one also takes `{"base64": null}`, which the schema does not.
-impl<'de> Deserialize<'de> for Encoding {
+impl<'de> Deserialize<'de> for ContentEncoding {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match String::deserialize(deserializer)?.as_str() {
             "utf-8" => Ok(Self::Utf8),
@@ -61,6 +77,22 @@ pub struct FileCreated {
     /// How many lines it has; absent where it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     total_lines: Option<u64>,
+    #[serde(skip)]
+    base: Option<ContentHash>,
+}
+
+impl FileCreated {
+    pub(super) fn new(path: SpacePath, created: &CreatedFile) -> Self {
+        let CreatedFile { hash, size_bytes, total_lines } = *created;
+        Self { path, hash, size_bytes, total_lines, base: None }
+    }
+
+    /// Describes a file that was made longer.
+    pub(super) fn of_edited(path: SpacePath, base: ContentHash, edited: &EditedFile) -> Self {
+        let EditedFile { hash, size_bytes, total_lines } = *edited;
+        let total_lines = (total_lines > 0).then_some(total_lines);
+        Self { path, hash, size_bytes, total_lines, base: Some(base) }
+    }
 }
 
 impl Output for FileCreated {
@@ -69,7 +101,7 @@ impl Output for FileCreated {
     }
 
     fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
-        (None, Some(self.hash))
+        (self.base, Some(self.hash))
     }
 }
 
@@ -88,21 +120,9 @@ impl Tool for FileCreate {
     }
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<FileCreated, Refusal> {
-        let bytes = match self.encoding {
-            Encoding::Utf8 => self.content.into_bytes(),
-            Encoding::Base64 => STANDARD.decode(self.content).map_err(|_| {
-                Refusal::invalid_argument(
-                    "`content` must be base64 with padding when `encoding` is `base64`",
-                )
-            })?,
-        };
+        let bytes = self.encoding.decode(self.content)?;
         let created = space.create(permit, bytes).await?;
-        Ok(FileCreated {
-            path: self.path.into(),
-            hash: created.hash,
-            size_bytes: created.size_bytes,
-            total_lines: created.total_lines,
-        })
+        Ok(FileCreated::new(self.path.into(), &created))
     }
 
     fn trace(&self) -> CallTrace {

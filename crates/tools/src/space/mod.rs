@@ -22,20 +22,42 @@ use crate::toolset::{
     UnknownTool, find_entry,
 };
 
+pub mod file_append;
+pub mod file_copy;
 pub mod file_create;
+pub mod file_find;
+pub mod file_list;
+pub mod file_move;
+pub mod file_read;
 pub mod file_remove;
+pub mod folder_create;
+pub mod folder_remove;
 pub mod list;
 pub mod text_append;
+pub mod text_edit;
 pub mod text_insert;
 pub mod text_read;
 pub mod text_replace;
+pub mod text_search;
+mod two_paths;
+mod walking;
 pub mod whole_note;
 
 /// The tools for files and text, in reading order.
 pub const FILE_TOOLS: &[ToolEntry<Space>] = &[
+    ToolEntry::new::<file_list::FileList>(),
+    ToolEntry::new::<file_find::FileFind>(),
+    ToolEntry::new::<text_search::FindText>(),
+    ToolEntry::new::<file_read::FileRead>(),
     ToolEntry::new::<file_create::FileCreate>(),
+    ToolEntry::new::<file_append::FileAppend>(),
+    ToolEntry::new::<file_move::FileMove>(),
+    ToolEntry::new::<file_copy::FileCopy>(),
     ToolEntry::new::<file_remove::FileRemove>(),
+    ToolEntry::new::<folder_create::FolderCreate>(),
+    ToolEntry::new::<folder_remove::FolderRemove>(),
     ToolEntry::new::<text_read::TextRead>(),
+    ToolEntry::new::<text_edit::EditText>(),
     ToolEntry::new::<text_replace::TextReplace>(),
     ToolEntry::new::<text_insert::TextInsert>(),
     ToolEntry::new::<text_append::TextAppend>(),
@@ -143,12 +165,10 @@ impl Toolset for SpaceTools {
         self.entry(name).map(|tool| tool.name)
     }
 
-    /// Lists changing tools only to a caller with some `write:` scope, and reading tools only to a
-    /// caller with any scope at all.
+    /// Lists only the tools for which the caller's scopes allow some path.
     fn listed(&self, caller: &Caller) -> Vec<&'static str> {
-        let needed = |read_only| if read_only { Verb::Read } else { Verb::Write };
         let scopes = caller.principal.scopes();
-        let tools = self.tools.iter().filter(|tool| scopes.any(needed(tool.read_only)));
+        let tools = self.tools.iter().filter(|tool| (tool.may_be_granted)(scopes));
         tools.map(|tool| tool.name).collect()
     }
 

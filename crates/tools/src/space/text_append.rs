@@ -1,4 +1,4 @@
-//! `text.append`: new lines at the end of a file that is still the one that was read.
+//! `text.append`: new lines at the end of a file that still begins as it was read.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,14 +7,16 @@ use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::FilePath;
-use stile_domain::permit::{Edit, Gate, Permit};
+use stile_domain::permit::{Append, Edit, Gate, Permit, Permits};
+use stile_domain::scope::{Scopes, Verb};
 use stile_store::space::Space;
 
 use super::text_replace::TextChanged;
 use crate::tool::Tool;
 
 /// Add new lines at the end of a text file that you have read. Refused with `stale` if the file
-/// changed since you read it. A large file is made by `file.create` and then appending to it.
+/// changed since you read it; with `size_bytes`, only if what you read changed, so that a log that
+/// grows can be added to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextAppend {
@@ -24,6 +26,32 @@ pub struct TextAppend {
     hash: ContentHash,
     /// The new lines, stored as given: end them with a line break if the file should end with one.
     content: String,
+    /// The `size_bytes` that came with `hash`. 0, with the hash of nothing, adds to a file that
+    /// you have not read, for a token with an `append:` scope.
+    size_bytes: Option<u64>,
+}
+
+/// The permit for an append: to a file that was read, or to one that was not.
+pub enum AppendPermit {
+    /// The caller may change the file.
+    Known(Permit<Edit>),
+    /// The caller may add to the file without having read it.
+    Unread(Permit<Append>),
+}
+
+impl Permits for AppendPermit {
+    const READ_ONLY: bool = false;
+
+    fn may_be_granted(scopes: &Scopes) -> bool {
+        scopes.any(Verb::Write) || scopes.any(Verb::Append)
+    }
+}
+
+impl TextAppend {
+    /// Whether the caller has not read the file.
+    fn is_unread(&self) -> bool {
+        self.size_bytes == Some(0)
+    }
 }
 
 impl Tool for TextAppend {
@@ -32,21 +60,39 @@ impl Tool for TextAppend {
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = false;
     type Context = Space;
-    type Permits = Permit<Edit>;
+    type Permits = AppendPermit;
     type Output = TextChanged;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
-        gate.permit(&self.path)
+    fn ask(&self, gate: Gate<'_>) -> Result<AppendPermit, Refusal> {
+        if self.is_unread() {
+            gate.permit(&self.path).map(AppendPermit::Unread)
+        } else {
+            gate.permit(&self.path).map(AppendPermit::Known)
+        }
     }
 
-    async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
-        let Self { path, hash, content } = self;
-        let edited = space
-            .edit(permit, hash, ["content", "content"], move |text| {
-                Ok(edit::append(text, &content))
-            })
-            .await?;
+    async fn run(self, permit: AppendPermit, space: &Space) -> Result<TextChanged, Refusal> {
+        let Self { path, hash, content, size_bytes } = self;
+        if size_bytes == Some(0) && hash != ContentHash::digest(b"") {
+            return Err(Refusal::invalid_argument(format!(
+                "`hash` must be that of nothing, {}, when `size_bytes` is 0",
+                ContentHash::digest(b"")
+            )));
+        }
+        let plan = move |text: &str| Ok(edit::append(text, &content));
+        let edited = match (permit, size_bytes) {
+            (AppendPermit::Unread(permit), _) => {
+                space.append_unread(permit, plan).await?;
+                return Ok(TextChanged::unread(path.into()));
+            }
+            (AppendPermit::Known(permit), Some(size)) => {
+                space.append_to_grown(permit, hash, size, plan).await?
+            }
+            (AppendPermit::Known(permit), None) => {
+                space.edit(permit, hash, ["content", "content"], plan).await?
+            }
+        };
         Ok(TextChanged::new(path.into(), hash, &edited))
     }
 

@@ -50,6 +50,8 @@ pub struct TextWindow {
     content: String,
     /// The hash of the whole file.
     hash: ContentHash,
+    /// The size of the whole file.
+    size_bytes: u64,
     /// How many lines the whole file has.
     total_lines: u64,
     /// Which lines `content` holds, from 1, end exclusive.
@@ -83,10 +85,11 @@ impl TextWindow {
     fn text(&self) -> String {
         let LineRange(start, end) = self.lines;
         let mut header = format!(
-            "{} lines {start}-{} of {}, hash {}",
+            "{} lines {start}-{} of {}, {} bytes, hash {}",
             self.path,
             end - 1,
             self.total_lines,
+            self.size_bytes,
             self.hash
         );
         if end <= start {
@@ -125,6 +128,7 @@ impl Tool for TextRead {
         Ok(TextWindow {
             content: window.content,
             hash: window.hash,
+            size_bytes: window.size_bytes,
             total_lines: window.total_lines,
             lines: LineRange(line(window.lines.start), line(window.lines.end)),
             truncated: next.is_some(),

@@ -39,16 +39,32 @@ pub struct TextChanged {
     /// Its canonical path.
     path: SpacePath,
     /// The new hash, which the next change needs.
-    hash: ContentHash,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<ContentHash>,
+    /// The new size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
     /// How many lines it has now.
-    total_lines: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_lines: Option<u64>,
     #[serde(skip)]
     base: Option<ContentHash>,
 }
 
 impl TextChanged {
     pub(crate) fn new(path: SpacePath, base: ContentHash, edited: &EditedFile) -> Self {
-        Self { path, hash: edited.hash, total_lines: edited.total_lines, base: Some(base) }
+        Self {
+            path,
+            hash: Some(edited.hash),
+            size_bytes: Some(edited.size_bytes),
+            total_lines: Some(edited.total_lines),
+            base: Some(base),
+        }
+    }
+
+    /// Describes a change for a caller who may not read the file.
+    pub(crate) fn unread(path: SpacePath) -> Self {
+        Self { path, hash: None, size_bytes: None, total_lines: None, base: None }
     }
 }
 
@@ -58,7 +74,7 @@ impl Output for TextChanged {
     }
 
     fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
-        (self.base, Some(self.hash))
+        (self.base, self.hash)
     }
 }
 

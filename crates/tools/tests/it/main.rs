@@ -27,7 +27,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::journal::Journal;
-use stile_store::space::{Space, SpaceOptions};
+use stile_store::space::{SearchIgnore, Space, SpaceOptions};
 use stile_store::state::StateDir;
 use stile_tools::answer::{Answer, Failure, ResourceLink};
 use stile_tools::definition::ToolDefinition;
@@ -49,6 +49,7 @@ impl Rig {
         let options = SpaceOptions {
             limits: FileLimits::default(),
             mounts: Vec::new(),
+            search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(5),
             events: Arc::new(|_| {}),
         };

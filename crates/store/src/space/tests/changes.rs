@@ -326,6 +326,7 @@ fn a_root_that_was_moved_is_not_changed_until_it_is_back() {
     let options = SpaceOptions {
         limits: FileLimits::default(),
         mounts: Vec::new(),
+        search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
     };

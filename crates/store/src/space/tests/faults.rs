@@ -112,6 +112,7 @@ fn a_start_leaves_the_files_of_a_living_process() {
     let options = SpaceOptions {
         limits: FileLimits::default(),
         mounts: Vec::new(),
+        search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_secs(1),
         events: Arc::new(|_| panic!("no event was expected")),
     };

@@ -8,6 +8,7 @@ fn a_folder_that_another_process_locked_is_busy() {
     let options = SpaceOptions {
         limits: FileLimits::default(),
         mounts: Vec::new(),
+        search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_millis(30),
         events: Arc::new(|_| {}),
     };
@@ -32,6 +33,7 @@ fn space_with_one_thread(
     let options = SpaceOptions {
         limits: FileLimits::default(),
         mounts: Vec::new(),
+        search_ignore: SearchIgnore::default(),
         lock_wait,
         events: Arc::new(|_| {}),
     };
@@ -116,21 +118,22 @@ fn changes_of_a_folder_take_turns_in_the_order_in_which_they_came() {
     let folders = Arc::new(Folders::default());
     let folder = tempfile::tempdir().unwrap();
     let open = || os::open_root(folder.path());
-    let first = folders.try_lock(open, None).unwrap();
-    let mut waiting: Vec<_> = std::iter::repeat_with(|| match folders.try_lock(open, None) {
-        Err(LockError::Wait(Wait::Turn(turn))) => turn,
-        other => panic!("{other:?}"),
-    })
-    .take(4)
-    .collect();
+    let first = folders.try_lock(open, &Cell::new(None)).unwrap();
+    let mut waiting: Vec<_> =
+        std::iter::repeat_with(|| match folders.try_lock(open, &Cell::new(None)) {
+            Err(LockError::Wait(Wait::Turn(turn))) => turn,
+            other => panic!("{other:?}"),
+        })
+        .take(4)
+        .collect();
     // The second change has gone, so its turn passes on.
     drop(waiting.remove(1));
     drop(first);
     for mut next in waiting {
         let turn = next.try_recv().unwrap();
-        drop(folders.try_lock(open, Some(turn)).unwrap());
+        drop(folders.try_lock(open, &Cell::new(Some(turn))).unwrap());
     }
-    folders.try_lock(open, None).unwrap();
+    folders.try_lock(open, &Cell::new(None)).unwrap();
 }
 
 #[cfg(target_os = "linux")]

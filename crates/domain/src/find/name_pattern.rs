@@ -1,0 +1,200 @@
+//! What `file.find` looks for: a glob, or parts of a name.
+//!
+//! A pattern with one of `* ? [ {` is a glob. A glob with a `/` is matched against the path below
+//! the folder that is searched, any other against the name alone. Every other pattern is fuzzy: its
+//! words must each occur in the path, their letters in order but not side by side, and better
+//! matches come first. A pattern without a capital letter ignores case.
+
+use globset::{Glob, GlobBuilder, GlobMatcher};
+use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+/// The longest pattern, in Unicode scalar values.
+pub const MAX_PATTERN_CHARS: usize = 256;
+/// What a match within the name counts more than one that needs its folders, too.
+const NAME_BONUS: u32 = 1 << 16;
+
+/// A compiled pattern for names.
+#[derive(Clone, Debug)]
+pub enum NamePattern {
+    /// A glob.
+    Glob(NameGlob),
+    /// The parts of a name.
+    Fuzzy(FuzzyName),
+}
+
+/// Why a text is not a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadPattern {
+    /// The text is empty or longer than [`MAX_PATTERN_CHARS`].
+    #[error("must be 1 to 256 characters")]
+    Length,
+    /// The glob has an error.
+    #[error("is not a glob: {what}, at character {column}")]
+    Glob {
+        /// What is wrong.
+        what: String,
+        /// The position of the error, in Unicode scalar values, from 1.
+        column: usize,
+    },
+}
+
+impl NamePattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// Every [`BadPattern`].
+    pub fn parse(text: &str) -> Result<Self, BadPattern> {
+        if text.contains(['*', '?', '[', '{']) {
+            NameGlob::parse(text).map(Self::Glob)
+        } else {
+            check_length(text)?;
+            Ok(Self::Fuzzy(FuzzyName::new(text)))
+        }
+    }
+}
+
+fn check_length(text: &str) -> Result<(), BadPattern> {
+    match text.chars().count() {
+        1..=MAX_PATTERN_CHARS => Ok(()),
+        _ => Err(BadPattern::Length),
+    }
+}
+
+/// A glob for names, or for paths if it contains a `/`.
+#[derive(Clone, Debug)]
+pub struct NameGlob {
+    glob: GlobMatcher,
+    is_for_paths: bool,
+}
+
+impl NameGlob {
+    /// Compiles a glob. `*` and `?` do not match `/`; `**` does.
+    ///
+    /// # Errors
+    /// Every [`BadPattern`].
+    pub fn parse(text: &str) -> Result<Self, BadPattern> {
+        check_length(text)?;
+        let is_for_paths = text.contains('/');
+        let glob: Glob = GlobBuilder::new(text.trim_start_matches('/'))
+            .literal_separator(true)
+            .backslash_escape(true)
+            .case_insensitive(!text.chars().any(char::is_uppercase))
+            .empty_alternates(true)
+            .build()
+            .map_err(|error| BadPattern::Glob {
+                what: error.kind().to_string(),
+                column: error_column(text, error.kind()),
+            })?;
+        Ok(Self { glob: glob.compile_matcher(), is_for_paths })
+    }
+
+    /// Whether the glob matches a file. `path` is the path below the folder that is searched,
+    /// without a `/` in front, and `name` its last component.
+    pub fn is_match(&self, path: &str, name: &str) -> bool {
+        self.glob.is_match(if self.is_for_paths { path } else { name })
+    }
+}
+
+/// Returns the position of the bracket that an error is about, from 1. Other errors are about the
+/// whole glob.
+fn error_column(text: &str, kind: &globset::ErrorKind) -> usize {
+    use globset::ErrorKind::{
+        DanglingEscape, InvalidRange, UnclosedAlternates, UnclosedClass, UnopenedAlternates,
+    };
+    let bracket = match kind {
+        UnclosedClass | InvalidRange(..) => '[',
+        UnclosedAlternates => '{',
+        UnopenedAlternates => '}',
+        DanglingEscape => '\\',
+        _ => return 1,
+    };
+    let at = text.char_indices().filter(|(_, character)| *character == bracket).last();
+    at.map_or(1, |(at, _)| text.get(..at).unwrap_or_default().chars().count() + 1)
+}
+
+/// The parts of a name, with what it costs to compare them.
+#[derive(Clone, Debug)]
+pub struct FuzzyName {
+    pattern: Pattern,
+    matcher: Matcher,
+    path: Vec<char>,
+    name: Vec<char>,
+}
+
+impl FuzzyName {
+    fn new(text: &str) -> Self {
+        let fuzzy = AtomKind::Fuzzy;
+        let pattern = Pattern::new(text, CaseMatching::Smart, Normalization::Smart, fuzzy);
+        let matcher = Matcher::new(Config::DEFAULT.match_paths());
+        Self { pattern, matcher, path: Vec::new(), name: Vec::new() }
+    }
+
+    /// Returns how well a file fits, or `None` if it does not. The arguments are those of
+    /// [`NameGlob::is_match`].
+    pub fn score(&mut self, path: &str, name: &str) -> Option<u32> {
+        let Self { pattern, matcher, path: path_chars, name: name_chars } = self;
+        if let Some(score) = pattern.score(Utf32Str::new(name, name_chars), matcher) {
+            return Some(score.saturating_add(NAME_BONUS));
+        }
+        if path.len() == name.len() {
+            return None;
+        }
+        pattern.score(Utf32Str::new(path, path_chars), matcher)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn glob(text: &str, path: &str) -> bool {
+        let NamePattern::Glob(glob) = NamePattern::parse(text).unwrap() else { panic!("{text}") };
+        glob.is_match(path, path.rsplit('/').next().unwrap())
+    }
+
+    #[test]
+    fn a_glob_with_a_slash_is_for_paths_and_others_for_names() {
+        assert!(glob("*.md", "a/b/c.md") && glob("*.MD", "C.MD") && !glob("*.MD", "c.md"));
+        assert!(glob("c?*", "a/C12") && glob("[ab].{md,txt}", "x/a.txt"));
+        assert!(glob("a/*.md", "a/b.md") && glob("/a/*.md", "a/b.md"));
+        assert!(!glob("a/*.md", "a/b/c.md") && glob("a/**/*.md", "a/b/c.md"));
+        assert!(glob("**/b/**", "a/b/c.md") && glob("a\\*/*", "a*/b"));
+    }
+
+    #[test]
+    fn a_fuzzy_name_prefers_the_name_to_its_folders() {
+        let mut fuzzy = FuzzyName::new("budget 24");
+        let mut score = |path: &str| fuzzy.score(path, path.rsplit('/').next().unwrap());
+        assert!(score("plans/Budget-2024.md") > score("budget/2024.md"));
+        assert!(score("budget/2024.md").is_some() && score("budget/notes.md").is_none());
+        assert!(FuzzyName::new("Bud").score("bud", "bud").is_none());
+    }
+
+    #[test]
+    fn a_bad_glob_says_where() {
+        let error = |text: &str| NamePattern::parse(text).unwrap_err().to_string();
+        insta::assert_snapshot!(
+            ["", "é[a", "a{b,c", "[z-a]", "*\\"].map(error).join("\n"),
+            @r"
+        must be 1 to 256 characters
+        is not a glob: unclosed character class; missing ']', at character 2
+        is not a glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?), at character 2
+        is not a glob: invalid range; 'z' > 'a', at character 1
+        is not a glob: dangling '\', at character 2
+        "
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_patterns_never_panic(text in "(\\PC|[\\[\\]{}*?,!^\\\\/-]){0,40}", path in "\\PC{1,20}") {
+            match NamePattern::parse(&text) {
+                Ok(NamePattern::Glob(glob)) => { glob.is_match(&path, &path); }
+                Ok(NamePattern::Fuzzy(mut fuzzy)) => { fuzzy.score(&path, &path); }
+                Err(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Moves and copies files, and makes and removes folders.
+//!
+//! A move is one rename that never replaces anything. The moved file is hashed after the rename: if
+//! another program saved in between, the file goes back and the move is refused. Both folders are
+//! locked, and both are durable before the call is answered. Nobody waits for the second lock while
+//! holding the first, so no two moves wait for each other.
+
+use std::io;
+
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::path::{RESERVED_PREFIX, SpacePath};
+
+use super::file_hash::hash_file;
+use super::lock::{Stop, Wait};
+use super::read::{read_whole, regular};
+use super::write::{Change, LockedFile};
+use super::{CreatedFile, os, refusal};
+
+/// Where a move or a copy puts a file: an open, locked folder, and the name in it.
+struct Destination<'a> {
+    path: &'a SpacePath,
+    name: &'a str,
+    /// `None` if the file stays in its folder.
+    locked: Option<LockedFile<'a>>,
+}
+
+impl Change<'_> {
+    /// Moves a file for `file.move`. `made` are the folders that earlier attempts created.
+    pub(super) fn move_file(
+        &self,
+        path: &SpacePath,
+        base: ContentHash,
+        to: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<(), Stop> {
+        // Before any folder is made: most wrong moves are of a file that is not there.
+        regular(self.root.open_file(path), path)?;
+        let moved = self
+            .make_parents(to, made)
+            .map_err(Stop::from)
+            .and_then(|()| self.move_between(path, base, to));
+        if matches!(moved, Err(Stop::Refused(_))) {
+            self.remove_folders(made);
+        }
+        moved
+    }
+
+    fn move_between(
+        &self,
+        path: &SpacePath,
+        base: ContentHash,
+        to: &SpacePath,
+    ) -> Result<(), Stop> {
+        let (source, destination) = self.lock_both(path, to)?;
+        let old = self.open_for_change(&source)?;
+        let stale = || Refusal::Stale { path: path.clone(), argument: "hash" };
+        if hash_file(&old.file).map_err(source.io())? != base {
+            return Err(stale().into());
+        }
+        let folder = destination.locked.as_ref().map_or(source.handle(), LockedFile::handle);
+        if os::status_at(folder, destination.name).is_ok() {
+            return Err(Refusal::AlreadyExists { path: to.clone() }.into());
+        }
+        self.may_begin()?;
+        let (from, new) = ((source.handle(), source.name), (folder, destination.name));
+        os::move_new(from, new).map_err(|error| refused(&error, to))?;
+        let is_same = os::open_in(folder, destination.name)
+            .and_then(|file| hash_file(&file))
+            .is_ok_and(|hash| hash == base);
+        let synced = os::sync(folder).and_then(|()| match &destination.locked {
+            Some(_) => os::sync(source.handle()),
+            None => Ok(()),
+        });
+        if !is_same {
+            // Another program saved just before. Its save gets its name back, or a name of its own
+            // where that program has saved once more.
+            if os::move_new(new, from).is_err() {
+                self.keeper.save_copy(folder, destination.name, destination.path);
+            }
+            let _ = os::sync(folder).and_then(|()| os::sync(source.handle()));
+            return Err(stale().into());
+        }
+        synced.map_err(|_| Refusal::UnknownOutcome { path: to.clone() })?;
+        self.remember_own(old.status.identity(), &old.file);
+        Ok(())
+    }
+
+    /// Locks the folders of two files, the folder with the smaller identity first.
+    fn lock_both<'p>(
+        &'p self,
+        path: &'p SpacePath,
+        to: &'p SpacePath,
+    ) -> Result<(LockedFile<'p>, Destination<'p>), Stop> {
+        let (_, name) = to.split().ok_or_else(|| Refusal::AlreadyExists { path: to.clone() })?;
+        let identity = |path: &SpacePath| {
+            let folder = path.split().map_or_else(SpacePath::root, |(folder, _)| folder);
+            let folder = self.root.open_folder(&folder).map_err(|error| refusal(&error, path))?;
+            os::status(folder)
+                .map(|status| status.identity())
+                .map_err(|error| refusal(&error, path))
+        };
+        let (source_folder, to_folder) = (identity(path)?, identity(to)?);
+        if source_folder == to_folder {
+            let source = self.lock(path)?;
+            return Ok((source, Destination { path: to, name, locked: None }));
+        }
+        let (source, locked) = if source_folder < to_folder {
+            let source = self.lock(path)?;
+            (source, self.lock(to)?)
+        } else {
+            let locked = self.lock(to)?;
+            (self.lock(path)?, locked)
+        };
+        Ok((source, Destination { path: to, name, locked: Some(locked) }))
+    }
+
+    /// Copies a file for `file.copy`. `made` are the folders that earlier attempts created.
+    pub(super) fn copy_file(
+        &self,
+        path: &SpacePath,
+        base: ContentHash,
+        to: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<CreatedFile, Stop> {
+        let limit = self.options.limits.file_size;
+        let source = regular(self.root.open_file(path), path)?;
+        let io = |error: io::Error| refusal(&error, path);
+        let bytes = read_whole(&source.file, source.status.stamp.size, limit)
+            .map_err(io)?
+            .ok_or_else(|| Refusal::TooLarge {
+                path: path.clone(),
+                limit_bytes: limit,
+                advice: "Ask the user to copy it, or to raise the server's limit.",
+            })?;
+        if ContentHash::digest(&bytes) != base {
+            return Err(Refusal::Stale { path: path.clone(), argument: "hash" }.into());
+        }
+        self.create_like(to, &bytes, made, Some(&source))
+    }
+
+    /// Makes a folder for `folder.create`, with its parents. Returns whether it was not there.
+    pub(super) fn create_folder(
+        &self,
+        path: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<bool, Stop> {
+        let inside = path.child("x").ok_or_else(|| Refusal::not_found(path))?;
+        let done = self.may_begin().and_then(|()| self.make_parents(&inside, made));
+        if let Err(error) = done {
+            self.remove_folders(made);
+            return Err(error.into());
+        }
+        Ok(made.contains(path))
+    }
+
+    /// Removes an empty folder for `folder.remove`. Waits until the server's own files in it, which
+    /// are kept for a while, are gone.
+    pub(super) fn remove_folder(&self, path: &SpacePath) -> Result<(), Stop> {
+        let target = self.lock(path)?;
+        let io = |error: io::Error| refusal(&error, path);
+        let folder = self.root.open_folder(path).map_err(io)?;
+        let (mut has_files, mut has_ours) = (false, false);
+        os::entries(&folder, |name, _| {
+            let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
+            has_ours |= is_ours;
+            has_files |= !is_ours;
+        })
+        .map_err(io)?;
+        if has_files {
+            return Err(Refusal::FolderNotEmpty { path: path.clone() }.into());
+        }
+        if has_ours {
+            self.keeper.hurry();
+            return Err(Stop::MustWait(Wait::Room));
+        }
+        self.may_begin()?;
+        match os::remove_folder(target.handle(), target.name) {
+            Ok(()) => {}
+            // Somebody put a file into it just now.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                return Err(Refusal::FolderNotEmpty { path: path.clone() }.into());
+            }
+            Err(error) => return Err(io(error).into()),
+        }
+        let unknown = |_| Refusal::UnknownOutcome { path: path.clone() };
+        Ok(os::sync(target.handle()).map_err(unknown)?)
+    }
+}
+
+/// Maps an error of a rename that must not replace anything.
+fn refused(error: &io::Error, to: &SpacePath) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Refusal::AlreadyExists { path: to.clone() },
+        _ => refusal(error, to),
+    }
+}

@@ -1,0 +1,239 @@
+//! Moves, copies, folders, and what is added to the end of a file.
+
+use stile_domain::permit::{RemoveFolder, Walk};
+
+use super::*;
+
+fn move_file(rig: &Rig, from: &str, base: &str, to: &str) -> Result<(), Refusal> {
+    let mut made = Vec::new();
+    rig.inner().change(|change| change.move_file(&path(from), hash(base), &path(to), &mut made))
+}
+
+fn copy_file(rig: &Rig, from: &str, base: &str, to: &str) -> Result<CreatedFile, Refusal> {
+    let mut made = Vec::new();
+    rig.inner().change(|change| change.copy_file(&path(from), hash(base), &path(to), &mut made))
+}
+
+fn append(rig: &Rig, name: &str, base: Base, more: &str) -> Result<EditedFile, Refusal> {
+    let more = more.to_owned();
+    let plan: Plan = Box::new(move |text| Ok(edit::append(text, &more)));
+    rig.inner().change(|change| change.edit(&path(name), base, ["content", "content"], &plan))
+}
+
+#[test]
+fn a_move_keeps_the_file_and_its_metadata() {
+    let rig = Rig::new();
+    rig.put("a", "x");
+    fs::set_permissions(rig.file("a"), fs::Permissions::from_mode(0o640)).unwrap();
+    let before = fs::metadata(rig.file("a")).unwrap();
+    move_file(&rig, "/a", "x", "/new/deep/b").unwrap();
+    let after = fs::metadata(rig.file("new/deep/b")).unwrap();
+    assert_eq!((before.ino(), before.mode()), (after.ino(), after.mode()));
+    assert_eq!((rig.text("new/deep/b").as_str(), rig.file("a").exists()), ("x", false));
+    move_file(&rig, "/new/deep/b", "x", "/new/deep/c").unwrap();
+    assert_eq!(rig.text("new/deep/c"), "x");
+    assert_eq!(rig.hidden(), Vec::<String>::new());
+}
+
+#[test]
+fn a_refused_move_changes_nothing_and_leaves_no_folder() {
+    let rig = Rig::new();
+    rig.put("a", "x");
+    rig.put("b", "y");
+    fs::create_dir(rig.file("folder")).unwrap();
+    symlink("a", rig.file("link")).unwrap();
+    for (from, base, to, expected) in [
+        ("/a", "x", "/b", "already_exists"),
+        ("/a", "x", "/a", "already_exists"),
+        ("/a", "x", "/folder", "already_exists"),
+        ("/a", "x", "/link", "already_exists"),
+        ("/a", "x", "/", "already_exists"),
+        ("/a", "old", "/made/c", "stale"),
+        ("/none", "x", "/made/c", "not_found"),
+        ("/folder", "x", "/made/c", "not_a_file"),
+        ("/link", "x", "/made/c", "symlink_refused"),
+        ("/a", "x", "/b/c", "not_a_directory"),
+    ] {
+        assert_eq!(code(move_file(&rig, from, base, to)), expected, "{from} {to}");
+    }
+    assert_eq!(rig.visible(), ["a", "b", "folder", "link"]);
+    assert_eq!((rig.text("a"), rig.text("b")), ("x".to_owned(), "y".to_owned()));
+}
+
+#[test]
+fn a_save_just_before_a_move_keeps_its_name() {
+    let rig = Rig::new();
+    rig.put("a", "x");
+    fs::create_dir(rig.file("to")).unwrap();
+    let (file, beside) = (rig.file("a"), rig.file("beside"));
+    fault::on_swap(move || {
+        fs::write(&beside, "saved by an editor").unwrap();
+        fs::rename(&beside, &file).unwrap();
+    });
+    assert_eq!(code(move_file(&rig, "/a", "x", "/to/b")), "stale");
+    assert_eq!((rig.text("a").as_str(), rig.file("to/b").exists()), ("saved by an editor", false));
+}
+
+#[test]
+fn a_file_that_appears_just_before_a_move_is_not_replaced() {
+    let rig = Rig::new();
+    rig.put("a", "x");
+    let taken = rig.file("b");
+    fault::on_swap(move || fs::write(&taken, "somebody's").unwrap());
+    assert_eq!(code(move_file(&rig, "/a", "x", "/b")), "already_exists");
+    assert_eq!((rig.text("a").as_str(), rig.text("b").as_str()), ("x", "somebody's"));
+}
+
+#[test]
+fn a_move_is_durable_in_both_folders_before_it_is_answered() {
+    let rig = Rig::new();
+    rig.put("a", "x");
+    fs::create_dir(rig.file("to")).unwrap();
+    fault::record_effects();
+    move_file(&rig, "/a", "x", "/to/b").unwrap();
+    let effects = fault::recorded();
+    let identity = |name: &str| {
+        let metadata = fs::metadata(rig.file(name)).unwrap();
+        (metadata.dev(), metadata.ino())
+    };
+    let moved = effects.iter().position(|effect| matches!(effect, Effect::Renamed { .. })).unwrap();
+    for folder in ["to", ""] {
+        let synced = effects[moved..].iter().any(
+            |effect| matches!(effect, Effect::Synced(what) if (what.0, what.1) == identity(folder)),
+        );
+        assert!(synced, "{folder}");
+    }
+}
+
+#[test]
+fn a_fault_of_the_system_never_loses_a_file_that_is_moved() {
+    for after in 0..12 {
+        let rig = Rig::new();
+        rig.put("a", "x");
+        fs::create_dir(rig.file("to")).unwrap();
+        fault::arm(after, 5);
+        let done = move_file(&rig, "/a", "x", "/to/b");
+        let is_pending = fault::disarm();
+        let there = [rig.file("a").exists(), rig.file("to/b").exists()];
+        assert_eq!(there.iter().filter(|there| **there).count(), 1, "{after}");
+        match done {
+            Ok(()) => assert!(there[1], "{after}"),
+            Err(Refusal::UnknownOutcome { .. }) => {}
+            Err(_) => assert!(there[0], "{after}"),
+        }
+        if is_pending {
+            return;
+        }
+    }
+    panic!("a move makes fewer calls");
+}
+
+#[test]
+fn moves_between_two_folders_in_both_directions_never_wait_for_each_other() {
+    let rig = Rig::new();
+    for folder in ["one", "two"] {
+        fs::create_dir(rig.file(folder)).unwrap();
+    }
+    for number in 0..8 {
+        rig.put(&format!("one/a{number}"), "x");
+        rig.put(&format!("two/b{number}"), "x");
+    }
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let rig = &rig;
+            scope.spawn(move || {
+                let (a, b) = (format!("a{number}"), format!("b{number}"));
+                move_file(rig, &format!("/one/{a}"), "x", &format!("/two/{a}")).unwrap();
+                move_file(rig, &format!("/two/{b}"), "x", &format!("/one/{b}")).unwrap();
+            });
+        }
+    });
+    for number in 0..8 {
+        assert_eq!(rig.text(&format!("two/a{number}")), "x");
+        assert_eq!(rig.text(&format!("one/b{number}")), "x");
+    }
+}
+
+#[test]
+fn a_copy_has_the_bytes_and_the_mode_and_replaces_nothing() {
+    let rig = Rig::new();
+    fs::write(rig.file("a"), [0, 255, 7]).unwrap();
+    fs::set_permissions(rig.file("a"), fs::Permissions::from_mode(0o640)).unwrap();
+    let base = ContentHash::digest(&[0, 255, 7]);
+    let mut made = Vec::new();
+    let copied = rig
+        .inner()
+        .change(|change| change.copy_file(&path("/a"), base, &path("/d/b"), &mut made))
+        .unwrap();
+    assert_eq!((copied.hash, copied.size_bytes, copied.total_lines), (base, 3, None));
+    assert_eq!(fs::read(rig.file("d/b")).unwrap(), [0, 255, 7]);
+    assert_eq!(fs::metadata(rig.file("d/b")).unwrap().mode() & 0o777, 0o640);
+    rig.put("c", "y");
+    assert_eq!(code(copy_file(&rig, "/c", "y", "/d/b")), "already_exists");
+    assert_eq!(code(copy_file(&rig, "/c", "old", "/e/b")), "stale");
+    assert_eq!(rig.visible(), ["a", "c", "d"]);
+}
+
+#[test]
+fn folders_are_made_with_parents_and_removed_when_empty() {
+    let rig = Rig::new();
+    let create = |name: &str| {
+        let mut made = Vec::new();
+        rig.inner().change(|change| change.create_folder(&path(name), &mut made))
+    };
+    let remove = |name: &str| rig.inner().change(|change| change.remove_folder(&path(name)));
+    assert!(create("/a/b").unwrap());
+    assert!(!create("/a/b").unwrap() && !create("/").unwrap());
+    rig.put("a/file", "x");
+    assert_eq!(code(create("/a/file")), "not_a_directory");
+    assert_eq!(code(remove("/a")), "folder_not_empty");
+    assert_eq!(code(remove("/a/file")), "not_a_directory");
+    assert_eq!(code(remove("/none")), "not_found");
+    assert_eq!(code(remove("/")), "not_a_file");
+    remove("/a/b").unwrap();
+    // The removed file is kept for a moment, in which a removal of the folder waits.
+    rig.inner().remove(&path("/a/file"), hash("x")).unwrap();
+    remove("/a").unwrap();
+    assert_eq!(rig.visible(), Vec::<String>::new());
+}
+
+#[test]
+fn a_folder_is_removed_only_by_who_may_change_all_of_it() {
+    let permits = |claim: &str, folder: &str| {
+        principal(claim).gate().permit::<RemoveFolder>(&path(folder)).is_ok()
+    };
+    assert!(permits("write:/a/", "/a") && permits("write:/", "/a/b"));
+    assert!(!permits("write:/a/*", "/a") && !permits("read:/ write:/a/b/", "/a"));
+    assert!(!permits("write:/ deny:/a/secret", "/a"));
+    assert!(principal("read:/a/b").gate().permit::<Walk>(&path("/a")).is_ok());
+}
+
+#[test]
+fn an_append_to_a_file_that_grows_goes_on_while_what_was_seen_is_unchanged() {
+    let rig = Rig::new();
+    rig.put("log", "one\n");
+    let seen = Base::Prefix { hash: hash("one\n"), size: 4 };
+    fs::write(rig.file("log"), "one\ntwo\n").unwrap();
+    assert_eq!(code(append(&rig, "/log", Base::Whole(hash("one\n")), "mine\n")), "stale");
+    let edited = append(&rig, "/log", seen, "mine\n").unwrap();
+    assert_eq!((rig.text("log").as_str(), edited.size_bytes), ("one\ntwo\nmine\n", 13));
+    fs::write(rig.file("log"), "One\ntwo\n").unwrap();
+    assert_eq!(code(append(&rig, "/log", seen, "mine\n")), "stale");
+    fs::write(rig.file("log"), "one").unwrap();
+    assert_eq!(code(append(&rig, "/log", seen, "mine\n")), "stale");
+    append(&rig, "/log", Base::Unread, "unread").unwrap();
+    assert_eq!(rig.text("log"), "one\nunread");
+    fs::write(rig.file("log"), b"\xff").unwrap();
+    assert_eq!(code(append(&rig, "/log", Base::Unread, "x")), "not_permitted");
+}
+
+#[test]
+fn bytes_are_added_to_a_file_of_any_kind() {
+    let rig = Rig::new();
+    fs::write(rig.file("a"), [0, 255]).unwrap();
+    let base = ContentHash::digest(&[0, 255]);
+    let add = || rig.inner().change(|change| change.append_bytes(&path("/a"), base, &[254]));
+    assert_eq!(add().unwrap().size_bytes, 3);
+    assert_eq!(fs::read(rig.file("a")).unwrap(), [0, 255, 254]);
+    assert_eq!(code(add()), "stale");
+}

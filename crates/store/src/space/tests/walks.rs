@@ -1,0 +1,397 @@
+//! Walks, and what is found on them, against a slow walker.
+
+use proptest::prelude::*;
+use stile_domain::find::name_pattern::{NameGlob, NamePattern};
+use stile_domain::find::text_query::{LetterCase, QuerySyntax, TextQuery};
+use stile_domain::find::walk_cursor::WalkCursor;
+use stile_domain::permit::{Permit, Walk};
+use stile_domain::scope::Verb;
+
+use super::super::walk::{WalkOrder, Walker};
+use super::super::{NameQuery, TextSearch, TreeEntry, TreePage};
+use super::*;
+
+/// A small tree: the paths of files with their content. Each parent is a folder.
+fn tree() -> impl Strategy<Value = Vec<(String, String)>> {
+    let name = prop_oneof![4 => "[abc]", 1 => "\\.git", 1 => "a b", 1 => "B\\.md", 1 => "é"];
+    let path = proptest::collection::vec(name, 1..4);
+    let content = "(x|y|\n|needle|Needle|\r\n){0,12}";
+    proptest::collection::vec((path.prop_map(|parts| parts.join("/")), content), 1..12)
+}
+
+/// Some scopes over the names of [`tree`].
+fn claim() -> impl Strategy<Value = String> {
+    let scope = prop_oneof![
+        2 => Just("read:/".to_owned()),
+        3 => "read:(/[abc]){1,3}/?",
+        2 => "read:(/[abc]){0,2}/\\*",
+        1 => "write:/[abc]/",
+        1 => "append:/[abc]/",
+        3 => "deny:(/[abc]){1,2}",
+    ];
+    proptest::collection::vec(scope, 1..5).prop_map(|scopes| scopes.join(" "))
+}
+
+fn plant(rig: &Rig, files: &[(String, String)]) {
+    for (name, text) in files {
+        let file = rig.file(name);
+        // Of two files of which one would be inside the other, only the first is made.
+        if fs::create_dir_all(file.parent().unwrap()).is_ok() && !file.is_dir() {
+            fs::write(file, text).unwrap();
+        }
+    }
+}
+
+/// Returns everything that a walk of `folder` shows, in order, by looking at every file.
+fn slow_walk(rig: &Rig, claim: &str, folder: &str, order: WalkOrder) -> Vec<String> {
+    let scopes = Scopes::from_claim(claim);
+    let mut shown = Vec::new();
+    for start in scopes.walk_starts(&path(folder)) {
+        let machine = rig.file(start.as_str().trim_start_matches('/'));
+        if start != path(folder) && machine.exists() {
+            shown.push(start.to_string());
+        }
+        slow_folder(&machine, &start, &scopes, order, &mut shown);
+    }
+    shown
+}
+
+fn slow_folder(
+    machine: &Path,
+    folder: &SpacePath,
+    scopes: &Scopes,
+    order: WalkOrder,
+    shown: &mut Vec<String>,
+) {
+    let Ok(entries) = fs::read_dir(machine) else { return };
+    let mut entries: Vec<_> = entries.map(|entry| entry.unwrap()).collect();
+    entries.sort_by_key(|entry| {
+        let is_file = order == WalkOrder::FoldersFirst && !entry.path().is_dir();
+        (is_file, entry.file_name())
+    });
+    for entry in entries {
+        let name = entry.file_name().into_string().unwrap();
+        let Some(path) = folder.child(&name) else { continue };
+        if name == ".git" || !scopes.cover(Verb::Read, &path) {
+            continue;
+        }
+        shown.push(path.to_string());
+        slow_folder(&entry.path(), &path, scopes, order, shown);
+    }
+}
+
+fn walk_permit(claim: &str, folder: &str) -> Result<Permit<Walk>, Refusal> {
+    principal(claim).gate().permit::<Walk>(&path(folder))
+}
+
+/// Walks, and begins anew after every `step` entries.
+fn fast_walk(rig: &Rig, claim: &str, order: WalkOrder, step: usize) -> Vec<String> {
+    let Ok(permit) = walk_permit(claim, "/") else { return Vec::new() };
+    let inner = rig.inner();
+    let (mut shown, mut after) = (Vec::new(), None);
+    loop {
+        let mut walker = Walker::new(&inner, &permit, order, usize::MAX, after.clone()).unwrap();
+        let found: Vec<_> = std::iter::from_fn(|| walker.next()).take(step).collect();
+        let Some(last) = found.last() else { return shown };
+        after = Some(last.position());
+        shown.extend(found.iter().map(|found| found.path.to_string()));
+    }
+}
+
+fn search(q: &str, context: usize) -> TextSearch {
+    let query = TextQuery::parse(q, QuerySyntax::Literal, LetterCase::Smart).unwrap();
+    TextSearch { query, glob: None, context }
+}
+
+/// Returns all hits as `path:line:column`, page by page, and how many pages there were.
+fn all_hits(rig: &Rig, claim: &str, search: &TextSearch) -> (Vec<String>, usize) {
+    let (mut hits, mut cursor, mut pages) = (Vec::new(), WalkCursor::default(), 0);
+    loop {
+        let permit = walk_permit(claim, "/").unwrap();
+        let cancellation = Cancellation::default();
+        let page = rig.inner().search_text(&permit, search, cursor, &cancellation).unwrap();
+        pages += 1;
+        hits.extend(page.hits.iter().map(|hit| {
+            assert_eq!(hit.hash, hash(&rig.text(hit.path.as_str().trim_start_matches('/'))));
+            format!("{}:{}:{}", hit.path, hit.line, hit.text.column)
+        }));
+        match page.next {
+            Some(next) => cursor = next,
+            None => return (hits, pages),
+        }
+    }
+}
+
+/// Returns the hits of a search, by reading every file that a walk shows.
+fn slow_hits(rig: &Rig, claim: &str, q: &str) -> Vec<String> {
+    let mut hits = Vec::new();
+    for path in slow_walk(rig, claim, "/", WalkOrder::ByName) {
+        let Ok(text) = fs::read_to_string(rig.file(path.trim_start_matches('/'))) else { continue };
+        for (line, number) in text.split('\n').zip(1..) {
+            if let Some(at) = line.to_lowercase().find(q) {
+                let column = line.get(..at).unwrap().chars().count() + 1;
+                hits.push(format!("{path}:{number}:{column}"));
+            }
+        }
+    }
+    hits
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_walk_in_steps_is_the_slow_walk(files in tree(), claim in claim(), step in 1usize..4) {
+        let rig = Rig::new();
+        plant(&rig, &files);
+        for order in [WalkOrder::ByName, WalkOrder::FoldersFirst] {
+            let slow = slow_walk(&rig, &claim, "/", order);
+            prop_assert_eq!(fast_walk(&rig, &claim, order, step), slow);
+        }
+    }
+
+    #[test]
+    fn hits_are_those_of_a_slow_search(files in tree(), claim in claim()) {
+        let rig = Rig::new();
+        plant(&rig, &files);
+        if walk_permit(&claim, "/").is_ok() {
+            let slow = slow_hits(&rig, &claim, "needle");
+            prop_assert_eq!(all_hits(&rig, &claim, &search("needle", 0)).0, slow);
+        }
+    }
+
+    #[test]
+    fn what_scopes_hide_changes_no_answer(
+        shown in tree(), one in tree(), other in tree(), claim in claim(), folder in "(/[abc]){0,2}",
+    ) {
+        let folder = if folder.is_empty() { "/" } else { &folder };
+        let scopes = Scopes::from_claim(&claim);
+        // A file that the scopes show, and its folders, are in both spaces; others in one.
+        let is_shown = |name: &str| scopes.cover(Verb::Read, &path(&format!("/{name}")));
+        let answers = |hidden: &[(String, String)]| {
+            let rig = Rig::new();
+            let visible = shown.iter().filter(|(name, _)| is_shown(name));
+            let visible: Vec<_> = visible.cloned().collect();
+            plant(&rig, &visible);
+            for (name, text) in hidden {
+                let parent = rig.file(name).parent().unwrap().to_owned();
+                // Nothing that the scopes show may come into being.
+                let mut at = path(&format!("/{name}"));
+                let mut hides_all = true;
+                while !at.is_root() {
+                    let exists = rig.file(at.as_str().trim_start_matches('/')).exists();
+                    hides_all &= exists || !is_shown(at.as_str().trim_start_matches('/'));
+                    at = at.split().unwrap().0;
+                }
+                if hides_all && !rig.file(name).exists() && fs::create_dir_all(&parent).is_ok() {
+                    let _ = fs::write(rig.file(name), text);
+                }
+            }
+            let Ok(permit) = walk_permit(&claim, folder) else { return vec!["denied".to_owned()] };
+            let inner = rig.inner();
+            // Times differ between two spaces, so pages are compared without them.
+            let shown_of = |page: TreePage| {
+                let entry = |entry: TreeEntry| (entry.path, entry.kind, entry.size_bytes);
+                let entries: Vec<_> = page.entries.into_iter().map(entry).collect();
+                format!("{:?}", (entries, page.searched, page.next))
+            };
+            let none = WalkCursor::default;
+            let names = |pattern: &str| {
+                let pattern = NamePattern::parse(pattern).unwrap();
+                let query = NameQuery { pattern, kind: None, modified: [None, None] };
+                inner.find_names(&permit, query, none())
+            };
+            let trees = [inner.list_tree(&permit, 8, none()), names("*"), names("a")];
+            let mut answers: Vec<_> =
+                trees.map(|page| format!("{:?}", page.map(shown_of))).into();
+            let found =
+                inner.search_text(&permit, &search("needle", 1), none(), &Cancellation::default());
+            answers.push(format!("{found:?}"));
+            answers
+        };
+        prop_assert_eq!(answers(&one), answers(&other));
+    }
+}
+
+#[test]
+fn a_folder_in_which_nothing_may_be_shown_is_not_opened() {
+    let rig = Rig::new();
+    for name in ["a/b/x", "a/c/d/x", "e/f/x", "node_modules/g/x", "h/.git/x"] {
+        plant(&rig, &[(name.to_owned(), "needle".to_owned())]);
+    }
+    let opened = |claim: &str, folder: &str| {
+        let permit = walk_permit(claim, folder).unwrap();
+        let inner = rig.inner();
+        fault::calls();
+        let mut walker = Walker::new(&inner, &permit, WalkOrder::ByName, usize::MAX, None).unwrap();
+        while walker.next().is_some() {}
+        fault::calls().iter().filter(|call| **call == fault::Call::OpenFolder).count()
+    };
+    assert_eq!(opened("read:/", "/"), 8);
+    assert_eq!(opened("read:/ deny:/a", "/"), 4);
+    assert_eq!(opened("read:/a/*", "/"), 1);
+    assert_eq!(opened("read:/a/c/d/x", "/"), 0);
+    assert_eq!(opened("read:/a/ deny:/a/c", "/a"), 2);
+    assert_eq!(opened("read:/a/c/", "/"), 2);
+}
+
+#[test]
+fn a_walk_follows_no_link_and_says_why_a_folder_cannot_be_walked() {
+    let rig = Rig::new();
+    plant(&rig, &[("a/x".to_owned(), "needle".to_owned())]);
+    symlink("a", rig.file("link")).unwrap();
+    symlink("/etc", rig.file("out")).unwrap();
+    assert_eq!(all_hits(&rig, "read:/", &search("needle", 0)).0, ["/a/x:1:1"]);
+    let refused = |claim: &str, folder: &str| {
+        let permit = walk_permit(claim, folder)?;
+        rig.inner().list_tree(&permit, 1, WalkCursor::default()).map(drop)
+    };
+    assert_eq!(code(refused("read:/", "/out")), "symlink_refused");
+    assert_eq!(code(refused("read:/", "/none")), "not_found");
+    assert_eq!(code(refused("read:/", "/x/.git")), "invalid_argument");
+    assert_eq!(code(refused("read:/b/", "/a")), "insufficient_scope");
+    assert!(refused("read:/b/", "/").is_ok());
+}
+
+#[test]
+fn files_that_stay_are_found_once_while_others_come_and_go() {
+    let rig = Rig::new();
+    let name = |number: usize| format!("d{}/f{number:03}", number % 3);
+    for number in (0..60).step_by(2) {
+        plant(&rig, &[(name(number), "needle".to_owned())]);
+    }
+    let permit = walk_permit("read:/", "/").unwrap();
+    let (mut seen, mut after) = (Vec::new(), None);
+    let inner = rig.inner();
+    for number in 0.. {
+        let mut walker =
+            Walker::new(&inner, &permit, WalkOrder::ByName, usize::MAX, after.clone()).unwrap();
+        let Some(found) = walker.next() else { break };
+        after = Some(found.position());
+        seen.push(found.path.to_string());
+        // Another program makes and removes files all the time.
+        plant(&rig, &[(name(2 * number + 1), "new".to_owned())]);
+        if number > 1 {
+            let _ = fs::remove_file(rig.file(&name(2 * number - 3)));
+        }
+    }
+    for number in (0..60).step_by(2) {
+        let path = format!("/{}", name(number));
+        assert_eq!(seen.iter().filter(|seen| **seen == path).count(), 1, "{path}");
+    }
+}
+
+#[test]
+fn a_search_skips_what_is_not_text_and_reads_long_files_in_pieces() {
+    let rig = Rig::with(FileLimits { file_size: 4 << 20, ..FileLimits::default() });
+    fs::write(rig.file("binary"), b"needle\0").unwrap();
+    fs::write(rig.file("latin"), b"needle \xe9").unwrap();
+    rig.put("long", &("x".repeat(99) + "\n").repeat(20_000).replacen('x', "needle", 1));
+    rig.put("tail", &format!("{}needle", ("y".repeat(99) + "\n").repeat(20_000)));
+    rig.put("too long", &"needle\n".repeat(1 << 20));
+    // The hash of a long file that changed just now cannot be told.
+    let old = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    for name in ["long", "tail"] {
+        fs::File::open(rig.file(name)).unwrap().set_modified(old).unwrap();
+    }
+    let permit = walk_permit("read:/", "/").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let page = loop {
+        let cancellation = Cancellation::default();
+        let page = rig
+            .inner()
+            .search_text(&permit, &search("needle", 0), WalkCursor::default(), &cancellation)
+            .unwrap();
+        if page.files_skipped == 3 || Instant::now() > deadline {
+            break page;
+        }
+    };
+    let hits: Vec<_> = page.hits.iter().map(|hit| (hit.path.as_str(), hit.line)).collect();
+    assert_eq!(hits, [("/long", 1), ("/tail", 20_001)]);
+    assert_eq!((page.files_searched, page.files_skipped), (2, 3));
+}
+
+#[test]
+fn a_page_of_hits_is_bounded_and_the_next_goes_on_in_the_same_file() {
+    let rig = Rig::new();
+    let lines = "needle\n".repeat(250);
+    plant(&rig, &[("a".to_owned(), lines.clone()), ("b/c".to_owned(), lines)]);
+    let (hits, pages) = all_hits(&rig, "read:/", &search("needle", 2));
+    assert_eq!((hits.len(), pages), (500, 6));
+    assert_eq!(hits, slow_hits(&rig, "read:/", "needle"));
+}
+
+#[test]
+fn many_threads_answer_like_one() {
+    let rig = Rig::new();
+    let files: Vec<_> = (0..600)
+        .map(|number| (format!("{}/{number}", number % 7), "x\nneedle".to_owned()))
+        .collect();
+    plant(&rig, &files);
+    assert_eq!(
+        all_hits(&rig, "read:/", &search("needle", 0)).0,
+        slow_hits(&rig, "read:/", "needle")
+    );
+}
+
+#[test]
+fn a_hit_shows_the_lines_around_it() {
+    let rig = Rig::new();
+    rig.put("a", "1\n2\n3 needle\n4\n5 needle\n6\n7\n8\n");
+    let permit = walk_permit("read:/", "/a").unwrap();
+    let page = rig
+        .inner()
+        .search_text(&permit, &search("needle", 2), WalkCursor::default(), &Cancellation::default())
+        .unwrap();
+    let around: Vec<_> = page.hits.iter().map(|hit| (&hit.before[..], &hit.after[..])).collect();
+    assert_eq!(around[0], (&["1".into(), "2".into()][..], &["4".into(), "5 needle".into()][..]));
+    assert_eq!(around[1], (&["3 needle".into(), "4".into()][..], &["6".into(), "7".into()][..]));
+}
+
+#[test]
+fn the_best_names_come_first_page_by_page() {
+    let rig = Rig::new();
+    for number in 0..230 {
+        rig.put(&format!("note{number:03}"), "");
+    }
+    rig.put("n-o-t-e", "");
+    let permit = walk_permit("read:/", "/").unwrap();
+    let (mut names, mut cursor) = (Vec::new(), WalkCursor::default());
+    loop {
+        let pattern = NamePattern::parse("note").unwrap();
+        let query = NameQuery { pattern, kind: Some(EntryKind::File), modified: [None, None] };
+        let page = rig.inner().find_names(&permit, query, cursor).unwrap();
+        assert_eq!(page.searched, 231);
+        assert!(page.entries.iter().all(|entry| entry.size_bytes == Some(0)));
+        names.extend(page.entries.iter().map(|entry| entry.path.to_string()));
+        match page.next {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    let mut expected: Vec<_> = (0..230).map(|number| format!("/note{number:03}")).collect();
+    expected.push("/n-o-t-e".to_owned());
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn names_are_found_by_glob_type_and_time() {
+    let rig = Rig::new();
+    plant(&rig, &[("a/x.md".to_owned(), "1".to_owned()), ("b/x.md".to_owned(), "22".to_owned())]);
+    let old = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    fs::File::open(rig.file("a/x.md")).unwrap().set_modified(old).unwrap();
+    let find = |pattern: &str, kind, modified| {
+        let permit = walk_permit("read:/", "/").unwrap();
+        let pattern = NamePattern::parse(pattern).unwrap();
+        let query = NameQuery { pattern, kind, modified };
+        let page = rig.inner().find_names(&permit, query, WalkCursor::default()).unwrap();
+        page.entries.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>()
+    };
+    let at = |seconds: i64| Some(seconds * 1_000_000_000);
+    assert_eq!(find("*.md", None, [None, None]), ["/a/x.md", "/b/x.md"]);
+    assert_eq!(find("*.md", None, [at(1_000_001), None]), ["/b/x.md"]);
+    assert_eq!(find("x", None, [None, at(1_000_000)]), ["/a/x.md"]);
+    assert_eq!(find("*", Some(EntryKind::Directory), [None, None]), ["/a", "/b"]);
+    assert_eq!(find("a/*", None, [None, None]), ["/a/x.md"]);
+    assert!(NameGlob::parse("[").is_err());
+}

@@ -1,0 +1,214 @@
+//! Lists a folder and what is below it, and finds files by their names, in bounded pages.
+
+use std::time::{Duration, Instant};
+
+use stile_domain::error::Refusal;
+use stile_domain::find::name_pattern::NamePattern;
+use stile_domain::find::walk_cursor::{MatchRank, WalkCursor, WalkPosition};
+use stile_domain::limits::{MAX_FOUND_NAMES, MAX_LIST_ENTRIES};
+use stile_domain::listing::EntryKind;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Permit, Walk};
+
+use super::Inner;
+use super::walk::{Found, WalkOrder, Walker};
+use super::walk_pages::{NameQuery, TreeEntry, TreePage};
+
+/// How long one call walks. After that it answers with what it has, and the next call goes on.
+pub(super) const SLICE: Duration = Duration::from_secs(2);
+
+impl Inner {
+    /// Lists a page for `file.list`.
+    pub(super) fn list_tree(
+        &self,
+        permit: &Permit<Walk>,
+        max_depth: usize,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        let deadline = Instant::now() + SLICE;
+        let order = WalkOrder::FoldersFirst;
+        let mut walker = Walker::new(self, permit, order, max_depth, cursor.after)?;
+        let mut page = TreePage::default();
+        let mut last: Option<WalkPosition> = None;
+        while let Some(found) = walker.next() {
+            if page.entries.len() == MAX_LIST_ENTRIES
+                || Instant::now() >= deadline && last.is_some()
+            {
+                page.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
+                break;
+            }
+            last = Some(found.position());
+            page.entries.push(self.tree_entry(found));
+        }
+        page.searched = page.entries.len() as u64;
+        Ok(page)
+    }
+
+    /// Finds a page of names for `file.find`.
+    pub(super) fn find_names(
+        &self,
+        permit: &Permit<Walk>,
+        query: NameQuery,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        match &query.pattern {
+            NamePattern::Glob(_) => self.find_in_order(permit, query, cursor),
+            NamePattern::Fuzzy(_) => self.find_best(permit, query, cursor),
+        }
+    }
+
+    /// Finds names by a glob, in the order of the walk.
+    fn find_in_order(
+        &self,
+        permit: &Permit<Walk>,
+        query: NameQuery,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        let NamePattern::Glob(glob) = &query.pattern else { return Ok(TreePage::default()) };
+        let deadline = Instant::now() + SLICE;
+        let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, cursor.after)?;
+        let mut page = TreePage::default();
+        let mut last: Option<WalkPosition> = None;
+        while let Some(found) = walker.next() {
+            if page.entries.len() == MAX_FOUND_NAMES || Instant::now() >= deadline && last.is_some()
+            {
+                page.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
+                break;
+            }
+            page.searched += 1;
+            last = Some(found.position());
+            if query.kind.is_none_or(|kind| kind == found.kind)
+                && glob.is_match(below(permit.path(), &found.path), found.name())
+            {
+                let entry = self.tree_entry(found);
+                page.entries.extend(Some(entry).filter(|entry| query.fits(entry)));
+            }
+        }
+        Ok(page)
+    }
+
+    /// Finds names that fit, the best first. The walk is ranked in parts of [`SLICE`], so that the
+    /// best of a part are shown before the next part is walked.
+    fn find_best(
+        &self,
+        permit: &Permit<Walk>,
+        mut query: NameQuery,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        let deadline = Instant::now() + SLICE;
+        let WalkCursor { after: begin, until, rank, .. } = cursor;
+        let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, begin.clone())?;
+        let mut page = TreePage::default();
+        let mut best: Vec<(MatchRank, TreeEntry)> = Vec::new();
+        let mut has_more = false;
+        let mut end = None;
+        while let Some(found) = walker.next() {
+            page.searched += 1;
+            let position = found.position();
+            self.rank(permit, &mut query, rank.as_ref(), found, &mut best);
+            if best.len() >= 2 * MAX_FOUND_NAMES {
+                has_more |= keep_best(&mut best);
+            }
+            let is_end = match &until {
+                Some(until) => *until == position || until.start < position.start,
+                None => Instant::now() >= deadline,
+            };
+            if is_end {
+                end = Some(position);
+                break;
+            }
+        }
+        has_more |= keep_best(&mut best);
+        page.next = match (best.last(), end) {
+            // The rest of this part.
+            (Some((rank, _)), until) if has_more => {
+                Some(WalkCursor { after: begin, line: 0, until, rank: Some(rank.clone()) })
+            }
+            // The next part.
+            (_, Some(end)) => Some(WalkCursor { after: Some(end), ..WalkCursor::default() }),
+            (_, None) => None,
+        };
+        page.entries = best
+            .into_iter()
+            .map(|(_, entry)| if query.has_times() { entry } else { self.with_status(entry) })
+            .collect();
+        Ok(page)
+    }
+
+    /// Adds a found entry to the best ones if it fits and ranks after what was shown already.
+    fn rank(
+        &self,
+        permit: &Permit<Walk>,
+        query: &mut NameQuery,
+        shown: Option<&MatchRank>,
+        found: Found,
+        best: &mut Vec<(MatchRank, TreeEntry)>,
+    ) {
+        if query.kind.is_some_and(|kind| kind != found.kind) {
+            return;
+        }
+        let NamePattern::Fuzzy(fuzzy) = &mut query.pattern else { return };
+        let Some(score) = fuzzy.score(below(permit.path(), &found.path), found.name()) else {
+            return;
+        };
+        let rank = MatchRank { score, path: found.path.clone() };
+        if shown.is_some_and(|shown| !shown.is_before(&rank)) {
+            return;
+        }
+        let entry = if query.has_times() {
+            self.tree_entry(found)
+        } else {
+            TreeEntry { path: found.path, kind: found.kind, size_bytes: None, modified: None }
+        };
+        if query.fits(&entry) {
+            best.push((rank, entry));
+        }
+    }
+
+    fn tree_entry(&self, found: Found) -> TreeEntry {
+        let status = match found.kind {
+            EntryKind::File => found.status(self),
+            _ => None,
+        };
+        // A mounted file is not a file of the space, and a file may have gone.
+        let kind = match (found.kind, status) {
+            (EntryKind::File, None) => EntryKind::Other,
+            (kind, _) => kind,
+        };
+        let stamp =
+            status.filter(|status| status.kind == EntryKind::File).map(|status| status.stamp);
+        TreeEntry {
+            path: found.path,
+            kind,
+            size_bytes: stamp.map(|stamp| stamp.size),
+            modified: stamp.map(|stamp| stamp.modified),
+        }
+    }
+
+    /// Adds the attributes of a file, which only a match that is shown needs.
+    fn with_status(&self, mut entry: TreeEntry) -> TreeEntry {
+        if entry.kind == EntryKind::File
+            && let Ok(status) = self.root.open_file(&entry.path).and_then(super::os::status)
+        {
+            entry.size_bytes = Some(status.stamp.size);
+            entry.modified = Some(status.stamp.modified);
+        }
+        entry
+    }
+}
+
+/// Sorts matches, and drops those that the page has no room for. Returns whether it dropped any.
+fn keep_best(best: &mut Vec<(MatchRank, TreeEntry)>) -> bool {
+    best.sort_unstable_by(|(one, _), (other, _)| {
+        (other.score, &one.path).cmp(&(one.score, &other.path))
+    });
+    let has_more = best.len() > MAX_FOUND_NAMES;
+    best.truncate(MAX_FOUND_NAMES);
+    has_more
+}
+
+/// Returns a path as it stands below a folder, without a `/` in front.
+pub(super) fn below<'p>(folder: &SpacePath, path: &'p SpacePath) -> &'p str {
+    let prefix = if folder.is_root() { "" } else { folder.as_str() };
+    path.as_str().strip_prefix(prefix).unwrap_or(path.as_str()).trim_start_matches('/')
+}

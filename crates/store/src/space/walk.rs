@@ -1,0 +1,381 @@
+//! Walks a folder and what is below it, in a stable order, as far as the caller's scopes reach.
+//!
+//! Each folder is opened by its name in its open parent, so no link is followed and no mount is
+//! entered that the owner did not name. A folder in which the caller may read nothing is not
+//! opened. A walk goes on after any path that it returned, whatever came or went meanwhile.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use stile_domain::error::Refusal;
+use stile_domain::find::walk_cursor::WalkPosition;
+use stile_domain::listing::{EntryKind, ListPosition};
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Permit, Walk};
+
+use super::folder_names::{FolderNames, FolderNamesBuilder};
+use super::list::MOST_READS;
+use super::{FOLDER_NAMES_BYTES, Inner, fault, os, refusal};
+
+/// The most names of a folder in memory. A larger folder is read several times.
+const MOST_NAMES: usize = 64 * 1024;
+
+/// The order of the entries of a folder. What a folder holds always follows the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WalkOrder {
+    /// Folders first, then by name, as in a listing.
+    FoldersFirst,
+    /// By name.
+    ByName,
+}
+
+impl WalkOrder {
+    fn compare(self, one: (EntryKind, &str), other: (EntryKind, &str)) -> Ordering {
+        let is_file = |kind| self == Self::FoldersFirst && kind != EntryKind::Directory;
+        (is_file(one.0), one.1).cmp(&(is_file(other.0), other.1))
+    }
+}
+
+/// One file or folder that a walk found.
+pub(super) struct Found {
+    pub(super) path: SpacePath,
+    pub(super) kind: EntryKind,
+    /// The open parent folder; `None` where the caller may not read the parent.
+    folder: Option<Arc<OwnedFd>>,
+    start: Arc<SpacePath>,
+}
+
+impl Found {
+    /// Returns the file at a position where an earlier walk stopped.
+    pub(super) fn at(position: WalkPosition) -> Self {
+        let WalkPosition { start, path, is_folder } = position;
+        let kind = if is_folder { EntryKind::Directory } else { EntryKind::File };
+        Self { path, kind, folder: None, start: Arc::new(start) }
+    }
+
+    /// Returns the position from which a later walk goes on.
+    pub(super) fn position(&self) -> WalkPosition {
+        WalkPosition {
+            start: (*self.start).clone(),
+            path: self.path.clone(),
+            is_folder: self.kind == EntryKind::Directory,
+        }
+    }
+
+    /// Returns the name of the file in its folder.
+    pub(super) fn name(&self) -> &str {
+        self.path.as_str().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Opens a file for reading.
+    pub(super) fn open(&self, inner: &Inner) -> io::Result<File> {
+        match &self.folder {
+            Some(folder) => os::open_in(folder, self.name()),
+            None => inner.root.open_file(&self.path),
+        }
+    }
+
+    /// Returns the attributes of the entry; `None` if it is gone, or is a mounted file.
+    pub(super) fn status(&self, inner: &Inner) -> Option<os::Status> {
+        match &self.folder {
+            Some(folder) => {
+                let is_mounted =
+                    self.kind == EntryKind::File && os::is_mount_point_at(folder, self.name());
+                os::status_at(folder, self.name()).ok().filter(|_| !is_mounted)
+            }
+            None => inner.root.open_file(&self.path).and_then(os::status).ok(),
+        }
+    }
+}
+
+/// A walk in progress.
+pub(super) struct Walker<'a> {
+    inner: &'a Inner,
+    permit: &'a Permit<Walk>,
+    order: WalkOrder,
+    /// How deep the walk goes: 1 for the entries of the folder alone.
+    max_depth: usize,
+    starts: VecDeque<SpacePath>,
+    start: Arc<SpacePath>,
+    /// The folders from the start down to the one that is read now.
+    levels: Vec<Level>,
+    /// Where an earlier walk stopped, until this walk is there.
+    after: Option<WalkPosition>,
+}
+
+/// A folder whose entries are being returned.
+struct Level {
+    folder: Arc<OwnedFd>,
+    path: SpacePath,
+    names: Names,
+}
+
+/// The entries of a folder that are left.
+enum Names {
+    /// Names that were read for this walk.
+    Read {
+        names: VecDeque<(EntryKind, Box<str>)>,
+        /// The last of them, if the folder has more than these.
+        last: Option<(EntryKind, Box<str>)>,
+    },
+    /// Names that the space remembers.
+    Known { names: Arc<FolderNames>, next: usize },
+}
+
+impl<'a> Walker<'a> {
+    /// Begins a walk, or goes on after a position.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the folder of the permit cannot be opened.
+    pub(super) fn new(
+        inner: &'a Inner,
+        permit: &'a Permit<Walk>,
+        order: WalkOrder,
+        max_depth: usize,
+        after: Option<WalkPosition>,
+    ) -> Result<Self, Refusal> {
+        let folder = permit.path();
+        if inner.options.search_ignore.leaves_out_folder(folder) {
+            return Err(Refusal::invalid_argument(
+                "`path` is in a folder that the owner leaves out of these tools (the setting \
+                 `search_ignore`): read it with `list://`, or choose another `path`",
+            ));
+        }
+        let mut starts: VecDeque<SpacePath> = permit.starts().into();
+        if let Some(after) = &after {
+            starts.retain(|start| *start >= after.start);
+        }
+        // Only a folder that the caller may read is looked at, so only that can be missing.
+        if starts.front() == Some(folder)
+            && let Err(error) = inner.root.open_file(folder)
+        {
+            return Err(refusal(&error, folder));
+        }
+        let start = Arc::new(folder.clone());
+        Ok(Self { inner, permit, order, max_depth, starts, start, levels: Vec::new(), after })
+    }
+
+    /// Returns the next file or folder. An entry that cannot be opened is skipped.
+    pub(super) fn next(&mut self) -> Option<Found> {
+        loop {
+            let Some(level) = self.levels.last_mut() else {
+                match self.begin_next_start()? {
+                    Some(found) => return Some(found),
+                    None => continue,
+                }
+            };
+            let Some((kind, name)) = next_name(self.inner, self.order, level) else {
+                self.levels.pop();
+                continue;
+            };
+            let Some(path) = level.path.child(&name) else { continue };
+            let is_folder = kind == EntryKind::Directory;
+            if !self.permit.may_show(&path)
+                || self.inner.options.search_ignore.leaves_out(&path, is_folder)
+            {
+                continue;
+            }
+            let folder = Some(Arc::clone(&level.folder));
+            let found = Found { path, kind, folder, start: Arc::clone(&self.start) };
+            if is_folder {
+                self.enter(&found.path, None);
+            }
+            return Some(found);
+        }
+    }
+
+    /// Begins at the next start. Returns the start itself, if the walk shows it. The outer `None`
+    /// means that no start is left.
+    #[expect(clippy::option_option, reason = "the end of the walk is not the lack of an entry")]
+    fn begin_next_start(&mut self) -> Option<Option<Found>> {
+        let start = self.starts.pop_front()?;
+        self.start = Arc::new(start.clone());
+        let after = self.after.take().filter(|after| after.start == start);
+        let is_folder = self.inner.root.open_folder(&start).is_ok();
+        if is_folder {
+            match &after {
+                Some(after) => self.go_to(&start, after),
+                None => {
+                    self.enter(&start, None);
+                }
+            }
+        }
+        let is_new = after.is_none() && (start != *self.permit.path() || !is_folder);
+        if !is_new {
+            return Some(None);
+        }
+        let kind = if is_folder { EntryKind::Directory } else { EntryKind::File };
+        let found = Found { path: start, kind, folder: None, start: Arc::clone(&self.start) };
+        // A start may be missing: its scope names a path and not a file.
+        Some(found.status(self.inner).is_some_and(|status| status.kind == kind).then_some(found))
+    }
+
+    /// Enters the folders on the way to the position after which the walk goes on.
+    fn go_to(&mut self, start: &SpacePath, after: &WalkPosition) {
+        let depth = start.components().count();
+        let mut folder = start.clone();
+        let mut rest = after.path.components().skip(depth).peekable();
+        while let Some(name) = rest.next() {
+            let is_last = rest.peek().is_none();
+            let kind =
+                if is_last && !after.is_folder { EntryKind::File } else { EntryKind::Directory };
+            if !self.enter(&folder, Some((kind, name))) {
+                return;
+            }
+            match folder.child(name) {
+                Some(child) if kind == EntryKind::Directory => folder = child,
+                _ => return,
+            }
+        }
+        self.enter(&folder, None);
+    }
+
+    /// Opens a folder, unless it is too deep or nothing in it may be shown. Returns whether the
+    /// walk goes on in the folder, with the entries after a name.
+    fn enter(&mut self, path: &SpacePath, after: Option<(EntryKind, &str)>) -> bool {
+        if self.levels.len() >= self.max_depth || !self.permit.may_enter(path) {
+            return false;
+        }
+        let Ok(folder) = self.open(path) else { return false };
+        let Ok(names) = self.names(&folder, path, after) else { return false };
+        self.levels.push(Level { folder: Arc::new(folder), path: path.clone(), names });
+        true
+    }
+
+    fn open(&self, path: &SpacePath) -> io::Result<OwnedFd> {
+        fault::point(fault::Call::OpenFolder)?;
+        match self.levels.last().zip(path.split()) {
+            // A mount that the owner named is entered along the path.
+            Some((level, (parent, name))) if level.path == parent => {
+                os::open_folder(&level.folder, name).or_else(|_| self.inner.root.open_folder(path))
+            }
+            _ => self.inner.root.open_folder(path),
+        }
+    }
+
+    fn names(
+        &self,
+        folder: &OwnedFd,
+        path: &SpacePath,
+        after: Option<(EntryKind, &str)>,
+    ) -> io::Result<Names> {
+        if self.order == WalkOrder::FoldersFirst {
+            let stamp = os::status(folder)?.stamp;
+            let known = self.inner.folder_names().get(&stamp);
+            if let Some(names) = known.filter(|names| names.are_for(path)) {
+                let after = after.map(|(kind, name)| ListPosition::new(kind, name));
+                let next = names.index_after(after.as_ref());
+                return Ok(Names::Known { names, next });
+            }
+        }
+        read_names(self.inner, self.order, folder, path, after)
+    }
+}
+
+/// Takes the next name of a level. Reads the folder again if it has more names than fit in memory.
+fn next_name(inner: &Inner, order: WalkOrder, level: &mut Level) -> Option<(EntryKind, Box<str>)> {
+    match &mut level.names {
+        Names::Known { names, next } => {
+            let (kind, name) = names.get(*next)?;
+            *next += 1;
+            Some((kind, name.into()))
+        }
+        Names::Read { names, last } => {
+            if let Some(next) = names.pop_front() {
+                return Some(next);
+            }
+            let (kind, name) = last.take()?;
+            let after = Some((kind, &*name));
+            let again = read_names(inner, order, &level.folder, &level.path, after);
+            level.names = again.ok()?;
+            match &mut level.names {
+                Names::Read { names, .. } => names.pop_front(),
+                Names::Known { .. } => None,
+            }
+        }
+    }
+}
+
+/// A name on the way into memory, ordered as the walk orders it.
+struct Candidate(WalkOrder, EntryKind, Box<str>);
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.compare((self.1, &self.2), (other.1, &other.2))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
+
+/// Reads the first names after a position. Reads again if the folder changed while the system gave
+/// its names in parts.
+fn read_names(
+    inner: &Inner,
+    order: WalkOrder,
+    folder: &OwnedFd,
+    path: &SpacePath,
+    after: Option<(EntryKind, &str)>,
+) -> io::Result<Names> {
+    let mut reads_left = MOST_READS;
+    loop {
+        reads_left -= 1;
+        let began = os::now();
+        let stamp = os::status(folder)?.stamp;
+        let mut first: BinaryHeap<Candidate> = BinaryHeap::new();
+        let mut has_more = false;
+        let mut unnameable = 0;
+        let mut all = FolderNamesBuilder::new(match order {
+            WalkOrder::FoldersFirst => FOLDER_NAMES_BYTES,
+            WalkOrder::ByName => 0,
+        });
+        let is_of_one_moment = os::entries(folder, |name, kind| {
+            let Some(name) = name.filter(|name| path.can_hold(name)) else {
+                let is_ours =
+                    name.is_some_and(|name| name.starts_with(stile_domain::path::RESERVED_PREFIX));
+                unnameable += u64::from(!is_ours);
+                return;
+            };
+            all.push(kind, name);
+            if after.is_some_and(|after| order.compare((kind, name), after).is_le()) {
+                return;
+            }
+            let is_full = first.len() >= MOST_NAMES;
+            has_more |= is_full;
+            let is_beyond =
+                |last: &Candidate| order.compare((last.1, &last.2), (kind, name)).is_lt();
+            if is_full && first.peek().is_some_and(is_beyond) {
+                return;
+            }
+            first.push(Candidate(order, kind, name.into()));
+            if is_full {
+                first.pop();
+            }
+        })?;
+        let is_unchanged = os::status(folder)?.stamp == stamp;
+        if is_unchanged && let Some(names) = all.build(path, unnameable) {
+            inner.folder_names().insert(stamp, &Arc::new(names), began);
+        }
+        if is_unchanged || is_of_one_moment || reads_left == 0 {
+            let names: VecDeque<_> =
+                first.into_sorted_vec().into_iter().map(|name| (name.1, name.2)).collect();
+            let last = names.back().filter(|_| has_more).cloned();
+            return Ok(Names::Read { names, last });
+        }
+    }
+}

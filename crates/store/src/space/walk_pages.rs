@@ -1,0 +1,101 @@
+//! What walks are asked for, and the pages that they answer.
+
+use stile_domain::facts::UnixNanos;
+use stile_domain::find::hit_line::HitLine;
+use stile_domain::find::name_pattern::{NameGlob, NamePattern};
+use stile_domain::find::text_query::TextQuery;
+use stile_domain::find::walk_cursor::WalkCursor;
+use stile_domain::hash::ContentHash;
+use stile_domain::listing::EntryKind;
+use stile_domain::path::SpacePath;
+
+/// A file or folder below the folder that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// The path in the space.
+    pub path: SpacePath,
+    /// The file type of the entry.
+    pub kind: EntryKind,
+    /// The size of a regular file, in bytes.
+    pub size_bytes: Option<u64>,
+    /// When a regular file was changed last.
+    pub modified: Option<UnixNanos>,
+}
+
+/// One page of a walk.
+#[derive(Clone, Debug, Default)]
+pub struct TreePage {
+    /// The entries of the page, in order.
+    pub entries: Vec<TreeEntry>,
+    /// How many files and folders this call looked at.
+    pub searched: u64,
+    /// Where the next page begins; `None` if nothing is left.
+    pub next: Option<WalkCursor>,
+}
+
+/// Which files and folders to find.
+#[derive(Clone, Debug)]
+pub struct NameQuery {
+    /// What the name must be like.
+    pub pattern: NamePattern,
+    /// The only file type to find; `None` for every type.
+    pub kind: Option<EntryKind>,
+    /// The times between which a file was changed last, both included.
+    pub modified: [Option<UnixNanos>; 2],
+}
+
+impl NameQuery {
+    pub(super) fn has_times(&self) -> bool {
+        self.modified != [None, None]
+    }
+
+    pub(super) fn fits(&self, entry: &TreeEntry) -> bool {
+        let [after, before] = self.modified;
+        let is_between = |time: UnixNanos| {
+            after.is_none_or(|after| after <= time) && before.is_none_or(|before| time <= before)
+        };
+        self.kind.is_none_or(|kind| kind == entry.kind)
+            && (!self.has_times() || entry.modified.is_some_and(is_between))
+    }
+}
+
+/// What to search for, and in which files.
+#[derive(Clone, Debug)]
+pub struct TextSearch {
+    /// What a line must contain.
+    pub query: TextQuery,
+    /// Which files to search; `None` for all.
+    pub glob: Option<NameGlob>,
+    /// How many lines to show before and after each hit.
+    pub context: usize,
+}
+
+/// A line that contains what was searched for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchHit {
+    /// The file with the hit.
+    pub path: SpacePath,
+    /// The hash of the whole file.
+    pub hash: ContentHash,
+    /// The number of the line, from 1.
+    pub line: u64,
+    /// The line with the hit.
+    pub text: HitLine,
+    /// The lines before it.
+    pub before: Vec<String>,
+    /// The lines after it.
+    pub after: Vec<String>,
+}
+
+/// One page of hits.
+#[derive(Clone, Debug, Default)]
+pub struct SearchPage {
+    /// The hits, by path and line.
+    pub hits: Vec<SearchHit>,
+    /// How many files this call searched.
+    pub files_searched: u64,
+    /// How many files this call did not search, since they are not text, too long, or changing.
+    pub files_skipped: u64,
+    /// Where the next page begins; `None` if nothing is left.
+    pub next: Option<WalkCursor>,
+}

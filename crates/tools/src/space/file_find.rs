@@ -1,0 +1,127 @@
+//! `file.find`: files and folders by their names.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stile_domain::error::Refusal;
+use stile_domain::find::name_pattern::NamePattern;
+use stile_domain::journal::CallTrace;
+use stile_domain::listing::EntryKind;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Gate, Permit, Walk};
+use stile_store::space::{NameQuery, Space, TreePage};
+
+use super::file_list::FileEntry;
+use super::walking::{cursor_of, time_of, whole_space};
+use crate::answer::Answer;
+use crate::definition::ToolGroup;
+use crate::tool::{Output, Tool};
+
+/// Find files and folders by name. A pattern with `*`, `?`, `[` or `{` is a glob: for the name, or
+/// for the path below `path` if it has a `/`, as in `projects/**/*.md`. Any other pattern is
+/// fuzzy: parts of the name or the path, best matches first. When `truncated` is true, call again
+/// with `next_cursor`. For what files contain, call `text.search`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileFind {
+    /// What to find, e.g. `budget 2024`, `*.md`. Ignores case unless it has a capital letter.
+    #[schemars(length(min = 1, max = 256))]
+    pattern: String,
+    /// In which folder; everywhere if left out.
+    #[serde(default = "whole_space")]
+    path: SpacePath,
+    /// Only files or only folders.
+    #[serde(rename = "type")]
+    kind: Option<FoundType>,
+    /// Only files changed at or after this date or time, e.g. `2026-03-01`, in UTC.
+    modified_after: Option<String>,
+    /// Only files changed at or before this date or time.
+    modified_before: Option<String>,
+    /// `next_cursor` of the answer to be continued, with the same other arguments.
+    cursor: Option<String>,
+}
+
+/// What kind of thing to find.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FoundType {
+    File,
+    Directory,
+}
+
+/// Files and folders whose names fit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FoundFiles {
+    /// The matches, at most 100 at a time.
+    matches: Vec<FileEntry>,
+    /// How many names this call looked at.
+    searched: u64,
+    /// Whether there may be more matches.
+    truncated: bool,
+    /// What to send as `cursor` to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+impl Output for FoundFiles {
+    /// Renders one line for each match, for a client that shows only text.
+    fn render(self) -> serde_json::Result<Answer> {
+        let mut lines = vec![match (self.matches.len(), self.searched, self.truncated) {
+            (0, searched, false) => format!(
+                "None of {searched} names fits. Try fewer letters, or `text.search` for what files \
+                 contain."
+            ),
+            (count, searched, _) => format!("{count} of {searched} names fit:"),
+        }];
+        lines.extend(self.matches.iter().map(FileEntry::to_line));
+        lines.extend(self.next_cursor.as_ref().map(|cursor| {
+            format!("truncated: continue with the same arguments and cursor {cursor}")
+        }));
+        Answer::with_text(lines.join("\n"), &self)
+    }
+}
+
+impl Tool for FileFind {
+    const NAME: &'static str = "file.find";
+    const TITLE: &'static str = "Find files";
+    const GROUP: ToolGroup = ToolGroup::Find;
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Permits = Permit<Walk>;
+    type Output = FoundFiles;
+    type Error = Refusal;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
+        gate.permit(&self.path)
+    }
+
+    async fn run(self, permit: Permit<Walk>, space: &Space) -> Result<FoundFiles, Refusal> {
+        let Self { pattern, path, kind, modified_after, modified_before, cursor } = &self;
+        let query =
+            format!("find {:?}", (pattern, path.as_str(), kind, modified_after, modified_before));
+        let cursor = cursor_of(cursor.as_deref(), &query)?;
+        let names = NameQuery {
+            pattern: NamePattern::parse(pattern)
+                .map_err(|error| Refusal::invalid_argument(format!("`pattern` {error}")))?,
+            kind: kind.map(|kind| match kind {
+                FoundType::File => EntryKind::File,
+                FoundType::Directory => EntryKind::Directory,
+            }),
+            modified: [
+                time_of("modified_after", modified_after.as_deref())?,
+                time_of("modified_before", modified_before.as_deref())?,
+            ],
+        };
+        let TreePage { entries, searched, next } = space.find_names(permit, names, cursor).await?;
+        Ok(FoundFiles {
+            matches: entries.into_iter().map(FileEntry::from).collect(),
+            searched,
+            truncated: next.is_some(),
+            next_cursor: next.map(|next| next.encode(&query)),
+        })
+    }
+
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(&self.path, None)
+    }
+}

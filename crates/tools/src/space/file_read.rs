@@ -1,0 +1,172 @@
+//! `file.read`: any file, an image as the model sees it, everything else in windows of bytes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stile_domain::error::Refusal;
+use stile_domain::file_cursor::FileCursor;
+use stile_domain::hash::ContentHash;
+use stile_domain::journal::CallTrace;
+use stile_domain::limits::{MAX_FILE_WINDOW, MAX_MEDIA_BYTES};
+use stile_domain::path::{FilePath, SpacePath};
+use stile_domain::permit::{Gate, Permit, Read};
+use stile_store::space::{FileBytes, Space};
+
+use crate::answer::{Answer, Media, MediaKind};
+use crate::tool::{Output, Tool};
+
+/// Read any file: an image or a sound as itself, everything else as base64 in windows of 32 KiB.
+/// When `truncated` is true, call again with `next_cursor`. For text, call `text.read`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileRead {
+    /// Which file, from the root of the space.
+    path: FilePath,
+    /// The byte to begin at, from 0. An image is then read as bytes, too.
+    offset: Option<u64>,
+    /// `next_cursor` of the answer to be continued. Not with `offset`.
+    cursor: Option<String>,
+}
+
+/// A file, or some of its bytes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileReading {
+    /// Its canonical path.
+    path: SpacePath,
+    /// The bytes; absent for an image or a sound that comes as itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    /// How `content` is written: `base64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
+    /// The position of the first byte of `content`.
+    offset: u64,
+    /// The media type, told by the content.
+    media_type: String,
+    /// The size of the whole file.
+    size_bytes: u64,
+    /// The hash of the whole file.
+    hash: ContentHash,
+    /// Whether the file goes on after `content`.
+    truncated: bool,
+    /// What to send as `cursor` to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    #[serde(skip)]
+    media: Option<Media>,
+}
+
+impl Output for FileReading {
+    fn render(mut self) -> serde_json::Result<Answer> {
+        let media = self.media.take();
+        Ok(Answer { media, ..Answer::json(&self)? })
+    }
+
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (Some(self.hash), None)
+    }
+}
+
+/// Returns the media type of a file, told by its first bytes.
+fn media_type(file: &FileBytes) -> &'static str {
+    match infer::get(&file.head) {
+        Some(kind) => kind.mime_type(),
+        None if file.is_text => "text/plain; charset=utf-8",
+        None => "application/octet-stream",
+    }
+}
+
+/// Returns how the protocol shows a file of this type; `None` for a type that it does not show.
+fn media_kind(media_type: &str) -> Option<MediaKind> {
+    match media_type.split('/').next() {
+        Some("image") => Some(MediaKind::Image),
+        Some("audio") => Some(MediaKind::Audio),
+        _ => None,
+    }
+}
+
+impl FileRead {
+    fn start(&self) -> Result<(u64, Option<ContentHash>), Refusal> {
+        match (&self.cursor, self.offset) {
+            (Some(_), Some(_)) => {
+                Err(Refusal::invalid_argument("`cursor` and `offset` exclude each other"))
+            }
+            (Some(cursor), None) => FileCursor::decode(cursor, &self.path)
+                .map(|cursor| (cursor.offset, Some(cursor.hash)))
+                .map_err(|_| {
+                    Refusal::invalid_argument(
+                        "`cursor` must be a `next_cursor` of this tool for the same `path`",
+                    )
+                }),
+            (None, offset) => Ok((offset.unwrap_or(0), None)),
+        }
+    }
+}
+
+impl Tool for FileRead {
+    const NAME: &'static str = "file.read";
+    const TITLE: &'static str = "Read a file";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Permits = Permit<Read>;
+    type Output = FileReading;
+    type Error = Refusal;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+        gate.permit(&self.path)
+    }
+
+    async fn run(self, permit: Permit<Read>, space: &Space) -> Result<FileReading, Refusal> {
+        let (offset, expected) = self.start()?;
+        let is_whole = self.offset.is_none() && self.cursor.is_none();
+        // An image within the limit is read in one piece; the window of another file is cut below.
+        let most = if is_whole { MAX_MEDIA_BYTES as usize } else { MAX_FILE_WINDOW };
+        let mut file = space.read_bytes(permit, offset, most).await?;
+        let path: SpacePath = self.path.into();
+        if expected.is_some_and(|expected| expected != file.hash) {
+            return Err(Refusal::Stale { path, argument: "cursor" });
+        }
+        if offset > file.size_bytes {
+            return Err(Refusal::invalid_argument(format!(
+                "`offset` must be at most {}, the size of the file",
+                file.size_bytes
+            )));
+        }
+        let media_type = media_type(&file);
+        let kind = media_kind(media_type)
+            .filter(|_| is_whole && file.bytes.len() as u64 == file.size_bytes);
+        if kind.is_none() {
+            file.bytes.truncate(MAX_FILE_WINDOW);
+        }
+        let end = offset + file.bytes.len() as u64;
+        let data = STANDARD.encode(&file.bytes);
+        let next = (end < file.size_bytes).then_some(FileCursor {
+            hash: file.hash,
+            offset: end,
+            line: 1,
+            end: 1,
+        });
+        let (content, media) = match kind {
+            Some(kind) => (None, Some(Media { kind, mime_type: media_type.to_owned(), data })),
+            None => (Some(data), None),
+        };
+        Ok(FileReading {
+            encoding: content.is_some().then_some("base64"),
+            content,
+            offset,
+            media_type: media_type.to_owned(),
+            size_bytes: file.size_bytes,
+            hash: file.hash,
+            truncated: next.is_some(),
+            next_cursor: next.map(|next| next.encode(&path)),
+            path,
+            media,
+        })
+    }
+
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(&self.path, None)
+    }
+}

@@ -1,0 +1,169 @@
+//! `text.edit`: several replacements in one file, all or none.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stile_domain::edit::EditError;
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::journal::CallTrace;
+use stile_domain::limits::MAX_EDITS;
+use stile_domain::lines::LineRange;
+use stile_domain::path::{FilePath, SpacePath};
+use stile_domain::permit::{Edit, Gate, Permit};
+use stile_domain::text_diff::{UnifiedDiff, unified_diff};
+use stile_domain::text_edits::{self, Occurrences, TextEdit};
+use stile_store::space::Space;
+
+use crate::answer::Answer;
+use crate::tool::{Output, Tool};
+
+/// Make several replacements in a text file that you have read, as one change: all or none. Each
+/// `old` is any text that occurs exactly once in what the edits before it left. Returns a diff;
+/// with `dry_run` nothing is written.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditText {
+    /// Which file, from the root of the space.
+    path: FilePath,
+    /// The `hash` that a read, a search or the last change returned for it.
+    hash: ContentHash,
+    /// The replacements, in order.
+    #[schemars(length(min = 1, max = 64))]
+    edits: Vec<EditArgument>,
+    /// Only check the edits and show the diff.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// One replacement.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditArgument {
+    /// The text to replace, every character of it; it may be a part of a line or several lines.
+    #[schemars(length(min = 1))]
+    old: String,
+    /// What takes its place; empty to delete it.
+    new: String,
+    /// `[start, end]` within which to look, as in `text.read`.
+    lines: Option<LineRange>,
+    /// Replace each occurrence.
+    #[serde(default)]
+    all: bool,
+}
+
+/// A text file that was edited.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TextEdited {
+    /// Its canonical path.
+    path: SpacePath,
+    /// The new hash, which the next change needs; with `dry_run` what it would be.
+    hash: ContentHash,
+    /// The new size.
+    size_bytes: u64,
+    /// How many lines it has now.
+    total_lines: u64,
+    /// Whether the file was written.
+    written: bool,
+    /// What changed, as a unified diff.
+    diff: String,
+    /// How many lines of the diff are left out at its end.
+    #[serde(skip_serializing_if = "is_zero")]
+    diff_lines_left_out: usize,
+    #[serde(skip)]
+    base: Option<ContentHash>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl Output for TextEdited {
+    /// Renders the diff as it is under one header line, for a client that shows only text.
+    fn render(self) -> serde_json::Result<Answer> {
+        let what = if self.written { "changed" } else { "not written, only checked" };
+        let mut text = format!(
+            "{} {what}, hash {}, {} lines\n{}",
+            self.path, self.hash, self.total_lines, self.diff
+        );
+        if self.diff_lines_left_out > 0 {
+            text.push_str(&format!("… {} more lines", self.diff_lines_left_out));
+        }
+        Answer::with_text(text, &self)
+    }
+
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (self.base, self.written.then_some(self.hash))
+    }
+}
+
+impl Tool for EditText {
+    const NAME: &'static str = "text.edit";
+    const TITLE: &'static str = "Edit text";
+    const DESTRUCTIVE: bool = true;
+    const IDEMPOTENT: bool = false;
+    type Context = Space;
+    type Permits = Permit<Edit>;
+    type Output = TextEdited;
+    type Error = Refusal;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+        gate.permit(&self.path)
+    }
+
+    async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextEdited, Refusal> {
+        let Self { path, hash, edits, dry_run } = self;
+        if edits.is_empty() || edits.len() > MAX_EDITS {
+            return Err(Refusal::invalid_argument("`edits` must have 1 to 64 members"));
+        }
+        if let Some(empty) = edits.iter().position(|edit| edit.old.is_empty()) {
+            return Err(Refusal::invalid_argument(format!(
+                "`edits[{empty}].old` must not be empty"
+            )));
+        }
+        let edits: Vec<TextEdit> = edits
+            .into_iter()
+            .map(|edit| TextEdit {
+                old: edit.old,
+                new: edit.new,
+                lines: edit.lines.unwrap_or(LineRange::ALL),
+                occurrences: if edit.all { Occurrences::Each } else { Occurrences::One },
+            })
+            .collect();
+        let made: Arc<Mutex<Option<UnifiedDiff>>> = Arc::default();
+        let shown = Arc::clone(&made);
+        let plan = move |text: &str| {
+            let edited = text_edits::apply(text, &edits).map_err(|failed| EditError::Several {
+                index: failed.index,
+                error: Box::new(failed.error),
+            })?;
+            let diff = unified_diff(text, &edited.text, &edited.changes);
+            *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(diff);
+            Ok(edited.text)
+        };
+        let edited = if dry_run {
+            space.try_edit(permit, hash, plan).await?
+        } else {
+            space.edit(permit, hash, ["lines", "old"], plan).await?
+        };
+        let diff = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let UnifiedDiff { text, lines_left_out } =
+            diff.unwrap_or(UnifiedDiff { text: String::new(), lines_left_out: 0 });
+        Ok(TextEdited {
+            path: path.into(),
+            hash: edited.hash,
+            size_bytes: edited.size_bytes,
+            total_lines: edited.total_lines,
+            written: !dry_run,
+            diff: text,
+            diff_lines_left_out: lines_left_out,
+            base: Some(hash),
+        })
+    }
+
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(&self.path, Some(self.hash))
+    }
+}
