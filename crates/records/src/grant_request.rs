@@ -1,19 +1,17 @@
 //! A grant as the owner requests it, completed from the current declarations and then frozen.
 //!
-//! A request may leave out the fields, the connections and the field for time limits. This module
-//! fills them in and stores them with the grant, so that a later declaration does not widen the
-//! grant. The error for an unknown name lists the names that exist.
+//! A request may leave out the fields, the connections and the field for time limits, or name a
+//! view in place of fields. This module fills them in and stores them with the grant, so that a
+//! later declaration does not widen the grant. The error for an unknown name lists the names that
+//! exist.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use stile_domain::permit::Principal;
 use stile_domain::records::declaration::Declaration;
-use stile_domain::records::grant::{
-    BadGrant, Grant, Retention, StatedSource, StatedTerms, StreamGrant, TimeConstraint,
-};
+use stile_domain::records::grant::{BadGrant, Grant, StatedTerms, StreamGrant, TimeConstraint};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -37,91 +35,25 @@ pub struct GrantRequest {
     pub stated: StatedTerms,
     /// The streams that the grant covers.
     pub streams: Vec<StreamGrantRequest>,
+    /// The connections of a stream that names none.
+    pub omitted_connections: OmittedConnections,
 }
 
-/// A grant that the owner requests, or that another program issued, as JSON.
-///
-/// *Shape*: that of a grant of the records interface. Of an issued grant, its own identifier, times
-/// and subject are passed over: the new grant has its own.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GrantDocument {
-    /// The version of the shape, `0.1.0`.
-    #[serde(default)]
-    pub version: Option<String>,
-    /// The client that gets the grant.
-    #[serde(default)]
-    pub client: Option<ClientDocument>,
-    /// The source of the records.
-    #[serde(default)]
-    pub source: Option<StatedSource>,
-    /// The purpose as an absolute URI.
-    #[serde(default)]
-    pub purpose_code: Option<String>,
-    /// The purpose in the owner's words.
-    #[serde(default)]
-    pub purpose_description: Option<String>,
-    /// How often the grant may be used: `continuous` or `single_use`.
-    #[serde(default)]
-    pub access_mode: Option<String>,
-    /// The streams that the grant covers.
-    pub streams: Vec<StreamGrantRequest>,
-    /// How long the client may keep what it read.
-    #[serde(default)]
-    pub retention: Option<Retention>,
-    /// When the grant expires.
-    #[serde(default)]
-    pub expires_at: Option<String>,
-    #[serde(default)]
-    grant_id: Option<IgnoredAny>,
-    #[serde(default)]
-    issued_at: Option<IgnoredAny>,
-    #[serde(default)]
-    subject: Option<IgnoredAny>,
-    #[serde(default)]
-    source_declaration: Option<IgnoredAny>,
-    #[serde(default)]
-    selection_preset: Option<IgnoredAny>,
-}
-
-impl GrantDocument {
-    /// Makes a document with these streams and nothing else.
-    pub fn of_streams(streams: Vec<StreamGrantRequest>) -> Self {
-        Self { streams, ..Self::default() }
-    }
-
-    /// Returns the members of an issued grant that a new one does not take over.
-    pub fn passed_over(&self) -> Vec<&'static str> {
-        let members = [
-            ("grant_id", self.grant_id),
-            ("issued_at", self.issued_at),
-            ("subject", self.subject),
-            ("source_declaration", self.source_declaration),
-            ("selection_preset", self.selection_preset),
-        ];
-        members.into_iter().filter_map(|(name, value)| value.map(|_| name)).collect()
-    }
-
-    /// Returns whether the document names a source, and a stream without its connections. Which
-    /// connections are of that source is not known, so a grant of all would be too broad.
-    pub fn is_broader_than_its_source(&self) -> bool {
-        let names_all = |stream: &StreamGrantRequest| stream.connection_ids.is_none();
-        self.source.is_some() && self.streams.iter().any(names_all)
-    }
-}
-
-/// The client of a grant, as JSON.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClientDocument {
-    /// The name of the client.
-    pub client_id: String,
+/// The connections that a request means for a stream that names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OmittedConnections {
+    /// All connections that have the stream now.
+    #[default]
+    All,
+    /// The one connection that has the stream. If several have it, the request is refused.
+    OnlyOne,
 }
 
 /// The part of one stream that the owner requests a grant for.
 ///
-/// *Shape*: that of a stored grant, whose members may be left out. An empty list and `null` are
-/// errors, so that a program which computed an empty list does not grant everything.
+/// *Shape*: that of a stored grant, whose members may be left out, or that of a client's request,
+/// with `view` and `time_range`. An empty list and `null` are errors, so that a program which
+/// computed an empty list does not grant everything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamGrantRequest {
@@ -130,12 +62,18 @@ pub struct StreamGrantRequest {
     /// The connections; `None` for all that have the stream.
     #[serde(default, deserialize_with = "not_null", alias = "instance_ids")]
     pub connection_ids: Option<Vec<String>>,
-    /// The fields; `None` for all declared ones.
+    /// The fields; `None` for those of the view, or for all declared ones.
     #[serde(default, deserialize_with = "not_null")]
     pub fields: Option<Vec<String>>,
-    /// The range of time; `None` for all records.
+    /// The declared view whose fields are granted. Excludes `fields`.
+    #[serde(default, deserialize_with = "not_null")]
+    pub view: Option<String>,
+    /// The range of time on any field; `None` for all records.
     #[serde(default, deserialize_with = "not_null")]
     pub time_constraint: Option<TimeConstraintRequest>,
+    /// The range of time on the declared consent-time field. Excludes `time_constraint`.
+    #[serde(default, deserialize_with = "not_null")]
+    pub time_range: Option<TimeRangeRequest>,
     /// The record keys; `None` for all.
     #[serde(default, deserialize_with = "not_null")]
     pub resources: Option<Vec<String>>,
@@ -148,6 +86,18 @@ pub struct TimeConstraintRequest {
     /// The field that holds the time; `None` for the declared one.
     #[serde(default)]
     pub field: Option<String>,
+    /// The first time that is included.
+    #[serde(default)]
+    pub since: Option<String>,
+    /// The first time that is excluded.
+    #[serde(default)]
+    pub until: Option<String>,
+}
+
+/// A range of time, as a client requests it. At least one end must be there.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with `since` or `until`")]
+pub struct TimeRangeRequest {
     /// The first time that is included.
     #[serde(default)]
     pub since: Option<String>,
@@ -189,7 +139,7 @@ fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     T::deserialize(from).map(Some)
 }
 
-fn invalid<T>(why: impl Into<String>) -> Result<T, GrantRequestError> {
+pub(crate) fn invalid<T>(why: impl Into<String>) -> Result<T, GrantRequestError> {
     Err(GrantRequestError::Invalid(why.into()))
 }
 
@@ -206,7 +156,9 @@ impl RecordService {
     ) -> Result<CreatedGrant, GrantRequestError> {
         let all = self.list_streams(caller, now)?;
         let mut added = Vec::new();
-        let streams = request.streams.iter().map(|stream| complete(stream, &all, &mut added));
+        let omitted = request.omitted_connections;
+        let streams =
+            request.streams.iter().map(|stream| complete(stream, omitted, &all, &mut added));
         let grant = Grant {
             streams: streams.collect::<Result<_, _>>()?,
             client: request.client,
@@ -223,6 +175,7 @@ impl RecordService {
 
 fn complete(
     request: &StreamGrantRequest,
+    omitted: OmittedConnections,
     all: &[DeclaredStream],
     added: &mut Vec<(String, String)>,
 ) -> Result<StreamGrant, GrantRequestError> {
@@ -259,13 +212,29 @@ fn complete(
         requested.is_none_or(|names| names.iter().any(|name| name == stream.connection.as_str()))
     };
     let chosen: Vec<&DeclaredStream> = having.into_iter().filter(named).collect();
+    if request.connection_ids.is_none()
+        && omitted == OmittedConnections::OnlyOne
+        && chosen.len() > 1
+    {
+        let known = chosen.iter().map(|stream| stream.connection.as_str());
+        let known_names = describe_names(known, "connections with it");
+        return invalid(format!(
+            "`{name}`: the request names no connection, and several have the stream; name those that it may read as `instance_ids` ({known_names})"
+        ));
+    }
     let declarations: Vec<&Arc<Declaration>> =
         chosen.iter().map(|stream| &stream.declaration).collect();
     let declared: BTreeSet<&str> = declarations
         .iter()
         .flat_map(|declaration| declaration.fields().iter().map(|field| field.name.as_str()))
         .collect();
-    let mut fields: BTreeSet<String> = request.fields.iter().flatten().cloned().collect();
+    let mut fields: BTreeSet<String> = match (&request.view, &request.fields) {
+        (Some(_), Some(_)) => {
+            return invalid(format!("`{name}`: `view` and `fields` exclude each other; send one"));
+        }
+        (Some(view), None) => fields_of_view(&name, view, &declarations)?,
+        (None, fields) => fields.iter().flatten().cloned().collect(),
+    };
     if let Some(unknown) = fields.iter().find(|field| !declared.contains(field.as_str())) {
         let known_names = describe_names(declared, "fields");
         return invalid(format!(
@@ -281,11 +250,16 @@ fn complete(
             added.push((request.name.clone(), field.clone()));
         }
     }
-    let time = request
-        .time_constraint
-        .as_ref()
-        .map(|time| complete_time_constraint(&name, time, &declarations))
-        .transpose()?;
+    let time = match (&request.time_constraint, &request.time_range) {
+        (Some(_), Some(_)) => {
+            return invalid(format!(
+                "`{name}`: `time_constraint` and `time_range` exclude each other; send one"
+            ));
+        }
+        (Some(time), None) => Some(complete_time_constraint(&name, time, &declarations)?),
+        (None, Some(range)) => Some(complete_time_range(&name, range, &declarations)?),
+        (None, None) => None,
+    };
     Ok(StreamGrant {
         stream: SourceName::parse(&request.name)
             .map_err(|bad| GrantRequestError::Invalid(bad.to_string()))?,
@@ -296,15 +270,62 @@ fn complete(
     })
 }
 
+/// Returns the fields of a declared view. Connections whose views of that name differ have no
+/// common view: their fields together would be more than each view shows.
+fn fields_of_view(
+    name: &str,
+    view: &str,
+    declarations: &[&Arc<Declaration>],
+) -> Result<BTreeSet<String>, GrantRequestError> {
+    let views = declarations.iter().map(|declaration| {
+        let fields = declaration.view(view).unwrap_or_default();
+        fields.iter().cloned().collect::<BTreeSet<String>>()
+    });
+    let mut views: Vec<BTreeSet<String>> = views.collect();
+    views.dedup();
+    match views.pop() {
+        Some(fields) if views.is_empty() && !fields.is_empty() => Ok(fields),
+        _ if views.is_empty() => invalid(format!(
+            "the stream `{name}` declares no view `{}`; name `fields`, or declare the view",
+            printable(view)
+        )),
+        _ => invalid(format!(
+            "the view `{}` of `{name}` differs between the connections; name one of them, or name `fields`",
+            printable(view)
+        )),
+    }
+}
+
+/// Completes a range of time on the consent-time field that the stream declares.
+fn complete_time_range(
+    name: &str,
+    range: &TimeRangeRequest,
+    declarations: &[&Arc<Declaration>],
+) -> Result<TimeConstraint, GrantRequestError> {
+    let declared: BTreeSet<Option<&str>> =
+        declarations.iter().map(|declaration| declaration.consent_time_field()).collect();
+    let field = match declared.first() {
+        Some(Some(field)) if declared.len() == 1 => (*field).to_owned(),
+        _ => {
+            return invalid(format!(
+                "`{name}` has no `time_range`, because it declares no consent time field; name the field with `time_constraint`, or declare `consent_time_field`"
+            ));
+        }
+    };
+    let (since, until) = (range.since.clone(), range.until.clone());
+    let request = TimeConstraintRequest { field: Some(field), since, until };
+    complete_time_constraint(name, &request, declarations)
+}
+
 fn complete_time_constraint(
     name: &str,
     request: &TimeConstraintRequest,
     declarations: &[&Arc<Declaration>],
 ) -> Result<TimeConstraint, GrantRequestError> {
     if request.since.is_none() && request.until.is_none() {
-        return invalid(
-            "a time field alone limits nothing; say from when with --since, or until when with --until",
-        );
+        return invalid(format!(
+            "`{name}`: a time field alone limits nothing; state the first time that is allowed as `since`, or the first that is not as `until`"
+        ));
     }
     let instant = |what: &str, text: &Option<String>| match text {
         None => Ok(None),
@@ -332,7 +353,7 @@ fn complete_time_constraint(
             let known_names =
                 describe_names(usable.iter().map(String::as_str), "fields with times");
             return invalid(format!(
-                "`{name}` does not say which field tells when a record happened; name it with --time-field ({known_names}), or set `consent_time_field` with `stile declare`"
+                "`{name}` does not say which field tells when a record happened; name the time field ({known_names}), or declare `consent_time_field`"
             ));
         }
     };
@@ -405,6 +426,7 @@ mod tests {
             single_use: false,
             stated: StatedTerms::default(),
             streams,
+            omitted_connections: OmittedConnections::All,
         };
         let created = store
             .service
@@ -428,6 +450,63 @@ mod tests {
     }
 
     #[test]
+    fn a_view_and_a_range_of_time_mean_what_every_connection_declares() {
+        let store = filled();
+        let messages = SourceName::parse("messages").unwrap();
+        let declare = |connection: &str, change: &dyn Fn(&mut serde_json::Value)| {
+            let connection = SourceName::parse(connection).unwrap();
+            let found = store.service.find_stream(&owner(), Instant(1), &connection, &messages);
+            let mut json = found.unwrap().declaration.to_json();
+            change(&mut json);
+            let declaration = Declaration::parse(&json).unwrap();
+            store.service.declare(&owner(), &connection, &messages, &declaration).unwrap();
+        };
+        let views = |fields: [&str; 2]| serde_json::json!([{ "id": "brief", "fields": fields }]);
+        declare("mail", &|json| json["views"] = views(["id", "body"]));
+        let brief = |connections: &[&str]| {
+            let streams = serde_json::json!([{
+                "name": "messages", "view": "brief", "connection_ids": connections,
+                "time_range": { "until": "2027-01-01" },
+            }]);
+            make(&store, streams)
+        };
+        assert!(brief(&["mail", "work"]).unwrap_err().contains("differs between the connections"));
+        assert!(brief(&["work"]).unwrap_err().contains("declares no view `brief`"));
+        declare("work", &|json| json["views"] = views(["id", "subject"]));
+        assert!(brief(&["mail", "work"]).unwrap_err().contains("differs between the connections"));
+        let (grant, _) = brief(&["work"]).unwrap();
+        assert!(grant.contains(r#""fields":["id","subject"]"#), "{grant}");
+        declare("mail", &|json| json["consent_time_field"] = serde_json::Value::Null);
+        let ranged = serde_json::json!([{ "name": "messages", "time_range": { "since": "2026" } }]);
+        assert!(make(&store, ranged).unwrap_err().contains("no consent time field"));
+    }
+
+    #[test]
+    fn a_request_of_a_client_never_means_several_connections_by_itself() {
+        let store = filled();
+        let request = |connection_ids: Option<Vec<String>>| GrantRequest {
+            client: "Cursor".into(),
+            purpose: None,
+            expires: None,
+            single_use: false,
+            stated: StatedTerms::default(),
+            streams: ["messages", "people"]
+                .map(|name| StreamGrantRequest {
+                    name: name.into(),
+                    connection_ids: connection_ids.clone().filter(|_| name == "messages"),
+                    ..StreamGrantRequest::default()
+                })
+                .into(),
+            omitted_connections: OmittedConnections::OnlyOne,
+        };
+        let made = store.service.create_grant(&owner(), Instant(0), request(None));
+        let refused = made.unwrap_err().to_string();
+        assert!(refused.contains("the connections with it are mail, work"), "{refused}");
+        let both = Some(vec!["mail".to_owned(), "work".to_owned()]);
+        store.service.create_grant(&owner(), Instant(0), request(both)).unwrap();
+    }
+
+    #[test]
     fn an_error_for_an_unknown_name_lists_the_known_names() {
         let store = filled();
         let errors: Vec<String> = [
@@ -445,6 +524,12 @@ mod tests {
             r#"[{"name":"messages","resources":null}]"#,
             r#"[{"name":"messages","time_constraint":null}]"#,
             r#"[{"name":"messages","view":"all"}]"#,
+            r#"[{"name":"messages","view":null}]"#,
+            r#"[{"name":"people","view":"basic","fields":["name"]}]"#,
+            r#"[{"name":"people","time_range":{"since":"2026-01-01"}}]"#,
+            r#"[{"name":"messages","time_range":{}}]"#,
+            r#"[{"name":"messages","time_range":{"field":"sent_at","since":"2026-01-01"}}]"#,
+            r#"[{"name":"messages","time_range":{"since":"2026-01-01"},"time_constraint":{"since":"2026-01-01"}}]"#,
             r#"[{"name":"messages"},{"name":"messages"}]"#,
             "[]",
         ]

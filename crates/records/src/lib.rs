@@ -18,6 +18,7 @@ mod field_path;
 mod field_selection;
 mod field_text;
 mod field_window;
+pub mod grant_document;
 pub mod grant_request;
 mod inner_value;
 pub mod list_response;

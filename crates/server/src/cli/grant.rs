@@ -3,16 +3,18 @@
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
-use stile_domain::records::grant::{Grant, StatedTerms};
+use stile_domain::records::grant::Grant;
 use stile_domain::records::instant::Instant;
-use stile_records::grant_request::{
-    GrantDocument, GrantRequest, GrantRequestError, StreamGrantRequest, TimeConstraintRequest,
-};
+use stile_records::grant_document::{ClientDocument, GrantDocument};
+use stile_records::grant_request::{GrantRequestError, StreamGrantRequest, TimeConstraintRequest};
 use stile_store::records::{GrantRecord, GrantStatus};
 
 use super::owner::{Owner, minute, text, texts};
 use super::table::{cell, table};
 use super::{Failure, Invocation, duration, owner};
+
+const NOT_MADE: &str = "no grant was made";
+const SINGLE_USE: &str = "single_use";
 
 pub(super) fn run(
     Invocation { matches, environment, output }: Invocation<'_>,
@@ -81,11 +83,14 @@ fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result
     let passed_over = document.passed_over().join(", ");
     let life = life(matches)?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let wanted = grant_request(document, matches, life, now)?;
-    let created = services.create_grant(&caller, now, wanted).map_err(|error| match error {
-        GrantRequestError::Problem(problem) => Failure::from(problem),
-        GrantRequestError::Invalid(why) => Failure::Usage(why),
-    })?;
+    let document = with_options(document, matches, life, now)?;
+    let created = document
+        .into_request(now)
+        .and_then(|request| services.create_grant(&caller, now, request))
+        .map_err(|error| match error {
+            GrantRequestError::Problem(problem) => Failure::from(problem),
+            GrantRequestError::Invalid(why) => Failure::Usage(format!("{why}; {NOT_MADE}")),
+        })?;
     for (stream, field) in &created.added {
         owner::print_to_stderr(&format!(
             "`{}` is granted too: the stream `{stream}` requires it",
@@ -108,79 +113,51 @@ fn life(matches: &ArgMatches) -> Result<Option<i64>, Failure> {
     })
 }
 
-/// Joins what the file and the options say of a grant. Neither wins over the other: what both say
-/// is an error.
-fn grant_request(
-    document: GrantDocument,
+/// Adds what the options say to the file. Neither wins over the other: what both say is an error.
+fn with_options(
+    mut document: GrantDocument,
     matches: &ArgMatches,
     life: Option<i64>,
     now: Instant,
-) -> Result<GrantRequest, Failure> {
-    if document.is_broader_than_its_source() {
-        return refuse(
-            "the file has `source`, and a stream without `instance_ids`; name the connections of \
-             that source",
-        );
-    }
-    let client = text(matches, "client").unwrap_or_default().to_owned();
-    if document.client.is_some_and(|named| named.client_id != client) {
+) -> Result<GrantDocument, Failure> {
+    let client_id = text(matches, "client").unwrap_or_default().to_owned();
+    if document.client.as_ref().is_some_and(|named| named.client_id != client_id) {
         return refuse("the file names another client than --client");
     }
+    document.client = Some(ClientDocument { client_id });
     let purpose = text(matches, "purpose").map(str::to_owned);
-    let purpose =
-        one_of(purpose, document.purpose_description, "--purpose", "purpose_description")?;
-    let after_life = life.map(|micros| Instant(now.0.saturating_add(micros)));
-    let until = document.expires_at.as_deref().map(expiry).transpose()?;
-    let expires = one_of(after_life, until, "--expires", "expires_at")?;
-    if expires.is_some_and(|expires| expires <= now) {
-        return refuse("`expires_at` is in the past");
+    join(&mut document.purpose_description, purpose, "--purpose", "purpose_description")?;
+    let expires = life.map(|micros| Instant(now.0.saturating_add(micros)));
+    if expires.is_some_and(|expires| expires > Instant::LAST) {
+        return refuse("--expires: the grant would end after the year 9999");
     }
-    let mode = document.access_mode.as_deref().map(is_single_use).transpose()?;
-    let flag = matches.get_flag("single_use").then_some(true);
-    // The option asks for what the file may say too.
-    let flag = flag.filter(|_| mode != Some(true));
-    let single_use = one_of(flag, mode, "--single-use", "access_mode")?.unwrap_or(false);
-    let stated = StatedTerms {
-        purpose_code: document.purpose_code,
-        source: document.source,
-        retention: document.retention,
-    };
-    let streams = document.streams;
-    Ok(GrantRequest { client, purpose, expires, single_use, stated, streams })
+    join(&mut document.expires_at, expires.map(Instant::to_rfc3339), "--expires", "expires_at")?;
+    // The option may ask for what the file says too.
+    let is_said = document.access_mode.as_deref() == Some(SINGLE_USE);
+    let single_use = matches.get_flag("single_use") && !is_said;
+    let single_use = single_use.then(|| SINGLE_USE.to_owned());
+    join(&mut document.access_mode, single_use, "--single-use", "access_mode")?;
+    Ok(document)
 }
 
-/// Returns the value of an option or of a member of the file, whichever there is.
-fn one_of<T>(
-    option: Option<T>,
-    member: Option<T>,
+/// Puts the value of an option into a member that the file leaves out.
+fn join(
+    member: &mut Option<String>,
+    option: Option<String>,
     option_name: &str,
     member_name: &str,
-) -> Result<Option<T>, Failure> {
+) -> Result<(), Failure> {
     if option.is_some() && member.is_some() {
         return refuse(&format!(
             "the file has `{member_name}`, and {option_name} was sent too; send one of them"
         ));
     }
-    Ok(option.or(member))
-}
-
-fn expiry(text: &str) -> Result<Instant, Failure> {
-    match Instant::parse(text) {
-        Some(instant) => Ok(instant),
-        None => refuse("`expires_at` is not a time such as 2026-01-31T12:00:00Z"),
-    }
-}
-
-fn is_single_use(access_mode: &str) -> Result<bool, Failure> {
-    match access_mode {
-        "single_use" => Ok(true),
-        "continuous" => Ok(false),
-        _ => refuse("`access_mode` is `continuous` or `single_use`"),
-    }
+    *member = member.take().or(option);
+    Ok(())
 }
 
 fn refuse<T>(why: &str) -> Result<T, Failure> {
-    Err(Failure::Usage(format!("{why}; no grant was made")))
+    Err(Failure::Usage(format!("{why}; {NOT_MADE}")))
 }
 
 fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
@@ -194,25 +171,13 @@ fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
         fields: all("field"),
         time_constraint: is_limited.then_some(TimeConstraintRequest { field, since, until }),
         resources: all("record"),
+        ..StreamGrantRequest::default()
     }
 }
 
-/// Reads a grant, or a JSON list of its streams. A member that is not understood is an error: a
-/// limit that is not read would make a broader grant than the file says.
 fn document_from_file(path: &str) -> Result<GrantDocument, Failure> {
-    let json = owner::json_file(path)?;
-    let document = if json.is_array() {
-        serde_json::from_value(json).map(GrantDocument::of_streams)
-    } else {
-        serde_json::from_value::<GrantDocument>(json)
-    };
-    match document {
-        Err(error) => refuse(&format!("{path} is not a grant: {error}")),
-        Ok(GrantDocument { version: Some(version), .. }) if version != "0.1.0" => {
-            refuse(&format!("{path} is a grant of another version than 0.1.0"))
-        }
-        Ok(document) => Ok(document),
-    }
+    let bytes = owner::file_bytes(path)?;
+    GrantDocument::parse(&bytes).or_else(|error| refuse(&format!("{path}: {error}")))
 }
 
 fn to_json(grant: &GrantRecord, now: Instant) -> Value {

@@ -14,6 +14,7 @@ use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
 use stile_records::RecordService;
 use stile_records::administration::DeclareError;
+use stile_records::grant_document::MAX_DOCUMENT_BYTES;
 use stile_store::files;
 use stile_store::records::{Records, RecordsError};
 use stile_store::state::StateDir;
@@ -23,8 +24,8 @@ use crate::auth;
 use crate::clock;
 use crate::config::Environment;
 
-/// The largest JSON file that is read, a declaration or a list of streams.
-const MAX_FILE_BYTES: u64 = 8 << 20;
+/// The largest JSON file that is read, a declaration or a grant.
+const MAX_FILE_BYTES: u64 = MAX_DOCUMENT_BYTES;
 
 /// The owner's session: services, caller and the time of the command.
 pub(super) struct Owner {
@@ -63,15 +64,19 @@ pub(super) fn texts(matches: &ArgMatches, flag: &str) -> Vec<String> {
     matches.get_many::<String>(flag).into_iter().flatten().cloned().collect()
 }
 
-/// Reads JSON from a file, from a pipe, or from standard input if the path is `-`.
-pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
+/// Reads a file, a pipe, or standard input if the path is `-`.
+pub(super) fn file_bytes(path: &str) -> Result<Vec<u8>, Failure> {
     let bytes = if path == "-" {
         files::read_short(&mut io::stdin().lock(), MAX_FILE_BYTES)
     } else {
         File::open(path).and_then(|mut file| files::read_short(&mut file, MAX_FILE_BYTES))
     };
-    let bytes = bytes.map_err(|error| Failure::Failed(format!("cannot read {path}: {error}")))?;
-    serde_json::from_slice(&bytes)
+    bytes.map_err(|error| Failure::Failed(format!("cannot read {path}: {error}")))
+}
+
+/// Reads JSON from a file, from a pipe, or from standard input if the path is `-`.
+pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
+    serde_json::from_slice(&file_bytes(path)?)
         .map_err(|error| Failure::Usage(format!("{path} is not JSON: {error}")))
 }
 

@@ -268,6 +268,63 @@ fn a_grant_in_the_shape_of_the_interface_is_made_whole_from_a_pipe() {
 }
 
 #[test]
+fn a_request_of_a_client_is_resolved_from_the_declarations_and_frozen() {
+    let day = day();
+    day.import_all();
+    let of = ["declare", "--connection", "bank", "--stream", "transactions"];
+    let mut declared = day.json(&[&of[..], &["--show"]].concat());
+    declared["views"] =
+        serde_json::json!([{ "id": "sums", "label": "Sums", "fields": ["booked_on", "amount"] }]);
+    let (declaration, file) = (day.at("declaration.json"), day.at("request.json"));
+    let declare = |declared: &Value| {
+        std::fs::write(&declaration, declared.to_string()).unwrap();
+        day.said(&[&of[..], &["--from", declaration.to_str().unwrap()]].concat());
+    };
+    declare(&declared);
+    let create = |request: &Value| {
+        std::fs::write(&file, request.to_string()).unwrap();
+        day.run(&["grant", "create", "--client", "c", "--from", file.to_str().unwrap()])
+    };
+    let request = serde_json::json!({
+        "type": "https://pdpp.dev/data-access", "purpose_code": "https://purposes.example/x",
+        "access_mode": "continuous",
+        "streams": [{
+            "name": "transactions", "view": "sums", "time_range": { "since": "2026-01-01" },
+        }],
+    });
+    let made = create(&request);
+    assert_eq!(made.code, Some(0), "{}", made.errors);
+    let id = made.output.trim();
+    let streams = serde_json::json!([{
+        "name": "transactions", "connection_ids": ["bank"], "fields": ["amount", "booked_on"],
+        "time_constraint": { "field": "booked_on", "since": "2026-01-01T00:00:00Z" },
+    }]);
+    assert_eq!(day.json(&["grant", "show", id])["grant"]["streams"], streams);
+    // Neither the view nor the field of times is looked up again.
+    declared["views"][0]["fields"] = serde_json::json!(["booked_on", "amount", "payee"]);
+    declared["consent_time_field"] = Value::Null;
+    declare(&declared);
+    assert_eq!(day.json(&["grant", "show", id])["grant"]["streams"], streams);
+    let refused = |member: &str, value: Value| {
+        let mut other = request.clone();
+        other["streams"][0][member] = value;
+        let refused = create(&other);
+        assert_eq!(refused.code, Some(2), "{}", refused.errors);
+        assert!(refused.errors.contains("no grant was made"), "{}", refused.errors);
+        refused.errors
+    };
+    let errors = refused("fields", serde_json::json!(["payee"]));
+    assert!(errors.contains("`view` and `fields` exclude each other"), "{errors}");
+    let errors = refused("view", "amounts".into());
+    assert!(errors.contains("declares no view `amounts`"), "{errors}");
+    let errors = refused("name", "transactions".into());
+    assert!(errors.contains("declares no consent time field"), "{errors}");
+    let mut other = request.clone();
+    other["type"] = "payment_initiation".into();
+    assert!(create(&other).errors.contains("`https://pdpp.dev/data-access`"));
+}
+
+#[test]
 fn an_export_restored_elsewhere_is_exported_as_the_same_bytes() {
     let day = day();
     day.import_all();

@@ -242,8 +242,8 @@ fn grant_create() -> Command {
         .arg(one("since", "TIME", "Grant only records from this date or time on."))
         .arg(one("until", "TIME", "Grant only records before this date or time."))
         .arg(many("record", "KEY", "Grant only the record with this key. May be repeated."))
-        .arg(one("from", "FILE", "Make the grant that this JSON file describes, or grant the streams \
-                 that it lists. `-` is standard input.").conflicts_with_all([
+        .arg(one("from", "FILE", "Make the grant that this JSON file describes, or that a client \
+                 requests in it, or grant the streams that it lists. `-` is standard input.").conflicts_with_all([
             "stream",
             "connection",
             "field",
