@@ -1,11 +1,11 @@
 //! What the owner does besides reading and storing records: lists and redeclares streams, manages
-//! grants, and copies the database. The command line calls these functions.
+//! grants, and copies the database. The command line calls the functions of [`RecordService`], and
+//! the operations of `/v1` those of [`OwnerContext`]; both are the same.
 
 use std::sync::Arc;
 
 use stile_domain::permit::Principal;
 use stile_domain::records::declaration::{BadDeclaration, Declaration};
-use stile_domain::records::grant::{BadGrant, Grant};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice};
 use stile_domain::records::instant::Instant;
@@ -17,6 +17,7 @@ use stile_store::records::{
 };
 
 use crate::RecordService;
+use crate::context::{OwnerContext, ReadContext};
 use crate::declarations::{DeclarationCache, describe_primary_key, indexed_fields, parse_stored};
 
 /// The number of records that inference reads at once.
@@ -67,11 +68,7 @@ impl RecordService {
         caller: &Principal,
         now: Instant,
     ) -> Result<Vec<DeclaredStream>, Problem> {
-        let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
-        self.records.read(&permit, now, |view| {
-            let sources = view.sources()?;
-            sources.iter().map(|source| declared_stream(view, source, &self.declarations)).collect()
-        })
+        self.run_as_owner(caller, now, |context| context.list_streams())
     }
 
     /// Returns one stream.
@@ -85,11 +82,7 @@ impl RecordService {
         connection: &SourceName,
         name: &SourceName,
     ) -> Result<DeclaredStream, Problem> {
-        let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
-        self.records.read(&permit, now, |view| {
-            let sources = view.sources_of(name.as_str(), Some(connection.as_str()))?;
-            declared_stream(view, sources.first().ok_or(Problem::NotFound)?, &self.declarations)
-        })
+        self.run_as_owner(caller, now, |context| context.find_stream(connection, name))
     }
 
     /// Infers a declaration of a stream from all of its records. The key stays as it is. Stores
@@ -144,25 +137,10 @@ impl RecordService {
         name: &SourceName,
         declaration: &Declaration,
     ) -> Result<bool, DeclareError> {
-        let owner = caller.gate().owner()?;
-        let text = declaration.to_json().to_string();
-        let indexed = indexed_fields(declaration);
-        let mut current_key = None;
-        let done = self.records.write(&owner, |batch| {
-            let Some(target) = batch.target(connection, name)? else {
-                return batch.declare(connection, name, &text, &indexed).map(|_| true);
-            };
-            let before = parse_stored(&target.declaration)?;
-            if before.primary_key() != declaration.primary_key() && batch.has_records(&target)? {
-                current_key = Some(describe_primary_key(before.primary_key()));
-                return Err(Problem::NotFound);
-            }
-            batch.redeclare(&target, &text, &indexed).map(|_| false)
-        });
-        match current_key {
-            Some(current) => Err(DeclareError::KeyChange { current }),
-            None => Ok(done?),
-        }
+        // The time of a declaration is not stored.
+        self.run_as_owner(caller, Instant(0), |context| {
+            context.declare(connection, name, declaration)
+        })
     }
 
     /// Returns all grants, in the order of their creation.
@@ -173,16 +151,12 @@ impl RecordService {
         self.records.grants(&caller.gate().owner()?)
     }
 
-    /// Stores a grant and returns its identifier.
+    /// Returns one grant; `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`RecordService::grants`]; [`BadGrant`] within.
-    pub fn store_grant(
-        &self,
-        caller: &Principal,
-        grant: &Grant,
-    ) -> Result<Result<String, BadGrant>, Problem> {
-        self.records.grant(&caller.gate().owner()?, grant)
+    /// As [`RecordService::grants`].
+    pub fn find_grant(&self, caller: &Principal, id: &str) -> Result<Option<GrantRecord>, Problem> {
+        self.records.find_grant(&caller.gate().owner()?, id)
     }
 
     /// Revokes a grant. Returns `None` if the grant does not exist, else the time of an earlier
@@ -209,6 +183,64 @@ impl RecordService {
         to: &std::path::Path,
     ) -> Result<Result<(), RecordsError>, Problem> {
         Ok(self.records.backup(&caller.gate().owner()?, to))
+    }
+}
+
+impl OwnerContext<'_> {
+    /// Returns all streams, ordered by stream and connection.
+    pub(crate) fn list_streams(&self) -> Result<Vec<DeclaredStream>, Problem> {
+        self.read(|ReadContext { view, declarations }| {
+            let sources = view.sources()?;
+            sources.iter().map(|source| declared_stream(view, source, declarations)).collect()
+        })
+    }
+
+    /// Returns one stream.
+    pub(crate) fn find_stream(
+        &self,
+        connection: &SourceName,
+        name: &SourceName,
+    ) -> Result<DeclaredStream, Problem> {
+        self.read(|ReadContext { view, declarations }| {
+            let sources = view.sources_of(name.as_str(), Some(connection.as_str()))?;
+            declared_stream(view, sources.first().ok_or(Problem::NotFound)?, declarations)
+        })
+    }
+
+    /// Returns one grant.
+    ///
+    /// # Errors
+    /// [`Problem::GrantNotFound`].
+    pub(crate) fn find_grant(&self, id: &str) -> Result<GrantRecord, Problem> {
+        self.records.find_grant(self.owner, id)?.ok_or(Problem::GrantNotFound)
+    }
+
+    /// Stores the declaration of a stream and orders and indexes its records accordingly. Returns
+    /// whether the stream is new.
+    pub(crate) fn declare(
+        &self,
+        connection: &SourceName,
+        name: &SourceName,
+        declaration: &Declaration,
+    ) -> Result<bool, DeclareError> {
+        let text = declaration.to_json().to_string();
+        let indexed = indexed_fields(declaration);
+        let mut current_key = None;
+        let done = self.records.write(self.owner, |batch| {
+            let Some(target) = batch.target(connection, name)? else {
+                return batch.declare(connection, name, &text, &indexed).map(|_| true);
+            };
+            let before = parse_stored(&target.declaration)?;
+            if before.primary_key() != declaration.primary_key() && batch.has_records(&target)? {
+                current_key = Some(describe_primary_key(before.primary_key()));
+                return Err(Problem::NotFound);
+            }
+            batch.redeclare(&target, &text, &indexed).map(|_| false)
+        });
+        match current_key {
+            Some(current) => Err(DeclareError::KeyChange { current }),
+            None => Ok(done?),
+        }
     }
 }
 

@@ -3,13 +3,15 @@
 //! [`super::service`] makes a context only after the permits were granted.
 
 use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_store::records::{RecordRow, RecordSource, Records, RecordsView};
 
-use crate::connections::connection_names;
+use crate::connections::{connection_names, only_source};
 use crate::declarations::DeclarationCache;
 use crate::parameters::Parameters;
+use crate::token_issuer::TokenIssuer;
 
 /// One moment of the store, limited to what the caller may see.
 #[derive(Clone, Copy)]
@@ -60,11 +62,51 @@ pub struct OwnerContext<'a> {
     pub owner: &'a OwnerPermit,
     /// The permit to read.
     pub reader: &'a RecordsPermit,
+    /// The owner's name, as the token says.
+    pub subject: &'a str,
+    /// What makes tokens; `None` where an identity provider makes them.
+    pub tokens: Option<&'a dyn TokenIssuer>,
     /// When the request was received. Grants and change logs are judged by this time.
     pub now: Instant,
 }
 
 impl OwnerContext<'_> {
+    /// Returns what makes tokens.
+    ///
+    /// # Errors
+    /// [`Problem::InvalidRequest`] where this server makes none.
+    pub(crate) fn tokens(&self) -> Result<&dyn TokenIssuer, Problem> {
+        let message = "an identity provider makes the tokens of this server; nothing was changed";
+        self.tokens.ok_or_else(|| Problem::InvalidRequest { param: None, message: message.into() })
+    }
+
+    /// Returns the connection that a request writes to: the one that it names, or the one that has
+    /// the stream.
+    ///
+    /// # Errors
+    /// [`Problem::InvalidRequest`] for a malformed name, or if it names none of a new stream;
+    /// [`Problem::AmbiguousConnection`].
+    pub(crate) fn target_connection(
+        &self,
+        stream: &SourceName,
+        requested: Option<&str>,
+    ) -> Result<SourceName, Problem> {
+        if let Some(requested) = requested {
+            return SourceName::parse(requested)
+                .map_err(|bad| Problem::invalid("connection_id", bad.to_string()));
+        }
+        self.read(|read| match read.view.sources_of(stream.as_str(), None) {
+            Ok(sources) => only_source(&sources).map(|source| source.connection().clone()),
+            Err(Problem::StreamNotFound { .. }) => {
+                let message = format!(
+                    "there is no stream `{stream}` yet; send `connection_id` to declare it in that connection"
+                );
+                Problem::refuse("connection_id", message)
+            }
+            Err(problem) => Err(problem),
+        })
+    }
+
     /// Runs a function on one moment of the store.
     pub(crate) fn read<T>(
         &self,

@@ -18,6 +18,7 @@ use stile_domain::records::problem::Problem;
 
 use crate::RecordService;
 use crate::administration::DeclaredStream;
+use crate::context::OwnerContext;
 use crate::printable::printable;
 
 /// A grant that the owner requests.
@@ -132,6 +133,17 @@ impl From<BadGrant> for GrantRequestError {
     }
 }
 
+impl From<GrantRequestError> for Problem {
+    fn from(error: GrantRequestError) -> Self {
+        match error {
+            GrantRequestError::Problem(problem) => problem,
+            GrantRequestError::Invalid(why) => {
+                Self::InvalidRequest { param: None, message: format!("{why}; no grant was made") }
+            }
+        }
+    }
+}
+
 /// Deserializes a member that may be left out and must not be `null`.
 fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
@@ -154,7 +166,20 @@ impl RecordService {
         now: Instant,
         request: GrantRequest,
     ) -> Result<CreatedGrant, GrantRequestError> {
-        let all = self.list_streams(caller, now)?;
+        self.run_as_owner(caller, now, |context| context.create_grant(request))
+    }
+}
+
+impl OwnerContext<'_> {
+    /// Completes and stores a grant.
+    ///
+    /// # Errors
+    /// [`GrantRequestError`]; then no grant is stored.
+    pub(crate) fn create_grant(
+        &self,
+        request: GrantRequest,
+    ) -> Result<CreatedGrant, GrantRequestError> {
+        let all = self.list_streams()?;
         let mut added = Vec::new();
         let omitted = request.omitted_connections;
         let streams =
@@ -163,12 +188,12 @@ impl RecordService {
             streams: streams.collect::<Result<_, _>>()?,
             client: request.client,
             purpose: request.purpose,
-            issued: now,
+            issued: self.now,
             expires: request.expires,
             single_use: request.single_use,
             stated: request.stated,
         };
-        let id = self.store_grant(caller, &grant)??;
+        let id = self.records.grant(self.owner, &grant)??;
         Ok(CreatedGrant { id, added })
     }
 }

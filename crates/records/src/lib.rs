@@ -18,9 +18,11 @@ mod field_path;
 mod field_selection;
 mod field_text;
 mod field_window;
+pub mod grant_answers;
 pub mod grant_document;
 pub mod grant_request;
 mod inner_value;
+mod json_body;
 pub mod list_response;
 mod media_types;
 pub mod openapi;
@@ -40,6 +42,7 @@ mod shared_parameters;
 mod stream_description;
 #[cfg(test)]
 pub(crate) mod test_store;
+pub mod token_issuer;
 mod value_preview;
 
 pub use service::RecordService;

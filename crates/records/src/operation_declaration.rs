@@ -46,8 +46,10 @@ pub enum OperationMethod {
     Get,
     /// Reads, without a body in the answer.
     Head,
-    /// Stores the body of the request.
+    /// Stores the body of the request, or answers a question that the body asks.
     Post,
+    /// Stores the body of the request in place of what the path names.
+    Put,
     /// Removes.
     Delete,
 }
@@ -59,6 +61,7 @@ impl OperationMethod {
             Self::Get => "GET",
             Self::Head => "HEAD",
             Self::Post => "POST",
+            Self::Put => "PUT",
             Self::Delete => "DELETE",
         }
     }
@@ -73,10 +76,15 @@ pub enum PathVariable {
     RecordId,
     /// `{blob_id}`.
     BlobId,
+    /// `{grant_id}`.
+    GrantId,
+    /// `{jti}`, the identifier of a token.
+    TokenId,
 }
 
 impl PathVariable {
-    const ALL: [Self; 3] = [Self::Stream, Self::RecordId, Self::BlobId];
+    const ALL: [Self; 5] =
+        [Self::Stream, Self::RecordId, Self::BlobId, Self::GrantId, Self::TokenId];
 
     /// Returns the name between the braces.
     pub const fn name(self) -> &'static str {
@@ -84,6 +92,8 @@ impl PathVariable {
             Self::Stream => "stream",
             Self::RecordId => "id",
             Self::BlobId => "blob_id",
+            Self::GrantId => "grant_id",
+            Self::TokenId => "jti",
         }
     }
 
@@ -93,6 +103,8 @@ impl PathVariable {
             Self::Stream => "The stream's name.",
             Self::RecordId => "The record's canonical key, percent-encoded.",
             Self::BlobId => "The blob's name, as records have it.",
+            Self::GrantId => "The identifier of the grant.",
+            Self::TokenId => "The identifier of the token.",
         }
     }
 
@@ -169,8 +181,10 @@ pub enum OperationAccess {
 pub enum OperationHandler {
     /// Writes a JSON answer while it reads the store.
     Read(ReadHandler),
-    /// Removes records; the answer is empty.
+    /// Removes records or takes back what was granted; the answer is empty.
     Remove(RemoveHandler),
+    /// Answers the owner without a change; the answer is JSON, as short as a body.
+    Inspect(StoreHandler),
     /// Stores the body of the request; the answer is JSON.
     Store(StoreHandler),
     /// Finds a blob, whose bytes are the answer.
@@ -182,7 +196,7 @@ pub type ReadHandler =
     fn(ReadContext<'_>, &RequestTarget, &Parameters, &mut dyn ResponseSink) -> Result<(), Problem>;
 /// Removes what the target names.
 pub type RemoveHandler = fn(OwnerContext<'_>, &RequestTarget, &Parameters) -> Result<(), Problem>;
-/// Stores a body, which may arrive as slowly as its sender likes.
+/// Reads a body, which may arrive as slowly as its sender likes, and stores or answers it.
 pub type StoreHandler =
     fn(OwnerContext<'_>, &RequestTarget, &Parameters, &mut dyn BufRead) -> Result<Json, Problem>;
 /// Finds the blob that the target names.
@@ -217,6 +231,26 @@ impl OperationDeclaration {
         }
     }
 
+    /// Declares an operation of the owner that answers with JSON and changes nothing.
+    pub(crate) const fn inspect(
+        id: &'static str,
+        path: &'static str,
+        handler: StoreHandler,
+    ) -> Self {
+        Self {
+            id,
+            method: OperationMethod::Get,
+            path,
+            about: "",
+            parameters: &[],
+            body: None,
+            response: ResponseDeclaration::json("", &[]),
+            other_responses: &[],
+            access: OperationAccess::OwnerOnly,
+            handler: OperationHandler::Inspect(handler),
+        }
+    }
+
     /// Returns a call of this operation; `None` if the operation does not read.
     pub fn read_call(&'static self, target: RequestTarget) -> Option<OperationCall<ReadHandler>> {
         match self.handler {
@@ -224,6 +258,7 @@ impl OperationDeclaration {
                 Some(OperationCall { operation: self, handler, target })
             }
             OperationHandler::Remove(_)
+            | OperationHandler::Inspect(_)
             | OperationHandler::Store(_)
             | OperationHandler::Blob(_) => None,
         }

@@ -4,18 +4,26 @@
 //! one line in the list. Routing, the OpenAPI document and the transports follow the list.
 
 mod aggregate_records;
+mod create_grant;
+mod create_grant_token;
 mod delete_record;
 mod delete_records;
 mod get_blob;
+mod get_declaration;
 mod get_field_window;
+mod get_grant;
 mod get_record;
 mod get_schema;
 mod get_stream;
 mod head_blob;
 mod ingest_records;
+mod list_grants;
 mod list_records;
 mod list_streams;
 mod put_blob;
+mod put_declaration;
+mod revoke_grant;
+mod revoke_grant_token;
 mod search_records;
 
 use stile_domain::records::request::ReadOperation;
@@ -66,6 +74,14 @@ operations! {
     GetBlob => get_blob,
     HeadBlob => head_blob,
     PutBlob => put_blob,
+    GetDeclaration => get_declaration,
+    PutDeclaration => put_declaration,
+    ListGrants => list_grants,
+    CreateGrant => create_grant,
+    GetGrant => get_grant,
+    CreateGrantToken => create_grant_token,
+    RevokeGrantToken => revoke_grant_token,
+    RevokeGrant => revoke_grant,
 }
 
 impl OperationCall<ReadHandler> {

@@ -5,8 +5,10 @@
 pub struct RequestTarget {
     /// The stream in the path; empty if the path has none.
     pub stream: String,
-    /// The record key or the blob identifier in the path; empty if the path has neither.
+    /// The identifier of the record, the blob or the token in the path; empty if the path has none.
     pub key: String,
+    /// The identifier of the grant in the path; empty if the path has none.
+    pub grant: String,
     /// The query parameters, decoded, in the order in which they were sent.
     pub pairs: Vec<(String, String)>,
     /// The path as it was sent.

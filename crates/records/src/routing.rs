@@ -63,7 +63,10 @@ pub fn route(
             .ok_or_else(|| undecodable("the path is not percent-encoded UTF-8"))?;
         match variable {
             PathVariable::Stream => target.stream = text,
-            PathVariable::RecordId | PathVariable::BlobId => target.key = text,
+            PathVariable::RecordId | PathVariable::BlobId | PathVariable::TokenId => {
+                target.key = text;
+            }
+            PathVariable::GrantId => target.grant = text,
         }
     }
     target.pairs = query_pairs(query).ok_or_else(|| {
@@ -153,6 +156,13 @@ mod tests {
             ("POST", "/v1/blobs"),
             ("GET", "/v1/blobs"),
             ("GET", "/v1/nothing"),
+            ("GET", "/v1/grants"),
+            ("GET", "/v1/grants/grt_1"),
+            ("DELETE", "/v1/grants/"),
+            ("DELETE", "/v1/grants/grt_1/tokens/a-b"),
+            ("GET", "/v1/grants/grt_1/tokens"),
+            ("PUT", "/v1/streams/messages/declaration?connection_id=c"),
+            ("GET", "/v1/introspect?token=x"),
         ]
         .into_iter()
         .map(|(method, target)| format!("{method} {target}: {}", routed(method, target)))

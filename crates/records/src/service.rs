@@ -26,6 +26,7 @@ use crate::operation_declaration::{
 };
 use crate::parameters::Parameters;
 use crate::response_sink::ResponseSink;
+use crate::token_issuer::TokenIssuer;
 
 /// The operations on one database. A clone serves the same database.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ pub struct RecordService {
     pub(crate) declarations: Arc<DeclarationCache>,
     /// One line for each request, which the owner can read.
     journal: Option<Arc<Journal>>,
+    /// What makes tokens of grants.
+    tokens: Option<Arc<dyn TokenIssuer>>,
     limit: ReadLimit,
 }
 
@@ -53,13 +56,20 @@ pub struct BlobHead {
 impl RecordService {
     /// Serves this database without a journal.
     pub fn new(records: Records) -> Self {
-        Self { records, declarations: Arc::default(), journal: None, limit: ReadLimit::none() }
+        let (declarations, limit) = (Arc::default(), ReadLimit::none());
+        Self { records, declarations, journal: None, tokens: None, limit }
     }
 
     /// Adds a journal, which gets a line for each request.
     #[must_use]
     pub fn with_journal(self, journal: Arc<Journal>) -> Self {
         Self { journal: Some(journal), ..self }
+    }
+
+    /// Adds what makes, revokes and judges tokens for the owner.
+    #[must_use]
+    pub fn with_token_issuer(self, tokens: Arc<dyn TokenIssuer>) -> Self {
+        Self { tokens: Some(tokens), ..self }
     }
 
     /// Ends the reads of this value when `limit` is reached.
@@ -131,6 +141,25 @@ impl RecordService {
         self.write(caller, now, call, |context, parameters| {
             (call.handler)(context, &call.target, parameters, body)
         })
+    }
+
+    /// Answers the owner, and changes nothing. Blocks as long as the sender of the body takes.
+    ///
+    /// # Errors
+    /// As [`RecordService::store`].
+    pub fn inspect(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<StoreHandler>,
+        body: &mut dyn BufRead,
+    ) -> Result<Json, Problem> {
+        let outcome = self.run_as_owner(caller, now, |context| {
+            let parameters = Parameters::parse(call.operation.parameters, &call.target.pairs)?;
+            (call.handler)(context, &call.target, &parameters, body)
+        });
+        self.journal_request(caller, call.operation, outcome.as_ref().err());
+        outcome
     }
 
     /// Returns the size and the type of a blob. Blocks.
@@ -227,16 +256,33 @@ impl RecordService {
     ) -> Result<T, Problem> {
         let run = || {
             self.check_journal()?;
-            let (owner, reader) = (caller.gate().owner()?, caller.gate().records()?);
-            let parameters = Parameters::parse(call.operation.parameters, &call.target.pairs)?;
-            let (records, declarations) = (&self.records, &*self.declarations);
-            let context =
-                OwnerContext { records, declarations, owner: &owner, reader: &reader, now };
-            write(context, &parameters)
+            self.run_as_owner(caller, now, |context| {
+                let parameters = Parameters::parse(call.operation.parameters, &call.target.pairs)?;
+                write(context, &parameters)
+            })
         };
         let outcome = run();
         self.journal_request(caller, call.operation, outcome.as_ref().err());
         outcome
+    }
+
+    /// Runs what only the owner may do. Writes no line in the journal.
+    pub(crate) fn run_as_owner<T, E: From<Problem>>(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        run: impl FnOnce(OwnerContext<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (owner, reader) = (caller.gate().owner()?, caller.gate().records()?);
+        run(OwnerContext {
+            records: &self.records,
+            declarations: &self.declarations,
+            owner: &owner,
+            reader: &reader,
+            subject: caller.subject(),
+            tokens: self.tokens.as_deref(),
+            now,
+        })
     }
 
     /// Refuses a change that could not be journalled, before the change begins.

@@ -117,6 +117,12 @@ pub enum Problem {
         /// The connection's name, if the caller sent one.
         connection: Option<String>,
     },
+    /// The owner names a grant that does not exist.
+    #[error("there is no such grant; the list of grants names all of them")]
+    GrantNotFound,
+    /// The owner names a token that was not minted for the grant.
+    #[error("the grant has no such token; the answer that returned a token names it as `jti`")]
+    TokenNotFound,
     /// The record does not have the field.
     #[error("the record has no field `{field}`")]
     FieldNotFound {
@@ -349,7 +355,10 @@ impl Problem {
             Self::GrantRevoked => ("grant_revoked", 403),
             Self::GrantInvalid => ("grant_invalid", 403),
             Self::GrantConsumed => ("grant_consumed", 403),
-            Self::NotFound | Self::StreamNotFound { .. } => ("not_found", 404),
+            Self::NotFound
+            | Self::StreamNotFound { .. }
+            | Self::GrantNotFound
+            | Self::TokenNotFound => ("not_found", 404),
             Self::FieldNotFound { .. } => ("field_not_found", 404),
             Self::QueryNotFound => ("query_not_found", 404),
             Self::AmbiguousConnection { .. } => ("ambiguous_connection", 409),

@@ -22,7 +22,7 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::records::{IncomingRecord, TargetStream, UpsertOutcome, WriteBatch};
 
 use crate::batch::{BATCH_BYTES, store_record};
-use crate::connections::{only_source, requested_connection};
+use crate::connections::requested_connection;
 use crate::context::OwnerContext;
 use crate::declarations::{indexed_fields, parse_stored};
 use crate::operation_declaration::{
@@ -129,7 +129,7 @@ fn ingest_records(
 ) -> Result<Json, Problem> {
     let stream = SourceName::parse(&target.stream)
         .map_err(|bad| Problem::invalid("stream", bad.to_string()))?;
-    let connection = target_connection(context, &stream, requested_connection(parameters)?)?;
+    let connection = context.target_connection(&stream, requested_connection(parameters)?)?;
     let mut ingest = Ingest {
         connection,
         stream: &stream,
@@ -170,28 +170,6 @@ fn ingest_records(
         "records_rejected": rejected, "records_unchanged": unchanged,
         "rejections": rejections, "errors": errors,
     }))
-}
-
-/// Returns the requested connection, or the only connection that has the stream.
-fn target_connection(
-    context: OwnerContext<'_>,
-    stream: &SourceName,
-    requested: Option<&str>,
-) -> Result<SourceName, Problem> {
-    if let Some(requested) = requested {
-        return SourceName::parse(requested)
-            .map_err(|bad| Problem::invalid("connection_id", bad.to_string()));
-    }
-    context.read(|read| match read.view.sources_of(stream.as_str(), None) {
-        Ok(sources) => only_source(&sources).map(|source| source.connection().clone()),
-        Err(Problem::StreamNotFound { .. }) => {
-            let message = format!(
-                "there is no stream `{stream}` yet; send `connection_id` to declare it in that connection"
-            );
-            Problem::refuse("connection_id", message)
-        }
-        Err(problem) => Err(problem),
-    })
 }
 
 impl Ingest<'_> {

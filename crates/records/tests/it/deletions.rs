@@ -15,7 +15,9 @@ use super::worlds::oracle::{Oracle, Refusal, Who};
 use super::worlds::{OperationRequest, client, draw, owner, read_operations};
 
 pub(super) fn delete_operations() -> Vec<&'static OperationDeclaration> {
-    let deletes = |operation: &&OperationDeclaration| operation.method == OperationMethod::Delete;
+    let deletes = |operation: &&OperationDeclaration| {
+        operation.method == OperationMethod::Delete && operation.path.starts_with("/v1/streams")
+    };
     OPERATIONS.iter().copied().filter(deletes).collect()
 }
 

@@ -6,6 +6,7 @@
 //! identity provider, with the keys that `provider_keys` fetches and `key_set` reads.
 
 mod claims;
+mod grant_tokens;
 mod jws;
 mod key_set;
 mod local_tokens;
@@ -26,6 +27,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 
 pub use claims::{IdentityClaims, MAX_LIFE, VaultClaim, VerifiedCaller};
+pub use grant_tokens::LocalTokenIssuer;
 pub use key_set::{KeySetError, MAX_KEY_SET_BYTES};
 pub use local_tokens::LocalVerifier;
 pub use mint::{MintError, MintRequest, MintedToken, Minter, ShownToken};

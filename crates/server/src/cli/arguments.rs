@@ -229,7 +229,11 @@ fn token(settings: Settings<'_>) -> Command {
              accepts them.",
         ))
         .arg(grant("Let the token see the records of this grant.").conflicts_with("owner"))
-        .arg(flag("owner", "Mint an owner's token, which may read, import and delete all records."))
+        .arg(flag(
+            "owner",
+            "Mint an owner's token, which may read, import and delete all records, declare \
+                    streams, and make and revoke grants and their tokens.",
+        ))
         .args_conflicts_with_subcommands(true)
         .subcommand(
             Command::new("list")

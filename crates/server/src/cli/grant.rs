@@ -2,12 +2,13 @@
 //! the records.
 
 use clap::ArgMatches;
-use serde_json::{Value, json};
+use serde_json::Value;
 use stile_domain::records::grant::Grant;
 use stile_domain::records::instant::Instant;
+use stile_records::grant_answers::{grant_json, status_name};
 use stile_records::grant_document::{ClientDocument, GrantDocument};
 use stile_records::grant_request::{GrantRequestError, StreamGrantRequest, TimeConstraintRequest};
-use stile_store::records::{GrantRecord, GrantStatus};
+use stile_store::records::GrantRecord;
 
 use super::owner::{Owner, minute, text, texts};
 use super::table::{cell, table};
@@ -25,7 +26,7 @@ pub(super) fn run(
             let Owner { services, caller, now } = owner::open(matches, environment)?;
             let grants = services.grants(&caller)?;
             if matches.get_flag("json") {
-                let grants = grants.iter().map(|grant| to_json(grant, now));
+                let grants = grants.iter().map(|grant| grant_json(grant, now));
                 return Ok(writeln!(output, "{:#}", Value::from_iter(grants))?);
             }
             Ok(output.write_all(grant_table(&grants, now).as_bytes())?)
@@ -33,7 +34,7 @@ pub(super) fn run(
         Some(("show", matches)) => {
             let owner = owner::open(matches, environment)?;
             let grant = find(&owner, text(matches, "id").unwrap_or_default())?;
-            Ok(writeln!(output, "{:#}", to_json(&grant, owner.now))?)
+            Ok(writeln!(output, "{:#}", grant_json(&grant, owner.now))?)
         }
         Some(("revoke", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
@@ -55,17 +56,7 @@ pub(super) fn run(
 }
 
 pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
-    let grants = owner.services.grants(&owner.caller)?;
-    grants.into_iter().find(|grant| grant.id == id).ok_or_else(|| unknown(id))
-}
-
-pub(super) fn status_name(status: GrantStatus) -> &'static str {
-    match status {
-        GrantStatus::Active => "active",
-        GrantStatus::Expired => "expired",
-        GrantStatus::Revoked => "revoked",
-        GrantStatus::Invalid => "damaged",
-    }
+    owner.services.find_grant(&owner.caller, id)?.ok_or_else(|| unknown(id))
 }
 
 fn unknown(id: &str) -> Failure {
@@ -178,20 +169,6 @@ fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
 fn document_from_file(path: &str) -> Result<GrantDocument, Failure> {
     let bytes = owner::file_bytes(path)?;
     GrantDocument::parse(&bytes).or_else(|error| refuse(&format!("{path}: {error}")))
-}
-
-fn to_json(grant: &GrantRecord, now: Instant) -> Value {
-    let content = grant
-        .grant
-        .as_ref()
-        .and_then(|grant| serde_json::from_str::<Value>(&grant.to_json().ok()?).ok());
-    json!({
-        "id": grant.id,
-        "status": status_name(grant.status(now)),
-        "revoked_at": grant.revoked.map(Instant::to_rfc3339),
-        "bound_to": grant.bound,
-        "grant": content,
-    })
 }
 
 /// Returns the purpose in the owner's words, or else as the client names it.

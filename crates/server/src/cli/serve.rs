@@ -2,15 +2,15 @@
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use stile_store::state::{StateDir, TokenKey, TokenStore};
+use stile_store::state::{SpaceOfFolder, StateDir, TokenKey, TokenStore};
 
 use super::identity_provider::IdentityProvider;
 use super::open::OpenSpace;
 use super::settings_files::http_client;
 use super::{Failure, http_server, open, process, welcome};
-use crate::auth::{LocalVerifier, Minter};
+use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter};
 use crate::clock::wall_clock;
-use crate::config::{Environment, Resolved};
+use crate::config::{Config, Environment, Resolved};
 use crate::http::HttpOptions;
 use crate::service::Service;
 
@@ -32,12 +32,23 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         tools = tools.without_note_tools();
     }
     let OpenSpace { space, journal } = open_space;
+    let local = match provider {
+        Some(_) => None,
+        None => Some(LocalTokens::open(&state, config)?),
+    };
     let records = open::open_records(&state, &journal)?;
+    let records = match &local {
+        Some(local) => records.with_token_issuer(local.issuer()),
+        None => records,
+    };
     let service = open::service(config, tools, &journal, Some(records));
     let served = process::block_on(async {
-        let served = match provider {
-            Some(provider) => serve_hosted(resolved, options, service, &provider).await,
-            None => serve_local(resolved, environment, options, service, &state).await,
+        let served = match (&provider, &local) {
+            (Some(provider), _) => serve_hosted(resolved, options, service, provider).await,
+            (None, Some(local)) => {
+                serve_local(resolved, environment, options, service, local).await
+            }
+            (None, None) => Ok(()),
         };
         space.close().await;
         served
@@ -59,24 +70,48 @@ async fn serve_hosted(
     http_server::serve(config, options, service, verifier, on_listening).await
 }
 
+/// The tokens that were minted with the key in the state folder, for the space that is served.
+struct LocalTokens {
+    key: TokenKey,
+    tokens: Arc<TokenStore>,
+    space: SpaceOfFolder,
+    verifier: Arc<LocalVerifier>,
+}
+
+impl LocalTokens {
+    fn open(state: &StateDir, config: &Config) -> Result<Self, Failure> {
+        let (key, tokens) = (TokenKey::open(state)?, Arc::new(TokenStore::open(state)?));
+        let space = tokens.space_of(&config.root)?;
+        let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock);
+        Ok(Self { key, tokens, space, verifier: Arc::new(verifier) })
+    }
+
+    /// Returns what makes tokens for the owner's requests.
+    fn issuer(&self) -> Arc<LocalTokenIssuer> {
+        Arc::new(LocalTokenIssuer {
+            key: self.key.clone(),
+            tokens: Arc::clone(&self.tokens),
+            audience: self.space.audience.clone(),
+            verifier: Arc::clone(&self.verifier),
+            clock: wall_clock,
+        })
+    }
+}
+
 /// Serves callers whose tokens were minted with the key in the state folder.
 async fn serve_local(
     resolved: &Resolved,
     environment: Environment<'_>,
     options: HttpOptions,
     service: Service,
-    state: &StateDir,
+    LocalTokens { key, tokens, space, verifier }: &LocalTokens,
 ) -> Result<(), Failure> {
-    let (key, tokens) = (TokenKey::open(state)?, Arc::new(TokenStore::open(state)?));
-    let space = tokens.space_of(&resolved.config.root)?;
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
     }
-    let audience = space.audience.as_str();
-    let verifier = LocalVerifier::new(&key, audience, Arc::clone(&tokens), wall_clock);
-    let verifier = Arc::new(verifier);
-    let minter = Minter { key: &key, tokens: &tokens, audience };
+    let minter = Minter { key, tokens, audience: &space.audience };
     let on_listening =
-        |address| welcome::print_welcome(resolved, environment, minter, &space, address);
+        |address| welcome::print_welcome(resolved, environment, minter, space, address);
+    let verifier = Arc::clone(verifier);
     http_server::serve(&resolved.config, options, service, verifier, on_listening).await
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes};
+use stile_records::grant_answers::status_name;
 use stile_store::records::GrantStatus;
 use stile_store::state::{KnownSpace, Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
@@ -156,7 +157,7 @@ fn check_grant(
     if status != GrantStatus::Active {
         owner::print_to_stderr(&format!(
             "warning: the grant {id} is {}, so the token will be refused",
-            grant::status_name(status)
+            status_name(status)
         ))?;
     }
     Ok(())

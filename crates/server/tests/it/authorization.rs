@@ -10,6 +10,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, SystemTime};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::authority::RecordsClaim;
@@ -45,6 +47,8 @@ enum Needs {
     /// A grant, or the owner's token.
     Records,
     Owner,
+    /// The owner's token, for an answer that changes nothing.
+    OwnerReads,
 }
 
 /// Who may use which surface. This list is written by hand and independent of the server.
@@ -100,6 +104,14 @@ const NEEDS: &[(&str, Needs)] = &[
     ("GET /v1/blobs/{blob_id}", Needs::Records),
     ("HEAD /v1/blobs/{blob_id}", Needs::Records),
     ("POST /v1/blobs", Needs::Owner),
+    ("GET /v1/streams/{stream}/declaration", Needs::OwnerReads),
+    ("PUT /v1/streams/{stream}/declaration", Needs::Owner),
+    ("GET /v1/grants", Needs::OwnerReads),
+    ("POST /v1/grants", Needs::Owner),
+    ("GET /v1/grants/{grant_id}", Needs::OwnerReads),
+    ("POST /v1/grants/{grant_id}/tokens", Needs::Owner),
+    ("DELETE /v1/grants/{grant_id}/tokens/{jti}", Needs::Owner),
+    ("DELETE /v1/grants/{grant_id}", Needs::Owner),
 ];
 
 /// What a caller holds.
@@ -142,7 +154,7 @@ fn expected(needs: Needs, holds: Holds) -> &'static str {
         Needs::Read => matches!(holds, Holds::Read | Holds::Write),
         Needs::Write => holds == Holds::Write,
         Needs::Records => matches!(holds, Holds::Grant | Holds::Owner),
-        Needs::Owner => holds == Holds::Owner,
+        Needs::Owner | Needs::OwnerReads => holds == Holds::Owner,
     };
     match holds {
         Holds::NoToken | Holds::InvalidToken => "401",
@@ -225,6 +237,24 @@ fn blob_id(bytes: &str) -> String {
     format!("sha256-{}", hash.rsplit(':').next().unwrap())
 }
 
+/// Everything that a request can change.
+#[derive(PartialEq)]
+struct Touchable {
+    files: BTreeMap<String, Vec<u8>>,
+    records: Value,
+    new_blob: u16,
+    declaration: Value,
+    grants: Value,
+    tokens: BTreeMap<String, Option<i64>>,
+}
+
+/// Returns the identifier that a token names.
+fn jti_of(token: &str) -> String {
+    let claims = token.split('.').nth(1).unwrap();
+    let claims = URL_SAFE_NO_PAD.decode(claims).unwrap();
+    serde_json::from_slice::<Value>(&claims).unwrap()["jti"].as_str().unwrap().to_owned()
+}
+
 /// A running server with a note and two records, and a token of each caller.
 struct Ground {
     kit: Kit,
@@ -233,6 +263,8 @@ struct Ground {
     peers: BTreeMap<&'static str, Vec<(Lifecycle, Peer)>>,
     /// Addresses of resources, each from an answer to its caller.
     addresses: BTreeMap<(&'static str, String), String>,
+    /// A grant that no caller uses, and the identifier of its token.
+    spare: (String, String),
     files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -247,10 +279,13 @@ impl Ground {
             tokens: BTreeMap::new(),
             peers: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            spare: Default::default(),
             files,
             kit,
         };
         ground.store_records();
+        ground.spare = ground.kit.client(&["--stream", "messages"]);
+        ground.spare.1 = jti_of(&ground.spare.1);
         ground.tokens = ground.mint();
         ground.open();
         ground
@@ -409,7 +444,7 @@ impl Ground {
     }
 
     /// Returns the method, the target, further headers and the body of a request that succeeds.
-    fn request(surface: Surface) -> (&'static str, String, String, String) {
+    fn request(&self, surface: Surface) -> (&'static str, String, String, String) {
         let operation = match surface {
             Surface::Operation(operation) => operation,
             Surface::Route(path) => {
@@ -424,7 +459,9 @@ impl Ground {
             .path
             .replace("{stream}", "messages")
             .replace("{id}", "m1")
-            .replace("{blob_id}", &blob_id(BLOB));
+            .replace("{blob_id}", &blob_id(BLOB))
+            .replace("{grant_id}", &self.spare.0)
+            .replace("{jti}", &self.spare.1);
         let query = match (operation.method, operation.path) {
             (_, "/v1/search") => "?q=heron",
             (_, "/v1/streams/{stream}/aggregate") => "?metric=count",
@@ -432,26 +469,55 @@ impl Ground {
             (_, "/v1/ingest/{stream}") => "?connection_id=chat",
             _ => "",
         };
+        let json = "Content-Type: application/json\r\n";
         let (headers, body) = match (operation.method, operation.path) {
-            (OperationMethod::Post, "/v1/blobs") => ("Content-Type: image/png\r\n", NEW_BLOB),
+            (OperationMethod::Post, "/v1/blobs") => {
+                ("Content-Type: image/png\r\n", NEW_BLOB.to_owned())
+            }
+            (OperationMethod::Post, "/v1/grants") => {
+                let grant =
+                    json!({ "client": { "client_id": "c" }, "streams": [{ "name": "messages" }] });
+                (json, grant.to_string())
+            }
+            (OperationMethod::Post, "/v1/grants/{grant_id}/tokens") => (json, String::new()),
+            (OperationMethod::Put, _) => {
+                let mut declaration = self.declaration()["declaration"].take();
+                declaration["remark"] = "declared anew".into();
+                (json, declaration.to_string())
+            }
             (OperationMethod::Post, _) => (
                 "Content-Type: application/x-ndjson\r\n",
-                "{\"data\":{\"id\":\"m3\",\"sent_at\":\"2026-02-05T10:00:00Z\"}}\n",
+                "{\"data\":{\"id\":\"m3\",\"sent_at\":\"2026-02-05T10:00:00Z\"}}\n".to_owned(),
             ),
-            _ => ("", ""),
+            _ => ("", String::new()),
         };
-        (operation.method.name(), format!("{path}{query}"), headers.to_owned(), body.to_owned())
+        (operation.method.name(), format!("{path}{query}"), headers.to_owned(), body)
+    }
+
+    fn declaration(&self) -> Value {
+        self.kit.get("/v1/streams/messages/declaration", &self.kit.owner).json()
     }
 
     /// Returns everything that a refused request must leave as it was.
-    fn state(&self) -> (BTreeMap<String, Vec<u8>>, Value, u16) {
+    fn state(&self) -> Touchable {
         let mut records = self.kit.get("/v1/streams/messages/records", &self.kit.owner).json();
         let records = records["data"].take();
         let new = self.kit.get(&format!("/v1/blobs/{}", blob_id(NEW_BLOB)), &self.kit.owner);
+        let grants = self.kit.get("/v1/grants", &self.kit.owner).json();
+        let state = StateDir::open(&self.kit.rig.state).unwrap();
+        let tokens = TokenStore::open(&state).unwrap().list().unwrap();
+        let tokens = tokens.into_iter().map(|token| (token.jti, token.revoked));
         let mut files = contents(&self.kit.rig.root);
         let folders = NOTE_FOLDERS.iter().filter(|folder| self.kit.rig.root.join(folder).is_dir());
         files.extend(folders.map(|folder| (format!("{folder}/"), Vec::new())));
-        (files, records, new.status)
+        Touchable {
+            files,
+            records,
+            new_blob: new.status,
+            declaration: self.declaration(),
+            grants,
+            tokens: tokens.collect(),
+        }
     }
 
     /// Undoes what a request changed that succeeded.
@@ -538,7 +604,7 @@ impl Ground {
     }
 
     fn plain(&self, surface: Surface, caller: &str) -> String {
-        let (method, target, headers, body) = Self::request(surface);
+        let (method, target, headers, body) = self.request(surface);
         let before = self.state();
         let head = self.head(method, &target, &self.tokens[caller]);
         let request = format!("{head}{headers}Content-Length: {}\r\n\r\n{body}", body.len());
@@ -571,13 +637,7 @@ impl Ground {
     }
 
     /// Checks that a request changed something if and only if it succeeded and changes things.
-    fn assert_touched(
-        &self,
-        name: &str,
-        needs: Needs,
-        before: (BTreeMap<String, Vec<u8>>, Value, u16),
-        outcome: &str,
-    ) {
+    fn assert_touched(&self, name: &str, needs: Needs, before: Touchable, outcome: &str) {
         let changes = outcome == "ok" && matches!(needs, Needs::Write | Needs::Owner);
         assert_eq!(self.state() != before, changes, "{name}: {outcome}");
         if changes {
@@ -592,8 +652,8 @@ fn page(surfaces: &[Surface]) -> String {
         "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->\n\n\
          # Who may use what\n\n\
          The test `every_surface_refuses_every_caller_but_the_right_ones` makes each of these \
-         requests to a running server, and checks that a refused one changes neither a file nor a \
-         record. The rows come from the lists in the code.\n\n\
+         requests to a running server, and checks that a refused one changes no file, record, \
+         declaration, grant or token. The rows come from the lists in the code.\n\n\
          The requests are about the folder `/notes/`, and about one stream. `ok` is a success. A \
          number is the HTTP status of the refusal.\n\n\
          - *invalid*: the token is malformed, expired, revoked (also in the middle of its session), \

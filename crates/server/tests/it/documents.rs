@@ -278,6 +278,8 @@ fn problems() -> Vec<Problem> {
         Problem::GrantConsumed,
         Problem::NotFound,
         Problem::StreamNotFound { stream, connection: Some("gmail".to_owned()) },
+        Problem::GrantNotFound,
+        Problem::TokenNotFound,
         Problem::FieldNotFound { field: field.clone() },
         Problem::QueryNotFound,
         Problem::AmbiguousConnection { connections: connections.clone() },
@@ -323,6 +325,8 @@ fn problems() -> Vec<Problem> {
             | Problem::GrantConsumed
             | Problem::NotFound
             | Problem::StreamNotFound { .. }
+            | Problem::GrantNotFound
+            | Problem::TokenNotFound
             | Problem::FieldNotFound { .. }
             | Problem::QueryNotFound
             | Problem::AmbiguousConnection { .. }

@@ -174,6 +174,19 @@ impl Records {
         Ok(grants)
     }
 
+    /// Returns one grant; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub fn find_grant(
+        &self,
+        _permit: &OwnerPermit,
+        id: &str,
+    ) -> Result<Option<GrantRecord>, Problem> {
+        let row = self.engine().read(|snapshot, _| snapshot.grant(id))?;
+        Ok(row.map(GrantRecord::parse))
+    }
+
     /// Revokes a grant, durably: it no longer counts from the next request on. Returns `None`
     /// for an unknown grant. The inner value is the time of an earlier revocation, if any.
     pub fn revoke(

@@ -52,6 +52,10 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
+/// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
+const COLUMNS: &str = "jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
+                       expires, revoked";
+
 /// A token that was minted here. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRecord {
@@ -155,12 +159,24 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails.
     pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
         let connection = self.lock();
-        let all = "SELECT jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
-                   expires, revoked FROM tokens ORDER BY issued, jti";
+        let all = format!("SELECT {COLUMNS} FROM tokens ORDER BY issued, jti");
         let listed = connection
-            .prepare_cached(all)
+            .prepare_cached(&all)
             .and_then(|mut query| query.query_map([], record)?.collect());
         listed.map_err(failed("list"))
+    }
+
+    /// Returns the token with this identifier; `None` if it was never minted here.
+    ///
+    /// # Errors
+    /// [`StateError::Database`].
+    pub fn find(&self, jti: &str) -> Result<Option<TokenRecord>, StateError> {
+        let connection = self.lock();
+        let one = format!("SELECT {COLUMNS} FROM tokens WHERE jti = ?1");
+        let found = connection
+            .prepare_cached(&one)
+            .and_then(|mut query| query.query_row([jti], record).optional());
+        found.map_err(failed("look up"))
     }
 
     /// Revokes a token, durably. `now` is in UTC seconds.

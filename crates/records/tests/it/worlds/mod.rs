@@ -109,6 +109,7 @@ impl OperationRequest {
         RequestTarget {
             stream: self.stream.clone(),
             key: self.key.clone(),
+            grant: String::new(),
             pairs: self.pairs.clone(),
             path: self.path(),
             query: self.query(),
@@ -145,7 +146,9 @@ impl OperationRequest {
             OperationHandler::Blob(handler) => {
                 blobs::send(services, caller, now, &OperationCall { operation, handler, target })
             }
-            OperationHandler::Remove(_) | OperationHandler::Store(_) => panic!("{self:?}"),
+            OperationHandler::Remove(_)
+            | OperationHandler::Inspect(_)
+            | OperationHandler::Store(_) => panic!("{self:?}"),
         }
     }
 }

@@ -9,6 +9,7 @@ mod blobs;
 mod request_body;
 mod spool;
 
+use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
+use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_records::operation_declaration::{
     OperationCall, OperationDeclaration, OperationHandler, RemoveHandler, StoreHandler,
@@ -59,6 +61,15 @@ pub struct V1 {
     admission: Arc<Admission>,
     timeouts: Timeouts,
 }
+
+/// Runs an operation that takes a body: [`RecordService::store`] or [`RecordService::inspect`].
+type BodyRun = fn(
+    &RecordService,
+    &Principal,
+    Instant,
+    &OperationCall<StoreHandler>,
+    &mut dyn BufRead,
+) -> Result<Value, Problem>;
 
 /// The caller of a request.
 struct Requester {
@@ -121,8 +132,13 @@ impl V1 {
             OperationHandler::Remove(handler) => {
                 self.remove(caller, OperationCall { operation, handler, target }).await
             }
+            OperationHandler::Inspect(handler) => {
+                let call = OperationCall { operation, handler, target };
+                self.take_body(caller, call, body, RecordService::inspect).await
+            }
             OperationHandler::Store(handler) => {
-                self.store(caller, OperationCall { operation, handler, target }, body).await
+                let call = OperationCall { operation, handler, target };
+                self.take_body(caller, call, body, RecordService::store).await
             }
             OperationHandler::Blob(handler) => {
                 let call = OperationCall { operation, handler, target };
@@ -161,21 +177,23 @@ impl V1 {
         Ok(response)
     }
 
-    async fn store(
+    /// Runs an operation that takes the body of its request.
+    async fn take_body(
         &self,
         Requester { principal, neighbour }: Requester,
         call: OperationCall<StoreHandler>,
         body: Body,
+        run: BodyRun,
     ) -> Result<Response<Body>, Problem> {
         let (service, status) = (self.service.clone(), success_status(call.operation));
         // The thread reads the body as it arrives, so it is one of the caller's for as long.
         let thread = self.admission.shares().threads.take(&neighbour, 1).await?;
-        let stored = request_body::with_reader(body, self.timeouts.stall, move |body| {
-            let stored = service.store(&principal, clock::now(), &call, body);
+        let answer = request_body::with_reader(body, self.timeouts.stall, move |body| {
+            let answer = run(&service, &principal, clock::now(), &call, body);
             drop(thread);
-            stored
+            answer
         });
-        Ok(json_text(status, stored.await?.to_string()))
+        Ok(json_text(status, answer.await?.to_string()))
     }
 }
 
