@@ -17,6 +17,7 @@ mod get_schema;
 mod get_stream;
 mod head_blob;
 mod ingest_records;
+mod introspect_token;
 mod list_grants;
 mod list_records;
 mod list_streams;
@@ -82,6 +83,7 @@ operations! {
     CreateGrantToken => create_grant_token,
     RevokeGrantToken => revoke_grant_token,
     RevokeGrant => revoke_grant,
+    IntrospectToken => introspect_token,
 }
 
 impl OperationCall<ReadHandler> {

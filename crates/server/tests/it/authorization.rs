@@ -112,6 +112,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("POST /v1/grants/{grant_id}/tokens", Needs::Owner),
     ("DELETE /v1/grants/{grant_id}/tokens/{jti}", Needs::Owner),
     ("DELETE /v1/grants/{grant_id}", Needs::Owner),
+    ("POST /v1/introspect", Needs::OwnerReads),
 ];
 
 /// What a caller holds.
@@ -480,6 +481,10 @@ impl Ground {
                 (json, grant.to_string())
             }
             (OperationMethod::Post, "/v1/grants/{grant_id}/tokens") => (json, String::new()),
+            (OperationMethod::Post, "/v1/introspect") => {
+                let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+                (form, format!("token={}", self.kit.owner))
+            }
             (OperationMethod::Put, _) => {
                 let mut declaration = self.declaration()["declaration"].take();
                 declaration["remark"] = "declared anew".into();

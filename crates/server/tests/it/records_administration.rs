@@ -1,9 +1,12 @@
-//! The owner's programs over HTTP: declarations, grants, and tokens of grants.
+//! The owner's programs over HTTP: declarations, grants, tokens of grants, and introspection.
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use stile_testkit::client::Reply;
+use stile_testkit::process::Rig;
 
 use crate::records_kit::{Kit, refusal};
 
@@ -227,4 +230,112 @@ fn a_stream_is_declared_over_http_and_no_grant_becomes_broader() {
     assert_eq!((new.status, &new.json()["is_new"]), (200, &json!(true)));
     let unnamed = put("/v1/streams/cards/declaration", &declaration);
     assert_eq!(refusal(&unnamed), (400, "invalid_request".to_owned()));
+}
+
+fn introspect(kit: &Kit, form: &str) -> Reply {
+    const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
+    kit.send("POST", "/v1/introspect", &kit.owner, FORM, form)
+}
+
+/// What introspection says of a token.
+fn told_of(kit: &Kit, token: &str) -> Value {
+    let reply = introspect(kit, &format!("token_type_hint=access_token&token={token}"));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert!(reply.header("cache-control").unwrap().contains("no-store"));
+    reply.json()
+}
+
+#[test]
+fn introspection_says_what_a_valid_token_opens() {
+    let kit = filled();
+    let own = told_of(&kit, &kit.owner);
+    let names = |told: &Value| told.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&own), ["active", "pdpp_token_kind", "subject_id", "exp"]);
+    assert_eq!((&own["active"], &own["pdpp_token_kind"]), (&json!(true), &json!("owner")));
+    let mut document = grant_of_bodies();
+    let source = json!({ "kind": "connector", "id": "https://sources.example/own" });
+    document["source"] = source.clone();
+    document["purpose_code"] = "https://purposes.example/x".into();
+    document["retention"] = json!({ "max_duration": "P6M", "on_expiry": "delete" });
+    document["streams"][0]["time_constraint"] = json!({ "since": "2026-01-01" });
+    document["streams"][0]["resources"] = json!(["m1"]);
+    document["expires_at"] = "2099-01-01T00:00:00Z".into();
+    let grant = kit.made("/v1/grants", &document);
+    let id = grant["id"].as_str().unwrap();
+    let token = kit.made(&format!("/v1/grants/{id}/tokens"), &json!({ "expires_in": 3600 }));
+    let told = told_of(&kit, token["access_token"].as_str().unwrap());
+    let claims = token["access_token"].as_str().unwrap().split('.').nth(1).unwrap();
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
+    assert_eq!(
+        told,
+        json!({
+            "active": true, "pdpp_token_kind": "client", "subject_id": own["subject_id"],
+            "grant_id": id, "client_id": "Reader", "exp": claims["exp"],
+            "authorization_details": [{
+                "type": "https://pdpp.dev/data-access", "source": source,
+                "purpose_code": "https://purposes.example/x", "purpose_description": "to sum up",
+                "access_mode": "continuous",
+                "retention": { "max_duration": "P6M", "on_expiry": "delete" },
+                "streams": [{
+                    "name": "messages", "instance_ids": ["chat"], "fields": ["body"],
+                    "time_constraint": { "field": "sent_at", "since": "2026-01-01T00:00:00Z" },
+                    "resources": ["m1"],
+                }],
+            }],
+        })
+    );
+    // A server may keep the answer until `exp`, so a grant that ends first ends the answer.
+    let (_, brief) = kit.client(&["--stream", "messages", "--expires", "1h"]);
+    let told = told_of(&kit, &brief)["exp"].as_i64().unwrap();
+    assert!(told <= claims["exp"].as_i64().unwrap() + 60, "{told}");
+    // The details make the same grant again.
+    let mut again = told_of(&kit, token["access_token"].as_str().unwrap());
+    let mut again = again["authorization_details"][0].take();
+    again["client"] = json!({ "client_id": "Reader" });
+    let again = kit.made("/v1/grants", &again);
+    assert_eq!(again["grant"]["streams"], grant["grant"]["streams"]);
+}
+
+#[test]
+fn introspection_says_nothing_of_a_token_that_is_not_valid_here() {
+    let kit = filled();
+    let inactive = json!({ "active": false });
+    let (grant, token) = kit.client(&["--stream", "messages"]);
+    let elsewhere = Rig { state: kit.folder.path().join("elsewhere"), ..kit.rig.clone() };
+    let beside = Rig { root: kit.folder.path().join("beside"), ..kit.rig.clone() };
+    std::fs::create_dir(&beside.root).unwrap();
+    let mut changed = token.clone();
+    changed.replace_range(changed.len() - 8..changed.len() - 4, "AAAA");
+    for other in [
+        "nonsense".to_owned(),
+        changed,
+        elsewhere.token(&[], &["--owner"]),
+        beside.token(&[], &["--owner"]),
+        // It is for files, and opens no record.
+        kit.rig.token(&["write:/"], &[]),
+        "x".repeat(100_000),
+    ] {
+        assert_eq!(told_of(&kit, &other), inactive, "{other:.40}");
+    }
+    assert_eq!(told_of(&kit, &token)["active"], true);
+    // A grant for a single token is bound by a read, and not by a question.
+    let (single, first) = kit.client(&["--stream", "messages", "--single-use"]);
+    let second = kit.rig.token(&[], &["--grant", &single]);
+    for token in [&first, &second] {
+        assert_eq!(told_of(&kit, token)["active"], true);
+    }
+    assert_eq!(kit.get("/v1/streams", &second).status, 200);
+    assert_eq!(told_of(&kit, &first), inactive);
+    assert_eq!(told_of(&kit, &second)["active"], true);
+    // A revocation is seen by the next question, whoever made it.
+    crate::program::revoke(&kit.rig, &second);
+    assert_eq!(told_of(&kit, &second), inactive);
+    kit.said(&["grant", "revoke", &grant]);
+    assert_eq!(told_of(&kit, &token), inactive);
+    for form in ["", "token=", "token_type_hint=x", "token=a&token=b", "token=%zz", "token=%ff"] {
+        assert_eq!(refusal(&introspect(&kit, form)), (400, "invalid_request".to_owned()), "{form}");
+    }
+    let in_query = kit.send("POST", &format!("/v1/introspect?token={token}"), &kit.owner, "", "");
+    assert_eq!(refusal(&in_query), (400, "invalid_request".to_owned()));
+    assert!(!in_query.json().to_string().contains(&token));
 }
