@@ -15,6 +15,8 @@ mod error;
 mod functions;
 mod guessed_texts;
 mod index;
+#[cfg(test)]
+mod older_grants;
 mod read;
 mod redeclare;
 mod schema;
