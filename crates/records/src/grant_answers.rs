@@ -34,10 +34,12 @@ pub fn grant_json(record: &GrantRecord, now: Instant) -> Json {
 }
 
 /// Returns the same with the member `object`, for an answer of `/v1`.
-pub(crate) fn grant_object(record: &GrantRecord, now: Instant) -> Json {
-    let mut json = grant_json(record, now);
-    json["object"] = "grant".into();
-    json
+pub(crate) fn grant_object(record: &GrantRecord, now: Instant) -> Map<String, Json> {
+    let mut object = Map::from_iter([("object".to_owned(), "grant".into())]);
+    if let Json::Object(mut members) = grant_json(record, now) {
+        object.append(&mut members);
+    }
+    object
 }
 
 /// Returns the terms of a grant as a server enforces them. *Source*: RFC 9396, section 2.

@@ -48,8 +48,8 @@ fn create_grant(
     let created = context.create_grant(document.into_request(context.now)?)?;
     let mut grant = grant_object(&context.find_grant(&created.id)?, context.now);
     let added = created.added.iter();
-    grant["added_fields"] =
-        added.map(|(stream, field)| json!({ "stream": stream, "field": field })).collect();
-    grant["not_taken_over"] = passed_over.into();
-    Ok(grant)
+    let added = added.map(|(stream, field)| json!({ "stream": stream, "field": field }));
+    grant.insert("added_fields".to_owned(), added.collect());
+    grant.insert("not_taken_over".to_owned(), passed_over.into());
+    Ok(Json::Object(grant))
 }

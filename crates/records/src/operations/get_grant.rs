@@ -23,5 +23,5 @@ fn get_grant(
     _parameters: &Parameters,
     _body: &mut dyn BufRead,
 ) -> Result<Json, Problem> {
-    Ok(grant_object(&context.find_grant(&target.grant)?, context.now))
+    Ok(Json::Object(grant_object(&context.find_grant(&target.grant)?, context.now)))
 }

@@ -52,7 +52,7 @@ fn list_grants(
     };
     let (mut data, mut bytes) = (Vec::new(), 0);
     for grant in rest.iter().take(page_limit(parameters)) {
-        let object = grant_object(grant, context.now);
+        let object = Json::Object(grant_object(grant, context.now));
         bytes += object.to_string().len();
         if bytes > MAX_PAGE_BYTES && !data.is_empty() {
             break;
@@ -69,8 +69,8 @@ fn list_grants(
         },
         "meta": response_meta(parameters),
     });
-    if let Some(next) = next {
-        list["next_cursor"] = next.into();
+    if let (Some(list), Some(next)) = (list.as_object_mut(), next) {
+        list.insert("next_cursor".to_owned(), next.into());
     }
     Ok(list)
 }
