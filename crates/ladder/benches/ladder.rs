@@ -9,6 +9,8 @@
 //! The corpus is made here: 2,000 messages of 6 to 2,000 words and one of 1 MB, of made-up words
 //! drawn evenly.
 //!
+//! `--only WORDS` measures the calls whose name has these words.
+//!
 //! What the numbers do not say: what the transport and the SDK cost (`stile-server`'s benchmarks),
 //! and a cold disk.
 
@@ -257,7 +259,12 @@ impl Rig {
             ),
         ];
         println!("CPU of {AT_ONCE} calls");
+        let words: Vec<String> = std::env::args().collect();
+        let only = words.iter().position(|word| word == "--only").and_then(|at| words.get(at + 1));
         for (what, tool, arguments, ask) in cases {
+            if only.is_some_and(|only| !what.contains(only)) {
+                continue;
+            }
             let ours = || many(|| drop(self.call(tool, &arguments)));
             let theirs = || many(|| drop(self.ask(&ask)));
             compare(what, plan.rounds(40), ours, "the same at /v1", theirs);

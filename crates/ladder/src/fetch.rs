@@ -276,7 +276,7 @@ async fn read_record(
     )?;
     record.id.connection =
         non_empty_connection(record.id.connection.take()).or_else(|| id.connection.clone());
-    keep_reachable(context, vec![&mut record]).await;
+    keep_reachable(context, &mut record).await;
     if record.id.is_readable() { Ok(record) } else { Err(LadderError::invalid_response()) }
 }
 

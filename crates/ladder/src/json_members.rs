@@ -16,5 +16,8 @@ pub(super) fn members<const N: usize>(members: [(&str, Json); N]) -> Map<String,
 pub(super) fn present_members<const N: usize>(
     members: [(&str, Option<Json>); N],
 ) -> Map<String, Json> {
-    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    // `collect` would not know the number of members before.
+    let mut object = Map::with_capacity(N);
+    object.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    object
 }

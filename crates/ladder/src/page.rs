@@ -2,9 +2,12 @@
 //!
 //! The text and the structure are truncated separately. Each says how to continue after its own
 //! last item. Some hosts show the structure to their model, so it stays in proportion to the text.
-//! An item is rendered only if there may be room for it.
+//! An item is read and rendered only if there may be room for it.
+
+use std::vec;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use stile_domain::records::request::ReadRequest;
 use stile_tools::answer::ResourceLink;
@@ -21,8 +24,21 @@ use super::{continuation, text_lines};
 /// The lines of an item, and its links.
 pub(super) type ItemText = (String, Vec<ResourceLink>);
 
-/// An item of a page, rendered on demand.
-pub(super) trait PageItem: Send + Sync {
+/// An item of a page, read and rendered on demand.
+pub(super) trait PageItem: Sized + Send + Sync {
+    /// The arguments of the call, which the item may need.
+    type Arguments: Sync;
+
+    /// Reads an item from a response.
+    ///
+    /// # Errors
+    /// `provider_error` if the item is not valid.
+    fn read(
+        sent: &RawValue,
+        arguments: &Self::Arguments,
+        context: &CallContext,
+    ) -> impl Future<Output = Result<Self, LadderError>> + Send;
+
     /// Renders the item for the text. The first item has the number 1.
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError>;
 
@@ -30,7 +46,11 @@ pub(super) trait PageItem: Send + Sync {
     ///
     /// # Errors
     /// If no identifier leads back to the item.
-    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError>;
+    fn row(
+        &mut self,
+        arguments: &Self::Arguments,
+        context: &CallContext,
+    ) -> Result<ItemRow, LadderError>;
 
     /// Renders the item as briefly as possible, if it is the first and does not fit.
     fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError>;
@@ -57,9 +77,10 @@ pub(super) struct MinimalItem {
 }
 
 /// A page as the resource server sent it.
-pub(super) struct Page<'a, I> {
+pub(super) struct Page<'a, I: PageItem> {
     pub(super) tool: &'static str,
-    pub(super) items: Vec<I>,
+    pub(super) arguments: &'a I::Arguments,
+    pub(super) items: PageItems<'a, I>,
     pub(super) next_cursor: Option<String>,
     /// The request, without a limit.
     pub(super) ask: ReadRequest,
@@ -69,6 +90,39 @@ pub(super) struct Page<'a, I> {
     pub(super) tail: Vec<String>,
     /// What the server says about the list, for the structure.
     pub(super) meta: Option<Json>,
+}
+
+/// The items of a page. An item that no part of the answer shows is never read.
+pub(super) struct PageItems<'a, I> {
+    read: Vec<I>,
+    unread: vec::IntoIter<&'a RawValue>,
+}
+
+impl<'a, I: PageItem> PageItems<'a, I> {
+    /// Takes items as the resource server sent them.
+    pub(super) fn new(sent: Vec<&'a RawValue>) -> Self {
+        Self { read: Vec::new(), unread: sent.into_iter() }
+    }
+
+    /// Returns the number of items, read or not.
+    pub(super) fn count(&self) -> usize {
+        self.read.len() + self.unread.len()
+    }
+
+    /// Returns an item, and reads it first if it has not been read.
+    async fn at(
+        &mut self,
+        index: usize,
+        arguments: &I::Arguments,
+        context: &CallContext,
+    ) -> Result<Option<&mut I>, LadderError> {
+        while self.read.len() <= index
+            && let Some(sent) = self.unread.next()
+        {
+            self.read.push(I::read(sent, arguments, context).await?);
+        }
+        Ok(self.read.get_mut(index))
+    }
 }
 
 /// A page that is rendered within the budgets.
@@ -140,15 +194,15 @@ const MEMBERS_BYTES: usize = 320;
 /// The length assumed for a cursor that is not known yet.
 const USUAL_CURSOR: usize = 340;
 
-impl<I: PageItem> Page<'_, I> {
+impl<'a, I: PageItem> Page<'a, I> {
     /// Renders the page.
     pub(super) async fn render(
         mut self,
         context: &CallContext,
     ) -> Result<RenderedPage, LadderError> {
         let Budgets { text: text_budget, .. } = context.budgets;
-        let count = self.items.len();
-        let texts = self.text_items(context, text_budget)?;
+        let count = self.items.count();
+        let texts = self.text_items(context, text_budget).await?;
         let shown_bytes = (self.head)(texts.len()).len()
             + texts.iter().map(|(lines, _)| lines.len() + 1).sum::<usize>();
         let meta = self.meta.take().map(|meta| bounded_meta(&meta));
@@ -157,7 +211,7 @@ impl<I: PageItem> Page<'_, I> {
             first: context.budgets.structured.saturating_sub(others),
             all: context.budgets.structured_beside(shown_bytes).saturating_sub(others),
         };
-        let (rows, ladder) = self.rows(context, room)?;
+        let (rows, ladder) = self.rows(context, room).await?;
         let (shown, listed) = (texts.len(), rows.len());
         let after_text = self.next_after(context, shown, &rows).await?;
         let after_rows = if listed == shown {
@@ -195,12 +249,13 @@ impl<I: PageItem> Page<'_, I> {
 
     /// Renders the items of the text: as many as fit, and at least one. The last page needs room
     /// for its tail, the others for the line that continues.
-    fn text_items(
-        &self,
+    async fn text_items(
+        &mut self,
         context: &CallContext,
         budget: usize,
     ) -> Result<Vec<ItemText>, LadderError> {
-        let count = self.items.len();
+        let count = self.items.count();
+        self.items.at(0, self.arguments, context).await?;
         // The first line is longer if items are left out, since it says so.
         let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
         let (again, tail) = (
@@ -210,8 +265,8 @@ impl<I: PageItem> Page<'_, I> {
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
         let room = budget.saturating_sub(head);
         let (mut texts, mut used) = (Vec::new(), 0);
-        for (item, number) in self.items.iter().zip(1..) {
-            let (lines, links) = item.lines(context, number)?;
+        while let Some(item) = self.items.at(texts.len(), self.arguments, context).await? {
+            let (lines, links) = item.lines(context, texts.len() + 1)?;
             let lines = text_lines::escape_line_breaks(lines);
             used += lines.len() + 1;
             texts.push((lines, links));
@@ -227,7 +282,7 @@ impl<I: PageItem> Page<'_, I> {
             room.saturating_sub(again),
         );
         texts.truncate(fits.min(count.saturating_sub(1)));
-        if let Some(first) = self.items.first().filter(|_| texts.is_empty()) {
+        if let Some(first) = self.items.read.first().filter(|_| texts.is_empty()) {
             let minimal = first.minimal(context)?;
             texts.push((minimal.text, vec![minimal.whole.link]));
         }
@@ -236,15 +291,15 @@ impl<I: PageItem> Page<'_, I> {
 
     /// Renders the items of the structure and their continuations: as many as fit, and at least
     /// one.
-    fn rows(
+    async fn rows(
         &mut self,
         context: &CallContext,
         room: Room,
     ) -> Result<(Vec<Json>, Json), LadderError> {
         let mut used = 0;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
-        for item in &mut self.items {
-            let row = item.row(context)?;
+        while let Some(item) = self.items.at(rows.len(), self.arguments, context).await? {
+            let row = item.row(self.arguments, context)?;
             let parts = row.entries.iter().chain(&row.more).map(json_len);
             used += json_len(&row.json) + parts.sum::<usize>();
             if rows.is_empty() && used > room.first {
@@ -266,12 +321,12 @@ impl<I: PageItem> Page<'_, I> {
 
     /// Returns an upper bound for the length of the line that continues.
     fn max_next_line_len(&self, context: &CallContext) -> usize {
-        if self.items.len() < 2 && self.next_cursor.is_none() {
+        if self.items.count() < 2 && self.next_cursor.is_none() {
             return 0;
         }
-        let own = self.items.first().and_then(I::cursor);
+        let own = self.items.read.first().and_then(I::cursor);
         let cursor = "x".repeat(self.max_cursor_len());
-        let other = [NextPage::Restart(self.items.len()), NextPage::Unreachable]
+        let other = [NextPage::Restart(self.items.count()), NextPage::Unreachable]
             .into_iter()
             .filter(|_| own.is_none());
         let lines =
@@ -281,7 +336,7 @@ impl<I: PageItem> Page<'_, I> {
 
     /// Returns the length of the longest cursor that may continue the list.
     fn max_cursor_len(&self) -> usize {
-        let own = self.items.first().and_then(I::cursor);
+        let own = self.items.read.first().and_then(I::cursor);
         let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
         longest.unwrap_or(USUAL_CURSOR)
     }
@@ -294,10 +349,10 @@ impl<I: PageItem> Page<'_, I> {
         shown: usize,
         rows: &[Json],
     ) -> Result<NextPage, LadderError> {
-        let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.len()) else {
+        let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
             return Ok(self.next_cursor.clone().map_or(NextPage::End, NextPage::After));
         };
-        if let Some(own) = self.items.get(last).and_then(I::cursor) {
+        if let Some(own) = self.items.read.get(last).and_then(I::cursor) {
             return Ok(NextPage::After(own.to_owned()));
         }
         // Some servers send a cursor only at the end of a page, so this asks for a page that ends
@@ -307,8 +362,8 @@ impl<I: PageItem> Page<'_, I> {
         if page.data.len() > shown {
             return Ok(NextPage::Unreachable);
         }
-        let rendered = match (rows.get(last), self.items.get_mut(last)) {
-            (None, Some(item)) => Some(item.row(context)?.json),
+        let rendered = match (rows.get(last), self.items.read.get_mut(last)) {
+            (None, Some(item)) => Some(item.row(self.arguments, context)?.json),
             _ => None,
         };
         let row = rows.get(last).or(rendered.as_ref());

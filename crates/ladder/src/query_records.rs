@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
@@ -17,11 +18,11 @@ use super::arguments::{
 use super::call_context::CallContext;
 use super::continuation::{self, Continuation, LadderShape};
 use super::error::LadderError;
-use super::json_members::{members, present_members};
+use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
-use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::reachable_bytes::keep_reachable;
-use super::record_view::{self, MoreFields, RecordView};
+use super::record_view::{MoreFields, RecordView};
 use super::text_lines;
 use super::wire;
 
@@ -64,7 +65,7 @@ pub struct QueryRecords {
 #[derive(Deserialize)]
 struct WireList<'a> {
     #[serde(borrow)]
-    data: Vec<record_view::WireRecord<'a>>,
+    data: Vec<&'a RawValue>,
     next_cursor: Option<String>,
     next_changes_since: Option<String>,
     meta: Option<Json>,
@@ -140,18 +141,8 @@ impl Tool for QueryRecords {
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let response: WireList<'_> = wire::parse(&text)?;
-        let preview = context.budgets.preview_chars;
-        let fields = self.fields.as_deref().unwrap_or_default();
-        let connection = self.connection_id.as_deref();
-        let item = |wire| {
-            let record = RecordView::from_wire(wire, &self.stream, connection, preview)?;
-            Ok(QueriedRecord { record, fields })
-        };
-        let items = response.data.into_iter().map(item);
-        let mut items = items.collect::<Result<Vec<QueriedRecord<'_>>, LadderError>>()?;
-        let records = items.iter_mut().map(|item| &mut item.record).collect();
-        keep_reachable(context, records).await;
-        let (count, stream) = (items.len(), Json::from(self.stream.as_str()));
+        let items = PageItems::<'_, QueriedRecord>::new(response.data);
+        let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
@@ -164,6 +155,7 @@ impl Tool for QueryRecords {
             .collect();
         let page = Page {
             tool: Self::NAME,
+            arguments: &self,
             items,
             next_cursor: response.next_cursor,
             ask,
@@ -187,18 +179,37 @@ impl Tool for QueryRecords {
     }
 }
 
-/// A record of the page, and the requested fields.
-struct QueriedRecord<'a> {
+/// A record of the page.
+struct QueriedRecord {
     record: RecordView,
-    fields: &'a [String],
 }
 
-impl PageItem for QueriedRecord<'_> {
+impl PageItem for QueriedRecord {
+    type Arguments = QueryRecords;
+
+    async fn read(
+        sent: &RawValue,
+        arguments: &QueryRecords,
+        context: &CallContext,
+    ) -> Result<Self, LadderError> {
+        let QueryRecords { stream, connection_id, .. } = arguments;
+        let (connection, preview) = (connection_id.as_deref(), context.budgets.preview_chars);
+        let sent = wire::parse(sent.get())?;
+        let mut record = RecordView::from_wire(sent, stream, connection, preview)?;
+        keep_reachable(context, &mut record).await;
+        Ok(Self { record })
+    }
+
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
         record_text(context, number, &self.record)
     }
 
-    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError> {
+    fn row(
+        &mut self,
+        arguments: &QueryRecords,
+        context: &CallContext,
+    ) -> Result<ItemRow, LadderError> {
+        let fields = arguments.fields.as_deref().unwrap_or_default();
         let record = &mut self.record;
         if !record.id.is_readable() {
             return Err(LadderError::invalid_response());
@@ -216,7 +227,7 @@ impl PageItem for QueriedRecord<'_> {
         let more = record
             .more
             .as_ref()
-            .map(|more| continuation::of_more(context, &record.id, more, self.fields))
+            .map(|more| continuation::of_more(context, &record.id, more, fields))
             .transpose()?;
         let more = more.map(|more| more.json());
         let values = std::mem::take(&mut record.fields)
@@ -256,13 +267,15 @@ fn record_row(
     values: Option<Map<String, Json>>,
 ) -> Json {
     let values = (!is_deleted(&metadata)).then(|| values.unwrap_or_default().into());
-    let mut row = members([
+    let own = [
         ("object", "record".into()),
         ("id", id.to_string().into()),
         ("record_id", id.key.as_str().into()),
         ("stream", id.stream.as_str().into()),
         ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
-    ]);
+    ];
+    let mut row = Map::with_capacity(own.len() + metadata.len() + 1);
+    row.extend(own.map(|(name, value): (&str, Json)| (name.to_owned(), value)));
     row.extend(metadata);
     row.extend(values.map(|values| ("data".to_owned(), values)));
     Json::Object(row)

@@ -11,29 +11,25 @@ use super::error::LadderError;
 use super::read_record_field::{field_request, is_byte_window};
 use super::record_view::RecordView;
 
-/// Removes the references within the fields of these records, unless the server can read them.
-pub(super) async fn keep_reachable(context: &CallContext, records: Vec<&mut RecordView>) {
+/// Removes the references within the fields of a record, unless the server can read them.
+pub(super) async fn keep_reachable(context: &CallContext, record: &mut RecordView) {
     let Some(known) = context.finds_inner_values() else {
         let is_own = |found: &FoundReference| BlobId::parse(&found.blob_id).is_some();
-        let fields = records.into_iter().flat_map(|record| &mut record.fields);
-        fields.for_each(|field| field.references.retain(is_own));
+        record.fields.iter_mut().for_each(|field| field.references.retain(is_own));
         return;
     };
-    for record in records {
-        let has_any = record.fields.iter().any(|field| !field.references.is_empty());
-        if !has_any {
-            continue;
-        }
-        let finds = match known.get() {
-            Some(finds) => *finds,
-            None => match ask(context, record).await {
-                Some(finds) => *known.get_or_init(|| finds),
-                None => false,
-            },
-        };
-        if !finds {
-            record.fields.iter_mut().for_each(|field| field.references.clear());
-        }
+    if record.fields.iter().all(|field| field.references.is_empty()) {
+        return;
+    }
+    let finds = match known.get() {
+        Some(finds) => *finds,
+        None => match ask(context, record).await {
+            Some(finds) => *known.get_or_init(|| finds),
+            None => false,
+        },
+    };
+    if !finds {
+        record.fields.iter_mut().for_each(|field| field.references.clear());
     }
 }
 

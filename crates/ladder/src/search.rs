@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
@@ -20,7 +21,7 @@ use super::continuation::{self, Continuation, LadderShape, TextContinuation};
 use super::error::LadderError;
 use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
-use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem};
+use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::query_records::record_uri;
 use super::record_reference::non_empty_connection;
 use super::record_view::before_base64;
@@ -60,8 +61,9 @@ pub struct Search {
 
 /// A page of hits in a response.
 #[derive(Deserialize)]
-struct WireHits {
-    data: Vec<Hit>,
+struct WireHits<'a> {
+    #[serde(borrow)]
+    data: Vec<&'a RawValue>,
     next_cursor: Option<String>,
     meta: Option<Json>,
 }
@@ -118,6 +120,16 @@ struct WireMatch {
 }
 
 impl Search {
+    /// Reads a hit from a response.
+    fn hit(&self, sent: &RawValue) -> Result<Hit, LadderError> {
+        let mut hit: Hit = wire::parse(sent.get())?;
+        hit.remove_marks();
+        hit.remove_base64();
+        hit.connection_id =
+            non_empty_connection(hit.connection_id.take()).or(self.connection_id.clone());
+        Ok(hit)
+    }
+
     fn ask(&self) -> Result<ReadRequest, LadderError> {
         if self.filter.is_some() && self.streams.as_ref().is_none_or(|streams| streams.len() != 1) {
             let message =
@@ -196,15 +208,13 @@ impl Tool for Search {
         let ask = self.ask()?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let mut response: WireHits = wire::parse(&text)?;
-        for hit in &mut response.data {
-            hit.remove_marks();
-            hit.remove_base64();
-            hit.connection_id =
-                non_empty_connection(hit.connection_id.take()).or(self.connection_id.clone());
-        }
-        let count = response.data.len();
-        let first = response.data.first().map(|hit| hit.id().to_string());
+        let response: WireHits<'_> = wire::parse(&text)?;
+        let first = match response.data.first() {
+            Some(sent) => Some(self.hit(sent)?.id().to_string()),
+            None => None,
+        };
+        let items = PageItems::<'_, Hit>::new(response.data);
+        let count = items.count();
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
@@ -215,7 +225,8 @@ impl Tool for Search {
         let tail = response.meta.as_ref().map(warnings).unwrap_or_default();
         let page = Page {
             tool: Self::NAME,
-            items: response.data,
+            arguments: &self,
+            items,
             next_cursor: response.next_cursor,
             ask,
             head: &head,
@@ -383,6 +394,16 @@ fn without_marks(text: &str) -> Option<(String, String)> {
 }
 
 impl PageItem for Hit {
+    type Arguments = Search;
+
+    async fn read(
+        sent: &RawValue,
+        arguments: &Search,
+        _: &CallContext,
+    ) -> Result<Self, LadderError> {
+        arguments.hit(sent)
+    }
+
     /// Renders the lines of a hit: the record, the first matching field with the call that
     /// continues, and one call for each other incomplete excerpt.
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
@@ -411,7 +432,7 @@ impl PageItem for Hit {
         Ok((text, links))
     }
 
-    fn row(&mut self, context: &CallContext) -> Result<ItemRow, LadderError> {
+    fn row(&mut self, _: &Search, context: &CallContext) -> Result<ItemRow, LadderError> {
         let id = &self.id();
         if !id.is_readable() {
             return Err(LadderError::invalid_response());
