@@ -4,16 +4,16 @@
 //! Only the owner may send them: a related record is in another stream, which a grant may not
 //! include. A foreign key is a text, or a number or boolean as it is written; `null` refers to no
 //! record. A relation to one record looks the key up. A relation to many reads the other stream
-//! from its last record back until it has one record more than the limit.
+//! from its last record back, once for all records of a page, until it has one record more than the
+//! limit for each of them.
 
 use std::collections::{BTreeSet, HashMap};
 
 use stile_domain::records::declaration::Relation;
-use stile_domain::records::filter::{Condition, FieldTest};
+use stile_domain::records::filter;
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::StoredValue;
-use stile_store::records::{RecordQuery, RecordRow, RecordSource, SortOrder};
+use stile_store::records::{RecordPage, RecordRow, RecordSource};
 
 use crate::context::ReadContext;
 use crate::field_page::PreviewLimits;
@@ -31,7 +31,16 @@ pub(crate) struct RecordSelection {
 }
 
 /// Sources of related streams that were looked up before, by connection and stream.
-pub(crate) type RelatedSources = HashMap<(SourceName, SourceName), Vec<RecordSource>>;
+type RelatedSources = HashMap<(SourceName, SourceName), Vec<RecordSource>>;
+
+/// What was looked up for the records of a page.
+#[derive(Default)]
+pub(crate) struct RelatedRecords {
+    sources: RelatedSources,
+    /// The pages of relations to many, by the index of the record's source and of the relation,
+    /// and by the record's key.
+    many: HashMap<(usize, usize), HashMap<String, RecordPage>>,
+}
 
 /// Refuses the parameters that only the owner may send. Callers check this before they look
 /// anything up, so that the error is the same whatever the store holds.
@@ -119,6 +128,28 @@ impl RecordSelection {
         Ok(Self { fields, relations })
     }
 
+    /// Looks up the records that relations to many lead to, for all records of a page at once.
+    pub(crate) fn find_related(
+        &self,
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+        rows: &[RecordRow],
+    ) -> Result<RelatedRecords, Problem> {
+        let mut related = RelatedRecords::default();
+        for (at, source) in sources.iter().enumerate() {
+            let own = rows.iter().filter(|row| row.source == at);
+            let keys: Vec<String> = own.map(|row| row.key.clone()).collect();
+            let relations = self.relations.iter().enumerate();
+            for (index, (relation, limit)) in relations.filter(|(_, (one, _))| one.many.is_some()) {
+                let others = related_sources_of(context, source, relation, &mut related.sources)?;
+                let (keys, field) = (keys.iter().cloned(), &relation.foreign_key);
+                let pages = context.view.list_referring(others, field, keys, *limit)?;
+                related.many.insert((at, index), pages);
+            }
+        }
+        Ok(related)
+    }
+
     /// Writes a record with its related records, except the closing brace, so that the caller can
     /// add members.
     pub(crate) fn write_record(
@@ -127,7 +158,7 @@ impl RecordSelection {
         sources: &[RecordSource],
         row: &RecordRow,
         limits: &PreviewLimits,
-        (related_sources, out): (&mut RelatedSources, &mut dyn ResponseSink),
+        (related, out): (&mut RelatedRecords, &mut dyn ResponseSink),
     ) -> Result<(), Problem> {
         write_record(
             context,
@@ -142,12 +173,14 @@ impl RecordSelection {
         let source = sources.get(row.source).ok_or(Problem::NotFound)?;
         let limits = limits.for_related();
         let options = RecordOptions { fields: None, limits: &limits };
-        for (index, (relation, limit)) in self.relations.iter().enumerate() {
+        for (index, (relation, _)) in self.relations.iter().enumerate() {
             out.write(if index == 0 { ",\"expanded\":{" } else { "," });
             write_json_string(out, &relation.name);
-            let others = related_sources_of(context, source, relation, related_sources)?;
+            let others = related_sources_of(context, source, relation, &mut related.sources)?;
             if relation.many.is_some() {
-                write_many(context, others, (relation, &row.key, *limit), options, out)?;
+                let pages = related.many.get(&(row.source, index));
+                let page = pages.and_then(|pages| pages.get(&row.key)).ok_or(Problem::NotFound)?;
+                write_many(context, others, page, options, out)?;
             } else {
                 let key = referenced_key(context, sources, row, &relation.foreign_key)?;
                 let found = key.map(|key| context.view.find_by_key(others, &key)).transpose()?;
@@ -252,15 +285,10 @@ fn related_sources_of<'s>(
 fn write_many(
     context: ReadContext<'_>,
     others: &[RecordSource],
-    (relation, key, limit): (&Relation, &str, usize),
+    page: &RecordPage,
     options: RecordOptions<'_>,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
-    let refers =
-        Condition { field: relation.foreign_key.clone(), test: FieldTest::Refers(key.to_owned()) };
-    let query =
-        RecordQuery { order: SortOrder::Descending, after: None, conditions: &[refers], limit };
-    let page = context.view.list(others, query)?;
     out.write(&format!(":{{\"object\":\"list\",\"has_more\":{},\"data\":[", page.has_more));
     for (index, other) in page.rows.iter().enumerate() {
         if index > 0 {
@@ -284,10 +312,5 @@ fn referenced_key(
 ) -> Result<Option<String>, Problem> {
     let loaded = context.view.load_fields(sources, row)?;
     let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
-    Ok(match entry.map(|entry| entry.value) {
-        Some(StoredValue::Text(text) | StoredValue::Number(text)) => Some(text.to_owned()),
-        Some(StoredValue::Bool(value)) => Some(value.to_string()),
-        // A long text is longer than any key.
-        _ => None,
-    })
+    Ok(entry.and_then(|entry| filter::referenced_key(entry.value)).map(str::to_owned))
 }

@@ -6,6 +6,7 @@
 //! must hold.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +30,8 @@ pub enum RangeBound {
 pub enum FieldTest {
     /// The scalar equals this one.
     Is(String),
-    /// The scalar is this record key: the same text, or a number or boolean with this spelling.
-    /// `null` is never a key.
-    Refers(String),
+    /// The scalar refers to one of these record keys, see [`referenced_key`].
+    RefersToAny(BTreeSet<String>),
     /// The scalar lies on this side of the bound.
     Range(RangeOperator, RangeBound),
 }
@@ -77,15 +77,9 @@ impl FieldTest {
                 }
                 StoredValue::Json(_) | StoredValue::LongJson(_) => false,
             },
-            Self::Refers(key) => match entry.value {
-                StoredValue::Number(text) | StoredValue::Text(text) => text == key,
-                StoredValue::Bool(value) => key == if value { "true" } else { "false" },
-                // No key is as long as a text that is kept in pieces.
-                StoredValue::Null
-                | StoredValue::Json(_)
-                | StoredValue::LongText(_)
-                | StoredValue::LongJson(_) => false,
-            },
+            Self::RefersToAny(keys) => {
+                referenced_key(entry.value).is_some_and(|key| keys.contains(key))
+            }
             Self::Range(op, bound) => {
                 let order = match (bound, entry.value) {
                     (RangeBound::Number(bound), StoredValue::Number(digits)) => {
@@ -97,6 +91,20 @@ impl FieldTest {
                 order.is_some_and(|order| op.admits(order))
             }
         }
+    }
+}
+
+/// Returns the record key that a scalar refers to: a text, or a number or boolean as it is spelled.
+/// `null` is never a key.
+pub fn referenced_key(value: StoredValue<'_>) -> Option<&str> {
+    match value {
+        StoredValue::Number(text) | StoredValue::Text(text) => Some(text),
+        StoredValue::Bool(value) => Some(if value { "true" } else { "false" }),
+        // No key is as long as a text that is kept in pieces.
+        StoredValue::Null
+        | StoredValue::Json(_)
+        | StoredValue::LongText(_)
+        | StoredValue::LongJson(_) => None,
     }
 }
 
@@ -145,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_reference_matches_the_spelling_of_the_key() {
-        let refers = |value, key: &str| holds(value, FieldTest::Refers(key.to_owned()));
+        let refers =
+            |value, key: &str| holds(value, FieldTest::RefersToAny([key.to_owned()].into()));
         assert!(refers(Text("5"), "5") && refers(Number("5"), "5") && refers(Bool(true), "true"));
         assert!(!refers(Null, "null") && !refers(Number("5.0"), "5") && !refers(Json("[]"), "[]"));
     }

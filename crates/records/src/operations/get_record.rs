@@ -56,8 +56,8 @@ fn get_record(
     let limits = PreviewLimits::parse(parameters)?;
     let selection = RecordSelection::parse(context, &sources, parameters)?;
     let row = context.find_record(&sources, &target.key)?;
-    let mut related_sources = related::RelatedSources::new();
-    selection.write_record(context, &sources, &row, &limits, (&mut related_sources, out))?;
+    let mut related = selection.find_related(context, &sources, std::slice::from_ref(&row))?;
+    selection.write_record(context, &sources, &row, &limits, (&mut related, out))?;
     out.write(&format!(",\"meta\":{}}}", response_meta(parameters)));
     Ok(())
 }

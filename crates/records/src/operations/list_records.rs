@@ -109,20 +109,14 @@ fn list_records(
     };
     let next_cursor = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let count = requested_count(context, &sources, &conditions, parameters)?;
-    let mut related_sources = related::RelatedSources::new();
+    let mut related = selection.find_related(context, &sources, &page.rows)?;
     write_list_start(target, next_cursor.as_deref(), out);
     out.write("\"data\":[");
     for (index, row) in page.rows.iter().enumerate() {
         if index > 0 {
             out.write(",");
         }
-        selection.write_record(
-            context,
-            &sources,
-            row,
-            &limits,
-            (&mut related_sources, &mut *out),
-        )?;
+        selection.write_record(context, &sources, row, &limits, (&mut related, &mut *out))?;
         if has_record_cursors(parameters) {
             write_record_cursor(&cursor_after(row)?, out);
         }

@@ -8,6 +8,7 @@
 pub(super) mod blobs;
 pub(super) mod changes;
 mod list_walk;
+mod references;
 mod values;
 
 use std::collections::BTreeSet;
