@@ -101,12 +101,14 @@ impl<'a> RecordBody<'a> {
         self.spans().map(|span| span.map(|(entry, _)| entry))
     }
 
-    /// Returns one field and skips the others unread.
+    /// Returns one field and skips the others unread: their texts are not checked.
     pub fn field(self, name: &str) -> Result<Option<BodyField<'a>>, DamagedBody> {
-        for entry in self.entries() {
-            let entry = entry?;
-            if entry.name == name {
-                return Ok(Some(entry));
+        let mut rest = self.0;
+        while !rest.is_empty() {
+            let mut own = rest;
+            let is_wanted = skip_entry(&mut rest).ok_or(DamagedBody)? == name.as_bytes();
+            if is_wanted {
+                return entry(&mut own).map(Some).ok_or(DamagedBody);
             }
         }
         Ok(None)
@@ -231,14 +233,32 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
     Some(BodyField { name, slot, binary: kind & BINARY != 0, value })
 }
 
+/// Skips an entry and returns its name.
+fn skip_entry<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let name = bytes(rest)?;
+    let kind = *take(rest, 1)?.first()?;
+    number(rest)?;
+    match kind & !(BINARY | GUESSED) {
+        NULL | FALSE | TRUE => {}
+        NUMBER | TEXT | JSON => drop(bytes(rest)?),
+        LONG_TEXT | LONG_JSON => drop(long(rest)?),
+        _ => return None,
+    }
+    Some(name)
+}
+
 fn long(rest: &mut &[u8]) -> Option<LongValue> {
     let (chars, bytes) = (number(rest)?, number(rest)?);
     Some(LongValue { chars, bytes, digest: take(rest, 32)?.try_into().ok()? })
 }
 
 fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
+    std::str::from_utf8(bytes(rest)?).ok()
+}
+
+fn bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(number(rest)?).ok()?;
-    std::str::from_utf8(take(rest, length)?).ok()
+    take(rest, length)
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -248,6 +268,11 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
 }
 
 fn number(rest: &mut &[u8]) -> Option<u64> {
+    // Most numbers have one byte.
+    if let [byte @ 0..0x80, after @ ..] = *rest {
+        *rest = after;
+        return Some(u64::from(*byte));
+    }
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let byte = *take(rest, 1)?.first()?;

@@ -20,9 +20,10 @@ use stile_domain::records::stored_body::RecordBody;
 
 use super::error::problem;
 use crate::records::model::{
-    GrantRow, RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder, StreamRow, TimeFilter,
+    GrantRow, RecordRow, RecordSource, Scan, ScanStart, SortOrder, StreamRow, TimeFilter,
 };
 
+mod scan;
 mod values;
 
 /// One moment of the database.
@@ -103,10 +104,14 @@ impl Where {
     /// Adds the conditions of a request.
     pub(super) fn conditions(&mut self, conditions: &[Condition]) -> Result<(), Problem> {
         if !conditions.is_empty() {
-            let conditions = serde_json::to_string(conditions).map_err(|_| Problem::Corrupt)?;
-            self.and(" AND passes(body, ?)", conditions);
+            self.and(" AND passes(body, ?)", Self::conditions_json(conditions)?);
         }
         Ok(())
+    }
+
+    /// Writes conditions as `passes` takes them.
+    fn conditions_json(conditions: &[Condition]) -> Result<String, Problem> {
+        serde_json::to_string(conditions).map_err(|_| Problem::Corrupt)
     }
 
     fn add_start(&mut self, scan: &Scan<'_>) {
@@ -196,36 +201,6 @@ impl<'c> Snapshot<'c> {
             query.query_row(params_from_iter(&filter.values), |row| Ok((row.get(0)?, row.get(1)?)));
         let (count, latest): (i64, Option<i64>) = counted.map_err(problem)?;
         Ok((u64::try_from(count).unwrap_or_default(), latest.map(Instant)))
-    }
-
-    pub(in crate::records) fn scan(
-        &self,
-        source: &RecordSource,
-        scan: &Scan<'_>,
-    ) -> Result<Vec<RecordRow>, Problem> {
-        let mut filter = Where::visible(source);
-        let direction = match scan.order {
-            SortOrder::Ascending => "ASC",
-            SortOrder::Descending => "DESC",
-        };
-        let (columns, bounds, order) = match scan.range {
-            ScanRange::Ordered => {
-                ("ord", " AND ord IS NOT NULL", format!("ord {direction}, key {direction}"))
-            }
-            ScanRange::WithoutOrder => ("NULL", " AND ord IS NULL", format!("key {direction}")),
-            ScanRange::ByKey => ("NULL", "", format!("key {direction}")),
-        };
-        filter.text.push_str(bounds);
-        filter.add_start(scan);
-        filter.conditions(scan.conditions)?;
-        filter.values.push(Box::new(i64::try_from(scan.limit).unwrap_or(i64::MAX)));
-        let text = format!(
-            "SELECT id, key, emitted, {columns} FROM records WHERE {} ORDER BY {order} LIMIT ?",
-            filter.text
-        );
-        let mut query = self.prepare(&text)?;
-        let rows = query.query_map(params_from_iter(&filter.values), record_row);
-        rows.and_then(Iterator::collect).map_err(problem)
     }
 
     pub(in crate::records) fn find_by_key(

@@ -22,8 +22,10 @@ impl Snapshot<'_> {
     ) -> Result<u64, Problem> {
         let mut filter = Where::visible(source);
         filter.conditions(conditions)?;
+        let by_file = !conditions.is_empty() && self.is_large(source)?;
+        let table = if by_file { "records NOT INDEXED" } else { "records" };
         let mut query =
-            self.prepare(&format!("SELECT count(*) FROM records WHERE {}", filter.text))?;
+            self.prepare(&format!("SELECT count(*) FROM {table} WHERE {}", filter.text))?;
         let count: i64 =
             query.query_row(params_from_iter(&filter.values), |row| row.get(0)).map_err(problem)?;
         Ok(u64::try_from(count).unwrap_or_default())
@@ -41,8 +43,9 @@ impl Snapshot<'_> {
         let mut filter = Where::visible(source);
         filter.conditions(conditions)?;
         let is_granted = source.visibility.fields().is_none_or(|fields| fields.contains(field));
+        let table = if self.is_large(source)? { "records NOT INDEXED" } else { "records" };
         let mut query =
-            self.prepare(&format!("SELECT id, body FROM records WHERE {}", filter.text))?;
+            self.prepare(&format!("SELECT id, body FROM {table} WHERE {}", filter.text))?;
         let mut rows = query.query(params_from_iter(&filter.values)).map_err(problem)?;
         while let Some(row) = rows.next().map_err(problem)? {
             let entry = if is_granted {
