@@ -60,16 +60,26 @@ async fn the_two_spellings_differ_only_in_the_names() {
     }
     let tools = tools(&underscored, WRITE).await;
     insta::assert_snapshot!(names(&tools).join("\n"), @r"
+    file_append
+    file_copy
     file_create
+    file_find
+    file_list
+    file_move
+    file_read
     file_remove
+    folder_create
+    folder_remove
     get_document_tree
     get_metadata_facets
     get_note_outline
     get_section_source
     text_append
+    text_edit
     text_insert
     text_read
     text_replace
+    text_search
     ");
 }
 
