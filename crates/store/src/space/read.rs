@@ -25,7 +25,7 @@ use super::file_hash::PIECE;
 use super::{FileBytes, FileWindow, Inner, WindowContinuation, WindowStart, os, refusal};
 
 /// The largest file that is read in one piece, in bytes.
-pub(super) const ONE_PIECE: u64 = 1024 * 1024;
+const ONE_PIECE: u64 = 1024 * 1024;
 /// The bytes at the beginning of a file by which its kind can be told.
 const HEAD: usize = 8 * 1024;
 /// How long after a change another program may still be saving the file.

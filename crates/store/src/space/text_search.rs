@@ -25,7 +25,7 @@ use stile_domain::permit::{Permit, Walk};
 use crate::cancellation::Cancellation;
 
 use super::lock::Turn;
-use super::read::{ONE_PIECE, facts_of};
+use super::read::facts_of;
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{SearchHit, SearchPage, TextSearch};
@@ -33,8 +33,11 @@ use super::{Inner, os};
 
 /// The files that wait to be searched at most.
 const QUEUE: usize = 128;
+/// The largest file that is searched in one piece, in bytes. Each thread has a buffer of this size
+/// at most.
+const ONE_PIECE: u64 = 4 * 1024 * 1024;
 /// The files after which helpers are worth their start.
-const FEW: usize = 32;
+const FEW: usize = 8;
 
 /// A file that waits to be searched.
 struct Job {

@@ -104,17 +104,17 @@ impl Inner {
         let mut end = None;
         while let Some(found) = walker.next() {
             page.searched += 1;
-            let position = found.position();
+            let is_end = match &until {
+                Some(until) => found.is_at_or_after(until),
+                None => Instant::now() >= deadline,
+            };
+            let position = is_end.then(|| found.position());
             self.rank(permit, &mut query, rank.as_ref(), found, &mut best);
             if best.len() >= 2 * MAX_FOUND_NAMES {
                 has_more |= keep_best(&mut best);
             }
-            let is_end = match &until {
-                Some(until) => *until == position || until.start < position.start,
-                None => Instant::now() >= deadline,
-            };
             if is_end {
-                end = Some(position);
+                end = position;
                 break;
             }
         }

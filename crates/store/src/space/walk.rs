@@ -5,7 +5,7 @@
 //! opened. A walk goes on after any path that it returned, whatever came or went meanwhile.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -64,6 +64,12 @@ impl Found {
             path: self.path.clone(),
             is_folder: self.kind == EntryKind::Directory,
         }
+    }
+
+    /// Whether this is the entry at a position, or one of a later part of the walk, since the entry
+    /// at the position is gone.
+    pub(super) fn is_at_or_after(&self, position: &WalkPosition) -> bool {
+        self.path == position.path || *self.start > position.start
     }
 
     /// Returns the name of the file in its folder.
@@ -300,29 +306,6 @@ fn next_name(inner: &Inner, order: WalkOrder, level: &mut Level) -> Option<(Entr
     }
 }
 
-/// A name on the way into memory, ordered as the walk orders it.
-struct Candidate(WalkOrder, EntryKind, Box<str>);
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.compare((self.1, &self.2), (other.1, &other.2))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Candidate {}
-
 /// Reads the first names after a position. Reads again if the folder changed while the system gave
 /// its names in parts.
 fn read_names(
@@ -337,7 +320,10 @@ fn read_names(
         reads_left -= 1;
         let began = os::now();
         let stamp = os::status(folder)?.stamp;
-        let mut first: BinaryHeap<Candidate> = BinaryHeap::new();
+        let mut first: Vec<(EntryKind, Box<str>)> = Vec::new();
+        let in_order = |one: &(EntryKind, Box<str>), other: &(EntryKind, Box<str>)| {
+            order.compare((one.0, &one.1), (other.0, &other.1))
+        };
         let mut has_more = false;
         let mut unnameable = 0;
         let mut all = FolderNamesBuilder::new(match order {
@@ -355,16 +341,11 @@ fn read_names(
             if after.is_some_and(|after| order.compare((kind, name), after).is_le()) {
                 return;
             }
-            let is_full = first.len() >= MOST_NAMES;
-            has_more |= is_full;
-            let is_beyond =
-                |last: &Candidate| order.compare((last.1, &last.2), (kind, name)).is_lt();
-            if is_full && first.peek().is_some_and(is_beyond) {
-                return;
-            }
-            first.push(Candidate(order, kind, name.into()));
-            if is_full {
-                first.pop();
+            first.push((kind, name.into()));
+            if first.len() >= 2 * MOST_NAMES {
+                first.select_nth_unstable_by(MOST_NAMES, in_order);
+                first.truncate(MOST_NAMES);
+                has_more = true;
             }
         })?;
         let is_unchanged = os::status(folder)?.stamp == stamp;
@@ -372,8 +353,10 @@ fn read_names(
             inner.folder_names().insert(stamp, &Arc::new(names), began);
         }
         if is_unchanged || is_of_one_moment || reads_left == 0 {
-            let names: VecDeque<_> =
-                first.into_sorted_vec().into_iter().map(|name| (name.1, name.2)).collect();
+            first.sort_unstable_by(in_order);
+            has_more |= first.len() > MOST_NAMES;
+            first.truncate(MOST_NAMES);
+            let names = VecDeque::from(first);
             let last = names.back().filter(|_| has_more).cloned();
             return Ok(Names::Read { names, last });
         }

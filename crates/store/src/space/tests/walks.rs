@@ -283,11 +283,11 @@ fn files_that_stay_are_found_once_while_others_come_and_go() {
 
 #[test]
 fn a_search_skips_what_is_not_text_and_reads_long_files_in_pieces() {
-    let rig = Rig::with(FileLimits { file_size: 4 << 20, ..FileLimits::default() });
+    let rig = Rig::with(FileLimits { file_size: 6 << 20, ..FileLimits::default() });
     fs::write(rig.file("binary"), b"needle\0").unwrap();
     fs::write(rig.file("latin"), b"needle \xe9").unwrap();
-    rig.put("long", &("x".repeat(99) + "\n").repeat(20_000).replacen('x', "needle", 1));
-    rig.put("tail", &format!("{}needle", ("y".repeat(99) + "\n").repeat(20_000)));
+    rig.put("long", &("x".repeat(99) + "\n").repeat(50_000).replacen('x', "needle", 1));
+    rig.put("tail", &format!("{}needle", ("y".repeat(99) + "\n").repeat(50_000)));
     rig.put("too long", &"needle\n".repeat(1 << 20));
     // The hash of a long file that changed just now cannot be told.
     let old = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
@@ -307,7 +307,7 @@ fn a_search_skips_what_is_not_text_and_reads_long_files_in_pieces() {
         }
     };
     let hits: Vec<_> = page.hits.iter().map(|hit| (hit.path.as_str(), hit.line)).collect();
-    assert_eq!(hits, [("/long", 1), ("/tail", 20_001)]);
+    assert_eq!(hits, [("/long", 1), ("/tail", 50_001)]);
     assert_eq!((page.files_searched, page.files_skipped), (2, 3));
 }
 
