@@ -43,7 +43,7 @@ pub enum Refusal {
     /// The argument is not a space path.
     #[error(
         "`{argument}` {why}. Nothing was read or written. Name files from the root of the space, \
-         as in `/notes/a.md`; read the resource `list:///` to see what is there."
+         as in `/notes/a.md`; call `file.list` to see what is there."
     )]
     InvalidPath {
         /// The argument's name, as the caller wrote it.
@@ -72,8 +72,8 @@ pub enum Refusal {
     },
     /// The path names nothing.
     #[error(
-        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its \
-         folder holds; `file.create` makes a new file."
+        "there is no `{path}`. Nothing was written. Call `file.find` with a part of its name, or \
+         `file.list` on its folder (`{list}`), to see what is there; `file.create` makes a new file."
     )]
     NotFound {
         /// The path that the call named.
@@ -101,8 +101,8 @@ pub enum Refusal {
     },
     /// The path names a directory, FIFO, socket or device.
     #[error(
-        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, read \
-         the resource `{list}`."
+        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, call \
+         `file.list` on it, or read `{list}`."
     )]
     NotAFile {
         /// The path that the call named.

@@ -86,6 +86,7 @@ fn stdio(settings: Settings<'_>) -> Command {
             "Let the client do only this, for example read:/notes/. May be repeated. \
              [default: write:/]",
         ))
+        .arg(deny())
         .arg(grant(
             "The grant that decides which records the client may see. \
              [default: all records, as their owner]",
@@ -203,6 +204,7 @@ fn token(settings: Settings<'_>) -> Command {
             "What the token allows with files. May be repeated; required unless the token is for \
              records.",
         ))
+        .arg(deny())
         .arg(one(
             ROOT.declaration.key,
             "DIR",
@@ -252,6 +254,9 @@ A scope is a verb, a colon and a path from the root of the space, as you would t
   read:/work/         read the folder /work and everything below it
   read:/work/*        read the files directly in /work
   write:/notes/a.md   read and change that one file
+  append:/logs/       add lines to the files in /logs, and neither read nor change them
+
+--deny takes a path away from all scopes, as in --scope read:/ --deny /secrets.
 
 Whoever has the token can do what it allows, so treat it as a password.
 
@@ -302,6 +307,14 @@ fn grant(help: &'static str) -> Arg {
 
 fn scope(help: &'static str) -> Arg {
     many("scope", "SCOPE", help)
+}
+
+fn deny() -> Arg {
+    many(
+        "deny",
+        "PATH",
+        "Allow nothing on this path and below, whatever the scopes say. May be repeated.",
+    )
 }
 
 /// Returns a flag with a value. Its name has dashes for the underscores of `name`.

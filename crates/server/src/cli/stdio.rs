@@ -21,6 +21,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
     let scopes = token::scopes(matches)?.unwrap_or_else(everything);
+    let scopes = token::with_denials(scopes, matches)?;
     let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
     let principal = auth::local_user(&user_name(environment), scopes, records);
     process::log(resolved.config.log);

@@ -2,6 +2,7 @@
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use stile_domain::path::SpacePath;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes};
@@ -105,7 +106,7 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintReque
     let owner = matches.get_flag("owner").then_some(RecordsClaim::Owner);
     let records = self::grant(matches)?.or(owner).unwrap_or_default();
     let scopes = match scopes(matches)? {
-        Some(scopes) => scopes,
+        Some(scopes) => with_denials(scopes, matches)?,
         // A token for records needs no scope, because scopes are about files.
         None if records != RecordsClaim::None => Scopes::none(),
         None => return Err(Failure::Usage(ALLOWS_NOTHING.to_owned())),
@@ -133,6 +134,17 @@ pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
         scopes.push(scope);
     }
     Ok(Some(scopes.into_iter().collect()))
+}
+
+/// Adds what `--deny` takes away.
+pub(super) fn with_denials(scopes: Scopes, matches: &ArgMatches) -> Result<Scopes, Failure> {
+    let mut all: Vec<Scope> = scopes.iter().cloned().collect();
+    for text in matches.get_many::<String>("deny").into_iter().flatten() {
+        let path = SpacePath::parse(text)
+            .map_err(|error| Failure::Usage(format!("--deny: `{text}` {error}")))?;
+        all.push(Scope::denied(&path));
+    }
+    Ok(all.into_iter().collect())
 }
 
 /// Parses `--grant`; `None` if it was not given.

@@ -59,5 +59,6 @@ mod records_search;
 mod source_tree;
 mod stdio_protocol;
 mod support;
+mod ten_tasks;
 mod tidy;
 mod tls;

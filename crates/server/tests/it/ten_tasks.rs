@@ -1,0 +1,199 @@
+//! Ten things that people ask of an agent in their notes, done with tools alone.
+//!
+//! The client knows what `tools/list` says and what answers say, and no resources. The page
+//! `docs/tasks.md` has its calls and their bytes.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+use stile_testkit::documents::assert_document;
+use stile_testkit::hosted::{Lifecycle, Peer};
+use stile_testkit::process::Rig;
+
+const PNG: [u8; 8] = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a];
+
+/// The bytes of a picture, which need not be one that can be shown.
+fn picture() -> Vec<u8> {
+    let mut bytes = PNG.to_vec();
+    bytes.extend((0..600u32).map(|number| number.to_le_bytes()[0]));
+    bytes
+}
+
+/// Puts notes about gardens into a folder, and the same into one that the agent must not see.
+fn plant(root: &Path) {
+    for area in ["garden", "private"] {
+        let put = |name: &str, text: &[u8]| {
+            let file = root.join(area).join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        for number in 0..40 {
+            let text = format!("# Bed {number}\n\nDig.\n\nSow number {number} in March.\n");
+            put(&format!("beds/bed-{number:02}.md"), text.as_bytes());
+        }
+        for number in 0..12 {
+            let text = format!("# Draft {number}\n\nNothing yet.\n");
+            put(&format!("drafts/{number:02}.md"), text.as_bytes());
+        }
+        put("plans/rain gauge.md", b"# Rain gauge\n\n- [ ] drill\n- [x] glue\n- [ ] hang up\n");
+        put("plans/water butt.md", b"# Water butt\n\n- [ ] a tap\n");
+        put("order.md", b"Seeds of Holt: leeks.\nHolt ships on Monday.\nThank Holt.\n");
+        put("log.md", b"2026-03-01 frost\n2026-03-02 rain\n");
+        put("pictures/gate.png", &picture());
+    }
+}
+
+/// A client that counts.
+struct Agent {
+    peer: Peer,
+    calls: usize,
+    bytes: usize,
+}
+
+impl Agent {
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let reply = self.peer.post("tools/call", params.clone()).unwrap();
+        self.calls += 1;
+        self.bytes += params.to_string().len() + reply.body.len();
+        let answer = stile_testkit::hosted::message_of(&reply);
+        assert_eq!(answer["result"]["isError"], false, "{tool}: {answer}");
+        let told = answer.to_string();
+        assert!(!told.contains("/private"), "{tool} shows what the token hides: {told}");
+        answer["result"].clone()
+    }
+
+    fn ask(&mut self, tool: &str, arguments: Value) -> Value {
+        self.call(tool, arguments)["structuredContent"].clone()
+    }
+
+    /// Returns the path of the best match for a part of a name.
+    fn find(&mut self, pattern: &str) -> Value {
+        self.ask("file.find", json!({ "pattern": pattern }))["matches"][0]["path"].clone()
+    }
+
+    /// Returns what was counted since the last call of this function.
+    fn count(&mut self) -> (usize, usize) {
+        (std::mem::take(&mut self.calls), std::mem::take(&mut self.bytes))
+    }
+}
+
+/// A task: what a person asks, the most calls it may take, and how the agent does it.
+type Task = (&'static str, usize, fn(&mut Agent, &Path));
+
+const TASKS: [Task; 10] = [
+    ("find a file by a part of its name", 3, |agent, _| {
+        assert_eq!(agent.find("raingau"), "/garden/plans/rain gauge.md");
+    }),
+    ("find a text anywhere and change it", 3, |agent, root| {
+        let hit = agent.ask("text.search", json!({ "q": "number 17 in" }))["hits"][0].clone();
+        let edits = json!([{ "old": "March", "new": "April" }]);
+        let edit = json!({ "path": hit["path"], "hash": hit["hash"], "edits": edits });
+        assert!(agent.ask("text.edit", edit)["written"].as_bool().unwrap());
+        let text = fs::read_to_string(root.join("garden/beds/bed-17.md")).unwrap();
+        assert!(text.contains("number 17 in April"));
+    }),
+    ("rename a note", 3, |agent, root| {
+        let path = agent.find("water butt");
+        let hash = agent.ask("text.read", json!({ "path": path }))["hash"].clone();
+        let to = "/garden/plans/water barrel.md";
+        agent.ask("file.move", json!({ "path": path, "hash": hash, "to": to }));
+        assert!(root.join("garden/plans/water barrel.md").exists());
+    }),
+    ("change three places of a note", 3, |agent, root| {
+        let found = agent.ask("text.search", json!({ "q": "Holt", "path": "/garden" }));
+        let hit = &found["hits"][0];
+        assert_eq!(found["hits"].as_array().unwrap().len(), 3);
+        let edits = json!([{ "old": "Holt", "new": "Elm", "all": true }]);
+        agent.ask("text.edit", json!({ "path": hit["path"], "hash": hit["hash"], "edits": edits }));
+        let text = fs::read_to_string(root.join("garden/order.md")).unwrap();
+        assert_eq!(text, "Seeds of Elm: leeks.\nElm ships on Monday.\nThank Elm.\n");
+    }),
+    ("append to a log", 3, |agent, root| {
+        let read = agent.ask("text.read", json!({ "path": "/garden/log.md", "lines": [-1, 0] }));
+        let content = "2026-03-03 sun\n";
+        let append = json!({ "path": read["path"], "hash": read["hash"], "content": content });
+        agent.ask("text.append", append);
+        assert!(fs::read_to_string(root.join("garden/log.md")).unwrap().ends_with(content));
+    }),
+    ("make a folder with an index note", 3, |agent, root| {
+        let content = "# Hedge\n\nWhat is known of the hedge.\n";
+        agent.ask("file.create", json!({ "path": "/garden/hedge/index.md", "content": content }));
+        assert!(root.join("garden/hedge/index.md").exists());
+    }),
+    ("look at a picture", 3, |agent, _| {
+        let path = agent.find("gate png");
+        let shown = agent.call("file.read", json!({ "path": path }));
+        let image = &shown["content"].as_array().unwrap()[1];
+        assert_eq!((&image["type"], &image["mimeType"]), (&json!("image"), &json!("image/png")));
+    }),
+    ("delete a folder of twelve notes", 20, |agent, root| {
+        let folder = "/garden/drafts";
+        let found = agent.ask("text.search", json!({ "q": "# Draft", "path": folder }));
+        for hit in found["hits"].as_array().unwrap() {
+            agent.ask("file.remove", json!({ "path": hit["path"], "hash": hit["hash"] }));
+        }
+        agent.ask("folder.remove", json!({ "path": folder }));
+        assert!(!root.join("garden/drafts").exists() && root.join("private/drafts").exists());
+    }),
+    ("list what changed since yesterday", 20, |agent, _| {
+        let find = json!({ "pattern": "*", "type": "file", "modified_after": "2026-01-01" });
+        let found = agent.ask("file.find", find);
+        let changed: BTreeSet<&str> = found["matches"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["path"].as_str().unwrap())
+            .collect();
+        assert!(
+            changed.contains("/garden/order.md") && !changed.contains("/garden/beds/bed-01.md")
+        );
+    }),
+    ("collect the open tasks of a project", 20, |agent, _| {
+        let found = agent.ask("text.search", json!({ "q": "- [ ]", "path": "/garden/plans" }));
+        let tasks = found["hits"].as_array().unwrap().iter().map(|hit| hit["text"].clone());
+        assert_eq!(tasks.collect::<Vec<_>>(), ["- [ ] drill", "- [ ] hang up", "- [ ] a tap"]);
+    }),
+];
+
+#[test]
+fn an_agent_that_knows_only_tools_does_ten_tasks_in_a_part_of_a_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+    plant(&rig.root);
+    // What no task touches was changed long ago.
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    for entry in fs::read_dir(rig.root.join("garden/beds")).unwrap() {
+        fs::File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+    }
+    let private =
+        |root: &Path| ContentHash::digest(&fs::read(root.join("private/order.md")).unwrap());
+    let before = private(&rig.root);
+    let server = rig.serve(&[]);
+    let token = rig.token(&["write:/garden/"], &[]);
+    let mut peer = Peer::open(&server, &token, Lifecycle::Sessionless);
+    let listed = peer.post("tools/list", json!({})).unwrap().body.len();
+    let mut agent = Agent { peer, calls: 0, bytes: 0 };
+    let mut page = format!(
+        "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->\n\n\
+         # Ten tasks with tools alone\n\n\
+         An agent whose host shows it no resources does each of these with the tools. Its token may \
+         use one of the two folders of the space, and no answer shows that there is the other. The \
+         bytes are those of all calls and answers, text and structure; with `?answers=text` they are \
+         about half. The list of tools itself has {} KiB.\n\n\
+         | task | calls | bytes |\n|---|---|---|\n",
+        listed.div_ceil(1024)
+    );
+    for (task, most, run) in TASKS {
+        run(&mut agent, &rig.root);
+        let (calls, bytes) = agent.count();
+        assert!(calls <= most, "{task}: {calls} calls");
+        let _ = writeln!(page, "| {task} | {calls} | {} |", bytes.next_multiple_of(100));
+    }
+    assert_eq!(private(&rig.root), before);
+    assert_document("docs/tasks.md", &page);
+}
