@@ -225,7 +225,7 @@ mod tests {
         let narrow = TextEdit { lines: LineRange(2, 3), ..edit("x", "y") };
         assert_eq!(apply(text, &[narrow]).unwrap().text, "x\ny\nx\n");
         let each = TextEdit { occurrences: Occurrences::Each, ..edit("x", "yy") };
-        assert_eq!(apply(text, &[each.clone()]).unwrap().text, "yy\nyy\nyy\n");
+        assert_eq!(apply(text, std::slice::from_ref(&each)).unwrap().text, "yy\nyy\nyy\n");
         let two = TextEdit { lines: LineRange(2, 0), ..each };
         assert_eq!(apply(text, &[two]).unwrap().text, "x\nyy\nyy\n");
         let outside = TextEdit { lines: LineRange(1, 2), ..edit("x\nx", "y") };

@@ -7,6 +7,7 @@
 //! The numbers do not show a cold disk: the page cache is warm.
 
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::disallowed_methods,
     reason = "a benchmark is its own verified caller"

@@ -109,7 +109,7 @@ fn error_column(text: &str, kind: &globset::ErrorKind) -> usize {
         DanglingEscape => '\\',
         _ => return 1,
     };
-    let at = text.char_indices().filter(|(_, character)| *character == bracket).last();
+    let at = text.char_indices().rfind(|(_, character)| *character == bracket);
     at.map_or(1, |(at, _)| text.get(..at).unwrap_or_default().chars().count() + 1)
 }
 

@@ -40,6 +40,9 @@ use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 /// Makes the new text of a file from the old one.
 pub(super) type Plan = Box<dyn Fn(&str) -> Result<String, EditError> + Send>;
 
+/// Makes the new bytes of a file from the old ones.
+type BytesPlan<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>, Refusal> + 'a;
+
 /// What a caller knows of the file that it changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Base {
@@ -238,7 +241,7 @@ impl Change<'_> {
         &self,
         path: &SpacePath,
         base: Base,
-        plan: &dyn Fn(&[u8]) -> Result<Vec<u8>, Refusal>,
+        plan: &BytesPlan<'_>,
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         let target = self.lock(path)?;
