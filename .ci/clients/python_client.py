@@ -28,8 +28,16 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-CHANGING = {"file.create", "file.remove", "text.append", "text.insert", "text.replace"}
-READING = {"get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source", "text.read"}
+CHANGING = {
+    "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create", "folder.remove",
+    "text.append", "text.edit", "text.insert", "text.replace",
+}
+FINDING = {"file.find", "file.list", "text.search"}
+READING = FINDING | {
+    "file.read", "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source", "text.read",
+}
+# Their text is made to be read, and is not the structure as JSON.
+WITH_TEXT_OF_THEIR_OWN = FINDING | {"text.edit"}
 TOOLS = CHANGING | READING
 DOTTED = {name.replace(".", "_"): name for name in TOOLS if "." in name}
 HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
@@ -107,7 +115,7 @@ class Caller:
         expect(not answer.is_error, f"{tool} refused: {content!r}")
         if tool == "text.read":
             equal("the text block after its one-line header", text.partition("\n")[2], content["content"])
-        else:
+        elif tool not in WITH_TEXT_OF_THEIR_OWN:
             equal(f"the text block of {tool}", json.loads(text), content)
         return content
 
@@ -225,6 +233,37 @@ async def check_files(steps, call, folder):
             expect(sha256(text) not in json.dumps(refusal), f"{tool} gave the current hash away")
             expect("read" in refusal["message"], f"{tool} does not say to read again: {refusal!r}")
         equal("the content", (await call.succeeds("text.read", path=path))["content"], text)
+
+    with steps.step(f"find, search and edit ({spelled})"):
+        found = await call.succeeds("file.find", pattern=path.rsplit("/", 1)[1])
+        expect(path in [match["path"] for match in found["matches"]], f"{path} is not found: {found!r}")
+        hits = (await call.succeeds("text.search", q="UMLAUT", case="insensitive", path=path))["hits"]
+        equal("the hits of a text that is not there", hits, [])
+        hit = (await call.succeeds("text.search", q="ümlaut", path=path))["hits"][0]
+        edits = [{"old": "ümlaut", "new": "umlaut"}, {"old": "# Plan", "new": "# The plan"}]
+        plan = {"path": hit["path"], "hash": hit["hash"], "edits": edits}
+        tried = await call.succeeds("text.edit", dry_run=True, **plan)
+        edited = await call.succeeds("text.edit", **plan)
+        text = text.replace("ümlaut", "umlaut").replace("# Plan", "# The plan")
+        equal("the hashes", [tried["hash"], edited["hash"]], [sha256(text)] * 2)
+        expect("+# The plan" in edited["diff"], f"the diff is {edited['diff']!r}")
+
+    with steps.step(f"copy and move ({spelled})"):
+        base = path.removesuffix(".md")
+        await call.succeeds("file.copy", path=path, hash=sha256(text), to=f"{base}/copy.md")
+        moved = {"path": f"{base}/copy.md", "hash": sha256(text), "to": f"{base}/moved.md"}
+        equal("the new path", (await call.succeeds("file.move", **moved))["path"], f"{base}/moved.md")
+        await call.refused("folder_not_empty", "folder.remove", path=base)
+        await call.succeeds("file.remove", path=f"{base}/moved.md", hash=sha256(text))
+        await call.succeeds("folder.remove", path=base)
+
+    with steps.step(f"see a picture ({spelled})"):
+        picture = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(64)).decode()
+        made = await call.succeeds("file.create", path=f"{path}.png", content=picture, encoding="base64")
+        shown = await call.client.call_tool("file.read".replace(".", call.separator), {"path": f"{path}.png"})
+        image = next(block for block in shown.content if block.type == "image")
+        equal("the picture", (image.mime_type, image.data), ("image/png", picture))
+        await call.succeeds("file.remove", path=f"{path}.png", hash=made["hash"])
 
     with steps.step(f"remove ({spelled})"):
         await call.succeeds("file.remove", path=path, hash=sha256(text))

@@ -18,7 +18,11 @@ import * as v2 from '@modelcontextprotocol/client';
 import * as v2stdio from '@modelcontextprotocol/client/stdio';
 
 const NOTE_TOOLS = ['get_document_tree', 'get_metadata_facets', 'get_note_outline', 'get_section_source'];
-const TOOLS = ['file.create', 'file.remove', ...NOTE_TOOLS, 'text.append', 'text.insert', 'text.read', 'text.replace'];
+const READING = ['file.find', 'file.list', 'file.read', ...NOTE_TOOLS, 'text.read', 'text.search'];
+const TOOLS = [
+  ...READING, 'file.append', 'file.copy', 'file.create', 'file.move', 'file.remove', 'folder.create',
+  'folder.remove', 'text.append', 'text.edit', 'text.insert', 'text.replace',
+].sort();
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
 const [LEGACY, MODERN] = ['2025-11-25', '2026-07-28'];
 export const ANSWER_MS = 20_000;
@@ -172,6 +176,19 @@ async function checkFiles(label, call, folder) {
     equal('the content', (await call.succeeds('text.read', { path })).content, text);
   });
 
+  await step(label, `find, edit and move (${spelled})`, async () => {
+    const { hits } = await call.succeeds('text.search', { q: 'ümlaut', path });
+    equal('the hit', [hits[0].path, hits[0].hash], [path, sha256(text)]);
+    const edits = [{ old: 'ümlaut', new: 'umlaut' }];
+    text = text.replace('ümlaut', 'umlaut');
+    equal('the hash', (await call.succeeds('text.edit', { path, hash: hits[0].hash, edits })).hash, sha256(text));
+    const to = path.replace('.md', ' moved.md');
+    await call.succeeds('file.move', { path, hash: sha256(text), to });
+    const { matches } = await call.succeeds('file.find', { pattern: 'moved.md' });
+    expect(matches.some((match) => match.path === to), `${to} is not found`);
+    await call.succeeds('file.move', { path: to, hash: sha256(text), to: path });
+  });
+
   await step(label, `remove (${spelled})`, async () => {
     await call.succeeds('file.remove', { path, hash: sha256(text) });
     await call.refused('not_found', 'text.read', { path });
@@ -214,7 +231,7 @@ async function checkReader(label, client, schemas, folder, answers) {
 
   await step(label, 'be refused', async () => {
     const { tools } = await client.listTools(undefined, { timeout: ANSWER_MS });
-    equal('the tools of a reader', tools.map((tool) => dotted(tool.name)), [...NOTE_TOOLS, 'text.read']);
+    equal('the tools of a reader', tools.map((tool) => dotted(tool.name)), READING);
     if (answers) {
       const { error } = await settled(call.succeeds('text.append', change));
       expect(error && !(error instanceof Failed), `text.append was not refused by HTTP: ${error}`);
