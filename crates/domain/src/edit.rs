@@ -36,6 +36,8 @@ pub enum EditError {
         /// Whether there are more matches than `matches` lists.
         more: bool,
     },
+    /// The new text would be longer than a change may make it.
+    TooLarge,
     /// One of several edits cannot be made.
     Several {
         /// Which one, from 0.

@@ -18,37 +18,57 @@ pub struct UnifiedDiff {
     pub lines_left_out: usize,
 }
 
-/// A text as lines with their terminators, and where each begins.
+/// How many lines lie between two marks.
+const MARKED: usize = 64;
+
+/// A text as lines with their terminators. The beginning of each 64th line is marked, so that a
+/// text of short lines needs no more memory than its own.
 struct Lines<'t> {
     text: &'t str,
-    starts: Vec<usize>,
+    marks: Vec<usize>,
+    count: usize,
 }
 
 impl<'t> Lines<'t> {
     fn new(text: &'t str) -> Self {
         let after = memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1);
-        let starts = std::iter::once(0).chain(after).filter(|at| *at < text.len()).collect();
-        Self { text, starts }
+        let starts = std::iter::once(0).chain(after).filter(|at| *at < text.len());
+        let (mut marks, mut count) = (Vec::new(), 0);
+        for start in starts {
+            if count % MARKED == 0 {
+                marks.push(start);
+            }
+            count += 1;
+        }
+        Self { text, marks, count }
     }
 
     /// Returns the index of the line with a byte; the number of lines for the end of the text.
     fn line_of(&self, at: usize) -> usize {
-        match self.starts.binary_search(&at) {
-            Ok(line) => line,
-            Err(_) if at >= self.text.len() => self.starts.len(),
-            Err(next) => next - 1,
+        if at >= self.text.len() {
+            return self.count;
         }
+        let mark = self.marks.partition_point(|mark| *mark <= at).saturating_sub(1);
+        let start = self.marks.get(mark).copied().unwrap_or(0);
+        let between = self.text.as_bytes().get(start..at).unwrap_or_default();
+        mark * MARKED + memchr::memchr_iter(b'\n', between).count()
     }
 
     fn is_start(&self, at: usize) -> bool {
-        at >= self.text.len() && (self.text.is_empty() || self.text.ends_with('\n'))
-            || self.starts.binary_search(&at).is_ok()
+        match at.checked_sub(1) {
+            _ if at >= self.text.len() => self.text.is_empty() || self.text.ends_with('\n'),
+            None => true,
+            Some(before) => self.text.as_bytes().get(before) == Some(&b'\n'),
+        }
     }
 
     fn get(&self, line: usize) -> Option<&'t str> {
-        let start = *self.starts.get(line)?;
-        let end = self.starts.get(line + 1).copied().unwrap_or(self.text.len());
-        self.text.get(start..end)
+        if line >= self.count {
+            return None;
+        }
+        let start = *self.marks.get(line / MARKED)?;
+        let mut lines = self.text.get(start..)?.split_inclusive('\n');
+        lines.nth(line % MARKED)
     }
 }
 
@@ -87,7 +107,7 @@ fn changed_lines(old: &Lines<'_>, new: &Lines<'_>, changes: &[ChangedPart]) -> V
         // The beginning of a line is the end of the lines before it, if it is one in both texts.
         let ends_lines = old.is_start(part.original.end) && new.is_start(part.current.end);
         if !ends_lines {
-            let after = |lines: &Lines<'_>, line: usize| (line + 1).min(lines.starts.len());
+            let after = |lines: &Lines<'_>, line: usize| (line + 1).min(lines.count);
             lines.old[1] = after(old, lines.old[1]);
             lines.new[1] = after(new, lines.new[1]);
         }
@@ -95,7 +115,7 @@ fn changed_lines(old: &Lines<'_>, new: &Lines<'_>, changes: &[ChangedPart]) -> V
         for (side, text, at) in
             [(&mut lines.old, old, part.original.start), (&mut lines.new, new, part.current.start)]
         {
-            if side[0] == text.starts.len() && !text.is_start(at) {
+            if side[0] == text.count && !text.is_start(at) {
                 side[0] = side[0].saturating_sub(1);
             }
         }
@@ -138,7 +158,7 @@ impl DiffWriter {
     fn push_hunk(&mut self, old: &Lines<'_>, new: &Lines<'_>, hunk: &[ChangedLines]) {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { return };
         let before = first.old[0].min(CONTEXT);
-        let after = (old.starts.len() - last.old[1]).min(CONTEXT);
+        let after = (old.count - last.old[1]).min(CONTEXT);
         let side = |start: usize, end: usize| {
             let (from, count) = (start - before, end + after - (start - before));
             // An empty side names the line before it.
@@ -166,6 +186,11 @@ impl DiffWriter {
     }
 
     fn push(&mut self, mark: char, lines: &Lines<'_>, line: usize) {
+        if self.lines >= MAX_DIFF_LINES {
+            let is_open = line + 1 == lines.count && !lines.text.ends_with('\n');
+            self.left_out += 1 + usize::from(is_open);
+            return;
+        }
         let Some(text) = lines.get(line) else { return };
         let body = text.strip_suffix('\n').unwrap_or(text);
         let mut shown: String = body.chars().take(MAX_DIFF_LINE_CHARS).collect();
@@ -201,7 +226,7 @@ mod tests {
     }
 
     fn diff(text: &str, edits: &[TextEdit]) -> UnifiedDiff {
-        let edited = apply(text, edits).unwrap();
+        let edited = apply(text, edits, u64::MAX).unwrap();
         unified_diff(text, &edited.text, &edited.changes)
     }
 
@@ -292,7 +317,7 @@ mod tests {
             edits in proptest::collection::vec(("[ab\n]{1,3}", "[abc\n]{0,4}"), 1..4),
         ) {
             let edits: Vec<_> = edits.iter().map(|(old, new)| edit(old, new)).collect();
-            if let Ok(edited) = apply(&text, &edits) {
+            if let Ok(edited) = apply(&text, &edits, u64::MAX) {
                 let diff = unified_diff(&text, &edited.text, &edited.changes);
                 if diff.lines_left_out == 0 {
                     prop_assert_eq!(patched(&text, &diff.text), edited.text, "{}", diff.text);

@@ -3,12 +3,18 @@
 //! The edits run in their order, each on what the ones before it left, and all of them succeed or
 //! none does. Which parts of the text changed is tracked on the way, so that the difference of two
 //! large texts costs what changed.
+//!
+//! Memory is that of two texts, however many occurrences are replaced: no list of them is made, no
+//! text grows beyond the caller's limit, and beyond [`MAX_PARTS`] changed parts become one.
 
 use std::ops::Range;
 
 use crate::edit::{BOM, EditError, excerpt, with_ending};
 use crate::limits::MAX_LISTED_MATCHES;
-use crate::lines::{LineRange, LineSpan, ResolvedLines, line_spans};
+use crate::lines::{LineRange, ResolvedLines, line_spans};
+
+/// The most changed parts that are told apart. Everything from the last of them on counts as one.
+const MAX_PARTS: usize = 1 << 16;
 
 /// One replacement of a text by another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,13 +70,18 @@ pub struct FailedEdit {
 /// A file whose first line ends in `\r\n` is searched for, and gets, `\r\n` where an edit has `\n`.
 ///
 /// # Errors
-/// [`FailedEdit`] for the first edit whose text does not occur, or occurs more than once.
-pub fn apply(text: &str, edits: &[TextEdit]) -> Result<EditedText, FailedEdit> {
+/// [`FailedEdit`] for the first edit whose text does not occur, or occurs more than once, or that
+/// makes a text of more than `max_bytes` bytes.
+pub fn apply(text: &str, edits: &[TextEdit], max_bytes: u64) -> Result<EditedText, FailedEdit> {
     let mut edited = EditedText { text: text.to_owned(), changes: Vec::new() };
     for (index, edit) in edits.iter().enumerate() {
-        let places = places(&edited.text, edit).map_err(|error| FailedEdit { index, error })?;
-        let ending = ending_of(&edited.text);
-        edited = edited.replaced(&places, &with_ending(&edit.new, ending));
+        let failed = |error| FailedEdit { index, error };
+        let places = Places::find(&edited.text, edit).map_err(failed)?;
+        let new = with_ending(&edit.new, ending_of(&edited.text));
+        if places.len_after(&edited.text, &new) > u128::from(max_bytes) {
+            return Err(failed(EditError::TooLarge));
+        }
+        edited = edited.replaced(&places, &new);
     }
     Ok(edited)
 }
@@ -82,87 +93,134 @@ fn ending_of(text: &str) -> &'static str {
     }
 }
 
-/// Returns the bytes that an edit replaces, in order.
-fn places(text: &str, edit: &TextEdit) -> Result<Vec<Range<usize>>, EditError> {
-    let spans: Vec<LineSpan> = line_spans(text, 0).collect();
-    let total_lines = spans.len() as u64;
-    let within = match edit.lines.resolve(total_lines) {
-        Ok(lines) => lines,
-        Err(_) => return Err(EditError::Range { total_lines }),
-    };
-    let old = with_ending(&edit.old, ending_of(text));
-    let bounds = byte_range(text, &spans, within);
-    let mut found = Vec::new();
-    let mut from = bounds.start;
-    while let Some(at) = text.get(from..bounds.end).and_then(|rest| rest.find(&old)) {
-        let start = from + at;
-        found.push(start..start + old.len());
-        from = match edit.occurrences {
-            Occurrences::Each => start + old.len(),
-            // Overlapping occurrences are ambiguous, too.
-            Occurrences::One => {
-                start
-                    + text
-                        .get(start..)
-                        .and_then(|rest| rest.chars().next())
-                        .map_or(1, char::len_utf8)
-            }
+/// The bytes that an edit replaces, each time it is asked for.
+struct Places {
+    /// The bytes to look in.
+    bounds: Range<usize>,
+    old: String,
+    count: usize,
+}
+
+impl Places {
+    /// Finds what an edit replaces.
+    fn find(text: &str, edit: &TextEdit) -> Result<Self, EditError> {
+        let total_lines = line_of(text, text.len()) - u64::from(ends_lines(text));
+        let within = match edit.lines.resolve(total_lines) {
+            Ok(lines) => lines,
+            Err(_) => return Err(EditError::Range { total_lines }),
         };
-        if edit.occurrences == Occurrences::One && found.len() > MAX_LISTED_MATCHES {
-            break;
+        let mut places = Self {
+            bounds: byte_range(text, within),
+            old: with_ending(&edit.old, ending_of(text)),
+            count: 0,
+        };
+        let found = match edit.occurrences {
+            Occurrences::Each => Vec::new(),
+            Occurrences::One => places.overlapping(text),
+        };
+        places.count = match edit.occurrences {
+            Occurrences::Each => places.iter(text).count(),
+            Occurrences::One => found.len(),
+        };
+        match (places.count, edit.occurrences) {
+            (0, _) => {
+                let elsewhere = text.match_indices(&places.old).map(|(at, _)| line_of(text, at));
+                Err(EditError::NoMatch {
+                    searched: within,
+                    lines: excerpt(text, line_spans(text, 0), within),
+                    elsewhere: elsewhere.take(MAX_LISTED_MATCHES).collect(),
+                })
+            }
+            (1, _) | (_, Occurrences::Each) => Ok(places),
+            (count, Occurrences::One) => Err(EditError::Ambiguous {
+                matches: found
+                    .iter()
+                    .take(MAX_LISTED_MATCHES)
+                    .map(|at| line_of(text, *at))
+                    .collect(),
+                more: count > MAX_LISTED_MATCHES,
+            }),
         }
     }
-    let line_of = |at: usize| spans.partition_point(|span| span.start <= at) as u64;
-    match (found.len(), edit.occurrences) {
-        (0, _) => {
-            let elsewhere = text.match_indices(&old).map(|(at, _)| line_of(at));
-            Err(EditError::NoMatch {
-                searched: within,
-                lines: excerpt(text, spans.iter().copied(), within),
-                elsewhere: elsewhere.take(MAX_LISTED_MATCHES).collect(),
-            })
+
+    /// Returns where the first occurrences begin. Overlapping ones are ambiguous, too.
+    fn overlapping(&self, text: &str) -> Vec<usize> {
+        let step = self.old.chars().next().map_or(1, char::len_utf8);
+        let (mut found, mut from) = (Vec::new(), self.bounds.start);
+        while let Some(at) = text.get(from..self.bounds.end).and_then(|rest| rest.find(&self.old)) {
+            found.push(from + at);
+            if found.len() > MAX_LISTED_MATCHES {
+                break;
+            }
+            from += at + step;
         }
-        (1, _) | (_, Occurrences::Each) => Ok(found),
-        (count, Occurrences::One) => Err(EditError::Ambiguous {
-            matches: found
-                .iter()
-                .take(MAX_LISTED_MATCHES)
-                .map(|place| line_of(place.start))
-                .collect(),
-            more: count > MAX_LISTED_MATCHES,
-        }),
+        found
     }
+
+    /// Returns the places in order, none of which overlaps another.
+    fn iter<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
+        let within = text.get(self.bounds.clone()).unwrap_or_default();
+        let places = within.match_indices(&self.old);
+        places.map(|(at, old)| self.bounds.start + at..self.bounds.start + at + old.len())
+    }
+
+    /// Returns the length of the text after `new` took the places.
+    fn len_after(&self, text: &str, new: &str) -> u128 {
+        let [count, old, new] = [self.count, self.old.len(), new.len()].map(|len| len as u128);
+        text.len() as u128 - count * old + count * new
+    }
+}
+
+/// Returns the number of the line that a byte is in, from 1.
+fn line_of(text: &str, at: usize) -> u64 {
+    let before = text.as_bytes().get(..at).unwrap_or_default();
+    memchr::memchr_iter(b'\n', before).count() as u64 + 1
+}
+
+/// Whether no line follows the last terminator, as in an empty text.
+fn ends_lines(text: &str) -> bool {
+    text.is_empty() || text.ends_with('\n')
 }
 
 /// Returns the bytes of some lines with their terminators, without the file's byte order mark.
-fn byte_range(text: &str, spans: &[LineSpan], lines: ResolvedLines) -> Range<usize> {
-    let index = |line: u64| usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+fn byte_range(text: &str, lines: ResolvedLines) -> Range<usize> {
+    let start_of = |line: u64| match usize::try_from(line.saturating_sub(2)) {
+        Ok(_) if line < 2 => 0,
+        Ok(breaks) => {
+            let mut breaks_at = memchr::memchr_iter(b'\n', text.as_bytes());
+            breaks_at.nth(breaks).map_or(text.len(), |at| at + 1)
+        }
+        Err(_) => text.len(),
+    };
     let mark = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
-    let start = spans.get(index(lines.start)).map_or(text.len(), |span| span.start);
-    let end = spans.get(index(lines.end)).map_or(text.len(), |span| span.start);
-    start.max(mark)..end.max(mark)
+    start_of(lines.start).max(mark)..start_of(lines.end).max(mark)
 }
 
 impl EditedText {
-    /// Replaces parts of the current text, which are in order and do not overlap.
-    fn replaced(self, places: &[Range<usize>], new: &str) -> Self {
-        let mut text = String::with_capacity(self.text.len());
+    /// Replaces parts of the current text.
+    fn replaced(self, places: &Places, new: &str) -> Self {
+        let size = usize::try_from(places.len_after(&self.text, new)).unwrap_or(0);
+        let mut text = String::with_capacity(size);
         let mut end = 0;
-        for place in places {
+        for place in places.iter(&self.text) {
             text.push_str(self.text.get(end..place.start).unwrap_or_default());
             text.push_str(new);
             end = place.end;
         }
         text.push_str(self.text.get(end..).unwrap_or_default());
-        Self { changes: merged(&self.changes, places, new.len()), text }
+        Self { changes: merged(&self.changes, places.iter(&self.text), new.len()), text }
     }
 }
 
 /// Returns the changed parts after another edit replaced `places` of the current text, each by
-/// `new_len` bytes. Parts that touch each other become one.
-fn merged(changes: &[ChangedPart], places: &[Range<usize>], new_len: usize) -> Vec<ChangedPart> {
-    let mut result: Vec<ChangedPart> = Vec::with_capacity(changes.len() + places.len());
-    let (mut changes, mut places) = (changes.iter().peekable(), places.iter().peekable());
+/// `new_len` bytes. Parts that touch each other become one, and so do those beyond [`MAX_PARTS`].
+fn merged(
+    changes: &[ChangedPart],
+    places: impl Iterator<Item = Range<usize>>,
+    new_len: usize,
+) -> Vec<ChangedPart> {
+    let mut result: Vec<ChangedPart> = Vec::new();
+    let (mut changes, mut places) = (changes.iter().peekable(), places.peekable());
     // What an offset of the current text is more than one of the original text, and one of the new
     // text more than one of the current text.
     let (mut to_current, mut to_new) = (0i128, 0i128);
@@ -186,10 +244,18 @@ fn merged(changes: &[ChangedPart], places: &[Range<usize>], new_len: usize) -> V
                 break;
             }
         }
-        result.push(ChangedPart {
+        let part = ChangedPart {
             original: shifted(start, -before)..shifted(end, -to_current),
             current: new_start..shifted(end, to_new),
-        });
+        };
+        let is_full = result.len() >= MAX_PARTS;
+        match result.last_mut() {
+            Some(last) if is_full => {
+                last.original.end = part.original.end;
+                last.current.end = part.current.end;
+            }
+            _ => result.push(part),
+        }
     }
 }
 
@@ -207,15 +273,19 @@ mod tests {
         }
     }
 
+    fn made(text: &str, edits: &[TextEdit]) -> Result<EditedText, FailedEdit> {
+        apply(text, edits, u64::MAX)
+    }
+
     #[test]
     fn edits_see_what_the_ones_before_left_and_fail_together() {
-        let done = apply("one two three", &[edit("two", "2"), edit("one 2", "1-2")]).unwrap();
+        let done = made("one two three", &[edit("two", "2"), edit("one 2", "1-2")]).unwrap();
         assert_eq!(done.text, "1-2 three");
         assert_eq!(done.changes, [ChangedPart { original: 0..7, current: 0..3 }]);
-        let failed = apply("one two", &[edit("two", "2"), edit("two", "3")]).unwrap_err();
+        let failed = made("one two", &[edit("two", "2"), edit("two", "3")]).unwrap_err();
         assert_eq!(failed.index, 1);
         assert!(matches!(failed.error, EditError::NoMatch { .. }));
-        let failed = apply("aaa", &[edit("aa", "b")]).unwrap_err();
+        let failed = made("aaa", &[edit("aa", "b")]).unwrap_err();
         assert_eq!(failed.error, EditError::Ambiguous { matches: vec![1, 1], more: false });
     }
 
@@ -223,21 +293,46 @@ mod tests {
     fn lines_narrow_an_edit_and_each_occurrence_can_be_replaced() {
         let text = "x\nx\nx\n";
         let narrow = TextEdit { lines: LineRange(2, 3), ..edit("x", "y") };
-        assert_eq!(apply(text, &[narrow]).unwrap().text, "x\ny\nx\n");
+        assert_eq!(made(text, &[narrow]).unwrap().text, "x\ny\nx\n");
         let each = TextEdit { occurrences: Occurrences::Each, ..edit("x", "yy") };
-        assert_eq!(apply(text, std::slice::from_ref(&each)).unwrap().text, "yy\nyy\nyy\n");
+        assert_eq!(made(text, std::slice::from_ref(&each)).unwrap().text, "yy\nyy\nyy\n");
         let two = TextEdit { lines: LineRange(2, 0), ..each };
-        assert_eq!(apply(text, &[two]).unwrap().text, "x\nyy\nyy\n");
+        assert_eq!(made(text, &[two]).unwrap().text, "x\nyy\nyy\n");
         let outside = TextEdit { lines: LineRange(1, 2), ..edit("x\nx", "y") };
-        let error = apply(text, &[outside]).unwrap_err().error;
+        let error = made(text, &[outside]).unwrap_err().error;
         assert!(matches!(error, EditError::NoMatch { elsewhere, .. } if elsewhere == [1]));
     }
 
     #[test]
     fn line_endings_and_the_byte_order_mark_are_those_of_the_file() {
-        let done = apply("\u{feff}a\r\nb\r\n", &[edit("a\nb", "c\nd")]).unwrap();
+        let done = made("\u{feff}a\r\nb\r\n", &[edit("a\nb", "c\nd")]).unwrap();
         assert_eq!(done.text, "\u{feff}c\r\nd\r\n");
-        assert!(apply("\u{feff}a", &[edit("\u{feff}", "")]).is_err());
+        assert!(made("\u{feff}a", &[edit("\u{feff}", "")]).is_err());
+    }
+
+    #[test]
+    fn no_text_grows_beyond_the_limit_on_the_way() {
+        let each =
+            |old: &str, new: &str| TextEdit { occurrences: Occurrences::Each, ..edit(old, new) };
+        // Each edit alone is small, and together they make 2^64 bytes.
+        let failed = apply("a", &vec![each("a", "aa"); 64], 1000).unwrap_err();
+        assert_eq!((failed.index, failed.error), (9, EditError::TooLarge));
+        let all = apply(&"a".repeat(1 << 20), &[each("a", &"b".repeat(1 << 20))], 1 << 26);
+        assert_eq!(all.unwrap_err().error, EditError::TooLarge);
+        assert_eq!(apply("aa", &[each("a", "bb")], 4).unwrap().text, "bbbb");
+        // A text that would be too long on the way, and not in the end.
+        assert!(apply("aa", &[each("a", "bbb"), each("b", "")], 5).is_err());
+    }
+
+    #[test]
+    fn very_many_changed_parts_become_one_at_the_end() {
+        let (text, each) = ("ab".repeat(2 * MAX_PARTS), Occurrences::Each);
+        let edits = [TextEdit { occurrences: each, ..edit("a", "cc") }];
+        let EditedText { text: new, changes } = made(&text, &edits).unwrap();
+        assert_eq!(changes.len(), MAX_PARTS);
+        let last = changes.last().unwrap();
+        assert_eq!(text[last.original.end..], new[last.current.end..]);
+        assert_eq!(last.current.len(), last.original.len() + MAX_PARTS + 1);
     }
 
     /// Makes an edit by trying every place.
@@ -276,7 +371,7 @@ mod tests {
     proptest! {
         #[test]
         fn edits_agree_with_the_slow_ones(text in "[abé\n]{1,14}", edits in edits()) {
-            let fast = apply(&text, &edits);
+            let fast = made(&text, &edits);
             let slow = slow_apply(&text, &edits);
             prop_assert_eq!(fast.as_ref().ok().map(|done| done.text.clone()), slow);
             if let Ok(EditedText { text: new, changes }) = fast {

@@ -512,6 +512,11 @@ impl Space {
         Self { thread_share: share, ..self }
     }
 
+    /// Returns the limits on files and answers.
+    pub fn limits(&self) -> &FileLimits {
+        &self.inner.options.limits
+    }
+
     /// Checks that the folder of the space is where it was when the space was opened.
     ///
     /// # Errors

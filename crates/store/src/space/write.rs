@@ -151,7 +151,7 @@ impl Inner {
             size_bytes,
             hash: base,
         })?;
-        let new = plan(&text).map_err(|error| explain(error, path, ["lines", "old"]))?;
+        let new = plan(&text).map_err(|error| explain(error, path, ["lines", "old"], limit))?;
         if new.len() as u64 > limit {
             return Err(too_large_to_edit(path, limit));
         }
@@ -212,6 +212,7 @@ impl Change<'_> {
         arguments: [&'static str; 2],
         plan: &Plan,
     ) -> Result<EditedFile, Stop> {
+        let limit = self.options.limits.file_size;
         self.edit_bytes(path, base, &|bytes| {
             let text = std::str::from_utf8(bytes).map_err(|_| match base {
                 // A caller that may not read the file learns nothing of it.
@@ -222,7 +223,7 @@ impl Change<'_> {
                     hash: ContentHash::digest(bytes),
                 },
             })?;
-            let new = plan(text).map_err(|error| explain(error, path, arguments))?;
+            let new = plan(text).map_err(|error| explain(error, path, arguments, limit))?;
             Ok(new.into_bytes())
         })
     }
@@ -615,10 +616,19 @@ fn too_large_to_edit(path: &SpacePath, limit_bytes: u64) -> Refusal {
 }
 
 /// Maps an error of an edit to a refusal.
-fn explain(error: EditError, path: &SpacePath, [range, text]: [&'static str; 2]) -> Refusal {
+fn explain(
+    error: EditError,
+    path: &SpacePath,
+    [range, text]: [&'static str; 2],
+    limit_bytes: u64,
+) -> Refusal {
     let advice = "Narrow `lines` to the one you mean, or add neighbouring lines to `old`.";
     let (range, text) = (Cow::Borrowed(range), Cow::Borrowed(text));
     match error {
+        EditError::TooLarge => too_large_to_edit(path, limit_bytes),
+        EditError::Several { error, .. } if *error == EditError::TooLarge => {
+            too_large_to_edit(path, limit_bytes)
+        }
         EditError::Several { index, error } => {
             let [range, text] =
                 ["lines", "old"].map(|name| Cow::Owned(format!("edits[{index}].{name}")));
@@ -662,5 +672,7 @@ fn explain_match(
             Refusal::NoMatch { path: path.clone(), argument: text, place, hint, lines, elsewhere }
         }
         EditError::Several { error, .. } => explain_match(*error, path, range, text, unit, advice),
+        // `explain` has the limit, and answers this before.
+        EditError::TooLarge => too_large_to_edit(path, u64::MAX),
     }
 }

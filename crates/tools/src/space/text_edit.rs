@@ -134,10 +134,10 @@ impl Tool for EditText {
             .collect();
         let made: Arc<Mutex<Option<UnifiedDiff>>> = Arc::default();
         let shown = Arc::clone(&made);
+        let max_bytes = space.limits().file_size;
         let plan = move |text: &str| {
-            let edited = text_edits::apply(text, &edits).map_err(|failed| EditError::Several {
-                index: failed.index,
-                error: Box::new(failed.error),
+            let edited = text_edits::apply(text, &edits, max_bytes).map_err(|failed| {
+                EditError::Several { index: failed.index, error: Box::new(failed.error) }
             })?;
             let diff = unified_diff(text, &edited.text, &edited.changes);
             *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(diff);
