@@ -14,7 +14,7 @@ use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 use super::file_hash::hash_file;
 use super::lock::{Stop, Wait};
 use super::read::{read_whole, regular};
-use super::write::{Change, LockedFile};
+use super::write::{Change, LARGE, LockedFile};
 use super::{CreatedFile, os, refusal};
 
 /// Where a move or a copy puts a file: an open, locked folder, and the name in it.
@@ -125,6 +125,15 @@ impl Change<'_> {
     ) -> Result<CreatedFile, Stop> {
         let limit = self.options.limits.file_size;
         let source = regular(self.root.open_file(path), path)?;
+        let is_large = source.status.stamp.size >= LARGE;
+        let large = is_large.then(|| self.large_changes.try_enter());
+        if matches!(large, Some(None)) {
+            return Err(if self.gives_up {
+                Refusal::Busy { path: path.clone(), is_locked_by_other: false }.into()
+            } else {
+                Stop::MustWait(Wait::Room)
+            });
+        }
         let io = |error: io::Error| refusal(&error, path);
         let bytes = read_whole(&source.file, source.status.stamp.size, limit)
             .map_err(io)?

@@ -132,13 +132,28 @@ impl Rig {
         limits: FileLimits,
         mounts: Vec<SpacePath>,
     ) -> Self {
+        Self::waiting(folder, limits, mounts, Duration::from_secs(20))
+    }
+
+    /// Returns a rig whose changes wait as long as this.
+    fn with_wait(lock_wait: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::waiting(folder, FileLimits::default(), Vec::new(), lock_wait)
+    }
+
+    fn waiting(
+        folder: tempfile::TempDir,
+        limits: FileLimits,
+        mounts: Vec<SpacePath>,
+        lock_wait: Duration,
+    ) -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
         let options = SpaceOptions {
             limits,
             mounts,
             search_ignore: SearchIgnore::default(),
-            lock_wait: Duration::from_secs(20),
+            lock_wait,
             events: Arc::new(move |line| sink.lock().unwrap().push(line)),
         };
         let (space, notices) = Space::open_ambient(folder.path(), options).unwrap();

@@ -17,6 +17,7 @@ use std::io;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
@@ -120,7 +121,7 @@ pub(super) struct Change<'a> {
 }
 
 /// The size in bytes from which on few files are changed at once.
-const LARGE: u64 = 1024 * 1024;
+pub(super) const LARGE: u64 = 1024 * 1024;
 
 impl Deref for Change<'_> {
     type Target = Inner;
@@ -139,6 +140,12 @@ impl Inner {
     ) -> Result<EditedFile, Refusal> {
         let (limit, path_of) = (self.options.limits.file_size, || path.clone());
         let old = regular(self.root.open_file(path), path)?;
+        let is_large = old.status.stamp.size >= LARGE;
+        let until = Instant::now() + self.options.lock_wait;
+        let large = is_large.then(|| self.large_changes.enter(until));
+        if matches!(large, Some(None)) {
+            return Err(Refusal::Busy { path: path_of(), is_locked_by_other: false });
+        }
         let bytes = read_whole(&old.file, old.status.stamp.size, limit)
             .map_err(|error| refusal(&error, path))?
             .ok_or_else(|| too_large_to_edit(path, limit))?;

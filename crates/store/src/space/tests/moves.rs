@@ -237,3 +237,17 @@ fn bytes_are_added_to_a_file_of_any_kind() {
     assert_eq!(fs::read(rig.file("a")).unwrap(), [0, 255, 254]);
     assert_eq!(code(add()), "stale");
 }
+
+#[test]
+fn copies_and_trials_of_large_files_take_turns() {
+    let rig = Rig::with_wait(Duration::from_millis(30));
+    let text = "x".repeat(1 << 20);
+    rig.put("a", &text);
+    let inner = rig.inner();
+    let turns: Vec<_> = std::iter::from_fn(|| inner.large_changes.try_enter()).collect();
+    let try_edit = || inner.try_edit(&path("/a"), hash(&text), &|text: &str| Ok(text.to_owned()));
+    assert_eq!(code(copy_file(&rig, "/a", &text, "/b")), "busy");
+    assert_eq!(code(try_edit()), "busy");
+    drop(turns);
+    assert!(copy_file(&rig, "/a", &text, "/b").is_ok() && try_edit().is_ok());
+}
