@@ -35,6 +35,8 @@ pub const MAX_FOUND_NAMES: usize = 100;
 pub const MAX_HITS: usize = 100;
 /// The lines of hits after which a page of a text search ends, in bytes, their context included.
 pub const MAX_HIT_BYTES: usize = 32 * 1024;
+/// The bytes of paths after which a page of a walk ends, however few entries it has.
+pub const MAX_PAGE_PATH_BYTES: usize = 64 * 1024;
 /// The deepest listing, in folders.
 pub const MAX_LIST_DEPTH: usize = 8;
 /// The most lines of context around a hit.

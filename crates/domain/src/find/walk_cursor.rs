@@ -25,6 +25,19 @@ pub struct WalkPosition {
     pub is_folder: bool,
 }
 
+impl WalkPosition {
+    /// Whether a walk in the order of names looks at `self` after `other`.
+    pub fn is_after(&self, other: &Self) -> bool {
+        let by_start = self.start.cmp(&other.start);
+        by_start.then_with(|| self.path.components().cmp(other.path.components())).is_gt()
+    }
+
+    /// Whether the position is in a walk of `folder`, as all are that a server wrote.
+    pub fn is_below(&self, folder: &SpacePath) -> bool {
+        folder.covers(&self.start) && self.start.covers(&self.path)
+    }
+}
+
 /// A match by its rank: the better score first, then by path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchRank {

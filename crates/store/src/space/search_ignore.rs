@@ -67,10 +67,10 @@ impl SearchIgnore {
         self.compiled.matched(relative(path), is_folder).is_ignore()
     }
 
-    /// Whether the rules leave out a folder or one of its parents.
-    pub(super) fn leaves_out_folder(&self, path: &SpacePath) -> bool {
+    /// Whether the rules leave out an entry or one of its parents.
+    pub(super) fn leaves_out_below(&self, path: &SpacePath, is_folder: bool) -> bool {
         !path.is_root()
-            && self.compiled.matched_path_or_any_parents(relative(path), true).is_ignore()
+            && self.compiled.matched_path_or_any_parents(relative(path), is_folder).is_ignore()
     }
 }
 
@@ -99,8 +99,8 @@ mod tests {
         assert!(is_left_out("/build", true) && !is_left_out("/build", false));
         assert!(!is_left_out("/x/build", true) && is_left_out("/a/x/y/b", true));
         assert!(!is_left_out("/# note", false));
-        assert!(rules.leaves_out_folder(&SpacePath::parse("/build/x/y").unwrap()));
-        assert!(!rules.leaves_out_folder(&SpacePath::root()));
+        assert!(rules.leaves_out_below(&SpacePath::parse("/build/x/y").unwrap(), true));
+        assert!(!rules.leaves_out_below(&SpacePath::root(), true));
     }
 
     #[test]

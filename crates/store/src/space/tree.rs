@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use stile_domain::error::Refusal;
 use stile_domain::find::name_pattern::NamePattern;
 use stile_domain::find::walk_cursor::{MatchRank, WalkCursor, WalkPosition};
-use stile_domain::limits::{MAX_FOUND_NAMES, MAX_LIST_ENTRIES};
+use stile_domain::limits::{MAX_FOUND_NAMES, MAX_LIST_ENTRIES, MAX_PAGE_PATH_BYTES};
 use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
@@ -16,6 +16,9 @@ use super::walk_pages::{NameQuery, TreeEntry, TreePage};
 
 /// How long one call walks. After that it answers with what it has, and the next call goes on.
 pub(super) const SLICE: Duration = Duration::from_secs(2);
+
+/// How long a part may take that was walked in one [`SLICE`] before.
+const LONGEST_PART: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// Lists a page for `file.list`.
@@ -29,15 +32,18 @@ impl Inner {
         let order = WalkOrder::FoldersFirst;
         let mut walker = Walker::new(self, permit, order, max_depth, cursor.after)?;
         let mut page = TreePage::default();
+        let mut bytes = 0;
         let mut last: Option<WalkPosition> = None;
         while let Some(found) = walker.next() {
             if page.entries.len() == MAX_LIST_ENTRIES
+                || bytes >= MAX_PAGE_PATH_BYTES
                 || Instant::now() >= deadline && last.is_some()
             {
                 page.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
                 break;
             }
             last = Some(found.position());
+            bytes += found.path.as_str().len();
             page.entries.push(self.tree_entry(found));
         }
         page.searched = page.entries.len() as u64;
@@ -68,9 +74,12 @@ impl Inner {
         let deadline = Instant::now() + SLICE;
         let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, cursor.after)?;
         let mut page = TreePage::default();
+        let mut bytes = 0;
         let mut last: Option<WalkPosition> = None;
         while let Some(found) = walker.next() {
-            if page.entries.len() == MAX_FOUND_NAMES || Instant::now() >= deadline && last.is_some()
+            if page.entries.len() == MAX_FOUND_NAMES
+                || bytes >= MAX_PAGE_PATH_BYTES
+                || Instant::now() >= deadline && last.is_some()
             {
                 page.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
                 break;
@@ -81,7 +90,10 @@ impl Inner {
                 && glob.is_match(below(permit.path(), &found.path), found.name())
             {
                 let entry = self.tree_entry(found);
-                page.entries.extend(Some(entry).filter(|entry| query.fits(entry)));
+                if query.fits(&entry) {
+                    bytes += entry.path.as_str().len();
+                    page.entries.push(entry);
+                }
             }
         }
         Ok(page)
@@ -96,6 +108,7 @@ impl Inner {
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
         let deadline = Instant::now() + SLICE;
+        let patience = Instant::now() + LONGEST_PART;
         let WalkCursor { after: begin, until, rank, .. } = cursor;
         let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, begin.clone())?;
         let mut page = TreePage::default();
@@ -103,22 +116,29 @@ impl Inner {
         let mut has_more = false;
         let mut end = None;
         while let Some(found) = walker.next() {
+            // The end of the part may be gone since. What follows it is ranked with the next part.
+            if let Some(until) = until.as_ref().filter(|until| found.position().is_after(until)) {
+                end = Some(until.clone());
+                break;
+            }
+            let now = Instant::now();
+            if now >= patience {
+                return Err(Refusal::Busy { path: found.path, is_locked_by_other: false });
+            }
             page.searched += 1;
-            let is_end = match &until {
-                Some(until) => found.is_at_or_after(until),
-                None => Instant::now() >= deadline,
-            };
-            let position = is_end.then(|| found.position());
+            let is_late = until.is_none() && now >= deadline;
+            let position = is_late.then(|| found.position());
             self.rank(permit, &mut query, rank.as_ref(), found, &mut best);
             if best.len() >= 2 * MAX_FOUND_NAMES {
                 has_more |= keep_best(&mut best);
             }
-            if is_end {
+            if position.is_some() {
                 end = position;
                 break;
             }
         }
         has_more |= keep_best(&mut best);
+        has_more |= keep_bytes(&mut best);
         page.next = match (best.last(), end) {
             // The rest of this part.
             (Some((rank, _)), until) if has_more => {
@@ -205,6 +225,19 @@ fn keep_best(best: &mut Vec<(MatchRank, TreeEntry)>) -> bool {
     let has_more = best.len() > MAX_FOUND_NAMES;
     best.truncate(MAX_FOUND_NAMES);
     has_more
+}
+
+/// Drops matches whose paths make the page too long. Returns whether it dropped any.
+fn keep_bytes(best: &mut Vec<(MatchRank, TreeEntry)>) -> bool {
+    let mut bytes = 0;
+    let fitting = best.iter().take_while(|(rank, _)| {
+        let fits = bytes < MAX_PAGE_PATH_BYTES;
+        bytes += rank.path.as_str().len();
+        fits
+    });
+    let (count, all) = (fitting.count(), best.len());
+    best.truncate(count);
+    count < all
 }
 
 /// Returns a path as it stands below a folder, without a `/` in front.

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use stile_domain::error::Refusal;
-use stile_domain::find::walk_cursor::WalkPosition;
+use stile_domain::find::walk_cursor::{BadWalkCursor, WalkPosition};
 use stile_domain::listing::{EntryKind, ListPosition};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
@@ -23,6 +23,9 @@ use super::{FOLDER_NAMES_BYTES, Inner, fault, os, refusal};
 
 /// The most names of a folder in memory. A larger folder is read several times.
 const MOST_NAMES: usize = 64 * 1024;
+
+/// The most folders that a walk holds open at once.
+const MOST_OPEN: usize = 64;
 
 /// The order of the entries of a folder. What a folder holds always follows the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +67,6 @@ impl Found {
             path: self.path.clone(),
             is_folder: self.kind == EntryKind::Directory,
         }
-    }
-
-    /// Whether this is the entry at a position, or one of a later part of the walk, since the entry
-    /// at the position is gone.
-    pub(super) fn is_at_or_after(&self, position: &WalkPosition) -> bool {
-        self.path == position.path || *self.start > position.start
     }
 
     /// Returns the name of the file in its folder.
@@ -115,7 +112,8 @@ pub(super) struct Walker<'a> {
 
 /// A folder whose entries are being returned.
 struct Level {
-    folder: Arc<OwnedFd>,
+    /// `None` while the walk is far below, so that a deep walk holds few folders open.
+    folder: Option<Arc<OwnedFd>>,
     path: SpacePath,
     names: Names,
 }
@@ -145,11 +143,14 @@ impl<'a> Walker<'a> {
         after: Option<WalkPosition>,
     ) -> Result<Self, Refusal> {
         let folder = permit.path();
-        if inner.options.search_ignore.leaves_out_folder(folder) {
+        if inner.options.search_ignore.leaves_out_below(folder, true) {
             return Err(Refusal::invalid_argument(
                 "`path` is in a folder that the owner leaves out of these tools (the setting \
                  `search_ignore`): read it with `list://`, or choose another `path`",
             ));
+        }
+        if after.as_ref().is_some_and(|after| !after.is_below(folder)) {
+            return Err(Refusal::invalid_argument(BadWalkCursor::Malformed.to_string()));
         }
         let mut starts: VecDeque<SpacePath> = permit.starts().into();
         if let Some(after) = &after {
@@ -165,6 +166,12 @@ impl<'a> Walker<'a> {
         Ok(Self { inner, permit, order, max_depth, starts, start, levels: Vec::new(), after })
     }
 
+    /// Returns how many folders the walk holds open.
+    #[cfg(test)]
+    pub(super) fn open_folders(&self) -> usize {
+        self.levels.iter().filter(|level| level.folder.is_some()).count()
+    }
+
     /// Returns the next file or folder. An entry that cannot be opened is skipped.
     pub(super) fn next(&mut self) -> Option<Found> {
         loop {
@@ -174,7 +181,17 @@ impl<'a> Walker<'a> {
                     None => continue,
                 }
             };
-            let Some((kind, name)) = next_name(self.inner, self.order, level) else {
+            let open = match &level.folder {
+                Some(folder) => Some(Arc::clone(folder)),
+                // The walk comes back from far below.
+                None => self.inner.root.open_folder(&level.path).map(Arc::new).ok(),
+            };
+            let Some(folder) = open else {
+                self.levels.pop();
+                continue;
+            };
+            level.folder = Some(Arc::clone(&folder));
+            let Some((kind, name)) = next_name(self.inner, self.order, level, &folder) else {
                 self.levels.pop();
                 continue;
             };
@@ -185,8 +202,7 @@ impl<'a> Walker<'a> {
             {
                 continue;
             }
-            let folder = Some(Arc::clone(&level.folder));
-            let found = Found { path, kind, folder, start: Arc::clone(&self.start) };
+            let found = Found { path, kind, folder: Some(folder), start: Arc::clone(&self.start) };
             if is_folder {
                 self.enter(&found.path, None);
             }
@@ -202,6 +218,9 @@ impl<'a> Walker<'a> {
         self.start = Arc::new(start.clone());
         let after = self.after.take().filter(|after| after.start == start);
         let is_folder = self.inner.root.open_folder(&start).is_ok();
+        if self.inner.options.search_ignore.leaves_out_below(&start, is_folder) {
+            return Some(None);
+        }
         if is_folder {
             match &after {
                 Some(after) => self.go_to(&start, after),
@@ -233,7 +252,12 @@ impl<'a> Walker<'a> {
                 return;
             }
             match folder.child(name) {
-                Some(child) if kind == EntryKind::Directory => folder = child,
+                Some(child)
+                    if kind == EntryKind::Directory
+                        && !self.inner.options.search_ignore.leaves_out(&child, true) =>
+                {
+                    folder = child;
+                }
                 _ => return,
             }
         }
@@ -248,7 +272,12 @@ impl<'a> Walker<'a> {
         }
         let Ok(folder) = self.open(path) else { return false };
         let Ok(names) = self.names(&folder, path, after) else { return false };
-        self.levels.push(Level { folder: Arc::new(folder), path: path.clone(), names });
+        let folder = Some(Arc::new(folder));
+        self.levels.push(Level { folder, path: path.clone(), names });
+        let far = self.levels.len().checked_sub(MOST_OPEN + 1);
+        if let Some(level) = far.and_then(|far| self.levels.get_mut(far)) {
+            level.folder = None;
+        }
         true
     }
 
@@ -256,8 +285,10 @@ impl<'a> Walker<'a> {
         fault::point(fault::Call::OpenFolder)?;
         match self.levels.last().zip(path.split()) {
             // A mount that the owner named is entered along the path.
-            Some((level, (parent, name))) if level.path == parent => {
-                os::open_folder(&level.folder, name).or_else(|_| self.inner.root.open_folder(path))
+            Some((Level { folder: Some(folder), path: above, .. }, (parent, name)))
+                if *above == parent =>
+            {
+                os::open_folder(folder, name).or_else(|_| self.inner.root.open_folder(path))
             }
             _ => self.inner.root.open_folder(path),
         }
@@ -283,7 +314,12 @@ impl<'a> Walker<'a> {
 }
 
 /// Takes the next name of a level. Reads the folder again if it has more names than fit in memory.
-fn next_name(inner: &Inner, order: WalkOrder, level: &mut Level) -> Option<(EntryKind, Box<str>)> {
+fn next_name(
+    inner: &Inner,
+    order: WalkOrder,
+    level: &mut Level,
+    folder: &OwnedFd,
+) -> Option<(EntryKind, Box<str>)> {
     match &mut level.names {
         Names::Known { names, next } => {
             let (kind, name) = names.get(*next)?;
@@ -296,7 +332,7 @@ fn next_name(inner: &Inner, order: WalkOrder, level: &mut Level) -> Option<(Entr
             }
             let (kind, name) = last.take()?;
             let after = Some((kind, &*name));
-            let again = read_names(inner, order, &level.folder, &level.path, after);
+            let again = read_names(inner, order, folder, &level.path, after);
             level.names = again.ok()?;
             match &mut level.names {
                 Names::Read { names, .. } => names.pop_front(),
