@@ -8,17 +8,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
 };
 use stile_domain::error::Refusal;
-use stile_domain::find::hit_line::HitLine;
+use stile_domain::find::hit_line::{HitLine, MAX_HIT_CHARS};
 use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::hash::ContentHash;
-use stile_domain::limits::{MAX_HIT_BYTES, MAX_HITS};
+use stile_domain::limits::{MAX_CONTEXT_LINES, MAX_HIT_BYTES, MAX_HITS};
 use stile_domain::listing::EntryKind;
 use stile_domain::permit::{Permit, Walk};
 
@@ -38,6 +39,13 @@ const QUEUE: usize = 128;
 const ONE_PIECE: u64 = 4 * 1024 * 1024;
 /// The files after which helpers are worth their start.
 const FEW: usize = 8;
+
+/// How long the thread that walks waits for helpers before it looks whether the call is over.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// How long a large file is searched, which only an expression that is slow on it takes.
+const FILE_PATIENCE: Duration = Duration::from_secs(10);
+/// The longest line of a large file that is searched. A search holds a whole line in memory.
+const LONGEST_LINE: usize = 8 << 20;
 
 /// A file that waits to be searched.
 struct Job {
@@ -62,10 +70,13 @@ struct Shared {
     is_over: bool,
 }
 
+#[derive(Default)]
 struct SharedSearch {
     shared: Mutex<Shared>,
     /// Signalled when a job or an outcome was added.
     changed: Condvar,
+    /// Whether nobody waits for an outcome any more, as `Shared::is_over`, for readers of files.
+    is_over: AtomicBool,
 }
 
 impl SharedSearch {
@@ -74,8 +85,7 @@ impl SharedSearch {
     }
 
     /// Searches files until the search is over.
-    fn help(&self, inner: &Inner, search: &TextSearch) {
-        let mut reader = FileSearcher::new(search);
+    fn help(&self, mut search: impl FnMut(&Job) -> FileOutcome) {
         let mut shared = self.lock();
         while !shared.is_over {
             let Some((number, job)) = shared.jobs.pop_front() else {
@@ -83,17 +93,35 @@ impl SharedSearch {
                 continue;
             };
             drop(shared);
-            let position = job.found.position();
-            let outcome = reader.search(inner, &job);
+            let mut begun = BegunJob { work: self, number, outcome: FileOutcome::Skipped, job };
+            begun.outcome = search(&begun.job);
+            drop(begun);
             shared = self.lock();
-            shared.outcomes.insert(number, (position, outcome));
-            self.changed.notify_all();
         }
     }
 
     fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
         self.lock().is_over = true;
         self.changed.notify_all();
+    }
+}
+
+/// A file that a helper searches. Its outcome is added also after a panic, since the thread that
+/// walks waits for it.
+struct BegunJob<'a> {
+    work: &'a SharedSearch,
+    number: u64,
+    outcome: FileOutcome,
+    job: Job,
+}
+
+impl Drop for BegunJob<'_> {
+    fn drop(&mut self) {
+        let outcome = std::mem::replace(&mut self.outcome, FileOutcome::Passed);
+        let outcome = (self.job.found.position(), outcome);
+        self.work.lock().outcomes.insert(self.number, outcome);
+        self.work.changed.notify_all();
     }
 }
 
@@ -119,16 +147,20 @@ impl Inner {
         let begun = cursor.after.clone().filter(|_| cursor.line > 0);
         let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, cursor.after)?;
         let begun = begun
-            .filter(|position| permit.may_show(&position.path))
+            .filter(|WalkPosition { path, is_folder, .. }| {
+                let is_left_out = self.options.search_ignore.leaves_out_below(path, *is_folder);
+                permit.may_show(path) && !is_left_out
+            })
             .map(|position| Job { found: Found::at(position), after_line: cursor.line });
         let mut jobs = begun
             .into_iter()
             .chain(std::iter::from_fn(|| walker.next().map(|found| Job { found, after_line: 0 })));
-        let work = SharedSearch { shared: Mutex::default(), changed: Condvar::new() };
+        let work = SharedSearch::default();
         let mut helpers: Vec<Turn<'_>> = Vec::new();
         std::thread::scope(|scope| {
             let _end = EndOnDrop(&work);
-            let mut reader = FileSearcher::new(search);
+            let stops = || cancellation.is_cancelled() || work.is_over.load(Ordering::Relaxed);
+            let mut reader = FileSearcher::new(search, &stops);
             let mut pages = PageInOrder::default();
             let mut added = 0;
             let mut is_walked = false;
@@ -162,8 +194,16 @@ impl Inner {
                     }
                     if added == FEW as u64 {
                         while let Some(turn) = self.search_helpers.try_enter() {
+                            let help = || {
+                                let stops = || work.is_over.load(Ordering::Relaxed);
+                                let mut reader = FileSearcher::new(search, &stops);
+                                work.help(|job| reader.search(self, job));
+                            };
+                            // A system without a free thread leaves the work to this one.
+                            if std::thread::Builder::new().spawn_scoped(scope, help).is_err() {
+                                break;
+                            }
                             helpers.push(turn);
-                            scope.spawn(|| work.help(self, search));
                         }
                     }
                     continue;
@@ -179,9 +219,9 @@ impl Inner {
                     None if waiting == 0 => return Ok(pages.finish(false)),
                     // Helpers search the last files.
                     None => {
-                        while !shared.outcomes.contains_key(&pages.taken) {
-                            shared =
-                                work.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
+                        if !shared.outcomes.contains_key(&pages.taken) {
+                            let waited = work.changed.wait_timeout(shared, LONGEST_WAIT);
+                            drop(waited.unwrap_or_else(PoisonError::into_inner));
                         }
                     }
                 }
@@ -231,7 +271,8 @@ impl PageInOrder {
 
     fn add(&mut self, hit: SearchHit) {
         let context = hit.before.iter().chain(&hit.after).map(String::len);
-        self.bytes += hit.text.text.len() + context.sum::<usize>();
+        let path = hit.path.as_str().len();
+        self.bytes += path + hit.text.text.len() + context.sum::<usize>();
         self.page.hits.push(hit);
     }
 
@@ -252,12 +293,14 @@ impl PageInOrder {
 /// Searches one file after another, with one buffer.
 struct FileSearcher<'a> {
     search: &'a TextSearch,
+    /// Whether nobody waits for the outcome any more.
+    stops: &'a dyn Fn() -> bool,
     searcher: Searcher,
     buffer: Vec<u8>,
 }
 
 impl<'a> FileSearcher<'a> {
-    fn new(search: &'a TextSearch) -> Self {
+    fn new(search: &'a TextSearch, stops: &'a dyn Fn() -> bool) -> Self {
         let searcher = SearcherBuilder::new()
             .line_terminator(grep_matcher::LineTerminator::crlf())
             .line_number(true)
@@ -265,8 +308,9 @@ impl<'a> FileSearcher<'a> {
             .after_context(search.context)
             .binary_detection(BinaryDetection::quit(0))
             .bom_sniffing(false)
+            .heap_limit(Some(LONGEST_LINE))
             .build();
-        Self { search, searcher, buffer: Vec::new() }
+        Self { search, stops, searcher, buffer: Vec::new() }
     }
 
     fn search(&mut self, inner: &Inner, job: &Job) -> FileOutcome {
@@ -286,7 +330,8 @@ impl<'a> FileSearcher<'a> {
         }
         let mut lines = HitLines::new(self.search, job.after_line);
         if stamp.size > ONE_PIECE {
-            let reader = FromStart { file: &file, offset: 0 };
+            let until = Instant::now() + FILE_PATIENCE;
+            let reader = FromStart { file: &file, offset: 0, until, stops: self.stops };
             self.searcher.search_reader(self.search.query.matcher(), reader, &mut lines)?;
             if lines.is_binary {
                 return Ok(None);
@@ -337,10 +382,16 @@ impl<'a> FileSearcher<'a> {
 struct FromStart<'f> {
     file: &'f File,
     offset: u64,
+    /// When the file has taken too long.
+    until: Instant,
+    stops: &'f dyn Fn() -> bool,
 }
 
 impl Read for FromStart<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.stops)() || Instant::now() >= self.until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let read = os::read_at(self.file, buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
@@ -361,11 +412,16 @@ struct RawHit {
     after: Vec<String>,
 }
 
+/// The most bytes that a hit adds to [`HitLines::bytes`].
+const LONGEST_HIT_BYTES: usize = 4 * MAX_HIT_CHARS * (1 + MAX_CONTEXT_LINES);
+
 /// Collects the hits of one file.
 struct HitLines<'a> {
     search: &'a TextSearch,
     after_line: u64,
     hits: Vec<RawHit>,
+    /// The bytes of the hits and the lines before them.
+    bytes: usize,
     /// The last lines that were seen.
     recent: VecDeque<Line>,
     is_binary: bool,
@@ -373,7 +429,8 @@ struct HitLines<'a> {
 
 impl<'a> HitLines<'a> {
     fn new(search: &'a TextSearch, after_line: u64) -> Self {
-        Self { search, after_line, hits: Vec::new(), recent: VecDeque::new(), is_binary: false }
+        let (hits, recent) = (Vec::new(), VecDeque::new());
+        Self { search, after_line, hits, bytes: 0, recent, is_binary: false }
     }
 
     fn finish(self, found: &Found, hash: ContentHash) -> Vec<SearchHit> {
@@ -423,13 +480,18 @@ impl Sink for HitLines<'_> {
         }
         let first = number.saturating_sub(self.search.context as u64);
         let near = self.recent.iter().filter(|line| line.number >= first);
-        let before = near.map(|line| line.text.clone()).collect();
+        let before: Vec<String> = near.map(|line| line.text.clone()).collect();
         self.pass(number, &line);
         // An offset in the bytes is one in the text, if the file is text.
         let at = self.search.query.find(found.bytes()).unwrap_or(0);
         let text = HitLine::new(&line, at);
+        // One hit more than a page holds tells that there are more, and the lines after it are those
+        // of the hits before it.
+        let goes_on = self.hits.len() < MAX_HITS + self.search.context
+            && self.bytes < MAX_HIT_BYTES + self.search.context * LONGEST_HIT_BYTES;
+        self.bytes += text.text.len() + before.iter().map(String::len).sum::<usize>();
         self.hits.push(RawHit { line: number, text, before, after: Vec::new() });
-        Ok(self.hits.len() <= MAX_HITS)
+        Ok(goes_on)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
@@ -440,5 +502,26 @@ impl Sink for HitLines<'_> {
     fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
         self.is_binary = finish.binary_byte_offset().is_some();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stile_domain::path::SpacePath;
+
+    #[test]
+    fn a_file_on_which_a_helper_panics_has_an_outcome() {
+        let work = SharedSearch::default();
+        let path = SpacePath::parse("/a").unwrap();
+        let position = WalkPosition { start: SpacePath::root(), path, is_folder: false };
+        let found = Found::at(position.clone());
+        work.lock().jobs.push_back((7, Job { found, after_line: 0 }));
+        let helped = std::thread::scope(|scope| {
+            scope.spawn(|| work.help(|_| panic!("a fault of the searcher"))).join()
+        });
+        assert!(helped.is_err());
+        let outcome = work.lock().outcomes.remove(&7);
+        assert!(matches!(outcome, Some((at, FileOutcome::Skipped)) if at == position));
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use stile_domain::find::name_pattern::{NameGlob, NamePattern};
 use stile_domain::find::text_query::{LetterCase, QuerySyntax, TextQuery};
-use stile_domain::find::walk_cursor::WalkCursor;
+use stile_domain::find::walk_cursor::{MatchRank, WalkCursor, WalkPosition};
 use stile_domain::permit::{Permit, Walk};
 use stile_domain::scope::Verb;
 
@@ -374,6 +374,88 @@ fn the_best_names_come_first_page_by_page() {
     assert_eq!(names, expected);
 }
 
+/// A position as any client can write one: a cursor has a checksum and no secret.
+fn position(start: &str, at: &str, is_folder: bool) -> Option<WalkPosition> {
+    Some(WalkPosition { start: path(start), path: path(at), is_folder })
+}
+
+#[test]
+fn a_part_whose_last_name_is_gone_ends_where_it_was() {
+    let rig = Rig::new();
+    for name in ["a/note", "b/xnotex", "c/note"] {
+        plant(&rig, &[(name.to_owned(), String::new())]);
+    }
+    let find = |cursor| {
+        let pattern = NamePattern::parse("note").unwrap();
+        let query = NameQuery { pattern, kind: Some(EntryKind::File), modified: [None, None] };
+        let permit = walk_permit("read:/", "/").unwrap();
+        rig.inner().find_names(&permit, query, cursor).unwrap()
+    };
+    let found = |page: &TreePage| {
+        page.entries.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>()
+    };
+    // The first part ended at `/b/z`, which was removed, and both of its matches were shown.
+    let rank = MatchRank { score: 0, path: path("/b/xnotex") };
+    let until = position("/", "/b/z", false);
+    let page = find(WalkCursor { until: until.clone(), rank: Some(rank), ..WalkCursor::default() });
+    assert_eq!((found(&page), page.searched), (vec![], 4));
+    let next = page.next.unwrap();
+    assert_eq!((&next.after, &next.until, &next.rank), (&until, &None, &None));
+    assert_eq!(found(&find(next)), ["/c/note"]);
+}
+
+#[test]
+fn a_forged_cursor_leads_only_where_a_walk_leads() {
+    let rig = Rig::new();
+    for name in ["a/x", "a/y", "b/x", "target/deep/x", "target/y"] {
+        plant(&rig, &[(name.to_owned(), "needle\nneedle\n".to_owned())]);
+    }
+    let inner = rig.inner();
+    let listed = |claim: &str, folder: &str, after: Option<WalkPosition>| {
+        let cursor = WalkCursor { after, ..WalkCursor::default() };
+        let page = inner.list_tree(&walk_permit(claim, folder)?, 8, cursor)?;
+        Ok(page.entries.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>())
+    };
+    let searched = |claim: &str, folder: &str, after: Option<WalkPosition>| {
+        let cursor = WalkCursor { after, line: 1, ..WalkCursor::default() };
+        let none = Cancellation::default();
+        let permit = walk_permit(claim, folder)?;
+        let page = inner.search_text(&permit, &search("needle", 0), cursor, &none)?;
+        Ok(page.hits.iter().map(|hit| hit.path.to_string()).collect::<Vec<_>>())
+    };
+    // Outside the folder that is asked for, and outside the part that the cursor names.
+    for (start, at) in [("/b", "/b/x"), ("/", "/b/x"), ("/a", "/b/x"), ("/b", "/a/x")] {
+        assert_eq!(code(listed("read:/", "/a", position(start, at, false))), "invalid_argument");
+        assert_eq!(code(searched("read:/", "/a", position(start, at, false))), "invalid_argument");
+    }
+    // Inside of what the owner leaves out.
+    for (at, is_folder) in [("/target/deep", true), ("/target/deep/a", false), ("/target", true)] {
+        let after = position("/", at, is_folder);
+        assert_eq!(listed("read:/", "/", after.clone()).unwrap(), Vec::<String>::new(), "{at}");
+        assert_eq!(searched("read:/", "/", after).unwrap(), Vec::<String>::new(), "{at}");
+    }
+    let after = position("/", "/target/y", false);
+    assert_eq!(searched("read:/", "/", after).unwrap(), Vec::<String>::new());
+    // Where the scopes hide the path.
+    let after = position("/", "/b/x", false);
+    assert_eq!(searched("read:/ deny:/b", "/", after).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        listed("read:/", "/", position("/", "/a/x", false)).unwrap(),
+        ["/a/y", "/b", "/b/x"]
+    );
+}
+
+#[test]
+fn a_scope_inside_of_what_is_left_out_shows_nothing_of_it() {
+    let rig = Rig::new();
+    plant(&rig, &[("target/a/x".to_owned(), "needle".to_owned())]);
+    plant(&rig, &[("b/x".to_owned(), "needle".to_owned())]);
+    for claim in ["read:/target/a/ read:/b/", "read:/target/a/x read:/b/", "read:/target read:/b/"]
+    {
+        assert_eq!(fast_walk(&rig, claim, WalkOrder::ByName, 1), ["/b", "/b/x"], "{claim}");
+    }
+}
+
 #[test]
 fn names_are_found_by_glob_type_and_time() {
     let rig = Rig::new();
@@ -394,4 +476,96 @@ fn names_are_found_by_glob_type_and_time() {
     assert_eq!(find("*", Some(EntryKind::Directory), [None, None]), ["/a", "/b"]);
     assert_eq!(find("a/*", None, [None, None]), ["/a/x.md"]);
     assert!(NameGlob::parse("[").is_err());
+}
+
+#[test]
+fn a_deep_walk_holds_few_folders_open_and_finds_all() {
+    let rig = Rig::new();
+    let deep = "d/".repeat(150);
+    fs::create_dir_all(rig.file(&deep)).unwrap();
+    for depth in [0, 40, 149] {
+        rig.put(&format!("{}x", "d/".repeat(depth)), "");
+    }
+    let (permit, inner) = (walk_permit("read:/", "/").unwrap(), rig.inner());
+    let mut walker = Walker::new(&inner, &permit, WalkOrder::ByName, usize::MAX, None).unwrap();
+    let mut files = 0;
+    while let Some(found) = walker.next() {
+        files += usize::from(found.kind == EntryKind::File);
+        assert!(walker.open_folders() <= 64);
+    }
+    assert_eq!(files, 3);
+    assert_eq!(
+        fast_walk(&rig, "read:/", WalkOrder::ByName, 7),
+        slow_walk(&rig, "read:/", "/", WalkOrder::ByName)
+    );
+}
+
+#[test]
+fn a_page_of_long_paths_is_bounded_in_bytes() {
+    let rig = Rig::new();
+    let deep = format!("{}/", "d".repeat(200)).repeat(10);
+    for number in 0..80 {
+        plant(&rig, &[(format!("{deep}note{number:02}"), "needle".to_owned())]);
+    }
+    let (permit, inner) = (walk_permit("read:/", "/").unwrap(), rig.inner());
+    let pages = |pattern: Option<&str>| {
+        let (mut cursor, mut sizes, mut files) = (WalkCursor::default(), Vec::new(), 0);
+        loop {
+            let page = match pattern {
+                None => inner.list_tree(&permit, 99, cursor).unwrap(),
+                Some(pattern) => {
+                    let pattern = NamePattern::parse(pattern).unwrap();
+                    let (kind, modified) = (Some(EntryKind::File), [None, None]);
+                    let query = NameQuery { pattern, kind, modified };
+                    inner.find_names(&permit, query, cursor).unwrap()
+                }
+            };
+            let paths = page.entries.iter().map(|entry| entry.path.as_str().len());
+            sizes.push(paths.sum::<usize>());
+            files += page.entries.iter().filter(|entry| entry.kind == EntryKind::File).count();
+            match page.next {
+                Some(next) => cursor = next,
+                None => return (sizes, files),
+            }
+        }
+    };
+    for pattern in [None, Some("note*"), Some("note")] {
+        let (sizes, files) = pages(pattern);
+        assert!(sizes.iter().all(|size| *size < 70_000), "{pattern:?} {sizes:?}");
+        assert_eq!(files, 80, "{pattern:?}");
+    }
+    let page = inner
+        .search_text(&permit, &search("needle", 0), WalkCursor::default(), &Cancellation::default())
+        .unwrap();
+    assert!(page.next.is_some() && page.hits.len() < 20);
+    assert_eq!(all_hits(&rig, "read:/", &search("needle", 0)).0.len(), 80);
+}
+
+#[test]
+fn a_large_file_with_a_very_long_line_is_skipped() {
+    let rig = Rig::new();
+    rig.put("a", &("x".repeat(9 << 20) + "\nneedle\n"));
+    rig.put("b", "needle");
+    let permit = walk_permit("read:/", "/").unwrap();
+    let page = rig
+        .inner()
+        .search_text(&permit, &search("needle", 0), WalkCursor::default(), &Cancellation::default())
+        .unwrap();
+    assert_eq!((page.hits.len(), page.files_searched, page.files_skipped), (1, 1, 1));
+}
+
+#[test]
+fn the_hits_of_a_file_that_are_held_are_those_of_a_page() {
+    let rig = Rig::new();
+    let line = format!("{}needle\n", "é".repeat(400));
+    rig.put("a", &line.repeat(300));
+    let (hits, pages) = all_hits(&rig, "read:/", &search("needle", 3));
+    assert_eq!(hits.len(), 300);
+    assert!(pages > 20, "{pages}");
+    let permit = walk_permit("read:/", "/").unwrap();
+    let page = rig
+        .inner()
+        .search_text(&permit, &search("needle", 3), WalkCursor::default(), &Cancellation::default())
+        .unwrap();
+    assert!(page.hits.iter().all(|hit| hit.after.len() == 3));
 }
