@@ -2,9 +2,14 @@
 //!
 //! This module holds the one rule for matching: whole components of canonical paths,
 //! case-sensitive. A claim with one malformed item grants nothing at all. Removing a scope never
-//! permits more.
+//! permits more, unless it is one that takes away.
+//!
+//! A scope that takes away does so in any case and in any form of Unicode: on a file system that
+//! does not tell `Secrets` from `secrets`, the other spelling leads to the same file.
 
 use std::fmt;
+
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::path::SpacePath;
 use crate::percent;
@@ -201,7 +206,7 @@ impl Scope {
 
     /// Whether the scope takes away everything on `path`.
     fn denies(&self, path: &SpacePath) -> bool {
-        self.verb == Verb::Deny && self.path.covers(path)
+        self.verb == Verb::Deny && covers_in_any_spelling(&self.path, path)
     }
 
     /// Whether the scope by itself allows `verb` on `path`.
@@ -212,6 +217,25 @@ impl Scope {
                 Reach::Children => self.path == *path || self.path.is_parent_of(path),
             }
     }
+}
+
+/// Whether some file system takes `path` for `folder` or for something below it.
+fn covers_in_any_spelling(folder: &SpacePath, path: &SpacePath) -> bool {
+    let mut theirs = path.components();
+    folder.components().all(|ours| theirs.next().is_some_and(|their| is_same_name(ours, their)))
+}
+
+/// Whether some file system takes two names for one: they differ in case or in how their characters
+/// are composed.
+fn is_same_name(one: &str, other: &str) -> bool {
+    if one.is_ascii() && other.is_ascii() {
+        return one.eq_ignore_ascii_case(other);
+    }
+    let folded = |name: &str| -> String {
+        let upper = name.nfd().flat_map(char::to_uppercase);
+        upper.flat_map(char::to_lowercase).nfd().collect()
+    };
+    folded(one) == folded(other)
 }
 
 fn split_verb(text: &str) -> Result<(Verb, &str), BadScope> {
@@ -278,7 +302,11 @@ impl Scopes {
     pub fn cover_children(&self, verb: Verb, folder: &SpacePath) -> bool {
         let takes_child_away = |scope: &Scope| {
             scope.verb == Verb::Deny
-                && (scope.path.covers(folder) || folder.is_parent_of(&scope.path))
+                && (scope.denies(folder)
+                    || scope.path.split().is_some_and(|(parent, _)| {
+                        covers_in_any_spelling(&parent, folder)
+                            && covers_in_any_spelling(folder, &parent)
+                    }))
         };
         let allows_each = |scope: &Scope| {
             scope.verb.includes(verb)
@@ -296,7 +324,8 @@ impl Scopes {
             scope.verb.includes(verb) && scope.reach != Reach::Children && scope.path.covers(folder)
         };
         let takes_some_away = |scope: &Scope| {
-            scope.verb == Verb::Deny && (scope.path.covers(folder) || folder.covers(&scope.path))
+            scope.verb == Verb::Deny
+                && (scope.denies(folder) || covers_in_any_spelling(folder, &scope.path))
         };
         self.0.iter().any(allows_all) && !self.0.iter().any(takes_some_away)
     }
@@ -472,6 +501,22 @@ mod tests {
         assert!(!scopes.cover_children(Verb::Read, &folder("/a")));
         assert!(!scopes.cover_subtree(Verb::Read, &folder("/a")));
         assert!(scopes.cover_subtree(Verb::Read, &folder("/c")));
+    }
+
+    #[test]
+    fn deny_takes_every_spelling_of_a_path_away() {
+        let scopes = Scopes::from_claim("write:/ deny:/Secrets/%C3%89t%C3%A9");
+        let at = |text: &str| SpacePath::parse(text).unwrap();
+        for text in ["/secrets/été", "/SECRETS/E\u{301}TE\u{301}/a", "/Secrets/Été"] {
+            assert!(!scopes.cover(Verb::Read, &at(text)), "{text}");
+            assert!(!scopes.cover_some_below(Verb::Write, &at(text)), "{text}");
+        }
+        assert!(!scopes.cover_subtree(Verb::Write, &at("/secrets")));
+        assert!(!scopes.cover_children(Verb::Write, &at("/secrets")));
+        assert!(scopes.cover(Verb::Read, &at("/secrets/ete")));
+        assert!(scopes.cover(Verb::Read, &at("/secrets-2")));
+        // What allows stays exact.
+        assert!(!Scopes::from_claim("read:/Secrets/").cover(Verb::Read, &at("/secrets")));
     }
 
     #[test]
@@ -671,7 +716,11 @@ mod tests {
                 prop_assert!(!covers_all || scopes.cover(Verb::Read, &child));
                 // A refusal means that some name is not covered.
                 let other = folder.child("a name in no scope").unwrap();
-                prop_assert_eq!(covers_all, scopes.cover(Verb::Read, &other));
+                let denied = scopes.iter().filter(|scope| scope.verb == Verb::Deny);
+                let mut named = denied.filter_map(|scope| folder.child(scope.path.split()?.1));
+                let covers_each = scopes.cover(Verb::Read, &other)
+                    && named.all(|child| scopes.cover(Verb::Read, &child));
+                prop_assert_eq!(covers_all, covers_each);
             }
         }
 
