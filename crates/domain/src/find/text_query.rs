@@ -40,7 +40,10 @@ pub enum QuerySyntax {
 
 /// A compiled query, ready to search.
 #[derive(Clone, Debug)]
-pub struct TextQuery(RegexMatcher);
+pub struct TextQuery {
+    matcher: RegexMatcher,
+    syntax: QuerySyntax,
+}
 
 /// Why a text is not a query. The message may repeat a part of a regular expression, which the
 /// caller wrote.
@@ -99,7 +102,7 @@ impl TextQuery {
             // A `\r` before the `\n` belongs to the terminator, so `$` is before it.
             .crlf(true)
             .build(text)
-            .map(Self)
+            .map(|matcher| Self { matcher, syntax })
             .map_err(|error| match error.kind() {
                 grep_regex::ErrorKind::NotAllowed(_) | grep_regex::ErrorKind::Banned(_) => {
                     BadTextQuery::LineBreak
@@ -110,12 +113,17 @@ impl TextQuery {
 
     /// Returns the compiled form, for a searcher of lines.
     pub fn matcher(&self) -> &RegexMatcher {
-        &self.0
+        &self.matcher
+    }
+
+    /// Returns how the text of the query was read.
+    pub fn syntax(&self) -> QuerySyntax {
+        self.syntax
     }
 
     /// Returns the byte offset of the first match in a line.
     pub fn find(&self, line: &[u8]) -> Option<usize> {
-        self.0.find(line).ok().flatten().map(|found: Match| found.start())
+        self.matcher.find(line).ok().flatten().map(|found: Match| found.start())
     }
 }
 

@@ -17,6 +17,7 @@ use grep_searcher::{
 };
 use stile_domain::error::Refusal;
 use stile_domain::find::hit_line::{HitLine, MAX_HIT_CHARS};
+use stile_domain::find::text_query::QuerySyntax;
 use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::{MAX_CONTEXT_LINES, MAX_HIT_BYTES, MAX_HITS};
@@ -42,10 +43,15 @@ const FEW: usize = 8;
 
 /// How long the thread that walks waits for helpers before it looks whether the call is over.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// How long a large file is searched, which only an expression that is slow on it takes.
+/// The most bytes that are searched before the search looks whether it goes on.
+const AT_ONCE: usize = 64 << 10;
+/// How long a file is searched, which only an expression that is slow on it takes.
 const FILE_PATIENCE: Duration = Duration::from_secs(10);
 /// The longest line of a large file that is searched. A search holds a whole line in memory.
 const LONGEST_LINE: usize = 8 << 20;
+/// The longest line that a regular expression is tried on, except in a small file. It is tried on a
+/// whole line, and takes up to some thousand steps for each byte.
+const LONGEST_REGEX_LINE: usize = 256 << 10;
 
 /// A file that waits to be searched.
 struct Job {
@@ -308,7 +314,10 @@ impl<'a> FileSearcher<'a> {
             .after_context(search.context)
             .binary_detection(BinaryDetection::quit(0))
             .bom_sniffing(false)
-            .heap_limit(Some(LONGEST_LINE))
+            .heap_limit(Some(match search.query.syntax() {
+                QuerySyntax::Literal => LONGEST_LINE,
+                QuerySyntax::Regex => LONGEST_REGEX_LINE,
+            }))
             .build();
         Self { search, stops, searcher, buffer: Vec::new() }
     }
@@ -328,10 +337,11 @@ impl<'a> FileSearcher<'a> {
         if status.kind != EntryKind::File || stamp.size > inner.options.limits.file_size {
             return Ok(None);
         }
+        let until = Instant::now() + FILE_PATIENCE;
         let mut lines = HitLines::new(self.search, job.after_line);
         if stamp.size > ONE_PIECE {
-            let until = Instant::now() + FILE_PATIENCE;
-            let reader = FromStart { file: &file, offset: 0, until, stops: self.stops };
+            let reader = FromStart { file: &file, offset: 0 };
+            let reader = Paced { reader, until, stops: self.stops };
             self.searcher.search_reader(self.search.query.matcher(), reader, &mut lines)?;
             if lines.is_binary {
                 return Ok(None);
@@ -356,7 +366,14 @@ impl<'a> FileSearcher<'a> {
             return Ok(None);
         }
         let bytes = self.buffer.get(..read).unwrap_or_default();
-        self.searcher.search_slice(self.search.query.matcher(), bytes, &mut lines)?;
+        let is_quick = self.search.query.syntax() == QuerySyntax::Literal;
+        if is_quick || read <= AT_ONCE {
+            self.searcher.search_slice(self.search.query.matcher(), bytes, &mut lines)?;
+        } else {
+            // In pieces, since a slow expression takes seconds for each of them.
+            let reader = Paced { reader: bytes, until, stops: self.stops };
+            self.searcher.search_reader(self.search.query.matcher(), reader, &mut lines)?;
+        }
         if lines.is_binary {
             return Ok(None);
         }
@@ -382,16 +399,26 @@ impl<'a> FileSearcher<'a> {
 struct FromStart<'f> {
     file: &'f File,
     offset: u64,
-    /// When the file has taken too long.
+}
+
+/// Reads on until the file has taken too long, or nobody waits for the outcome any more.
+struct Paced<'f, R> {
+    reader: R,
     until: Instant,
     stops: &'f dyn Fn() -> bool,
 }
 
-impl Read for FromStart<'_> {
+impl<R: Read> Read for Paced<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if (self.stops)() || Instant::now() >= self.until {
             return Err(io::ErrorKind::TimedOut.into());
         }
+        self.reader.read(buffer)
+    }
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = os::read_at(self.file, buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
@@ -509,6 +536,16 @@ impl Sink for HitLines<'_> {
 mod tests {
     use super::*;
     use stile_domain::path::SpacePath;
+
+    #[test]
+    fn a_file_is_read_until_it_has_taken_too_long_or_nobody_waits() {
+        let soon = Instant::now() + Duration::from_secs(60);
+        let read = |until, stops: &dyn Fn() -> bool| {
+            Paced { reader: &b"text"[..], until, stops }.read(&mut [0; 8])
+        };
+        assert_eq!(read(soon, &|| false).unwrap(), 4);
+        assert!(read(soon, &|| true).is_err() && read(Instant::now(), &|| false).is_err());
+    }
 
     #[test]
     fn a_file_on_which_a_helper_panics_has_an_outcome() {

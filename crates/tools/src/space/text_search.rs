@@ -64,7 +64,7 @@ pub struct FoundLines {
     hits: Vec<FoundLine>,
     /// How many files this call searched.
     files_searched: u64,
-    /// How many files it did not: not text, too long, or being changed.
+    /// How many files it did not: not text, with too long lines, too long, or being changed.
     files_skipped: u64,
     /// Whether files are left to be searched.
     truncated: bool,
