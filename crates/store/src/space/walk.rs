@@ -95,6 +95,21 @@ impl Found {
     }
 }
 
+impl Inner {
+    /// Whether the folder of a walk cannot be opened because of a parent that the caller may not
+    /// read. Why it cannot would tell what that parent is.
+    fn is_below_what_is_hidden(&self, permit: &Permit<Walk>) -> bool {
+        let mut above = permit.path().clone();
+        while let Some((parent, _)) = above.split() {
+            if !permit.may_show(&parent) {
+                return self.root.open_folder(&parent).is_err();
+            }
+            above = parent;
+        }
+        false
+    }
+}
+
 /// A walk in progress.
 pub(super) struct Walker<'a> {
     inner: &'a Inner,
@@ -160,7 +175,11 @@ impl<'a> Walker<'a> {
         if starts.front() == Some(folder)
             && let Err(error) = inner.root.open_file(folder)
         {
-            return Err(refusal(&error, folder));
+            return Err(if inner.is_below_what_is_hidden(permit) {
+                Refusal::not_found(folder)
+            } else {
+                refusal(&error, folder)
+            });
         }
         let start = Arc::new(folder.clone());
         Ok(Self { inner, permit, order, max_depth, starts, start, levels: Vec::new(), after })

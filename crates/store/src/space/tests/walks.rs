@@ -569,3 +569,43 @@ fn the_hits_of_a_file_that_are_held_are_those_of_a_page() {
         .unwrap();
     assert!(page.hits.iter().all(|hit| hit.after.len() == 3));
 }
+
+#[test]
+fn a_regular_expression_is_not_tried_on_a_very_long_line() {
+    let rig = Rig::new();
+    rig.put("a", &("x".repeat(300 << 10) + "\nneedle\n"));
+    rig.put("b", &"needle\n".repeat(20 << 10));
+    let permit = walk_permit("read:/", "/").unwrap();
+    let counts = |syntax| {
+        let query = TextQuery::parse("needle", syntax, LetterCase::Smart).unwrap();
+        let search = TextSearch { query, glob: None, context: 0 };
+        let (cursor, cancellation) = (WalkCursor::default(), Cancellation::default());
+        let page = rig.inner().search_text(&permit, &search, cursor, &cancellation).unwrap();
+        (page.hits.len(), page.hits.first().map(|hit| hit.line), page.files_skipped)
+    };
+    assert_eq!(counts(QuerySyntax::Literal), (100, Some(2), 0));
+    assert_eq!(counts(QuerySyntax::Regex), (100, Some(1), 1));
+}
+
+#[test]
+fn an_error_tells_nothing_of_a_parent_that_scopes_hide() {
+    let rig = Rig::new();
+    rig.put("file", "");
+    symlink("file", rig.file("link")).unwrap();
+    fs::create_dir(rig.file("folder")).unwrap();
+    for name in ["file", "link", "folder", "none"] {
+        for folder in [format!("/{name}/a"), format!("/{name}/a/b")] {
+            let refused = |claim: &str| {
+                let permit = walk_permit(claim, &folder).unwrap();
+                code(rig.inner().list_tree(&permit, 1, WalkCursor::default()))
+            };
+            assert_eq!(refused(&format!("read:/{name}/a")), "not_found", "{folder}");
+            let why = match name {
+                "file" => "not_a_directory",
+                "link" => "symlink_refused",
+                _ => "not_found",
+            };
+            assert_eq!(refused("read:/"), why, "{folder}");
+        }
+    }
+}
