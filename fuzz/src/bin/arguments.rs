@@ -37,6 +37,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
     let options = SpaceOptions {
         limits: FileLimits::default(),
         mounts: Vec::new(),
+        search_ignore: stile_store::space::SearchIgnore::default(),
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
     };
