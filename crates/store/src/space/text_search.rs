@@ -512,8 +512,8 @@ impl Sink for HitLines<'_> {
         // An offset in the bytes is one in the text, if the file is text.
         let at = self.search.query.find(found.bytes()).unwrap_or(0);
         let text = HitLine::new(&line, at);
-        // One hit more than a page holds tells that there are more, and the lines after it are those
-        // of the hits before it.
+        // One hit more than a page holds tells that there are more. The lines after it are also
+        // those after the hits before it.
         let goes_on = self.hits.len() < MAX_HITS + self.search.context
             && self.bytes < MAX_HIT_BYTES + self.search.context * LONGEST_HIT_BYTES;
         self.bytes += text.text.len() + before.iter().map(String::len).sum::<usize>();
