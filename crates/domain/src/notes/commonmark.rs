@@ -18,6 +18,29 @@ pub(super) fn events(body: &str) -> impl Iterator<Item = (Event<'_>, Range<usize
     Parser::new_ext(body, Options::empty()).into_offset_iter()
 }
 
+/// The events of a [`readable`] text, with the places of the definitions of its references.
+pub(super) struct EventsAndDefinitions<'a>(pulldown_cmark::OffsetIter<'a>);
+
+/// Returns the events of a [`readable`] text, as [`events`] does.
+pub(super) fn events_and_definitions(body: &str) -> EventsAndDefinitions<'_> {
+    EventsAndDefinitions(Parser::new_ext(body, Options::empty()).into_offset_iter())
+}
+
+impl EventsAndDefinitions<'_> {
+    /// Returns where the definitions of references are.
+    pub(super) fn definitions(&self) -> Vec<Range<usize>> {
+        self.0.reference_definitions().iter().map(|(_, found)| found.span.clone()).collect()
+    }
+}
+
+impl<'a> Iterator for EventsAndDefinitions<'a> {
+    type Item = (Event<'a>, Range<usize>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
 /// Rewrites a text so that the parser reads it as the specification does. Most texts are borrowed.
 ///
 /// - A NUL becomes U+FFFD (2.3).

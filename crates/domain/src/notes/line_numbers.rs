@@ -21,21 +21,32 @@ impl<'a> LineNumbers<'a> {
 
     /// Returns the line of the file, from 1, for a byte offset in the readable form.
     pub(super) fn line_at(&self, offset: usize) -> u64 {
-        let ends = line_feeds(self.readable.get(..offset).unwrap_or_default());
+        self.lines_at([offset]).next().unwrap_or(self.first)
+    }
+
+    /// Returns the lines of the file for ascending offsets in the readable form, in one pass.
+    pub(super) fn lines_at(
+        &self,
+        offsets: impl IntoIterator<Item = usize>,
+    ) -> impl Iterator<Item = u64> {
         let mut bytes = self.body.bytes().peekable();
-        let (mut line, mut seen) = (self.first, 0);
-        while seen < ends
-            && let Some(byte) = bytes.next()
-        {
-            let is_line_end = match byte {
-                b'\n' => true,
-                b'\r' => bytes.next_if_eq(&b'\n').is_some(),
-                _ => continue,
-            };
-            line += u64::from(is_line_end);
-            seen += 1;
-        }
-        line
+        let (mut line, mut seen, mut ends, mut from) = (self.first, 0, 0, 0);
+        offsets.into_iter().map(move |offset| {
+            ends += line_feeds(self.readable.get(from..offset).unwrap_or_default());
+            from = offset.max(from);
+            while seen < ends
+                && let Some(byte) = bytes.next()
+            {
+                let is_line_end = match byte {
+                    b'\n' => true,
+                    b'\r' => bytes.next_if_eq(&b'\n').is_some(),
+                    _ => continue,
+                };
+                line += u64::from(is_line_end);
+                seen += 1;
+            }
+            line
+        })
     }
 }
 

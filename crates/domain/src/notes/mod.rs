@@ -12,12 +12,18 @@ mod commonmark;
 mod dates;
 mod derive;
 mod facets;
+mod front_fences;
 mod front_matter;
 mod headings;
 mod limits;
 mod line_numbers;
+pub mod links;
+pub mod note_facts;
 mod note_path;
+pub mod note_property;
+pub mod note_query;
 pub mod portable;
+pub mod tags;
 mod whitespace;
 mod yaml;
 

@@ -14,6 +14,7 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Tag};
 use self::checked_events::CheckedEvents;
 use super::dates;
 use super::limits::MAX_FRONT_MATTER_BYTES;
+use super::note_property::NoteProperty;
 
 mod checked_events;
 
@@ -54,6 +55,37 @@ pub(super) fn values<'a, const N: usize>(
     let mut events = CheckedEvents::new(front);
     let values = values_in_first_mapping(&mut events, keys);
     if events.finish() { values } else { [const { None }; N] }
+}
+
+/// Returns the members of the front matter as text, in order; `None` for invalid front matter. A
+/// key that is not a scalar is omitted.
+pub(super) fn properties(front: &str) -> Option<Vec<NoteProperty>> {
+    if front.is_empty() || front.len() > MAX_FRONT_MATTER_BYTES {
+        return None;
+    }
+    let mut events = CheckedEvents::new(front);
+    let mut properties = Vec::new();
+    events.find(|event| matches!(event, Event::MappingStart(..)))?;
+    loop {
+        let name = match events.next() {
+            Some(Event::Scalar(name, ..)) => Some(name),
+            Some(Event::MappingEnd | Event::StreamEnd) | None => break,
+            Some(other) => {
+                skip(&other, &mut events);
+                None
+            }
+        };
+        let Some(first) = events.next() else { break };
+        let value = value(first, &mut events);
+        let texts = match value {
+            Some(FrontMatterValue::Scalar(scalar)) => vec![scalar],
+            Some(FrontMatterValue::List { scalars, .. }) => scalars,
+            Some(FrontMatterValue::Unreadable) | None => Vec::new(),
+        };
+        let values = texts.into_iter().map(|scalar| scalar.text.into()).collect();
+        properties.extend(name.map(|name| NoteProperty { name: name.into(), values }));
+    }
+    events.finish().then_some(properties)
 }
 
 fn values_in_first_mapping<'a, const N: usize>(

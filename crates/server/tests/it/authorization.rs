@@ -69,6 +69,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("text.replace", Needs::Write),
     ("text.insert", Needs::Write),
     ("text.append", Needs::Write),
+    ("note.find", Needs::Read),
     ("get_note_outline", Needs::Read),
     ("get_document_tree", Needs::Read),
     ("get_metadata_facets", Needs::Read),
@@ -419,6 +420,7 @@ impl Ground {
                 json!({ "path": path, "hash": hash, "line": 2, "anchor": second, "content": "x" })
             }
             "text.append" => json!({ "path": path, "hash": hash, "content": "x" }),
+            "note.find" => json!({ "path": "/notes/deep", "tag": "a" }),
             "get_note_outline"
             | "get_document_tree"
             | "get_metadata_facets"

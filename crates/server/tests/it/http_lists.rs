@@ -74,6 +74,7 @@ async fn the_two_spellings_differ_only_in_the_names() {
     get_metadata_facets
     get_note_outline
     get_section_source
+    note_find
     text_append
     text_edit
     text_insert
@@ -114,7 +115,7 @@ async fn a_client_that_refuses_dots_sees_underscores() {
         let readers = ["file.find", "file.list", "file.read"].into_iter();
         let notes =
             ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
-        let all = readers.chain(notes).chain(["text.read", "text.search"]);
+        let all = readers.chain(notes).chain(["note.find", "text.read", "text.search"]);
         all.map(|name| name.replace('.', spelling)).collect()
     };
     let (underscored, dotted) = (spelled("_"), spelled("."));

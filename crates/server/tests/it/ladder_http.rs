@@ -18,8 +18,10 @@ const LADDER: [&str; 6] =
     ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
 /// The tools that read files alone.
 const FILE_READERS: [&str; 5] = ["file.find", "file.list", "file.read", "text.read", "text.search"];
-const NOTE_READERS: [&str; 4] =
-    ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+const NOTE_READERS: [&str; 5] = [
+    "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
+    "note.find",
+];
 const WRITERS: [&str; 11] = [
     "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create",
     "folder.remove", "text.append", "text.edit", "text.insert", "text.replace",

@@ -7,8 +7,8 @@
 //! folders, `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads windows,
 //! `folder_names` remembers what large folders hold, and `names` names our own files. `walk` goes
 //! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
-//! and finds names on the way, and `text_search` finds texts; `walk_pages` is what these are asked
-//! for and answer.
+//! and finds names on the way, `text_search` finds texts, and `notes` finds notes by their facts;
+//! `walk_pages` is what these are asked for and answer.
 
 mod attempt;
 mod clean;
@@ -22,6 +22,7 @@ mod list;
 mod lock;
 mod moves;
 mod names;
+mod notes;
 mod os;
 mod read;
 mod root;
@@ -58,6 +59,8 @@ use stile_domain::limits::FileLimits;
 use stile_domain::line_search::LineQuery;
 use stile_domain::lines::{LineRange, ResolvedLines};
 use stile_domain::listing::{ListPage, ListPosition};
+use stile_domain::notes::note_facts::NoteFacts;
+use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk};
 
@@ -69,12 +72,14 @@ pub use keeper::SpaceEvents;
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
-pub use walk_pages::{NameQuery, SearchHit, SearchPage, TextSearch, TreeEntry, TreePage};
+pub use walk_pages::{NameQuery, NotePage, SearchHit, SearchPage, TextSearch, TreeEntry, TreePage};
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 32 * 1024 * 1024;
 /// The memory for the names in large folders, in bytes: for about a million names.
 const FOLDER_NAMES_BYTES: usize = 32 * 1024 * 1024;
+/// The memory for the tags, properties and links of notes, in bytes.
+const NOTE_FACTS_BYTES: usize = 32 * 1024 * 1024;
 /// How many large files are hashed for the first time, or edited, at once.
 const LARGE_AT_ONCE: usize = 2;
 /// How many of our own writes are remembered, so that reads of them need not wait.
@@ -120,6 +125,7 @@ struct Inner {
     keeper: Arc<keeper::Keeper>,
     memory: Mutex<StampCache<FileFacts>>,
     folder_names: Mutex<StampCache<FolderNames>>,
+    note_facts: Mutex<StampCache<NoteFacts>>,
     own: Mutex<VecDeque<FileStamp>>,
     first_reads: lock::Turnstile,
     large_changes: lock::Turnstile,
@@ -280,6 +286,7 @@ impl Space {
             keeper: keeper::Keeper::new(Arc::clone(&options.events)),
             memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
             folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
+            note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
             own: Mutex::default(),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
             large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
@@ -358,6 +365,19 @@ impl Space {
     ) -> Result<SearchPage, Refusal> {
         let cancellation = self.cancellation.clone();
         self.run(move |inner| inner.search_text(&permit, &search, cursor, &cancellation)).await
+    }
+
+    /// Finds a page of notes by their tags, properties and links. The second permit is for the
+    /// names to which links may lead.
+    pub async fn find_notes(
+        &self,
+        (permit, names): (Permit<Walk>, Permit<Walk>),
+        query: NoteQuery,
+        cursor: WalkCursor,
+    ) -> Result<NotePage, Refusal> {
+        let cancellation = self.cancellation.clone();
+        self.run(move |inner| inner.find_notes(&permit, &names, &query, cursor, &cancellation))
+            .await
     }
 
     /// Creates a file.

@@ -33,6 +33,19 @@ pub struct TreePage {
     pub next: Option<WalkCursor>,
 }
 
+/// One page of notes.
+#[derive(Clone, Debug, Default)]
+pub struct NotePage {
+    /// The notes of the page, in order.
+    pub notes: Vec<TreeEntry>,
+    /// How many notes this call looked into.
+    pub searched: u64,
+    /// How many notes it could not look into, since they are too large, not text, or changing.
+    pub skipped: u64,
+    /// Where the next page begins; `None` if nothing is left.
+    pub next: Option<WalkCursor>,
+}
+
 /// Which files and folders to find.
 #[derive(Clone, Debug)]
 pub struct NameQuery {

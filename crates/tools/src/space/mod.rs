@@ -33,6 +33,7 @@ pub mod file_remove;
 pub mod folder_create;
 pub mod folder_remove;
 pub mod list;
+pub mod note_find;
 pub mod text_append;
 pub mod text_edit;
 pub mod text_insert;
@@ -62,6 +63,9 @@ pub const FILE_TOOLS: &[ToolEntry<Space>] = &[
     ToolEntry::new::<text_insert::TextInsert>(),
     ToolEntry::new::<text_append::TextAppend>(),
 ];
+
+/// The tools for tags, properties and links of notes, in reading order. No gateway has them.
+pub const NOTE_FILE_TOOLS: &[ToolEntry<Space>] = &[ToolEntry::new::<note_find::NoteFind>()];
 
 /// The most paths that instructions and the list of resources name.
 const MOST_BEGINNINGS: usize = 10;
@@ -113,7 +117,8 @@ impl SpaceTools {
 
     /// Returns the built-in tools, in reading order.
     pub fn built_in() -> impl Iterator<Item = &'static ToolEntry<Space>> {
-        FILE_TOOLS.iter().chain(NOTE_TOOLS.iter().map(|tool| &tool.local))
+        let notes = NOTE_TOOLS.iter().map(|tool| &tool.local);
+        FILE_TOOLS.iter().chain(NOTE_FILE_TOOLS).chain(notes)
     }
 
     /// Checks that changes can be made: the folder of the space is where it was when the server

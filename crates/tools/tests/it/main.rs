@@ -14,6 +14,7 @@
 
 mod notes_answers;
 mod notes_bounds;
+mod notes_found;
 mod notes_secrets;
 mod schemas;
 mod stories;

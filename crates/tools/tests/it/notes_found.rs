@@ -1,0 +1,115 @@
+//! Notes found by tag, property and link, and nothing of what the scopes hide.
+
+use serde_json::{Value, json};
+
+use crate::Rig;
+
+fn put(rig: &Rig, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let file = rig.space.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+}
+
+fn paths(found: &Value) -> Vec<&str> {
+    let matches = found["matches"].as_array().unwrap();
+    matches.iter().map(|one| one["path"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn notes_are_found_by_tag_property_and_link_together() {
+    let rig = Rig::new();
+    put(
+        &rig,
+        &[
+            ("a.md", "---\nstatus: open\ntags: [work]\n---\n[[plan]]\n"),
+            ("b.md", "---\nstatus: done\n---\n#work/home ![](plan.md)\n"),
+            ("c.txt", "#work [[plan]]"),
+            ("p/plan.md", "nothing"),
+        ],
+    );
+    for (arguments, expected) in [
+        (json!({ "tag": "#Work" }), &["/a.md", "/b.md"][..]),
+        (json!({ "tag": "work/home" }), &["/b.md"]),
+        (json!({ "property": { "name": "status" } }), &["/a.md", "/b.md"]),
+        (json!({ "property": { "name": "status", "value": "open" } }), &["/a.md"]),
+        (json!({ "links_to": "/p/plan.md" }), &["/a.md", "/b.md"]),
+        (json!({ "links_to": "/p/plan.md", "tag": "work", "path": "/p" }), &[]),
+        (json!({ "links_to": "/none.md" }), &[]),
+    ] {
+        let found = rig.call("read:/", "note.find", arguments.clone()).await;
+        assert_eq!(paths(&found.structured), expected, "{arguments}");
+    }
+    for wrong in [json!({}), json!({ "tag": "1984" }), json!({ "tag": "a b" })] {
+        let refused = rig.call("read:/", "note.find", wrong).await;
+        assert_eq!(refused.structured["error"]["code"], "invalid_argument");
+    }
+}
+
+/// Asks both of two spaces that differ in what the scopes hide, and expects the same answers.
+#[tokio::test]
+async fn what_the_scopes_hide_changes_no_answer() {
+    const CLAIM: &str = "read:/open/ deny:/open/not/";
+    let (one, other) = (Rig::new(), Rig::new());
+    let shown = [("open/a.md", "#x [[b]] [[secret]]"), ("open/f/b.md", "[[a]]")];
+    put(&one, &shown);
+    put(&other, &shown);
+    put(
+        &other,
+        &[
+            ("b.md", "#x [[a]]"),
+            ("secret.md", "#x"),
+            ("open/not/a.md", "#x [[b]]"),
+            ("open/not/b.md", "[[a]] #x"),
+        ],
+    );
+    let modified = |mut answer: Value| {
+        let matches = answer.get_mut("matches").and_then(Value::as_array_mut);
+        for one in matches.into_iter().flatten() {
+            one.as_object_mut().unwrap().remove("modified");
+        }
+        answer
+    };
+    for (tool, arguments) in [
+        ("note.find", json!({ "tag": "x" })),
+        ("note.find", json!({ "links_to": "/open/f/b.md" })),
+        ("note.find", json!({ "links_to": "/open/a.md" })),
+        ("note.find", json!({ "links_to": "/secret.md" })),
+        ("note.find", json!({ "tag": "x", "path": "/open/not" })),
+    ] {
+        let first = one.call(CLAIM, tool, arguments.clone()).await;
+        let second = other.call(CLAIM, tool, arguments.clone()).await;
+        assert_eq!(modified(first.structured), modified(second.structured), "{tool} {arguments}");
+    }
+    let found = other.call(CLAIM, "note.find", json!({ "links_to": "/open/f/b.md" })).await;
+    assert_eq!(paths(&found.structured), ["/open/a.md"], "the hidden `b.md` does not compete");
+}
+
+#[tokio::test]
+async fn pages_of_notes_are_complete_and_a_changed_note_is_looked_into_again() {
+    let rig = Rig::new();
+    for number in 0..230 {
+        put(&rig, &[(&format!("f{}/n{number}.md", number % 3), "#x")]);
+    }
+    let mut found = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let mut arguments = json!({ "tag": "x" });
+        if cursor != Value::Null {
+            arguments["cursor"] = cursor;
+        }
+        let page = rig.call("read:/", "note.find", arguments).await.structured;
+        found.extend(paths(&page).into_iter().map(str::to_owned));
+        cursor = page["next_cursor"].clone();
+        if cursor == Value::Null {
+            break;
+        }
+    }
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 230);
+    put(&rig, &[("f0/n0.md", "no more")]);
+    let page = rig.call("read:/", "note.find", json!({ "tag": "x", "path": "/f0" })).await;
+    assert!(!paths(&page.structured).contains(&"/f0/n0.md"));
+}
