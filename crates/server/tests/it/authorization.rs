@@ -70,6 +70,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("text.insert", Needs::Write),
     ("text.append", Needs::Write),
     ("note.find", Needs::Read),
+    ("note.links", Needs::Read),
     ("get_note_outline", Needs::Read),
     ("get_document_tree", Needs::Read),
     ("get_metadata_facets", Needs::Read),
@@ -421,6 +422,7 @@ impl Ground {
             }
             "text.append" => json!({ "path": path, "hash": hash, "content": "x" }),
             "note.find" => json!({ "path": "/notes/deep", "tag": "a" }),
+            "note.links" => json!({ "path": path }),
             "get_note_outline"
             | "get_document_tree"
             | "get_metadata_facets"

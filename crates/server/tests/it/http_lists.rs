@@ -75,6 +75,7 @@ async fn the_two_spellings_differ_only_in_the_names() {
     get_note_outline
     get_section_source
     note_find
+    note_links
     text_append
     text_edit
     text_insert
@@ -115,7 +116,8 @@ async fn a_client_that_refuses_dots_sees_underscores() {
         let readers = ["file.find", "file.list", "file.read"].into_iter();
         let notes =
             ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
-        let all = readers.chain(notes).chain(["note.find", "text.read", "text.search"]);
+        let all =
+            readers.chain(notes).chain(["note.find", "note.links", "text.read", "text.search"]);
         all.map(|name| name.replace('.', spelling)).collect()
     };
     let (underscored, dotted) = (spelled("_"), spelled("."));

@@ -72,7 +72,10 @@ pub use keeper::SpaceEvents;
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
-pub use walk_pages::{NameQuery, NotePage, SearchHit, SearchPage, TextSearch, TreeEntry, TreePage};
+pub use walk_pages::{
+    LinkDirection, LinkPage, NameQuery, NotePage, OutLink, SearchHit, SearchPage, TextSearch,
+    TreeEntry, TreePage,
+};
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 32 * 1024 * 1024;
@@ -377,6 +380,18 @@ impl Space {
     ) -> Result<NotePage, Refusal> {
         let cancellation = self.cancellation.clone();
         self.run(move |inner| inner.find_notes(&permit, &names, &query, cursor, &cancellation))
+            .await
+    }
+
+    /// Returns a page of the links from and to a note. The second permit is for the whole space.
+    pub async fn note_links(
+        &self,
+        (note, names): (Permit<Read>, Permit<Walk>),
+        direction: LinkDirection,
+        cursor: WalkCursor,
+    ) -> Result<LinkPage, Refusal> {
+        let cancellation = self.cancellation.clone();
+        self.run(move |inner| inner.note_links(&note, &names, direction, cursor, &cancellation))
             .await
     }
 

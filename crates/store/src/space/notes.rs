@@ -13,17 +13,18 @@ use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::limits::MAX_FOUND_NAMES;
 use stile_domain::listing::EntryKind;
 use stile_domain::notes::MAX_NOTE_BYTES;
-use stile_domain::notes::links::LinkedFiles;
+use stile_domain::notes::links::{LinkedFiles, NoteLink};
 use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::{NoteQuery, is_note};
-use stile_domain::permit::{Permit, Walk};
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Permit, Read, Walk};
 
 use crate::cancellation::Cancellation;
 
 use super::read::read_whole;
 use super::tree::SLICE;
 use super::walk::{Found, WalkOrder, Walker};
-use super::walk_pages::{NotePage, TreeEntry};
+use super::walk_pages::{LinkDirection, LinkPage, NotePage, OutLink, TreeEntry};
 use super::{Inner, os};
 
 /// The order of every walk here: the space remembers the names of folders in this order.
@@ -81,6 +82,103 @@ impl Inner {
             }
         }
         Ok(page)
+    }
+
+    /// Returns a page of the links from and to a note, for `note.links`. `names` permits the walk
+    /// over the whole space.
+    ///
+    /// A cursor without a path counts the links from the note that were shown. One with a path is
+    /// at a note that links here, and counts its links that were shown; 0 if all were.
+    pub(super) fn note_links(
+        &self,
+        permit: &Permit<Read>,
+        names: &Permit<Walk>,
+        direction: LinkDirection,
+        cursor: WalkCursor,
+        cancellation: &Cancellation,
+    ) -> Result<LinkPage, Refusal> {
+        let deadline = Instant::now() + SLICE;
+        let note = permit.path();
+        let too_large = || Refusal::TooLarge {
+            path: note.clone(),
+            limit_bytes: MAX_NOTE_BYTES,
+            advice: "Call `text.read`, which reads a part of it.",
+        };
+        let text = self.read_text(note, MAX_NOTE_BYTES)?;
+        let facts = NoteFacts::of(&text).ok_or_else(too_large)?;
+        let mut page = LinkPage::default();
+        if direction != LinkDirection::In && cursor.after.is_none() {
+            let mut files = LinkedFiles::for_targets(facts.links.iter().map(|link| &link.target));
+            self.add_linked_files(names, &mut files, cancellation)?;
+            let shown = usize::try_from(cursor.line).unwrap_or(usize::MAX);
+            let left = facts.links.get(shown..).unwrap_or_default();
+            page.out.extend(left.iter().take(MAX_FOUND_NAMES).map(|link| OutLink {
+                path: files.resolve(&link.target, note).cloned(),
+                link: link.clone(),
+            }));
+            let line = cursor.line.saturating_add(page.out.len() as u64);
+            let is_more = left.len() > page.out.len();
+            if is_more || page.is_full() && direction == LinkDirection::Both {
+                page.next = Some(WalkCursor { line, ..WalkCursor::default() });
+                return Ok(page);
+            }
+        }
+        if direction != LinkDirection::Out {
+            self.add_links_to(note, names, &mut page, cursor, deadline, cancellation)?;
+        }
+        Ok(page)
+    }
+
+    /// Adds the links of other notes to `note`, until the page is full or the time is over.
+    fn add_links_to(
+        &self,
+        note: &SpacePath,
+        names: &Permit<Walk>,
+        page: &mut LinkPage,
+        cursor: WalkCursor,
+        deadline: Instant,
+        cancellation: &Cancellation,
+    ) -> Result<(), Refusal> {
+        let mut files = LinkedFiles::for_path(note);
+        self.add_linked_files(names, &mut files, cancellation)?;
+        let begun = cursor.after.clone().filter(|at| cursor.line > 0 && names.may_show(&at.path));
+        let mut walker = Walker::new(self, names, ORDER, usize::MAX, cursor.after)?;
+        let begun = begun.map(|at| (Found::at(at), cursor.line));
+        let mut notes =
+            begun.into_iter().chain(std::iter::from_fn(|| walker.next().map(|found| (found, 0))));
+        let mut last = None;
+        while let Some((found, shown)) = notes.next() {
+            if cancellation.is_cancelled() {
+                return Err(Refusal::Cancelled);
+            }
+            if last.is_some() && (page.is_full() || Instant::now() >= deadline) {
+                page.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
+                return Ok(());
+            }
+            last = Some(found.position());
+            if found.kind != EntryKind::File || !is_note(found.name()) {
+                continue;
+            }
+            let Some(known) = self.known_note(&found) else {
+                page.skipped += 1;
+                continue;
+            };
+            page.searched += 1;
+            let leads = |link: &&NoteLink| {
+                files.may_lead(&link.target)
+                    && files.resolve(&link.target, &found.path) == Some(note)
+            };
+            let shown_before = usize::try_from(shown).unwrap_or(usize::MAX);
+            let leading = known.facts.links.iter().filter(leads).skip(shown_before);
+            for (link, count) in leading.zip(shown..) {
+                if page.is_full() {
+                    page.next = Some(WalkCursor { after: last, line: count, ..Default::default() });
+                    return Ok(());
+                }
+                page.links_here.push((found.path.clone(), link.clone()));
+            }
+        }
+        Ok(())
     }
 
     /// Adds the files of wanted names, in all that the caller may read. The walk is not cut: a link

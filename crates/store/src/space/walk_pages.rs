@@ -6,7 +6,9 @@ use stile_domain::find::name_pattern::{NameGlob, NamePattern};
 use stile_domain::find::text_query::TextQuery;
 use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::hash::ContentHash;
+use stile_domain::limits::MAX_FOUND_NAMES;
 use stile_domain::listing::EntryKind;
+use stile_domain::notes::links::NoteLink;
 use stile_domain::path::SpacePath;
 
 /// A file or folder below the folder that was asked for.
@@ -44,6 +46,47 @@ pub struct NotePage {
     pub skipped: u64,
     /// Where the next page begins; `None` if nothing is left.
     pub next: Option<WalkCursor>,
+}
+
+/// Which links of a note to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkDirection {
+    /// Those of the note itself.
+    Out,
+    /// Those of other notes that lead to the note.
+    In,
+    /// Those of the note, and then those that lead to it.
+    Both,
+}
+
+/// A link of a note, and where it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutLink {
+    /// The link as the note has it.
+    pub link: NoteLink,
+    /// The file to which it leads; `None` if the caller may read none.
+    pub path: Option<SpacePath>,
+}
+
+/// One page of the links from and to a note.
+#[derive(Clone, Debug, Default)]
+pub struct LinkPage {
+    /// The links of the note, in its order.
+    pub out: Vec<OutLink>,
+    /// The links that lead to the note, each with the note that has it.
+    pub links_here: Vec<(SpacePath, NoteLink)>,
+    /// How many notes this call looked into for links that lead here.
+    pub searched: u64,
+    /// How many notes it could not look into.
+    pub skipped: u64,
+    /// Where the next page begins; `None` if nothing is left.
+    pub next: Option<WalkCursor>,
+}
+
+impl LinkPage {
+    pub(super) fn is_full(&self) -> bool {
+        self.out.len() + self.links_here.len() >= MAX_FOUND_NAMES
+    }
 }
 
 /// Which files and folders to find.

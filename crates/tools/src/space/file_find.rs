@@ -36,7 +36,7 @@ pub struct FileFind {
     modified_after: Option<String>,
     /// Only files changed at or before this date or time.
     modified_before: Option<String>,
-    /// `next_cursor` of the answer to be continued, with the same other arguments.
+    /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
 }
 

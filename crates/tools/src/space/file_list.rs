@@ -27,7 +27,7 @@ pub struct FileList {
     #[schemars(range(min = 1, max = 8))]
     #[serde(default = "one")]
     depth: usize,
-    /// `next_cursor` of the answer to be continued, with the same other arguments.
+    /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
 }
 

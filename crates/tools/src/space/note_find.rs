@@ -17,22 +17,20 @@ use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
 
-/// Find Markdown notes by tag, property or link; a note must fit all that you give. While
-/// `truncated` is true, call again with `next_cursor`, even if nothing was found yet.
+/// Find Markdown notes that have a tag, a property and a link, as far as given. While `truncated`
+/// is true, call again with `next_cursor`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoteFind {
-    /// A tag in the front matter or the text; `a` also finds `#a/b`.
-    #[schemars(length(min = 1, max = 256))]
+    /// In front matter or text; `a` also finds `#a/b`.
     tag: Option<String>,
-    /// A member of the front matter.
+    /// Of the front matter.
     property: Option<PropertyArgument>,
-    /// A file to which the notes link.
     links_to: Option<SpacePath>,
     /// In which folder; everywhere if left out.
     #[serde(default = "whole_space")]
     path: SpacePath,
-    /// `next_cursor` of the answer to be continued, with the same other arguments.
+    /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
 }
 
@@ -41,7 +39,7 @@ pub struct NoteFind {
 #[serde(deny_unknown_fields)]
 struct PropertyArgument {
     name: String,
-    /// As it is written; for a list, one of its items; any if left out.
+    /// As written, or an item of a list.
     value: Option<String>,
 }
 

@@ -43,7 +43,7 @@ pub struct FindText {
     #[schemars(range(min = 0, max = 3))]
     #[serde(default)]
     context: usize,
-    /// `next_cursor` of the answer to be continued, with the same other arguments.
+    /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
 }
 

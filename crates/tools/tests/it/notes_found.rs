@@ -77,6 +77,9 @@ async fn what_the_scopes_hide_changes_no_answer() {
         ("note.find", json!({ "links_to": "/open/a.md" })),
         ("note.find", json!({ "links_to": "/secret.md" })),
         ("note.find", json!({ "tag": "x", "path": "/open/not" })),
+        ("note.links", json!({ "path": "/open/a.md" })),
+        ("note.links", json!({ "path": "/open/f/b.md" })),
+        ("note.links", json!({ "path": "/open/not/b.md" })),
     ] {
         let first = one.call(CLAIM, tool, arguments.clone()).await;
         let second = other.call(CLAIM, tool, arguments.clone()).await;
@@ -112,4 +115,42 @@ async fn pages_of_notes_are_complete_and_a_changed_note_is_looked_into_again() {
     put(&rig, &[("f0/n0.md", "no more")]);
     let page = rig.call("read:/", "note.find", json!({ "tag": "x", "path": "/f0" })).await;
     assert!(!paths(&page.structured).contains(&"/f0/n0.md"));
+}
+
+#[tokio::test]
+async fn links_lead_out_and_in_and_every_page_is_reached() {
+    let rig = Rig::new();
+    let many = "[[plan]] [[gone]]\n".repeat(70);
+    put(&rig, &[("a.md", &many), ("p/plan.md", &format!("{many}\n![[pic.png]]")), ("pic.png", "")]);
+    let (mut out, mut links_here, mut pages) = (Vec::new(), Vec::new(), 0);
+    let mut arguments = json!({ "path": "/p/plan.md" });
+    loop {
+        let page = rig.call("read:/", "note.links", arguments.clone()).await.structured;
+        assert!(page["out"].as_array().unwrap().len() <= 100);
+        out.extend(page["out"].as_array().unwrap().clone());
+        links_here.extend(page["in"].as_array().unwrap().clone());
+        pages += 1;
+        if page["truncated"] == false {
+            break;
+        }
+        arguments["cursor"] = page["next_cursor"].clone();
+    }
+    assert_eq!((out.len(), links_here.len(), pages), (141, 140, 3));
+    assert_eq!(
+        out[0],
+        json!({
+            "target": "plan", "path": "/p/plan.md", "line": 1, "kind": "wikilink"
+        })
+    );
+    assert_eq!(out[1], json!({ "target": "gone", "line": 1, "kind": "wikilink" }));
+    assert_eq!(
+        out[140],
+        json!({
+            "target": "pic.png", "path": "/pic.png", "line": 72, "kind": "embed"
+        })
+    );
+    let of = |path: &str| links_here.iter().filter(|link| link["path"] == path).count();
+    assert_eq!((of("/a.md"), of("/p/plan.md")), (70, 70));
+    let only = rig.call("read:/", "note.links", json!({ "path": "/a.md", "direction": "in" }));
+    assert_eq!(only.await.structured["in"], json!([]));
 }
