@@ -38,6 +38,15 @@ pub enum EditError {
     },
     /// The new text would be longer than a change may make it.
     TooLarge,
+    /// The front matter of a note cannot be changed safely.
+    FrontMatter {
+        /// Why not, as a clause.
+        why: &'static str,
+        /// The lines to be edited instead: 1-based, end exclusive.
+        searched: ResolvedLines,
+        /// These lines as they are now: at most [`MAX_EXCERPT_LINES`].
+        lines: Vec<LineExcerpt>,
+    },
     /// One of several edits cannot be made.
     Several {
         /// Which one, from 0.
@@ -45,6 +54,13 @@ pub enum EditError {
         /// Why it cannot be made.
         error: Box<EditError>,
     },
+}
+
+impl EditError {
+    /// Creates the error for lines of a text without a byte order mark.
+    pub(crate) fn front_matter(text: &str, why: &'static str, searched: ResolvedLines) -> Self {
+        Self::FrontMatter { why, searched, lines: Body::of(text).excerpt(searched) }
+    }
 }
 
 /// The byte order mark, which belongs to the file and not to its first line.

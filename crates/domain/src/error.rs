@@ -247,6 +247,25 @@ pub enum Refusal {
         /// The 1-based lines where the text occurs instead.
         elsewhere: Vec<u64>,
     },
+    /// A property of a note cannot be set by a tool.
+    #[error(
+        "`{name}` of `{path}` was not changed: {why}. Nothing was written. Edit lines {first} to \
+         {last} with `text.replace`."
+    )]
+    UnsafeFrontMatter {
+        /// The path that the call named.
+        path: SpacePath,
+        /// The argument that names the property.
+        name: &'static str,
+        /// Why not, as a clause.
+        why: &'static str,
+        /// The first line to be edited, from 1.
+        first: u64,
+        /// The last line to be edited.
+        last: u64,
+        /// These lines as they are now.
+        lines: Vec<LineExcerpt>,
+    },
     /// No searched line contains the text `q`.
     #[error(
         "no line of `{path}` from {first} to {last} contains `q`, ignoring case; the file has \
@@ -405,6 +424,7 @@ impl Refusal {
                 ("no_match", Remedy::Agent)
             }
             Self::AmbiguousMatch { .. } => ("ambiguous_match", Remedy::Agent),
+            Self::UnsafeFrontMatter { .. } => ("unsafe_front_matter", Remedy::Agent),
             Self::TooLarge { .. } => ("too_large", Remedy::Agent),
             Self::NoSpace { .. } | Self::JournalFull => ("no_space", Remedy::User),
             Self::UnknownOutcome { .. } => ("unknown_outcome", Remedy::Agent),
@@ -440,6 +460,10 @@ impl Refusal {
                 if !elsewhere.is_empty() {
                     set("elsewhere", json!(elsewhere));
                 }
+            }
+            Self::UnsafeFrontMatter { name, lines, .. } => {
+                set("argument", (*name).into());
+                set("lines", json!(lines));
             }
             Self::NoSuchText { total_lines, .. } => {
                 set("argument", "q".into());
@@ -489,6 +513,7 @@ impl Refusal {
             | Self::NotText { path, .. }
             | Self::Stale { path, .. }
             | Self::NoMatch { path, .. }
+            | Self::UnsafeFrontMatter { path, .. }
             | Self::NoSuchText { path, .. }
             | Self::NoSuchSection { path }
             | Self::AmbiguousMatch { path, .. }

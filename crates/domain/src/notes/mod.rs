@@ -23,6 +23,7 @@ mod note_path;
 pub mod note_property;
 pub mod note_query;
 pub mod portable;
+pub mod property_edit;
 pub mod tags;
 mod whitespace;
 mod yaml;

@@ -57,6 +57,11 @@ pub(super) fn values<'a, const N: usize>(
     if events.finish() { values } else { [const { None }; N] }
 }
 
+/// Whether a text is one YAML mapping within the budget, in which no mapping has a key twice.
+pub(super) fn is_valid(front: &str) -> bool {
+    front.len() <= MAX_FRONT_MATTER_BYTES && CheckedEvents::new(front).finish()
+}
+
 /// Returns the members of the front matter as text, in order; `None` for invalid front matter. A
 /// key that is not a scalar is omitted.
 pub(super) fn properties(front: &str) -> Option<Vec<NoteProperty>> {

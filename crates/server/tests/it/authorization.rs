@@ -71,6 +71,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("text.append", Needs::Write),
     ("note.find", Needs::Read),
     ("note.links", Needs::Read),
+    ("note.set_property", Needs::Write),
     ("get_note_outline", Needs::Read),
     ("get_document_tree", Needs::Read),
     ("get_metadata_facets", Needs::Read),
@@ -422,6 +423,9 @@ impl Ground {
             }
             "text.append" => json!({ "path": path, "hash": hash, "content": "x" }),
             "note.find" => json!({ "path": "/notes/deep", "tag": "a" }),
+            "note.set_property" => {
+                json!({ "path": path, "hash": hash, "name": "a", "value": 1 })
+            }
             "note.links" => json!({ "path": path }),
             "get_note_outline"
             | "get_document_tree"

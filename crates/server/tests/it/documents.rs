@@ -146,6 +146,17 @@ fn samples() -> Vec<Refusal> {
             ],
             elsewhere: vec![9],
         },
+        Refusal::UnsafeFrontMatter {
+            path: path.clone(),
+            name: "name",
+            why: "the value is a list or a mapping in brackets over several lines",
+            first: 2,
+            last: 3,
+            lines: vec![
+                LineExcerpt { line: 2, text: "tags: [a,".to_owned() },
+                LineExcerpt { line: 3, text: "  b]".to_owned() },
+            ],
+        },
         Refusal::NoSuchText { path: path.clone(), first: 1, last: 12, total_lines: 12 },
         Refusal::NoSuchSection { path: path.clone() },
         Refusal::AmbiguousMatch {
@@ -192,6 +203,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::NotText { .. }
             | Refusal::Stale { .. }
             | Refusal::NoMatch { .. }
+            | Refusal::UnsafeFrontMatter { .. }
             | Refusal::NoSuchText { .. }
             | Refusal::NoSuchSection { .. }
             | Refusal::AmbiguousMatch { .. }

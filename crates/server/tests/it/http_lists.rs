@@ -76,6 +76,7 @@ async fn the_two_spellings_differ_only_in_the_names() {
     get_section_source
     note_find
     note_links
+    note_set_property
     text_append
     text_edit
     text_insert

@@ -22,9 +22,10 @@ const NOTE_READERS: [&str; 6] = [
     "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
     "note.find", "note.links",
 ];
-const WRITERS: [&str; 11] = [
+const WRITERS: [&str; 12] = [
     "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create",
-    "folder.remove", "text.append", "text.edit", "text.insert", "text.replace",
+    "folder.remove", "note.set_property", "text.append", "text.edit", "text.insert",
+    "text.replace",
 ];
 const TEMPLATES: [&str; 2] = ["pdpp://field-window/{handle}", "pdpp://record/{handle}"];
 const LISTING: &str = "list://{+path}";

@@ -678,6 +678,14 @@ fn explain_match(
             };
             Refusal::NoMatch { path: path.clone(), argument: text, place, hint, lines, elsewhere }
         }
+        EditError::FrontMatter { why, searched, lines } => Refusal::UnsafeFrontMatter {
+            path: path.clone(),
+            name: "name",
+            why,
+            first: searched.start,
+            last: searched.end.saturating_sub(1).max(searched.start),
+            lines,
+        },
         EditError::Several { error, .. } => explain_match(*error, path, range, text, unit, advice),
         // `explain` has the limit, and answers this before.
         EditError::TooLarge => too_large_to_edit(path, u64::MAX),

@@ -17,9 +17,9 @@ use crate::tool::Tool;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileAppend {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
-    /// The `hash` that a read or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
     /// What to add: text, or base64 when `encoding` says so.
     content: String,

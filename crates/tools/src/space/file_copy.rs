@@ -18,9 +18,9 @@ use crate::tool::Tool;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileCopy {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
-    /// The `hash` that a read, a search or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
     /// The path of the copy.
     to: FilePath,

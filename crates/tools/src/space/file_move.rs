@@ -19,9 +19,9 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileMove {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
-    /// The `hash` that a read, a search or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
     /// Its new path, e.g. `/archive/2025/plan.md`.
     to: FilePath,

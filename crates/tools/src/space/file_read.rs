@@ -21,7 +21,7 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileRead {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
     /// The byte to begin at, from 0. An image is then read as bytes, too.
     offset: Option<u64>,

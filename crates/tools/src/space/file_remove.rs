@@ -19,7 +19,7 @@ use crate::tool::{Output, Tool};
 pub struct FileRemove {
     /// Which file, from the root of the space, e.g. `/notes/old.md`.
     path: FilePath,
-    /// The `hash` that `text.read` or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
 }
 

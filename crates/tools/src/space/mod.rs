@@ -35,6 +35,7 @@ pub mod folder_remove;
 pub mod list;
 pub mod note_find;
 pub mod note_links;
+pub mod note_set_property;
 pub mod text_append;
 pub mod text_edit;
 pub mod text_insert;
@@ -66,8 +67,11 @@ pub const FILE_TOOLS: &[ToolEntry<Space>] = &[
 ];
 
 /// The tools for tags, properties and links of notes, in reading order. No gateway has them.
-pub const NOTE_FILE_TOOLS: &[ToolEntry<Space>] =
-    &[ToolEntry::new::<note_find::NoteFind>(), ToolEntry::new::<note_links::NoteLinks>()];
+pub const NOTE_FILE_TOOLS: &[ToolEntry<Space>] = &[
+    ToolEntry::new::<note_find::NoteFind>(),
+    ToolEntry::new::<note_links::NoteLinks>(),
+    ToolEntry::new::<note_set_property::NoteSetProperty>(),
+];
 
 /// The most paths that instructions and the list of resources name.
 const MOST_BEGINNINGS: usize = 10;

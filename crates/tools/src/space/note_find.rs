@@ -27,10 +27,8 @@ pub struct NoteFind {
     /// Of the front matter.
     property: Option<PropertyArgument>,
     links_to: Option<SpacePath>,
-    /// In which folder; everywhere if left out.
     #[serde(default = "whole_space")]
     path: SpacePath,
-    /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
 }
 

@@ -21,7 +21,6 @@ pub struct NoteLinks {
     path: FilePath,
     #[serde(default)]
     direction: DirectionArgument,
-    /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
 }
 

@@ -20,9 +20,9 @@ use crate::tool::Tool;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextAppend {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
-    /// The `hash` that `text.read` or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
     /// The new lines, stored as given: end them with a line break if the file should end with one.
     content: String,

@@ -25,9 +25,9 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditText {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
-    /// The `hash` that a read, a search or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
     /// The replacements, in order.
     #[schemars(length(min = 1, max = 64))]

@@ -19,9 +19,9 @@ use crate::tool::Tool;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextInsert {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
-    /// The `hash` that `text.read` or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
     /// The line before which to insert, from 1; negative numbers count from the end, -1 is the last
     /// line.

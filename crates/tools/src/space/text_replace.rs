@@ -19,9 +19,9 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextReplace {
-    /// Which file, from the root of the space.
+    /// Which file.
     path: FilePath,
-    /// The `hash` that `text.read` or the last change returned for it.
+    /// Its `hash`, from a read or a change.
     hash: ContentHash,
     /// `[start, end]` within which to look, from 1, end exclusive, 0 as end for the end of the
     /// file.

@@ -39,7 +39,7 @@ pub struct FindText {
     /// Only files that fit this glob, e.g. `*.md`, or `projects/**/*.md` below `path`.
     #[schemars(length(min = 1, max = 256))]
     glob: Option<String>,
-    /// How many lines to show before and after each hit.
+    /// Lines to show around each hit.
     #[schemars(range(min = 0, max = 3))]
     #[serde(default)]
     context: usize,

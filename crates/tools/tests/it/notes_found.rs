@@ -154,3 +154,28 @@ async fn links_lead_out_and_in_and_every_page_is_reached() {
     let only = rig.call("read:/", "note.links", json!({ "path": "/a.md", "direction": "in" }));
     assert_eq!(only.await.structured["in"], json!([]));
 }
+
+#[tokio::test]
+async fn a_property_is_set_with_the_hash_and_refused_where_that_is_not_safe() {
+    let rig = Rig::new();
+    put(&rig, &[("a.md", "---\nb: 1 # one\ntags: [x,\n  y]\n---\nbody\n")]);
+    let read = rig.call("write:/", "text.read", json!({ "path": "/a.md" })).await;
+    let hash = read.structured["hash"].clone();
+    let set = |name: &str, value: Value, hash: &Value| json!({ "path": "/a.md", "hash": hash, "name": name, "value": value });
+    let refused = rig.call("write:/", "note.set_property", set("tags", json!("z"), &hash)).await;
+    let error = &refused.structured["error"];
+    assert_eq!(error["code"], "unsafe_front_matter");
+    assert_eq!(error["lines"][0], json!({ "line": 3, "text": "tags: [x," }));
+    let done = rig.call("write:/", "note.set_property", set("b", json!(true), &hash)).await;
+    assert_eq!(rig.text("a.md"), "---\nb: true # one\ntags: [x,\n  y]\n---\nbody\n");
+    let stale = rig.call("write:/", "note.set_property", set("b", Value::Null, &hash)).await;
+    assert_eq!(stale.structured["error"]["code"], "stale");
+    let hash = done.structured["hash"].clone();
+    rig.call("write:/", "note.set_property", set("b", Value::Null, &hash)).await;
+    assert_eq!(rig.text("a.md"), "---\ntags: [x,\n  y]\n---\nbody\n");
+    for wrong in [set("", json!(1), &hash), set("a", json!({}), &hash), set("<<", json!(1), &hash)]
+    {
+        let refused = rig.call("write:/", "note.set_property", wrong).await;
+        assert_eq!(refused.structured["error"]["code"], "invalid_argument");
+    }
+}

@@ -67,7 +67,10 @@ fn hints_follow_from_permits() {
         crate::definitions().iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
     let notes =
         ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
-    let files = ["file.list", "file.find", "text.search", "file.read", "text.read"];
+    let files = [
+        "file.list", "file.find", "text.search", "file.read", "text.read", "note.find",
+        "note.links",
+    ];
     assert_eq!(readers, [&files[..], &notes].concat());
     assert!(crate::definitions().iter().all(|tool| !(tool.read_only && tool.destructive)));
 }
