@@ -13,7 +13,7 @@ impl WantedTag {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('#').unwrap_or(text);
         let (tag, rest) = leading_tag(text)?;
-        rest.is_empty().then(|| Self(tag))
+        rest.is_empty().then_some(Self(tag))
     }
 
     /// Whether one of the tags of a note is this tag, or is nested in it as `a/b` is in `a`.

@@ -144,10 +144,10 @@ impl Inner {
         let begun = cursor.after.clone().filter(|at| cursor.line > 0 && names.may_show(&at.path));
         let mut walker = Walker::new(self, names, ORDER, usize::MAX, cursor.after)?;
         let begun = begun.map(|at| (Found::at(at), cursor.line));
-        let mut notes =
+        let notes =
             begun.into_iter().chain(std::iter::from_fn(|| walker.next().map(|found| (found, 0))));
         let mut last = None;
-        while let Some((found, shown)) = notes.next() {
+        for (found, shown) in notes {
             if cancellation.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
