@@ -30,12 +30,10 @@ pub struct FileCreate {
 
 /// How `content` is written.
 #[derive(Clone, Copy, Debug, Default, JsonSchema)]
-pub enum ContentEncoding {
-    /// As text.
+pub(super) enum ContentEncoding {
     #[default]
     #[schemars(rename = "utf-8")]
     Utf8,
-    /// As base64 with padding.
     #[schemars(rename = "base64")]
     Base64,
 }

@@ -11,7 +11,8 @@ use stile_store::space::Space;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Make a folder, with its parents. A folder that is there already is fine.
+/// Make a folder, with its parents. A folder that is there already is fine. (`file.create` makes
+/// the folders of a new file by itself.)
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FolderCreate {

@@ -11,7 +11,8 @@ use stile_store::space::Space;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Remove a folder that is empty. Remove its files first, with `file.remove`.
+/// Remove a folder that is empty. Refused with `folder_not_empty` otherwise: remove its files
+/// first, with `file.remove`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FolderRemove {

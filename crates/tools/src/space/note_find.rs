@@ -26,6 +26,7 @@ pub struct NoteFind {
     tag: Option<String>,
     /// Of the front matter.
     property: Option<PropertyArgument>,
+    /// A file to which the note links.
     links_to: Option<SpacePath>,
     #[serde(default = "whole_space")]
     path: SpacePath,

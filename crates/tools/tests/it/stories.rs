@@ -33,9 +33,12 @@ async fn a_note_is_made_read_changed_and_removed() {
     let read = rig.call(ALL, "text.read", json!({ "path": "/notes/a.md", "lines": [2, 3] })).await;
     assert_eq!(
         read.structured,
-        json!({ "path": "/notes/a.md", "content": "one\n", "hash": hash(&made), "total_lines": 2, "lines": [2, 3], "truncated": false })
+        json!({ "path": "/notes/a.md", "content": "one\n", "hash": hash(&made), "size_bytes": 8, "total_lines": 2, "lines": [2, 3], "truncated": false })
     );
-    assert_eq!(read.text, format!("/notes/a.md lines 2-2 of 2, hash {}\none\n", hash(&made)));
+    assert_eq!(
+        read.text,
+        format!("/notes/a.md lines 2-2 of 2, 8 bytes, hash {}\none\n", hash(&made))
+    );
 
     let edit = json!({ "path": "/notes/a.md", "hash": hash(&made), "lines": [1, 0], "old": "one", "new": "ONE\ntwo" });
     let changed = rig.call(ALL, "text_replace", edit.clone()).await;
@@ -269,12 +272,20 @@ async fn the_list_of_tools_follows_the_scopes() {
     };
     let notes =
         ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
-    let text = ["text.append", "text.insert", "text.read", "text.replace"];
-    assert_eq!(
-        names("write:/notes/"),
-        [&["file.create", "file.remove"][..], &notes, &text].concat()
-    );
-    assert_eq!(names("read:/notes/"), [&notes[..], &["text.read"]].concat());
+    let files = ["file.find", "file.list", "file.read"];
+    let more = ["note.find", "note.links", "text.read", "text.search"];
+    let readers = [&files[..], &notes, &more].concat();
+    assert_eq!(names("read:/notes/"), readers);
+    let writers = [
+        "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create",
+        "folder.remove", "note.set_property", "text.append", "text.edit", "text.insert",
+        "text.replace",
+    ];
+    let mut all = [&readers[..], &writers].concat();
+    all.sort_unstable();
+    assert_eq!(names("write:/notes/"), all);
+    assert_eq!(names("append:/logs/"), ["text.append"]);
+    assert_eq!(names("read:/ deny:/"), Vec::<&str>::new());
     assert_eq!(names(""), Vec::<&str>::new());
 }
 
