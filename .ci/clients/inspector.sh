@@ -98,8 +98,8 @@ story() {
   inspect writer --method tools/list --strict
   succeeds
   names_of >"$tmp/names"
-  equal "the list of tools" "$(sed -E 's/^(file|folder|text)_/\1./' "$tmp/names" | tr '\n' ' ')" \
-    "file.append file.copy file.create file.find file.list file.move file.read file.remove folder.create folder.remove $notes text.append text.edit text.insert text.read text.replace text.search "
+  equal "the list of tools" "$(sed -E 's/^(file|folder|note|text)_/\1./' "$tmp/names" | tr '\n' ' ')" \
+    "file.append file.copy file.create file.find file.list file.move file.read file.remove folder.create folder.remove $notes note.find note.links note.set_property text.append text.edit text.insert text.read text.replace text.search "
   passed
 
   begin create
@@ -156,7 +156,7 @@ story() {
   begin "be refused"
   inspect reader --method tools/list
   succeeds
-  equal "the tools of a reader" "$(names_of | sed -E 's/^(file|folder|text)_/\1./' | tr '\n' ' ')" "file.find file.list file.read $notes text.read text.search "
+  equal "the tools of a reader" "$(names_of | sed -E 's/^(file|folder|note|text)_/\1./' | tr '\n' ' ')" "file.find file.list file.read $notes note.find note.links text.read text.search "
   call narrow text.append '{"path":"'"$path"'","hash":"'"$after"'","content":"refused"}'
   if [ "$transport" = http ]; then
     [ "$status" -eq 1 ] || fail "status $status: $(cat "$tmp/answer" "$tmp/error")"

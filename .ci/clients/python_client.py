@@ -30,9 +30,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 CHANGING = {
     "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create", "folder.remove",
-    "text.append", "text.edit", "text.insert", "text.replace",
+    "note.set_property", "text.append", "text.edit", "text.insert", "text.replace",
 }
-FINDING = {"file.find", "file.list", "text.search"}
+FINDING = {"file.find", "file.list", "note.find", "note.links", "text.search"}
 READING = FINDING | {
     "file.read", "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source", "text.read",
 }

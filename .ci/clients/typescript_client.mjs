@@ -18,10 +18,10 @@ import * as v2 from '@modelcontextprotocol/client';
 import * as v2stdio from '@modelcontextprotocol/client/stdio';
 
 const NOTE_TOOLS = ['get_document_tree', 'get_metadata_facets', 'get_note_outline', 'get_section_source'];
-const READING = ['file.find', 'file.list', 'file.read', ...NOTE_TOOLS, 'text.read', 'text.search'];
+const READING = ['file.find', 'file.list', 'file.read', ...NOTE_TOOLS, 'note.find', 'note.links', 'text.read', 'text.search'];
 const TOOLS = [
   ...READING, 'file.append', 'file.copy', 'file.create', 'file.move', 'file.remove', 'folder.create',
-  'folder.remove', 'text.append', 'text.edit', 'text.insert', 'text.replace',
+  'folder.remove', 'note.set_property', 'text.append', 'text.edit', 'text.insert', 'text.replace',
 ].sort();
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
 const [LEGACY, MODERN] = ['2025-11-25', '2026-07-28'];
