@@ -13,7 +13,7 @@ use super::file_create::{ContentEncoding, FileCreated};
 use crate::tool::Tool;
 
 /// Add bytes at the end of a file that you have read or made, of any kind: a large file is made by
-/// `file.create` and then by this, piece by piece. For lines of text, call `text.append`.
+/// `file.create` and then by this. For lines, call `text.append`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileAppend {

@@ -23,7 +23,7 @@ pub struct FileCreate {
     path: FilePath,
     /// All of the file: text, or base64 when `encoding` says so.
     content: String,
-    /// How `content` is written: `utf-8` (the default) or `base64` for a file that is not text.
+    /// `utf-8` (the default) or `base64`.
     #[serde(default)]
     encoding: ContentEncoding,
 }

@@ -26,15 +26,15 @@ pub struct FileFind {
     /// What to find, e.g. `budget 2024`, `*.md`. Ignores case unless it has a capital letter.
     #[schemars(length(min = 1, max = 256))]
     pattern: String,
-    /// In which folder; everywhere if left out.
+    /// In which folder.
     #[serde(default = "whole_space")]
     path: SpacePath,
     /// Only files or only folders.
     #[serde(rename = "type")]
     kind: Option<FoundType>,
-    /// Only files changed at or after this date or time, e.g. `2026-03-01`, in UTC.
+    /// Changed at or after this UTC date or time, e.g. `2026-03-01`.
     modified_after: Option<String>,
-    /// Only files changed at or before this date or time.
+    /// Changed at or before this one.
     modified_before: Option<String>,
     /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,

@@ -15,7 +15,7 @@ use crate::tool::{Output, Tool};
 
 /// Move or rename a file that you have read. Missing folders are made. Refused with
 /// `already_exists` if anything is at `to`, and with `stale` if the file changed since you read
-/// it. Links to it in other notes stay as they are.
+/// it. Links to it stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileMove {

@@ -26,10 +26,12 @@ pub struct NoteFind {
     tag: Option<String>,
     /// Of the front matter.
     property: Option<PropertyArgument>,
-    /// A file to which the note links.
+    /// A file.
     links_to: Option<SpacePath>,
+    /// In which folder.
     #[serde(default = "whole_space")]
     path: SpacePath,
+    /// `next_cursor`.
     cursor: Option<String>,
 }
 

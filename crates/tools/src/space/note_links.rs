@@ -18,9 +18,12 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoteLinks {
+    /// Which note.
     path: FilePath,
+    /// Which links.
     #[serde(default)]
     direction: DirectionArgument,
+    /// `next_cursor`.
     cursor: Option<String>,
 }
 

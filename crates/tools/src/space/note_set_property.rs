@@ -21,8 +21,11 @@ use crate::tool::Tool;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoteSetProperty {
+    /// Which note.
     path: FilePath,
+    /// Its `hash`.
     hash: ContentHash,
+    /// Which one.
     name: String,
     /// A text, number, boolean or list of them; null removes.
     value: Value,
