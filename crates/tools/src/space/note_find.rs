@@ -26,7 +26,7 @@ pub struct NoteFind {
     tag: Option<String>,
     /// Of the front matter.
     property: Option<PropertyArgument>,
-    /// A file.
+    /// A file to which the note links.
     links_to: Option<SpacePath>,
     /// In which folder.
     #[serde(default = "whole_space")]
