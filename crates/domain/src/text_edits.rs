@@ -5,7 +5,7 @@
 //! large texts costs what changed.
 //!
 //! Memory is that of two texts, however many occurrences are replaced: no list of them is made, no
-//! text grows beyond the caller's limit, and beyond [`MAX_PARTS`] changed parts become one.
+//! text grows beyond the caller's limit, and beyond a bound changed parts become one.
 
 use std::ops::Range;
 
