@@ -60,7 +60,7 @@ export function equal(what, got, wanted) {
 }
 
 const sha256 = (data) => createHash('sha256').update(data).digest('hex');
-const dotted = (name) => (NOTE_TOOLS.includes(name) ? name : name.replace('_', '.'));
+const dotted = (name) => (name.includes('.') || NOTE_TOOLS.includes(name) ? name : name.replace('_', '.'));
 export const settled = (promise) => promise.then((value) => ({ value }), (error) => ({ error }));
 
 export async function step(label, name, run) {
