@@ -109,7 +109,9 @@ fn a_caller_without_scopes_is_refused(tool: &'static ToolEntry<Space>, arguments
 fn fits_what_was_advertised(schema: &Value, arguments: &Value) {
     let required =
         schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut given = arguments.as_object().expect("arguments are an object").clone();
+    // `null` means that there are no arguments.
+    assert!(arguments.is_object() || arguments.is_null(), "arguments are an object");
+    let mut given = arguments.as_object().cloned().unwrap_or_default();
     given
         .retain(|name, value| !value.is_null() || required.iter().any(|required| required == name));
     let mut schema = schema.clone();

@@ -79,7 +79,10 @@ fn a_query_is_bounded(wanted: &str, text: &str) {
     if let Some(token) = tokens(text).next() {
         let slice = pieces::slice(text, token.start, token.end);
         let query = ParsedQuery::parse(slice);
-        assert!(query.terms.is_empty() || !query.excluded.is_empty() || matches(&[slice], &query), "{slice:?}");
+        assert!(
+            query.terms.is_empty() || !query.excluded.is_empty() || matches(&[slice], &query),
+            "{slice:?}"
+        );
     }
 }
 
