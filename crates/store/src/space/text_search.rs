@@ -17,11 +17,13 @@ use grep_searcher::{
 };
 use stile_domain::error::Refusal;
 use stile_domain::find::hit_line::{HitLine, MAX_HIT_CHARS};
+use stile_domain::find::name_pattern::NameGlob;
 use stile_domain::find::text_query::QuerySyntax;
 use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::{MAX_CONTEXT_LINES, MAX_HIT_BYTES, MAX_HITS};
 use stile_domain::listing::EntryKind;
+use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 
 use crate::cancellation::Cancellation;
@@ -106,6 +108,17 @@ impl SharedSearch {
         }
     }
 
+    /// Adds a file to be searched.
+    fn add(&self, number: u64, job: Job) {
+        self.lock().jobs.push_back((number, job));
+        self.changed.notify_one();
+    }
+
+    /// Adds an entry that is not searched, so that the page gets all outcomes in order.
+    fn pass(&self, number: u64, position: WalkPosition) {
+        self.lock().outcomes.insert(number, (position, FileOutcome::Passed));
+    }
+
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.lock().is_over = true;
@@ -181,18 +194,10 @@ impl Inner {
                 if !is_walked && waiting < QUEUE as u64 {
                     match jobs.next() {
                         Some(job) => {
-                            let is_wanted = job.found.kind == EntryKind::File
-                                && search.glob.as_ref().is_none_or(|glob| {
-                                    let path = below(permit.path(), &job.found.path);
-                                    glob.is_match(path, job.found.name())
-                                });
-                            let mut shared = work.lock();
-                            if is_wanted {
-                                shared.jobs.push_back((added, job));
-                                work.changed.notify_one();
+                            if is_searched(search, permit.path(), &job.found) {
+                                work.add(added, job);
                             } else {
-                                let passed = (job.found.position(), FileOutcome::Passed);
-                                shared.outcomes.insert(added, passed);
+                                work.pass(added, job.found.position());
                             }
                             added += 1;
                         }
@@ -234,6 +239,12 @@ impl Inner {
             }
         })
     }
+}
+
+/// Returns whether a search looks into an entry below `folder`: a file that fits the glob.
+fn is_searched(search: &TextSearch, folder: &SpacePath, found: &Found) -> bool {
+    let fits = |glob: &NameGlob| glob.is_match(below(folder, &found.path), found.name());
+    found.kind == EntryKind::File && search.glob.as_ref().is_none_or(fits)
 }
 
 /// A page that is filled with outcomes in their order.
