@@ -13,7 +13,8 @@ use crate::edit::{BOM, EditError, excerpt, with_ending};
 use crate::limits::MAX_LISTED_MATCHES;
 use crate::lines::{LineRange, ResolvedLines, line_spans};
 
-/// The most changed parts that are told apart. Everything from the last of them on counts as one.
+/// The most changed parts of a text. If edits change more places, the last part covers all of the
+/// remaining places and the unchanged text between them.
 const MAX_PARTS: usize = 1 << 16;
 
 /// One replacement of a text by another.
@@ -41,9 +42,9 @@ pub enum Occurrences {
 /// A part of a text that differs from the original text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedPart {
-    /// The bytes of the original text.
+    /// The byte range of the original text that was replaced.
     pub original: Range<usize>,
-    /// The bytes of the current text that stand in their place.
+    /// The byte range of the current text that replaces `original`.
     pub current: Range<usize>,
 }
 

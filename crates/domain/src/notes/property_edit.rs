@@ -462,8 +462,8 @@ fn quoted(text: &str) -> Cow<'_, str> {
     quoted.into()
 }
 
-/// Whether a text is the same text in YAML without quotes: it begins with a letter, has nothing
-/// that YAML reads as a sign, and is no word that some reader takes for a boolean or a null.
+/// Whether YAML reads a text as the same text without quotes. Such a text begins with a letter and
+/// has no YAML syntax in it, and no YAML parser reads it as a boolean, a number or a null.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 10] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan"];
     let is_safe = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | '/' | '.');

@@ -39,7 +39,10 @@ pub(super) enum ContentEncoding {
 }
 
 impl ContentEncoding {
-    /// Returns the bytes that `content` stands for.
+    /// Decodes the argument `content` to the bytes of the file.
+    ///
+    /// # Errors
+    /// [`Refusal::InvalidArgument`] for text that is not base64 with padding.
     pub(super) fn decode(self, content: String) -> Result<Vec<u8>, Refusal> {
         match self {
             Self::Utf8 => Ok(content.into_bytes()),
