@@ -13,6 +13,7 @@ pub mod find;
 pub mod hash;
 mod inline_schema;
 pub mod journal;
+pub mod journal_chain;
 pub mod json_string;
 pub mod limits;
 pub mod line_search;

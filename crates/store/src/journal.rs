@@ -6,11 +6,19 @@
 //! be journalled is refused before it happens.
 //!
 //! After a failure the file stays as it is, and the next line begins a new file. A torn line can
-//! therefore only be the last of its file, and readers ignore it.
+//! therefore only be the last of its file, and readers ignore it. A file that is long or a day old
+//! is followed by a new one.
+//!
+//! The lines of a file form a chain ([`JournalChain`]), and a database outside of the files keeps
+//! how far each file was synced, so that [`verify`] finds what was changed later.
 
+mod anchors;
 mod reading;
 #[cfg(test)]
 mod tests;
+mod verify;
+#[cfg(test)]
+mod verify_tests;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -20,11 +28,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use stile_domain::journal::JournalLine;
+use stile_domain::journal_chain::JournalChain;
 use stile_domain::records::instant::Instant;
 use uuid::Uuid;
 
-use reading::{EXTENSION, FOLDER};
-pub use reading::{JournalContents, read_all};
+use anchors::{Anchor, Anchors};
+use reading::{EXTENSION, FOLDER, journal_files};
+pub use reading::{JournalContents, MergedLines, NewLines, read_all};
+pub use verify::{FaultKind, JournalFault, Verification, verify};
 
 use crate::now;
 use crate::state::{StateDir, create_private, make_folder, sync_folder};
@@ -40,6 +51,12 @@ pub const MAX_LINE_BYTES: usize = 16 * 1024;
 /// concurrent calls have room for their lines too. Most lines have about 400 bytes.
 const STEP: u64 = 64 * 1024;
 
+/// The length of a file in bytes after which the next line begins a new one.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How long a file is written to. Lines are removed for their age a whole file at a time.
+const FILE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How long after a line its sync begins. The sync itself ends within the same second.
 const SYNC_AFTER: Duration = Duration::from_millis(500);
 
@@ -51,18 +68,23 @@ pub struct Journal {
 
 /// The part of the journal that the syncing thread shares.
 struct Shared {
+    state_dir: StateDir,
     folder: PathBuf,
+    /// How long lines are kept; `None` for ever.
+    keep: Option<Duration>,
     /// Creates a file. Tests use a function of their own.
     create: fn(&Path) -> io::Result<File>,
     state: Mutex<State>,
     changed: Condvar,
+    /// The database of anchors, opened by the first sync.
+    anchors: Mutex<Option<Anchors>>,
 }
 
 struct State {
     /// The file to write to. `None` before the first line and after a failure.
     current: Option<Current>,
-    /// The files with lines that are not synced.
-    unsynced: Vec<Arc<File>>,
+    /// The files with lines that are not synced, each with how far it has come.
+    unsynced: Vec<(Arc<File>, Anchor)>,
     closing: bool,
     /// When the last line was written.
     last: Instant,
@@ -72,6 +94,10 @@ struct State {
 struct Current {
     file: Arc<File>,
     path: PathBuf,
+    name: String,
+    /// When the file was created.
+    begun: Instant,
+    chain: JournalChain,
     /// The length of the file in bytes.
     written: u64,
     /// The length up to which space is reserved. `None` if the file system cannot reserve.
@@ -79,18 +105,37 @@ struct Current {
 }
 
 impl Journal {
-    /// Opens the journal of a state folder. The first line creates the file.
+    /// Opens the journal of a state folder. The first line creates the file. Lines are kept for
+    /// ever.
     pub fn open(state: &StateDir) -> io::Result<Self> {
-        Self::open_with(state, create_private)
+        Self::open_with(state, None, create_private)
     }
 
-    fn open_with(state: &StateDir, create: fn(&Path) -> io::Result<File>) -> io::Result<Self> {
-        let folder = state.path().join(FOLDER);
+    /// Opens the journal of a state folder, and removes files whose last line is older than `keep`,
+    /// now and whenever a file begins.
+    pub fn open_keeping(state: &StateDir, keep: Duration) -> io::Result<Self> {
+        Self::open_with(state, Some(keep), create_private)
+    }
+
+    fn open_with(
+        state_dir: &StateDir,
+        keep: Option<Duration>,
+        create: fn(&Path) -> io::Result<File>,
+    ) -> io::Result<Self> {
+        let folder = state_dir.path().join(FOLDER);
         make_folder(&folder)?;
-        sync_folder(state.path())?;
+        sync_folder(state_dir.path())?;
         let state = State { current: None, unsynced: Vec::new(), closing: false, last: Instant(0) };
-        let shared =
-            Arc::new(Shared { folder, create, state: Mutex::new(state), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            state_dir: state_dir.clone(),
+            folder,
+            keep,
+            create,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            anchors: Mutex::new(None),
+        });
+        shared.remove_old_files();
         let syncing = Arc::clone(&shared);
         let syncer = std::thread::Builder::new()
             .name("journal".to_owned())
@@ -114,17 +159,22 @@ impl Journal {
         // The clock may step back; the lines of a file do not.
         state.last = now().max(state.last);
         line.at = timestamp(state.last);
-        let mut bytes = serde_json::to_vec(&line)?;
+        let object = serde_json::to_vec(&line)?;
+        let current = self.shared.prepare(&mut state)?;
+        let (chain, mut bytes) = current.chain.append(&object);
         bytes.push(b'\n');
         if bytes.len() > MAX_LINE_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line is too long"));
         }
-        let current = self.shared.prepare(&mut state)?;
-        let file = Arc::clone(&current.file);
+        let (file, anchor) = (Arc::clone(&current.file), Anchor::new(&current.name, &chain));
+        current.chain = chain;
         current.write(&bytes).inspect_err(|_| state.current = None)?;
-        if !state.unsynced.iter().any(|unsynced| Arc::ptr_eq(unsynced, &file)) {
-            state.unsynced.push(file);
-            self.shared.changed.notify_one();
+        match state.unsynced.iter_mut().find(|(unsynced, _)| Arc::ptr_eq(unsynced, &file)) {
+            Some((_, last)) => *last = anchor,
+            None => {
+                state.unsynced.push((file, anchor));
+                self.shared.changed.notify_one();
+            }
         }
         Ok(())
     }
@@ -160,6 +210,7 @@ impl Shared {
                 "the file of the journal is not where it was; the next line begins a new one"
             );
         }
+        state.current.take_if(|current| current.is_full());
         let current = match state.current.take() {
             Some(current) => current,
             None => self.begin()?,
@@ -174,15 +225,20 @@ impl Shared {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let started = timestamp(now()).replace(['-', ':'], "");
+        let begun = now();
+        let started = timestamp(begun).replace(['-', ':'], "");
         let name =
             format!("{started}-{}-{}.{EXTENSION}", std::process::id(), Uuid::new_v4().simple());
-        let path = self.folder.join(name);
+        let path = self.folder.join(&name);
         let file = Arc::new((self.create)(&path)?);
-        let mut current = Current { file, path, written: 0, reserved: Some(0) };
+        let chain = JournalChain::of_file(&name);
+        let mut current = Current { file, path, name, begun, chain, written: 0, reserved: Some(0) };
         // An empty file for each failed attempt would fill the folder.
         match current.reserve(STEP).and_then(|()| sync_folder(&self.folder)) {
-            Ok(()) => Ok(current),
+            Ok(()) => {
+                self.remove_old_files();
+                Ok(current)
+            }
             Err(error) => {
                 let _ = std::fs::remove_file(&current.path);
                 Err(error)
@@ -192,12 +248,56 @@ impl Shared {
 
     fn sync(&self) {
         let unsynced = std::mem::take(&mut self.lock().unsynced);
-        for file in unsynced {
-            if let Err(error) = file.sync_data() {
-                // The system may have dropped what it could not write, so the file is given up.
-                tracing::error!(kind = ?error.kind(), errno = error.raw_os_error(), "the journal was not synced");
-                self.lock().current.take_if(|current| Arc::ptr_eq(&current.file, &file));
+        let mut synced = Vec::new();
+        for (file, anchor) in unsynced {
+            match file.sync_data() {
+                Ok(()) => synced.push(anchor),
+                Err(error) => {
+                    // The system may have dropped what it could not write, so the file is given up.
+                    tracing::error!(kind = ?error.kind(), errno = error.raw_os_error(), "the journal was not synced");
+                    self.lock().current.take_if(|current| Arc::ptr_eq(&current.file, &file));
+                }
             }
+        }
+        if !synced.is_empty() {
+            self.with_anchors(|anchors| anchors.record(&synced));
+        }
+    }
+
+    /// Works with the database of anchors. After a failure the next call opens the database anew,
+    /// and no call of an agent fails: the lines themselves are written.
+    fn with_anchors(&self, work: impl FnOnce(&mut Anchors) -> rusqlite::Result<()>) {
+        let mut open = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        let anchors = match open.take() {
+            Some(anchors) => Ok(anchors),
+            None => Anchors::open(self.state_dir.path()),
+        };
+        let worked = anchors.and_then(|mut anchors| work(&mut anchors).map(|()| anchors));
+        match worked {
+            Ok(anchors) => *open = Some(anchors),
+            Err(error) => tracing::warn!(
+                target: "stile::journal",
+                code = ?error.sqlite_error_code(),
+                "the journal was synced, but not anchored"
+            ),
+        }
+    }
+
+    /// Removes the files that nobody wrote to for as long as lines are kept.
+    fn remove_old_files(&self) {
+        let Some(keep) = self.keep else { return };
+        let is_old = |path: &PathBuf| {
+            let modified = path.metadata().and_then(|metadata| metadata.modified());
+            modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > keep))
+        };
+        for path in journal_files(&self.state_dir).unwrap_or_default() {
+            if !is_old(&path) {
+                continue;
+            }
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // First, so that no kill in between makes the file look stolen.
+            self.with_anchors(|anchors| anchors.retire(&name));
+            let _ = std::fs::remove_file(&path);
         }
     }
 
@@ -226,6 +326,12 @@ impl Shared {
 }
 
 impl Current {
+    /// Returns whether the next line shall begin a new file.
+    fn is_full(&self) -> bool {
+        let age = now().0.saturating_sub(self.begun.0);
+        self.written >= MAX_FILE_BYTES || i128::from(age) > FILE_LIFE.as_micros().cast_signed()
+    }
+
     /// Reserves space for `bytes` more bytes.
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         let Some(reserved) = self.reserved else { return Ok(()) };

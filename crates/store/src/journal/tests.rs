@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use stile_domain::hash::ContentHash;
 use stile_domain::path::SpacePath;
 
-use super::reading::read_file;
 use super::*;
 
 fn state() -> (tempfile::TempDir, StateDir) {
@@ -22,6 +21,13 @@ fn line(tool: &str) -> JournalLine {
 
 fn tools(state: &StateDir) -> Vec<String> {
     read_all(state).unwrap().lines.into_iter().map(|line| line.tool).collect()
+}
+
+/// Returns the lines of one file in their order there.
+fn lines_of(path: &Path) -> Vec<JournalLine> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn files(state: &StateDir) -> Vec<PathBuf> {
@@ -82,9 +88,10 @@ fn threads_of_one_process_write_whole_lines_in_time_order() {
     });
     let merged = read_all(&state).unwrap();
     assert_eq!((merged.lines.len(), merged.damaged, files(&state).len()), (800, 0, 1));
-    let mut in_file = JournalContents::default();
-    read_file(&files(&state)[0], &mut in_file).unwrap();
-    assert!(in_file.lines.is_sorted_by_key(|line| line.at.clone()));
+    let times = lines_of(&files(&state)[0]).into_iter().map(|line| line.at);
+    assert!(times.is_sorted());
+    let verified = verify(&state).unwrap();
+    assert_eq!((verified.lines, verified.faults), (800, vec![]));
 }
 
 #[test]
@@ -145,14 +152,14 @@ fn acknowledged_lines_survive_a_kill() {
             }
         }
         child.wait().unwrap();
-        let mut merged = JournalContents::default();
-        read_file(files(&state).last().unwrap(), &mut merged).unwrap();
-        let read: Vec<_> = merged.lines.into_iter().map(|line| line.tool).collect();
+        let lines = lines_of(files(&state).last().unwrap());
+        let read: Vec<_> = lines.into_iter().map(|line| line.tool).collect();
         let expected: Vec<_> = (0..read.len()).map(|n| format!("n{n}")).collect();
         assert_eq!(read, expected);
         assert!(read.len() as u64 > last.unwrap());
     }
     assert_eq!(files(&state).len(), 10);
+    assert_eq!(verify(&state).unwrap().faults, [], "a kill is no fault");
 }
 
 #[test]
@@ -209,7 +216,7 @@ fn a_full_disk_fails_the_line_and_the_next_one_begins_a_new_file() {
         }
     }
     let (_folder, state) = state();
-    let journal = Journal::open_with(&state, create).unwrap();
+    let journal = Journal::open_with(&state, None, create).unwrap();
     journal.append(line("one")).unwrap();
     FULL.store(true, Ordering::Relaxed);
     journal.shared.lock().current = None;
@@ -368,11 +375,14 @@ fn a_line_is_written_byte_for_byte_as_documented() {
     journal.shared.lock().last = Instant(253_402_300_700_120_000);
     journal.append(line("text.read")).unwrap();
     let file = files(&state).remove(0);
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let linked = r#"{"at":"9999-12-31T23:58:20.120000Z","tool":"text.read","outcome":"ok","n":1"#;
+    let start = ContentHash::digest(format!("stile journal 1\n{name}").as_bytes());
+    let chain = ContentHash::digest(&[&start.as_bytes()[..], linked.as_bytes()].concat());
     assert_eq!(
         std::fs::read_to_string(&file).unwrap(),
-        "{\"at\":\"9999-12-31T23:58:20.120000Z\",\"tool\":\"text.read\",\"outcome\":\"ok\"}\n"
+        format!("{linked},\"chain\":\"{chain}\"}}\n")
     );
-    let name = file.file_name().unwrap().to_str().unwrap();
     let (started, rest) = name.split_once('-').unwrap();
     let shape = |c: char| if c.is_ascii_digit() { '0' } else { c };
     assert_eq!(started.chars().map(shape).collect::<String>(), "00000000T000000.000000Z");

@@ -1,0 +1,145 @@
+//! Verifies the journal: each file against its chain, and all files against their anchors.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::Path;
+
+use stile_domain::hash::ContentHash;
+use stile_domain::journal_chain::{BrokenLink, JournalChain};
+
+use super::anchors::{Anchor, Anchors};
+use super::reading::journal_files;
+use crate::state::StateDir;
+
+/// What the verification of the journal found.
+#[derive(Debug, Default)]
+pub struct Verification {
+    /// How many files there are.
+    pub files: usize,
+    /// How many lines of them belong to an intact chain.
+    pub lines: u64,
+    /// How many lines an older version wrote, which gave them no chain.
+    pub unchained: u64,
+    /// How many files were removed because of their age.
+    pub retired: usize,
+    /// The first fault of each file that has one.
+    pub faults: Vec<JournalFault>,
+}
+
+/// The first place of a file where the journal is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalFault {
+    /// The name of the file in the folder of the journal.
+    pub file: String,
+    /// The line, from 1; `None` if the whole file is meant.
+    pub line: Option<u64>,
+    /// What is wrong there.
+    pub kind: FaultKind,
+}
+
+/// What is wrong with a file of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FaultKind {
+    /// A line does not continue the chain.
+    #[error("the line {0}")]
+    Line(BrokenLink),
+    /// The file ends before a line that was synced.
+    #[error("the file was cut off: {missing} lines after it are missing")]
+    CutOff {
+        /// How many lines are missing at least.
+        missing: u64,
+    },
+    /// The lines form a chain, but another one than the database of anchors knows.
+    #[error("the file was written anew: its lines up to here are not those that were synced")]
+    Rewritten,
+    /// The database of anchors knows the file, and the folder does not have it.
+    #[error("the file is missing, with its {lines} lines")]
+    FileMissing {
+        /// How many lines the file had at least.
+        lines: u64,
+    },
+}
+
+/// Verifies all files of the journal. Reads one line at a time.
+///
+/// A last line that was cut by a kill is no fault: nobody was answered for it. Lines of the last
+/// second before a kill have no anchor yet, so their removal does not show.
+///
+/// # Errors
+/// The error of the file system or of the database of anchors.
+pub fn verify(state: &StateDir) -> io::Result<Verification> {
+    let anchors = Anchors::read_all(state.path()).map_err(io::Error::other)?;
+    let mut anchors: BTreeMap<String, Anchor> =
+        anchors.into_iter().map(|anchor| (anchor.file.clone(), anchor)).collect();
+    let mut result = Verification::default();
+    for path in journal_files(state)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let anchor = anchors.remove(&name);
+        match verify_file(&path, &name, anchor.as_ref(), &mut result) {
+            // The file was removed because of its age in this moment.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            verified => verified?,
+        }
+    }
+    for (file, anchor) in anchors {
+        if anchor.retired {
+            result.retired += 1;
+        } else {
+            let kind = FaultKind::FileMissing { lines: anchor.lines };
+            result.faults.push(JournalFault { file, line: None, kind });
+        }
+    }
+    Ok(result)
+}
+
+fn verify_file(
+    path: &Path,
+    name: &str,
+    anchor: Option<&Anchor>,
+    result: &mut Verification,
+) -> io::Result<()> {
+    let mut reader = BufReader::new(File::open(path)?);
+    result.files += 1;
+    let mut chain = JournalChain::of_file(name);
+    let (mut number, mut unchained) = (0, 0);
+    let mut line = Vec::new();
+    let fault = loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line)? == 0 || line.pop() != Some(b'\n') {
+            break end_fault(&chain, anchor);
+        }
+        number += 1;
+        match chain.check(&line) {
+            Ok(next) => {
+                chain = next;
+                if differs(&chain, anchor) {
+                    break Some((chain.lines(), FaultKind::Rewritten));
+                }
+            }
+            // Files of older versions have no chain at all.
+            Err(BrokenLink::Unchained) if chain.lines() == 0 && anchor.is_none() => unchained += 1,
+            Err(broken) => break Some((number, FaultKind::Line(broken))),
+        }
+    };
+    result.lines += chain.lines();
+    result.unchained += unchained;
+    if let Some((line, kind)) = fault {
+        result.faults.push(JournalFault { file: name.to_owned(), line: Some(line), kind });
+    }
+    Ok(())
+}
+
+/// Returns the fault of a file that ends here.
+fn end_fault(chain: &JournalChain, anchor: Option<&Anchor>) -> Option<(u64, FaultKind)> {
+    let missing = anchor?.lines.checked_sub(chain.lines()).filter(|missing| *missing > 0)?;
+    Some((chain.lines(), FaultKind::CutOff { missing }))
+}
+
+/// Returns whether the file has come as far as its anchor, and with other lines.
+fn differs(chain: &JournalChain, anchor: Option<&Anchor>) -> bool {
+    let head = |anchor: &Anchor| -> Option<ContentHash> {
+        (anchor.lines == chain.lines()).then_some(anchor.head)
+    };
+    anchor.and_then(head).is_some_and(|head| head != chain.head())
+}

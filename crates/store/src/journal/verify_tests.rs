@@ -1,0 +1,157 @@
+//! Tests of the verification: what was written verifies, and no change of it goes unnoticed.
+
+use std::fs::FileTimes;
+use std::time::SystemTime;
+
+use super::anchors::NAME;
+use super::*;
+
+/// Returns a state with one file of ten lines, all of them synced, and the path of the file.
+fn ten_lines() -> (tempfile::TempDir, StateDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(&folder.path().join("state")).unwrap();
+    let journal = Journal::open(&state).unwrap();
+    for n in 0..10 {
+        let (tool, outcome) = (format!("tool{n}"), "ok".to_owned());
+        journal.append(JournalLine { tool, outcome, ..JournalLine::default() }).unwrap();
+    }
+    drop(journal);
+    let file = journal_files(&state).unwrap().remove(0);
+    (folder, state, file)
+}
+
+/// Verifies the journal after a change of the lines of its file, and returns the faults.
+fn after(change: impl FnOnce(&mut Vec<String>)) -> Vec<(Option<u64>, FaultKind)> {
+    let (_folder, state, file) = ten_lines();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
+    change(&mut lines);
+    std::fs::write(&file, lines.concat()).unwrap();
+    let found = verify(&state).unwrap();
+    found.faults.into_iter().map(|fault| (fault.line, fault.kind)).collect()
+}
+
+#[test]
+fn a_journal_that_nobody_changed_verifies() {
+    let (_folder, state, _file) = ten_lines();
+    let found = verify(&state).unwrap();
+    assert_eq!((found.files, found.lines, found.unchained, found.faults), (1, 10, 0, vec![]));
+}
+
+#[test]
+fn an_altered_missing_moved_or_cut_line_is_found_where_it_is() {
+    use stile_domain::journal_chain::BrokenLink;
+    let altered = after(|lines| lines[4] = lines[4].replace("tool4", "tool5"));
+    assert_eq!(altered, [(Some(5), FaultKind::Line(BrokenLink::Altered))]);
+    let missing = after(|lines| drop(lines.remove(4)));
+    assert_eq!(missing, [(Some(5), FaultKind::Line(BrokenLink::Missing { found: 6 }))]);
+    let moved = after(|lines| {
+        let line = lines.remove(2);
+        lines.insert(6, line);
+    });
+    assert_eq!(moved, [(Some(3), FaultKind::Line(BrokenLink::Missing { found: 4 }))]);
+    let repeated = after(|lines| lines.push(lines[3].clone()));
+    assert_eq!(repeated, [(Some(11), FaultKind::Line(BrokenLink::Moved { found: 4 }))]);
+    let cut = after(|lines| lines.truncate(7));
+    assert_eq!(cut, [(Some(7), FaultKind::CutOff { missing: 3 })]);
+    let emptied = after(Vec::clear);
+    assert_eq!(emptied, [(Some(0), FaultKind::CutOff { missing: 10 })]);
+}
+
+#[test]
+fn a_file_that_was_written_anew_is_not_the_one_that_was_synced() {
+    let (_folder, state, file) = ten_lines();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let mut chain = JournalChain::of_file(name);
+    let mut forged = Vec::new();
+    for _ in 0..10 {
+        let (next, line) = chain.append(br#"{"at":"","tool":"forged","outcome":"ok"}"#);
+        chain = next;
+        forged.extend_from_slice(&[&line[..], b"\n"].concat());
+    }
+    std::fs::write(&file, forged).unwrap();
+    let found = verify(&state).unwrap().faults;
+    assert_eq!((found.len(), found[0].line, found[0].kind), (1, Some(10), FaultKind::Rewritten));
+}
+
+#[test]
+fn a_file_that_was_removed_or_renamed_is_missing() {
+    let (_folder, state, file) = ten_lines();
+    std::fs::rename(&file, file.with_file_name("20200101T000000.000000Z-1-a.jsonl")).unwrap();
+    let found = verify(&state).unwrap().faults;
+    assert_eq!(found.len(), 2, "the new name does not verify, and the old one is missing");
+    assert_eq!(found[1].kind, FaultKind::FileMissing { lines: 10 });
+}
+
+#[test]
+fn lines_of_an_older_version_are_counted_apart() {
+    let (_folder, state, file) = ten_lines();
+    let old = file.with_file_name("20200101T000000.000000Z-1-a.jsonl");
+    std::fs::write(&old, "{\"at\":\"\",\"tool\":\"text.read\",\"outcome\":\"ok\"}\n").unwrap();
+    let found = verify(&state).unwrap();
+    assert_eq!((found.files, found.lines, found.unchained), (2, 10, 1));
+    assert_eq!(found.faults, []);
+}
+
+#[test]
+fn files_are_removed_for_their_age_and_that_is_no_fault() {
+    let (_folder, state, file) = ten_lines();
+    let age = |days: u64| {
+        let times = FileTimes::new();
+        let then = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+        File::options()
+            .write(true)
+            .open(&file)
+            .unwrap()
+            .set_times(times.set_modified(then))
+            .unwrap();
+    };
+    let keep = Duration::from_secs(30 * 24 * 60 * 60);
+    age(29);
+    drop(Journal::open_keeping(&state, keep).unwrap());
+    assert!(file.exists());
+    age(31);
+    drop(Journal::open_keeping(&state, keep).unwrap());
+    assert!(!file.exists());
+    let found = verify(&state).unwrap();
+    assert_eq!((found.retired, found.faults), (1, vec![]));
+}
+
+#[test]
+fn a_long_or_old_file_is_followed_by_a_new_one() {
+    let (_folder, state, _file) = ten_lines();
+    let journal = Journal::open(&state).unwrap();
+    let append = |tool: &str| {
+        let (tool, outcome) = (tool.to_owned(), "ok".to_owned());
+        journal.append(JournalLine { tool, outcome, ..JournalLine::default() }).unwrap();
+        journal_files(&state).unwrap().len()
+    };
+    let current = |change: fn(&mut Current)| {
+        change(journal.shared.lock().current.as_mut().unwrap());
+    };
+    assert_eq!((append("a"), append("b")), (2, 2));
+    current(|current| current.begun = Instant(0));
+    assert_eq!(append("c"), 3);
+    current(|current| {
+        let written = std::mem::replace(&mut current.written, MAX_FILE_BYTES - 1);
+        assert!(!current.is_full());
+        current.written = MAX_FILE_BYTES;
+        assert!(current.is_full());
+        current.written = written;
+    });
+    drop(journal);
+    assert_eq!(verify(&state).unwrap().lines, 13);
+}
+
+#[test]
+fn without_its_database_the_journal_goes_on() {
+    let (_folder, state, _file) = ten_lines();
+    std::fs::remove_file(state.path().join(NAME)).unwrap();
+    std::fs::create_dir(state.path().join(NAME)).unwrap();
+    let journal = Journal::open(&state).unwrap();
+    let line = JournalLine { tool: "a".to_owned(), ..JournalLine::default() };
+    journal.append(line).unwrap();
+    journal.sync();
+    assert!(verify(&state).is_err());
+    assert_eq!(read_all(&state).unwrap().lines.len(), 11);
+}
