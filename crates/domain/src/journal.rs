@@ -39,6 +39,9 @@ pub struct JournalLine {
     /// The hash of the version that was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<ContentHash>,
+    /// How many lines of the file the call added or changed; absent where nobody counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_lines: Option<u64>,
     /// The number of headings or sections in the answer of a note tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sections: Option<u64>,
@@ -63,6 +66,8 @@ pub struct CallTrace {
     pub before: Option<ContentHash>,
     /// The version that the call made.
     pub after: Option<ContentHash>,
+    /// How many lines the call adds or changes.
+    pub changed_lines: Option<u64>,
     /// How much of a note's structure the answer held.
     pub extent: Option<AnswerExtent>,
 }
@@ -77,6 +82,12 @@ impl CallTrace {
     #[must_use]
     pub fn with_target(self, to: &SpacePath) -> Self {
         Self { to: Some(to.clone()), ..self }
+    }
+
+    /// Adds how many lines the call adds or changes.
+    #[must_use]
+    pub fn with_changed_lines(self, lines: u64) -> Self {
+        Self { changed_lines: Some(lines), ..self }
     }
 }
 
@@ -101,6 +112,7 @@ impl JournalLine {
             to: trace.to,
             before: trace.before,
             after: trace.after,
+            changed_lines: trace.changed_lines,
             sections: trace.extent.map(|extent| extent.sections),
             truncated: trace.extent.map(|extent| extent.truncated),
             outcome: outcome.into(),

@@ -10,12 +10,14 @@ use crate::text_edits::ChangedPart;
 const CONTEXT: usize = 3;
 
 /// A difference, bounded in its lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnifiedDiff {
     /// Hunks as in `@@ -1,3 +1,4 @@`, each line ended by `\n`. Empty if nothing changed.
     pub text: String,
     /// The lines of the diff that were left out since there were too many.
     pub lines_left_out: usize,
+    /// How many lines were added, changed or removed. A line that another one replaces counts once.
+    pub changed_lines: usize,
 }
 
 /// How many lines lie between two marks.
@@ -84,7 +86,10 @@ pub fn unified_diff(old: &str, new: &str, changes: &[ChangedPart]) -> UnifiedDif
     let (old, new) = (Lines::new(old), Lines::new(new));
     let mut writer = DiffWriter { text: String::new(), lines: 0, left_out: 0 };
     let mut hunk: Vec<ChangedLines> = Vec::new();
+    let mut count = 0;
     for changed in changed_lines(&old, &new, changes) {
+        let length = |[start, end]: [usize; 2]| end.saturating_sub(start);
+        count += length(changed.old).max(length(changed.new));
         let is_near = hunk.last().is_some_and(|last| changed.old[0] <= last.old[1] + 2 * CONTEXT);
         if !is_near {
             writer.push_hunk(&old, &new, &hunk);
@@ -93,7 +98,7 @@ pub fn unified_diff(old: &str, new: &str, changes: &[ChangedPart]) -> UnifiedDif
         hunk.push(changed);
     }
     writer.push_hunk(&old, &new, &hunk);
-    UnifiedDiff { text: writer.text, lines_left_out: writer.left_out }
+    UnifiedDiff { text: writer.text, lines_left_out: writer.left_out, changed_lines: count }
 }
 
 /// Extends each change to whole lines, and joins those that share a line.
@@ -272,7 +277,7 @@ mod tests {
     #[test]
     fn a_diff_is_bounded_and_counts_what_it_left_out() {
         let text = "x\n".repeat(1000);
-        let UnifiedDiff { text, lines_left_out } = diff(&text, &[edit("x", "y")]);
+        let UnifiedDiff { text, lines_left_out, .. } = diff(&text, &[edit("x", "y")]);
         assert_eq!(text.lines().count(), MAX_DIFF_LINES);
         assert_eq!(lines_left_out, 2001 - MAX_DIFF_LINES);
         let long = diff(&"x".repeat(1000), &[edit(&"x".repeat(1000), "y")]).text;

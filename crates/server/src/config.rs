@@ -42,6 +42,7 @@ settings_list! {
         state: PathBuf = declarations::STATE,
         config: PathBuf = declarations::CONFIG,
         root: PathBuf = declarations::ROOT,
+        journal_days: Option<u32> = declarations::JOURNAL_DAYS,
         listen: SocketAddr = declarations::LISTEN,
         tls_certificate: Option<PathBuf> = declarations::TLS_CERTIFICATE,
         tls_key: Option<PathBuf> = declarations::TLS_KEY,

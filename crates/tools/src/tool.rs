@@ -85,6 +85,11 @@ pub trait Output: JsonSchema + Send {
         (None, None)
     }
 
+    /// Returns how many lines the call added or changed, for the journal, if the answer knows it.
+    fn changed_lines(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns how much of a note's structure the answer holds, for the journal.
     fn extent(&self) -> Option<AnswerExtent> {
         None
@@ -308,6 +313,7 @@ fn run<'a, T: Tool>(
             let (before, after) = output.versions();
             trace.before = before.or(trace.before);
             trace.after = after;
+            trace.changed_lines = output.changed_lines().or(trace.changed_lines);
             let extent = output.extent();
             trace.extent = extent;
             match output.render() {

@@ -2,6 +2,7 @@
 //!
 //! The arguments that are settings come from the declarations of these settings.
 
+mod journal;
 mod records;
 
 use clap::{Arg, ArgAction, Command};
@@ -36,6 +37,7 @@ Examples:
                                     store records
   stile grant create --client cursor --stream messages --since 2026-01-01
                                     let a client see some of them
+  stile audit --since 1d            tell what agents did since yesterday
   stile config                      show all settings
 
 Exit codes:
@@ -53,6 +55,7 @@ Exit codes:
         .subcommand(note(settings))
         .subcommand(token(settings))
         .subcommands(records::commands(settings))
+        .subcommands(journal::commands(settings))
         .subcommand(config(settings))
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use stile_domain::records::instant::Instant;
+
 /// Parses a number and one unit: `45s`, `90m`, `12h` or `30d`. Returns `None` for anything else.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -15,6 +17,19 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     let number: u64 =
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())??;
     number.checked_mul(unit).map(Duration::from_secs)
+}
+
+/// Parses the time from which on something counts: a date (`2026-01-31`, its beginning in UTC), a
+/// time as RFC 3339 writes it, or how long before `now`, as in `12h`. Returns `None` for anything
+/// else.
+pub(super) fn since(text: &str, now: Instant) -> Option<Instant> {
+    match parse(text) {
+        Some(ago) => {
+            let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
+            Some(Instant(now.0.saturating_sub(micros).max(0)))
+        }
+        None => Instant::parse(text),
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +59,16 @@ mod tests {
         ] {
             assert_eq!(parse(text), seconds.map(Duration::from_secs), "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_since_is_a_date_a_time_or_an_age() {
+        let now = Instant::parse("2026-01-31T12:00:00Z").unwrap();
+        let since = |text: &str| since(text, now).map(Instant::to_rfc3339);
+        assert_eq!(since("2026-01-30").as_deref(), Some("2026-01-30T00:00:00Z"));
+        assert_eq!(since("2026-01-30T08:00:00Z").as_deref(), Some("2026-01-30T08:00:00Z"));
+        assert_eq!(since("12h").as_deref(), Some("2026-01-31T00:00:00Z"));
+        assert_eq!(since("999999d").as_deref(), Some("1970-01-01T00:00:00Z"));
+        assert_eq!(since("yesterday"), None);
     }
 }

@@ -4,7 +4,9 @@
 //! subcommands share. Standard output carries only what was asked for (a token, a list, the
 //! protocol); everything else goes to standard error.
 
+mod activity;
 mod arguments;
+mod audit;
 mod backup;
 mod config;
 mod connections;
@@ -152,6 +154,8 @@ fn run(
         "export" => export::run,
         "backup" => backup::run,
         "grant" => grant::run,
+        "audit" => audit::run,
+        "activity" => activity::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -229,7 +233,8 @@ mod tests {
         insta::assert_snapshot!("help", help(""));
         let commands = "serve, stdio, gateway, mcp, note, note outline, token, token list, \
              token revoke, import, connections, streams, records, records show, declare, export, \
-             backup, grant, grant create, grant list, grant show, grant revoke, config";
+             backup, grant, grant create, grant list, grant show, grant revoke, audit, \
+             audit verify, activity, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }
@@ -338,6 +343,9 @@ mod tests {
             "grant create --client c --stream s --expires soon --state <state>",
             "grant create --client c --stream s --state <state>",
             "grant show --state <state>",
+            "audit --since yesterday --state <state>",
+            "audit --path ../x --state <state>",
+            "activity --since 1 --state <state>",
         ] {
             let (output, error, code) = stile(&line.replace("<state>", path));
             assert_eq!((output.as_str(), code), ("", 2), "{line}: {error}");

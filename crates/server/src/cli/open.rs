@@ -22,6 +22,8 @@ use crate::service::Service;
 use crate::shares::Shares;
 use crate::stored_records::StoredRecords;
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// A space and the journal of its changes.
 pub(super) struct OpenSpace {
     pub(super) space: Space,
@@ -73,7 +75,11 @@ fn open_journal(config: &Config) -> Result<(StateDir, Arc<Journal>), Failure> {
         )));
     }
     let state = StateDir::open(&config.state)?;
-    let journal = Journal::open(&state).map_err(|error| {
+    let opened = match config.journal_days {
+        None => Journal::open(&state),
+        Some(days) => Journal::open_keeping(&state, DAY.saturating_mul(days)),
+    };
+    let journal = opened.map_err(|error| {
         Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display()))
     })?;
     Ok((state, Arc::new(journal)))

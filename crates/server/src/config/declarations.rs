@@ -18,8 +18,8 @@ use super::setting::{CommandGroup, declare_settings};
 use super::values::{
     AnswerForms, CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolGroups, ToolNames, YesNo,
     address, bytes, bytes_within, count, count_to, header_value, ignore_rules, list, loopback,
-    optional_path, origin, path, paths_by_vault, space_paths, text, texts_by_vault, trusted_url,
-    url, urls_by_vault, word,
+    optional_count, optional_path, origin, path, paths_by_vault, space_paths, text, texts_by_vault,
+    trusted_url, url, urls_by_vault, word,
 };
 use crate::by_vault::ByVault;
 
@@ -40,6 +40,10 @@ declare_settings! {
 
     /// The folder that agents are let into.
     ROOT: PathBuf = Positional("root", "ROOT"), path, default Text("~/stile"), for SPACE;
+
+    /// Keep the lines of the journal for this many days; left out, for ever. A file of the journal
+    /// is removed when its last line is older.
+    JOURNAL_DAYS: Option<u32> = Flag("journal_days", "DAYS"), optional_count, for SPACE;
 
     /// Accept connections on this address and port.
     LISTEN: SocketAddr = Flag("listen", "ADDR:PORT"), address, default Text("127.0.0.1:9999"),

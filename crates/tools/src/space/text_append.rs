@@ -6,6 +6,7 @@ use stile_domain::edit;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
+use stile_domain::lines::count_lines;
 use stile_domain::path::FilePath;
 use stile_domain::permit::{Append, Edit, Gate, Permit, Permits};
 use stile_domain::scope::{Scopes, Verb};
@@ -98,5 +99,6 @@ impl Tool for TextAppend {
 
     fn trace(&self) -> CallTrace {
         CallTrace::of_file(&self.path, Some(self.hash))
+            .with_changed_lines(count_lines(&self.content))
     }
 }

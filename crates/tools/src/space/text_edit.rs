@@ -73,6 +73,8 @@ pub struct TextEdited {
     diff_lines_left_out: usize,
     #[serde(skip)]
     base: Option<ContentHash>,
+    #[serde(skip)]
+    changed_lines: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -96,6 +98,10 @@ impl Output for TextEdited {
 
     fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
         (self.base, self.written.then_some(self.hash))
+    }
+
+    fn changed_lines(&self) -> Option<u64> {
+        self.written.then_some(self.changed_lines)
     }
 }
 
@@ -149,8 +155,7 @@ impl Tool for EditText {
             space.edit(permit, hash, ["lines", "old"], plan).await?
         };
         let diff = made.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let UnifiedDiff { text, lines_left_out } =
-            diff.unwrap_or(UnifiedDiff { text: String::new(), lines_left_out: 0 });
+        let UnifiedDiff { text, lines_left_out, changed_lines } = diff.unwrap_or_default();
         Ok(TextEdited {
             path: path.into(),
             hash: edited.hash,
@@ -160,6 +165,7 @@ impl Tool for EditText {
             diff: text,
             diff_lines_left_out: lines_left_out,
             base: Some(hash),
+            changed_lines: changed_lines as u64,
         })
     }
 

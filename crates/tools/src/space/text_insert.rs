@@ -6,6 +6,7 @@ use stile_domain::edit;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
+use stile_domain::lines::count_lines;
 use stile_domain::path::FilePath;
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::Space;
@@ -58,5 +59,6 @@ impl Tool for TextInsert {
 
     fn trace(&self) -> CallTrace {
         CallTrace::of_file(&self.path, Some(self.hash))
+            .with_changed_lines(count_lines(&self.content))
     }
 }

@@ -6,7 +6,7 @@ use stile_domain::edit;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
-use stile_domain::lines::LineRange;
+use stile_domain::lines::{LineRange, count_lines};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::{EditedFile, Space};
@@ -104,5 +104,6 @@ impl Tool for TextReplace {
 
     fn trace(&self) -> CallTrace {
         CallTrace::of_file(&self.path, Some(self.hash))
+            .with_changed_lines(count_lines(&self.old).max(count_lines(&self.new)))
     }
 }

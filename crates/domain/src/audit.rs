@@ -1,0 +1,237 @@
+//! The journal for a person: which lines to show, and what each says in a sentence.
+
+pub mod activity;
+
+use crate::journal::JournalLine;
+use crate::path::SpacePath;
+
+/// Which lines of the journal to show. A line must fit all that is given.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// The name of a client, or of a user where a line names no client.
+    pub client: Option<String>,
+    /// A path; lines about what is below fit, too.
+    pub path: Option<SpacePath>,
+    /// The canonical name of a tool or an operation.
+    pub tool: Option<String>,
+    /// Only lines of calls that were refused or failed.
+    pub refused: bool,
+}
+
+impl AuditFilter {
+    /// Returns whether to show a line.
+    pub fn shows(&self, line: &JournalLine) -> bool {
+        let about = |path: &SpacePath| {
+            [&line.path, &line.to].into_iter().flatten().any(|named| path.covers(named))
+        };
+        self.client.as_deref().is_none_or(|client| client == caller(line))
+            && self.path.as_ref().is_none_or(about)
+            && self.tool.as_deref().is_none_or(|tool| tool == line.tool)
+            && (!self.refused || line.outcome != "ok")
+    }
+}
+
+/// Returns who made a call: the client, or the user of a token that names no client.
+pub fn caller(line: &JournalLine) -> &str {
+    line.client.as_deref().or(line.subject.as_deref()).unwrap_or("stile")
+}
+
+/// Whether a call only looks or also changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// The call reads, lists or searches.
+    Read,
+    /// The call changes files or records.
+    Change,
+    /// No caller made the call: the program reports an event.
+    Event,
+}
+
+/// Returns what kind of call a line is about.
+pub fn kind(line: &JournalLine) -> CallKind {
+    if line.subject.is_none() && line.token.is_none() {
+        return CallKind::Event;
+    }
+    match deed(&line.tool) {
+        Some(deed) if deed.is_change => CallKind::Change,
+        _ => CallKind::Read,
+    }
+}
+
+/// What a tool does, as the verb of a sentence.
+struct Deed {
+    tool: &'static str,
+    verb: &'static str,
+    is_change: bool,
+}
+
+const fn read(tool: &'static str, verb: &'static str) -> Deed {
+    Deed { tool, verb, is_change: false }
+}
+
+const fn change(tool: &'static str, verb: &'static str) -> Deed {
+    Deed { tool, verb, is_change: true }
+}
+
+/// Ordered as the tools are in the list of tools.
+const DEEDS: &[Deed] = &[
+    change("file.append", "added bytes to"),
+    change("file.copy", "copied"),
+    change("file.create", "created"),
+    read("file.find", "looked for names in"),
+    read("file.history", "looked at earlier versions of"),
+    read("file.list", "listed"),
+    change("file.move", "moved"),
+    read("file.read", "read"),
+    change("file.remove", "removed"),
+    change("file.restore", "restored"),
+    change("folder.create", "made the folder"),
+    change("folder.remove", "removed the folder"),
+    read("list", "listed"),
+    read("note.find", "looked for notes in"),
+    read("note.links", "looked at the links of"),
+    change("note.set_property", "set a property of"),
+    change("text.append", "added to"),
+    change("text.edit", "changed"),
+    change("text.insert", "added to"),
+    read("text.read", "read"),
+    change("text.replace", "changed"),
+    read("text.search", "searched the text of"),
+    read("get_document_tree", "read the tree of headings of a note"),
+    read("get_metadata_facets", "read the facets of a note"),
+    read("get_note_outline", "read the outline of a note"),
+    read("get_section_source", "read the sections of a note"),
+    change("v1.ingest_records", "stored records"),
+    change("v1.put_blob", "stored bytes for records"),
+];
+
+fn deed(tool: &str) -> Option<&'static Deed> {
+    DEEDS.iter().find(|deed| deed.tool == tool)
+}
+
+/// Says in a sentence what a line is about, without its time and without a final period.
+///
+/// *Shape*: `cursor changed 3 lines of /work/plan.md`, `cursor was refused (stale): text.replace on
+/// /work/plan.md`. Control characters of names are replaced, so the sentence is one line.
+pub fn sentence(line: &JournalLine) -> String {
+    let who = caller(line);
+    let path = line.path.as_ref().map(SpacePath::as_str);
+    let to = line.to.as_ref().map(|to| format!(" to {}", to.as_str())).unwrap_or_default();
+    let text = if kind(line) == CallKind::Event {
+        event(line, path)
+    } else if line.outcome != "ok" {
+        let on = path.map(|path| format!(" on {path}")).unwrap_or_default();
+        format!("{who} was refused ({}): {}{on}{to}", line.outcome, line.tool)
+    } else {
+        let object = path.map(|path| format!(" {path}")).unwrap_or_default();
+        match (deed(&line.tool), line.changed_lines) {
+            (Some(deed), Some(lines)) if deed.is_change && path.is_some() => {
+                format!("{who} {}{object}", counted(deed.verb, lines))
+            }
+            (Some(deed), _) => format!("{who} {}{object}{to}", deed.verb),
+            (None, _) => format!("{who} called {}{object}{to}", line.tool),
+        }
+    };
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+/// Puts the number of lines into the verb of a change.
+fn counted(verb: &str, lines: u64) -> String {
+    let noun = if lines == 1 { "line" } else { "lines" };
+    match verb {
+        "added to" => format!("added {lines} {noun} to"),
+        verb => format!("{verb} {lines} {noun} of"),
+    }
+}
+
+/// Says what an event is that no call caused.
+fn event(line: &JournalLine, path: Option<&str>) -> String {
+    match (line.tool.as_str(), path) {
+        ("conflict_copy", Some(path)) => {
+            format!("stile kept a save of another program as {path}")
+        }
+        (tool, Some(path)) => format!("stile reports {tool} of {path}"),
+        (tool, None) => format!("stile reports {tool}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(tool: &str, path: Option<&str>) -> JournalLine {
+        JournalLine {
+            subject: Some("ann".to_owned()),
+            client: Some("cursor".to_owned()),
+            tool: tool.to_owned(),
+            path: path.map(|path| SpacePath::parse(path).unwrap()),
+            outcome: "ok".to_owned(),
+            ..JournalLine::default()
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_sentence() {
+        let moved = JournalLine {
+            to: Some(SpacePath::parse("/b.md").unwrap()),
+            ..line("file.move", Some("/a.md"))
+        };
+        let edited =
+            |lines| JournalLine { changed_lines: Some(lines), ..line("text.edit", Some("/a.md")) };
+        let refused =
+            JournalLine { outcome: "stale".to_owned(), ..line("text.replace", Some("/a.md")) };
+        let user = JournalLine { client: None, ..line("text.read", Some("/a.md")) };
+        let event = JournalLine {
+            subject: None,
+            client: None,
+            ..line("conflict_copy", Some("/a (conflict).md"))
+        };
+        let hostile = JournalLine { client: Some("a\u{1b}[2J\nb".to_owned()), ..user.clone() };
+        let sentences: Vec<String> = [
+            moved,
+            edited(1),
+            edited(3),
+            JournalLine { changed_lines: Some(2), ..line("text.append", Some("/log")) },
+            refused,
+            user,
+            line("get_note_outline", None),
+            line("search", None),
+            event,
+            hostile,
+        ]
+        .iter()
+        .map(sentence)
+        .collect();
+        insta::assert_snapshot!(sentences.join("\n"), @r"
+        cursor moved /a.md to /b.md
+        cursor changed 1 line of /a.md
+        cursor changed 3 lines of /a.md
+        cursor added 2 lines to /log
+        cursor was refused (stale): text.replace on /a.md
+        ann read /a.md
+        cursor read the outline of a note
+        cursor called search
+        stile kept a save of another program as /a (conflict).md
+        a?[2J?b read /a.md
+        ");
+    }
+
+    #[test]
+    fn a_filter_shows_what_fits_all_of_it() {
+        let moved = JournalLine {
+            to: Some(SpacePath::parse("/work/b.md").unwrap()),
+            ..line("file.move", Some("/a.md"))
+        };
+        let filter = |client: Option<&str>, path: Option<&str>, tool: Option<&str>, refused| {
+            let path = path.map(|path| SpacePath::parse(path).unwrap());
+            let (client, tool) = (client.map(str::to_owned), tool.map(str::to_owned));
+            AuditFilter { client, path, tool, refused }.shows(&moved)
+        };
+        assert!(filter(None, None, None, false));
+        assert!(filter(Some("cursor"), Some("/work"), Some("file.move"), false));
+        assert!(!filter(Some("ann"), None, None, false), "the client is named");
+        assert!(!filter(None, Some("/wor"), None, false), "whole components");
+        assert!(!filter(None, None, Some("file.copy"), false));
+        assert!(!filter(None, None, None, true));
+    }
+}

@@ -1,0 +1,251 @@
+//! `stile audit`: tells in sentences what agents did, and verifies the journal.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::json;
+use stile_domain::audit::{AuditFilter, sentence};
+use stile_domain::journal::JournalLine;
+use stile_domain::path::SpacePath;
+use stile_domain::records::instant::Instant;
+use stile_store::journal::{MergedLines, NewLines, Verification, verify};
+use stile_store::state::StateDir;
+
+use super::duration;
+use super::{Failure, Invocation, settings};
+use crate::clock;
+
+/// How long after a line was written a follower may show it.
+const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+
+/// Tells what the journal has, follows it, or verifies it.
+pub(super) fn run(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let state = StateDir::open(&settings(matches, environment)?.config.state)?;
+    if let Some(("verify", matches)) = matches.subcommand() {
+        return print_verification(&verify(&state)?, matches.get_flag("json"), output);
+    }
+    let filter = filter(matches)?;
+    let since = since(matches)?;
+    let form = if matches.get_flag("json") { json_line } else { told_line };
+    let follows = matches.get_flag("follow");
+    // Before the first look, so that no line falls between the two.
+    let new_lines = if follows { Some(NewLines::after_now(state.clone())?) } else { None };
+    if !follows || since.is_some() {
+        let mut lines = MergedLines::open(&state, since)?;
+        while let Some(line) = lines.next_line()? {
+            print(&line, &filter, form, output)?;
+        }
+        report_damage(lines.damaged());
+    }
+    match new_lines {
+        Some(new_lines) => follow(new_lines, &filter, form, output),
+        None => Ok(()),
+    }
+}
+
+/// Parses `--since`.
+pub(super) fn since(matches: &ArgMatches) -> Result<Option<Instant>, Failure> {
+    let Some(text) = matches.get_one::<String>("since") else { return Ok(None) };
+    let since = duration::since(text, clock::now()).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--since: `{}` is neither a date such as 2026-01-31, nor a time such as \
+             2026-01-31T08:00:00Z, nor how long ago, as in 90m, 12h or 7d",
+            text.escape_debug()
+        ))
+    })?;
+    Ok(Some(since))
+}
+
+fn filter(matches: &ArgMatches) -> Result<AuditFilter, Failure> {
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let path = |text: String| {
+        SpacePath::parse(&text).map_err(|error| Failure::Usage(format!("--path: {error}")))
+    };
+    Ok(AuditFilter {
+        client: text("client"),
+        path: text("path").map(path).transpose()?,
+        tool: text("tool"),
+        refused: matches.get_flag("refused"),
+    })
+}
+
+/// Shows new lines until the process is interrupted, or until nobody reads its output.
+fn follow(
+    mut new_lines: NewLines,
+    filter: &AuditFilter,
+    form: fn(&JournalLine) -> String,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    loop {
+        output.flush()?;
+        std::thread::sleep(FOLLOW_EVERY);
+        for line in new_lines.take()? {
+            print(&line, filter, form, output)?;
+        }
+    }
+}
+
+fn print(
+    line: &JournalLine,
+    filter: &AuditFilter,
+    form: fn(&JournalLine) -> String,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    if filter.shows(line) {
+        writeln!(output, "{}", form(line))?;
+    }
+    Ok(())
+}
+
+/// Tells of a line: its time to the second, and a sentence.
+fn told_line(line: &JournalLine) -> String {
+    let time = line.at.get(..19).unwrap_or(&line.at).replace('T', " ");
+    format!("{time}  {}", sentence(line))
+}
+
+fn json_line(line: &JournalLine) -> String {
+    json!(line).to_string()
+}
+
+/// Warns of lines that could not be read.
+pub(super) fn report_damage(damaged: usize) {
+    if damaged > 0 {
+        super::http_server::print_line(&format!(
+            "warning: {damaged} lines of the journal cannot be read; `stile audit verify` says \
+             where it was changed"
+        ));
+    }
+}
+
+fn print_verification(
+    found: &Verification,
+    as_json: bool,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let Verification { files, lines, unchained, retired, faults } = found;
+    if as_json {
+        let faults: Vec<_> = faults
+            .iter()
+            .map(|fault| json!({ "file": fault.file, "line": fault.line, "fault": fault.kind.to_string() }))
+            .collect();
+        let answer = json!({
+            "intact": faults.is_empty(), "files": files, "lines": lines,
+            "lines_without_chain": unchained, "files_removed_for_age": retired, "faults": faults,
+        });
+        writeln!(output, "{answer:#}")?;
+    } else {
+        for fault in faults {
+            let place = fault.line.map(|line| format!(", line {line}")).unwrap_or_default();
+            writeln!(output, "{}{place}: {}", fault.file, fault.kind)?;
+        }
+        writeln!(output, "{lines} lines in {files} files belong to an intact chain")?;
+        if *unchained > 0 {
+            writeln!(output, "{unchained} lines are of an older version, which made no chain")?;
+        }
+        if *retired > 0 {
+            writeln!(output, "{retired} files were removed for their age")?;
+        }
+    }
+    match faults.len() {
+        0 => Ok(()),
+        1 => Err(Failure::Failed("the journal was changed in one file".to_owned())),
+        many => Err(Failure::Failed(format!("the journal was changed in {many} files"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stile_store::journal::Journal;
+
+    use super::*;
+
+    /// Runs a command on a state with three lines, of which `change` may alter the file.
+    fn stile(arguments: &[&str], change: fn(String) -> String) -> (String, Result<(), String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let journal = Journal::open(&state).unwrap();
+        for (client, tool, path) in [
+            ("cursor", "text.read", "/work/plan.md"),
+            ("cursor", "text.edit", "/work/plan.md"),
+            ("claude", "text.read", "/other.md"),
+        ] {
+            let line = JournalLine {
+                subject: Some("ann".to_owned()),
+                client: Some(client.to_owned()),
+                tool: tool.to_owned(),
+                path: SpacePath::parse(path).ok(),
+                changed_lines: (tool == "text.edit").then_some(3),
+                outcome: "ok".to_owned(),
+                ..JournalLine::default()
+            };
+            journal.append(line).unwrap();
+        }
+        drop(journal);
+        let files = std::fs::read_dir(folder.path().join("journal")).unwrap();
+        let file = files.last().unwrap().unwrap().path();
+        std::fs::write(&file, change(std::fs::read_to_string(&file).unwrap())).unwrap();
+        let state = folder.path().to_str().unwrap();
+        let flags = ["--state", state];
+        let line = ["stile"].iter().chain(arguments).chain(&flags);
+        let mut output = Vec::new();
+        let environment = |name: &str| (name == "HOME").then(|| "/home/ann".to_owned());
+        let ran = super::super::run(line.map(|word| word.into()), &environment, &mut output);
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let output = String::from_utf8(output).unwrap().replace(name, "<file>");
+        (output, ran.map_err(|failure| failure.report().0))
+    }
+
+    fn unchanged(text: String) -> String {
+        text
+    }
+
+    #[test]
+    fn what_a_client_did_is_told_in_sentences() {
+        let (told, ran) = stile(&["audit", "--client", "cursor", "--path", "/work"], unchanged);
+        assert_eq!(ran, Ok(()));
+        let sentences: Vec<&str> = told.lines().filter_map(|line| line.get(21..)).collect();
+        assert_eq!(
+            sentences,
+            ["cursor read /work/plan.md", "cursor changed 3 lines of /work/plan.md"]
+        );
+        assert_eq!(ran, Ok(()));
+        let (told, _) = stile(&["audit", "--tool", "text.edit", "--json"], unchanged);
+        let line: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&line["client"], &line["changed_lines"]), (&json!("cursor"), &json!(3)));
+        assert_eq!(stile(&["audit", "--refused"], unchanged).0, "");
+        assert_eq!(stile(&["audit", "--since", "2999-01-01"], unchanged).0, "");
+    }
+
+    #[test]
+    fn an_altered_journal_line_is_found() {
+        let (told, ran) = stile(&["audit", "verify"], unchanged);
+        assert_eq!(told, "3 lines in 1 files belong to an intact chain\n");
+        assert_eq!(ran, Ok(()));
+        let (told, ran) =
+            stile(&["audit", "verify"], |text| text.replace("text.edit", "text.read"));
+        assert_eq!(
+            told,
+            "<file>, line 2: the line was altered, or a line before it was replaced\n\
+             1 lines in 1 files belong to an intact chain\n"
+        );
+        assert_eq!(ran, Err("error: the journal was changed in one file\n".to_owned()));
+        let (told, ran) = stile(&["audit", "verify", "--json"], |text| text[..10].to_owned());
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told["intact"], &told["faults"][0]["line"]), (&json!(false), &json!(0)));
+        assert!(ran.is_err());
+    }
+
+    #[test]
+    fn activity_is_drawn_by_client_and_day() {
+        let (drawn, _) = stile(&["activity"], unchanged);
+        let counts: Vec<&str> = drawn.lines().map(|line| line.get(12..).unwrap_or(line)).collect();
+        assert_eq!((counts[0], counts[2]), ("claude", "cursor"));
+        assert!(counts[3].ends_with("1 reads, 1 changes, 0 refused"), "{drawn}");
+        let (drawn, _) = stile(&["activity", "--json"], unchanged);
+        let rows: serde_json::Value = serde_json::from_str(&drawn).unwrap();
+        assert_eq!((&rows[1]["client"], &rows[1]["changes"]), (&json!("cursor"), &json!(1)));
+    }
+}
