@@ -16,6 +16,7 @@ mod anchors;
 mod reading;
 #[cfg(test)]
 mod tests;
+mod timestamp;
 mod verify;
 #[cfg(test)]
 mod verify_tests;
@@ -35,6 +36,7 @@ use uuid::Uuid;
 use anchors::{Anchor, Anchors};
 use reading::{EXTENSION, FOLDER, journal_files};
 pub use reading::{JournalContents, MergedLines, NewLines, read_all};
+use timestamp::timestamp;
 pub use verify::{FaultKind, JournalFault, Verification, verify};
 
 use crate::now;
@@ -401,11 +403,4 @@ fn leads_to(path: &Path, file: &File) -> bool {
 #[cfg(not(unix))]
 fn leads_to(_: &Path, _: &File) -> bool {
     true
-}
-
-/// Formats a time as RFC 3339 in UTC with exactly six decimals, so that times sort as text.
-fn timestamp(Instant(micros): Instant) -> String {
-    let fraction = micros.rem_euclid(1_000_000);
-    let seconds = Instant(micros - fraction).to_rfc3339();
-    format!("{}.{fraction:06}Z", seconds.trim_end_matches('Z'))
 }

@@ -25,12 +25,12 @@ impl DayCounts {
 
 /// The activity of all clients: for each the counts by day, as in `2026-01-31`, in UTC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
+pub struct ClientActivity {
     /// The counts by client and day.
     pub clients: BTreeMap<String, BTreeMap<String, DayCounts>>,
 }
 
-impl Activity {
+impl ClientActivity {
     /// Counts one line. Events that no client caused do not count.
     pub fn count(&mut self, line: &JournalLine) {
         let kind = kind(line);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn clients_are_counted_by_day_and_drawn_to_one_scale() {
-        let mut activity = Activity::default();
+        let mut activity = ClientActivity::default();
         let mut count = |times: usize, client: &str, day: &str, tool: &str, outcome: &str| {
             let line = JournalLine {
                 at: format!("{day}T08:00:00.000000Z"),

@@ -1,7 +1,7 @@
 //! `stile activity`: draws how much each client did on each day.
 
 use serde_json::{Value, json};
-use stile_domain::audit::activity::Activity;
+use stile_domain::audit::activity::ClientActivity;
 use stile_store::journal::MergedLines;
 use stile_store::state::StateDir;
 
@@ -13,7 +13,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let state = StateDir::open(&settings(matches, environment)?.config.state)?;
     let mut lines = MergedLines::open(&state, audit::since(matches)?)?;
-    let mut activity = Activity::default();
+    let mut activity = ClientActivity::default();
     while let Some(line) = lines.next_line()? {
         activity.count(&line);
     }
@@ -28,7 +28,7 @@ pub(super) fn run(
     Ok(())
 }
 
-fn rows(activity: &Activity) -> Value {
+fn rows(activity: &ClientActivity) -> Value {
     let rows = activity.clients.iter().flat_map(|(client, days)| {
         days.iter().map(move |(day, counts)| {
             json!({

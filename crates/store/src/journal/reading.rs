@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use stile_domain::journal::JournalLine;
 use stile_domain::records::instant::Instant;
 
-use super::timestamp;
+use super::timestamp::timestamp;
 use crate::state::StateDir;
 
 /// The folder of the journal in the state folder.

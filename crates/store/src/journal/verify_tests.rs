@@ -1,10 +1,10 @@
 //! Tests of the verification: what was written verifies, and no change of it goes unnoticed.
 
 use std::fs::FileTimes;
-use std::time::SystemTime;
 
 use super::anchors::NAME;
 use super::*;
+use crate::clock::wall_clock;
 
 /// Returns a state with one file of ten lines, all of them synced, and the path of the file.
 fn ten_lines() -> (tempfile::TempDir, StateDir, PathBuf) {
@@ -98,7 +98,7 @@ fn files_are_removed_for_their_age_and_that_is_no_fault() {
     let (_folder, state, file) = ten_lines();
     let age = |days: u64| {
         let times = FileTimes::new();
-        let then = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+        let then = wall_clock() - Duration::from_secs(days * 24 * 60 * 60);
         File::options()
             .write(true)
             .open(&file)

@@ -1,0 +1,10 @@
+//! The time of a line as text.
+
+use stile_domain::records::instant::Instant;
+
+/// Formats a time as RFC 3339 in UTC with exactly six decimals, so that times sort as text.
+pub(super) fn timestamp(Instant(micros): Instant) -> String {
+    let fraction = micros.rem_euclid(1_000_000);
+    let seconds = Instant(micros - fraction).to_rfc3339();
+    format!("{}.{fraction:06}Z", seconds.trim_end_matches('Z'))
+}
