@@ -11,6 +11,7 @@
 //! `walk_pages` is what these are asked for and answer.
 
 mod attempt;
+mod changes;
 mod clean;
 mod fault;
 mod file_hash;
@@ -68,6 +69,7 @@ use crate::cancellation::Cancellation;
 
 use folder_names::FolderNames;
 use identity::Identity;
+pub use changes::{Watch, WatchRefused};
 pub use keeper::SpaceEvents;
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
@@ -127,6 +129,7 @@ struct Inner {
     folders: Arc<lock::Folders>,
     keeper: Arc<keeper::Keeper>,
     memory: Mutex<StampCache<FileFacts>>,
+    changes: Arc<changes::ChangeFeed>,
     folder_names: Mutex<StampCache<FolderNames>>,
     note_facts: Mutex<StampCache<NoteFacts>>,
     own: Mutex<VecDeque<FileStamp>>,
@@ -288,6 +291,7 @@ impl Space {
             folders,
             keeper: keeper::Keeper::new(Arc::clone(&options.events)),
             memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
+            changes: changes::ChangeFeed::new(),
             folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
             note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
             own: Mutex::default(),
