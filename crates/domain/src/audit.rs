@@ -97,6 +97,7 @@ const DEEDS: &[Deed] = &[
     read("text.read", "read"),
     change("text.replace", "changed"),
     read("text.search", "searched the text of"),
+    read("watch", "asked to be told of changes of"),
     read("get_document_tree", "read the tree of headings of a note"),
     read("get_metadata_facets", "read the facets of a note"),
     read("get_note_outline", "read the outline of a note"),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stile_records::RecordService;
+use stile_store::space::Watch;
 use stile_tools::answer::Answer;
 use stile_tools::definition::ToolDefinition;
 use stile_tools::space::SpaceTools;
@@ -222,6 +223,19 @@ impl Service {
     pub fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
         let Some((toolset, name, _)) = self.find_resource(uri) else { return Ok(()) };
         toolset.ask_resource(uri, caller).inspect_err(|denial| self.count_denial(name, denial))
+    }
+
+    /// Watches a resource of any toolset for changes that the caller may see.
+    pub async fn watch_resource(&self, uri: &str, caller: &Caller) -> Result<Watch, ResourceError> {
+        match self.find_resource(uri) {
+            Some((toolset, ..)) => toolset.watch_resource(uri, caller).await,
+            None => Err(ResourceError::not_watched(uri)),
+        }
+    }
+
+    /// Returns whether an address is one of a resource that some toolset knows.
+    pub fn knows_resource(&self, uri: &str) -> bool {
+        self.find_resource(uri).is_some()
     }
 
     /// Reads a resource of any toolset.

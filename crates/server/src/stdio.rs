@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -26,11 +27,13 @@ use stile_domain::permit::Principal;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::mcp::envelope::{self, Envelope, Malformed};
 use crate::mcp::handler::{CallerSource, Handler};
 use crate::mcp::presentation::Presentation;
 use crate::mcp::server_info;
+use crate::mcp::subscriptions::Subscriptions;
 use crate::service::Service;
 use stile_tools::toolset::Caller;
 
@@ -77,8 +80,10 @@ pub async fn serve_on(
         .spawn(move || read_lines(input, &line_sender))?;
     let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
     let writer = tokio::spawn(write_lines(unwritten, output));
-    let handler =
-        Handler::new(service, CallerSource::Fixed(Caller::local(principal)), presentation);
+    // The local user has no token that could be revoked.
+    let subscriptions = Subscriptions::new(Arc::new(|_| false), CancellationToken::new());
+    let caller = CallerSource::Fixed(Caller::local(principal));
+    let handler = Handler::new(service, caller, presentation, Arc::new(subscriptions));
     let served = serve_server(
         handler,
         StdioTransport { lines, responses: Some(responses), unsent: None, is_opened: false },

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use stile_domain::permit::Principal;
 use stile_store::cancellation::Cancellation;
-use stile_store::space::ThreadShare;
+use stile_store::space::{ThreadShare, Watch};
 
 use crate::answer::Answer;
 use crate::definition::ToolDefinition;
@@ -49,6 +49,8 @@ pub enum Feature {
     Resources,
     /// Completions of the paths of folders.
     Completions,
+    /// Notifications when a resource has changed.
+    Subscriptions,
 }
 
 /// What happens to a call whose client hangs up.
@@ -204,6 +206,15 @@ pub trait Toolset: Send + Sync {
         Ok(())
     }
 
+    /// Watches a resource for changes that `caller` may see.
+    fn watch_resource<'a>(
+        &'a self,
+        uri: &'a str,
+        _caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Watch, ResourceError>> {
+        futures::future::ready(Err(ResourceError::not_watched(uri))).boxed()
+    }
+
     /// Reads a resource that [`Toolset::find_resource`] knows.
     fn read_resource<'a>(
         &'a self,
@@ -221,6 +232,30 @@ impl ResourceError {
         Self {
             kind: ResourceErrorKind::NotFound,
             message: "There is no such resource; read `list:///` to see what there is.".to_owned(),
+            data: data.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect(),
+        }
+    }
+
+    /// Creates the error for a subscription to a resource that reports no changes.
+    pub fn not_watched(uri: &str) -> Self {
+        let data = [("code", "not_watched"), ("uri", uri)];
+        Self {
+            kind: ResourceErrorKind::Invalid,
+            message: "Only listings (`list:///folder`) and the files in them report changes. \
+                      Nothing was subscribed."
+                .to_owned(),
+            data: data.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect(),
+        }
+    }
+
+    /// Creates the error for a caller with too many subscriptions.
+    pub fn too_many_watched(uri: &str) -> Self {
+        let data = [("code", "too_many_subscriptions"), ("uri", uri)];
+        Self {
+            kind: ResourceErrorKind::Invalid,
+            message: "You have as many subscriptions as the server keeps for one user. Nothing \
+                      was subscribed; end one that you do not need."
+                .to_owned(),
             data: data.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect(),
         }
     }

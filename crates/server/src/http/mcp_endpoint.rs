@@ -29,6 +29,7 @@ use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::presentation::BadQuery;
 use crate::mcp::streamable::Streamable;
+use crate::mcp::subscriptions::{Subscriptions, TokenExpiry};
 use crate::service::Service;
 use stile_store::space::ThreadShare;
 use stile_tools::tool::Denial;
@@ -40,12 +41,15 @@ pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The first revision without sessions.
 const FIRST_SESSIONLESS: &str = "2026-07-28";
+/// The request of the sessionless lifecycle that subscribes.
+const LISTEN: &str = "subscriptions/listen";
 
 /// The endpoint of MCP.
 pub struct McpEndpoint {
     service: Service,
     admission: Arc<Admission>,
     streamable: Streamable,
+    subscriptions: Arc<Subscriptions>,
     sessions: Sessions,
     options: HttpOptions,
 }
@@ -62,16 +66,21 @@ type HeldShares = Arc<(Share, Option<Arc<PausedShare>>)>;
 
 type EarlyResponse = Box<Response<Body>>;
 
+/// Marks the response to a request that lasts until the client ends it.
+#[derive(Clone, Copy)]
+struct LongRequest;
+
 impl McpEndpoint {
     /// Serves `service` to callers that `admission` admits.
     pub fn new(
         service: Service,
         admission: Arc<Admission>,
         streamable: Streamable,
+        subscriptions: Arc<Subscriptions>,
         options: HttpOptions,
     ) -> Self {
         let sessions = Sessions::new(options.sessions_per_subject, options.session_idle);
-        Self { service, admission, streamable, sessions, options }
+        Self { service, admission, streamable, subscriptions, sessions, options }
     }
 
     /// Answers a request to `/mcp`.
@@ -107,8 +116,11 @@ impl McpEndpoint {
         let cancels = caller.cancellation.on_drop();
         let requester = Requester { owner: SessionOwner::new(&verified), caller, neighbour };
         parts.extensions.insert(requester.caller.clone());
+        parts.extensions.insert(TokenExpiry(verified.expires));
         let response = if parts.method == Method::POST {
             let response = self.post(parts, body, &requester).await?;
+            // A subscription lasts as an event stream does, and is no call.
+            let call = response.extensions().get::<LongRequest>().is_none().then_some(call);
             response.map(|body| GuardedBody::wrap(body, (call, cancels)))
         } else {
             // An event stream may last for hours; its connection is counted instead.
@@ -188,7 +200,10 @@ impl McpEndpoint {
         parts.extensions.insert(caller);
         parts.extensions.insert(presentation);
         parts.extensions.insert(shares);
-        let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
+        let mut response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
+        if message.method() == Some(LISTEN) {
+            response.extensions_mut().insert(LongRequest);
+        }
         let response = match response.status() {
             // JSON of the right shape that the SDK cannot read as a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(&message),
@@ -216,12 +231,15 @@ impl McpEndpoint {
         }
         let session = self.enter_session(&parts.headers, &requester.owner)?;
         let is_delete = parts.method == Method::DELETE;
+        if let (Some(session), &Method::GET) = (&session, &parts.method) {
+            self.subscriptions.stream_opened(session, requester.caller.principal.scopes());
+        }
         let mut response = self.streamable.answer(Request::from_parts(parts, Bytes::new())).await;
         let was_deleted = is_delete && response.status() == StatusCode::ACCEPTED;
         if let Some(session) = &session
             && (was_deleted || response.status() == StatusCode::NOT_FOUND)
         {
-            self.sessions.forget(session);
+            self.forget(session);
         }
         if was_deleted {
             // The session has ended, and clients treat 202 as a failure.
@@ -265,8 +283,11 @@ impl McpEndpoint {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
                 self.service.ask(name, arguments, caller).err()
             }),
-            Some("resources/read") => {
+            Some("resources/read" | "resources/subscribe") => {
                 text("uri").and_then(|uri| self.service.ask_resource(uri, caller).err())
+            }
+            Some(LISTEN) => {
+                listened(message).find_map(|uri| self.service.ask_resource(uri, caller).err())
             }
             _ => None,
         };
@@ -318,8 +339,14 @@ impl McpEndpoint {
         if let Some(session) = session
             && !message.is_sessionless()
         {
-            self.sessions.forget(session);
+            self.forget(session);
         }
+    }
+
+    /// Forgets a session that has ended, with its subscriptions.
+    fn forget(&self, session: &str) {
+        self.sessions.forget(session);
+        self.subscriptions.session_ended(session);
     }
 
     /// Records a session that the SDK has opened, and closes the sessions that exceed the limits.
@@ -335,9 +362,17 @@ impl McpEndpoint {
         {
             for closed in self.sessions.open(id, owner.clone(), Instant::now()) {
                 self.streamable.close(&closed).await;
+                self.subscriptions.session_ended(&closed);
             }
         }
     }
+}
+
+/// Returns the addresses that a `subscriptions/listen` names.
+fn listened(message: &Envelope) -> impl Iterator<Item = &str> {
+    let notifications = message.param("notifications");
+    let uris = notifications.and_then(|wanted| wanted.get("resourceSubscriptions"));
+    uris.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Whether a session named in the headers is ignored. A request itself says which lifecycle it

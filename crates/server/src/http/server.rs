@@ -22,6 +22,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use stile_domain::permit::Principal;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -47,6 +48,7 @@ use super::{metadata, request_head, responses};
 use crate::auth::TokenVerifier;
 use crate::mcp::handler::{CallerSource, Handler};
 use crate::mcp::streamable::Streamable;
+use crate::mcp::subscriptions::Subscriptions;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 use crate::service::Service;
 
@@ -85,7 +87,14 @@ pub async fn serve(
         &options.allowed_origins,
     );
     let peers = options.peers.clone();
-    let routes = routes(options, service, verifier, streams.clone());
+    let stopping = CancellationToken::new();
+    let ends = Ends { streams: streams.clone(), stopping: stopping.clone() };
+    let routes = routes(options, service, verifier, ends);
+    // Subscriptions are requests that last, and nobody waits for them.
+    let shutdown = async {
+        shutdown.await;
+        stopping.cancel();
+    };
     let edge = Edge::new(peers, origin_policy, routes);
     on_listening(address);
     Acceptor::new(edge, tls, max_connections, timeouts).serve(listener, shutdown, streams).await;
@@ -116,19 +125,37 @@ pub async fn serve_metrics(
     Ok(())
 }
 
+/// What ends when the server stops.
+struct Ends {
+    /// All event streams, after the last response.
+    streams: CancellationToken,
+    /// All subscriptions, at once.
+    stopping: CancellationToken,
+}
+
 fn routes(
     options: HttpOptions,
     service: Service,
     verifier: Arc<dyn TokenVerifier>,
-    streams: CancellationToken,
+    ends: Ends,
 ) -> Router {
-    let handler = Handler::new(service.clone(), CallerSource::Request, options.presentation);
-    let streamable =
-        Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = RateLimit::new(options.rate_per_second, options.rate_burst);
     let shares = Arc::clone(service.shares());
     let space = service.space().cloned();
     let admission = Arc::new(Admission::new(verifier, rate, shares, options.public_url.clone()));
+    let subscriptions = {
+        let admission = Arc::clone(&admission);
+        let is_revoked = Arc::new(move |caller: &Principal| admission.is_revoked(caller));
+        Arc::new(Subscriptions::new(is_revoked, ends.stopping))
+    };
+    let handler = Handler::new(
+        service.clone(),
+        CallerSource::Request,
+        options.presentation,
+        Arc::clone(&subscriptions),
+    );
+    let streamable =
+        Streamable::new(handler, options.session_idle, options.max_body_bytes, ends.streams);
     // A gateway has no notes of its own.
     let notes = service.space().map(|tools| {
         let (admission, notes) = (Arc::clone(&admission), options.notes.clone());
@@ -139,7 +166,8 @@ fn routes(
     let records = service.records().map(|records| {
         Arc::new(V1::new(records.clone(), Arc::clone(&admission), options.timeouts))
     });
-    let endpoint = Arc::new(McpEndpoint::new(service, admission, streamable, options.clone()));
+    let endpoint =
+        Arc::new(McpEndpoint::new(service, admission, streamable, subscriptions, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {

@@ -16,9 +16,9 @@ use rmcp::model::{
     ErrorCode, GetPromptRequestParams, GetPromptResponse, InitializeRequestParams,
     InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig,
+    ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig, SubscriptionFilter,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use stile_store::cancellation::Cancellation;
@@ -27,12 +27,16 @@ use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
 use super::client_names::{Spelling, spelling};
 use super::presentation::Presentation;
+use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
 use super::{envelope, resources, server_info, tool_definitions};
 use crate::config::AnswerForms;
 use crate::service::Service;
 
 type Context = RequestContext<RoleServer>;
+
+/// The header that names a session.
+const SESSION_ID: &str = "mcp-session-id";
 
 /// Where a handler finds the caller of a request.
 #[derive(Clone, Debug)]
@@ -54,13 +58,42 @@ struct Shared {
     caller: CallerSource,
     presentation: Presentation,
     definitions: ToolDefinitions,
+    subscriptions: Arc<Subscriptions>,
 }
 
 impl Handler {
     /// Serves the tools and resources of `service`.
-    pub fn new(service: Service, caller: CallerSource, presentation: Presentation) -> Self {
+    pub fn new(
+        service: Service,
+        caller: CallerSource,
+        presentation: Presentation,
+        subscriptions: Arc<Subscriptions>,
+    ) -> Self {
         let definitions = ToolDefinitions::new(service.definitions());
-        Self { shared: Arc::new(Shared { service, caller, presentation, definitions }) }
+        let shared = Shared { service, caller, presentation, definitions, subscriptions };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns how long a subscriber may be told of changes.
+    fn subscriber_life(&self, caller: &Caller, context: &Context) -> SubscriberLife {
+        let parts = context.extensions.get::<http::request::Parts>();
+        let expiry = parts.and_then(|parts| parts.extensions.get::<TokenExpiry>());
+        let expires = expiry.map(|TokenExpiry(expires)| *expires);
+        SubscriberLife { principal: caller.principal.clone(), expires }
+    }
+
+    async fn listen_to_changes(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let context = subscription.request_context();
+        let caller = self.caller(context)?;
+        let life = self.subscriber_life(&caller, context);
+        let uris = subscription.accepted().resource_subscriptions.clone().unwrap_or_default();
+        let mut watches = Vec::new();
+        for uri in uris {
+            let watch = self.shared.service.watch_resource(&uri, &caller).await;
+            watches.push((uri, watch.map_err(resources::error)?));
+        }
+        self.shared.subscriptions.listen(subscription, watches, life).await;
+        Ok(())
     }
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
@@ -114,6 +147,13 @@ async fn guarded<T>(work: impl Future<Output = Result<T, ErrorData>>) -> Result<
 
 fn is_sessionless(context: &Context) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// Returns the session of a request; empty on stdio, which is one session.
+fn session_of(context: &Context) -> String {
+    let parts = context.extensions.get::<http::request::Parts>();
+    let session = parts.and_then(|parts| parts.headers.get(SESSION_ID));
+    session.and_then(|session| session.to_str().ok()).unwrap_or_default().to_owned()
 }
 
 fn meta(context: &Context) -> Option<MetaObject> {
@@ -290,6 +330,51 @@ impl ServerHandler for Handler {
         .await
     }
 
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let service = &self.shared.service;
+        let is_offered = service.has(Feature::Subscriptions);
+        is_offered.then(|| subscriptions::acceptable(requested, |uri| service.knows_resource(uri)))
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        guarded(self.listen_to_changes(subscription)).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: rmcp::model::SubscribeRequestParams,
+        context: Context,
+    ) -> Result<(), ErrorData> {
+        guarded(async {
+            if !self.shared.service.has(Feature::Subscriptions) {
+                return Err(no_such_method());
+            }
+            let caller = self.caller(&context)?;
+            let watch = self.shared.service.watch_resource(&request.uri, &caller).await;
+            let watch = watch.map_err(resources::error)?;
+            let life = self.subscriber_life(&caller, &context);
+            let (session, peer) = (session_of(&context), context.peer.clone());
+            self.shared.subscriptions.add(&session, request.uri, watch, life, peer);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: rmcp::model::UnsubscribeRequestParams,
+        context: Context,
+    ) -> Result<(), ErrorData> {
+        if !self.shared.service.has(Feature::Subscriptions) {
+            return Err(no_such_method());
+        }
+        self.shared.subscriptions.remove(&session_of(&context), &request.uri);
+        Ok(())
+    }
+
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -370,8 +455,8 @@ fn is_known(method: &str, sessionless: bool) -> bool {
         | "resources/list"
         | "resources/templates/list"
         | "completion/complete" => true,
-        "server/discover" => sessionless,
-        "initialize" | "ping" => !sessionless,
+        "server/discover" | "subscriptions/listen" => sessionless,
+        "initialize" | "ping" | "resources/subscribe" | "resources/unsubscribe" => !sessionless,
         _ => false,
     }
 }

@@ -7,8 +7,6 @@
 //! [`streamable`] knows HTTP here: it passes requests to the SDK's HTTP service.
 //!
 //! Sampling, roots, elicitation and tasks are left out on purpose, since Stile needs none of them.
-//! `resources/subscribe` and `subscriptions/listen` are left out until there are change
-//! notifications.
 
 pub mod client_names;
 pub(crate) mod direct;
@@ -19,4 +17,5 @@ pub mod presentation;
 pub mod resources;
 pub mod server_info;
 pub mod streamable;
+pub mod subscriptions;
 pub mod tool_definitions;

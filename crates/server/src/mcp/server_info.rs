@@ -25,13 +25,14 @@ pub const PROTOCOL_VERSIONS: &[ProtocolVersion] =
 
 /// Returns the answer to `initialize`, on which the answer to `server/discover` is based.
 ///
-/// `resources.subscribe` is not declared, since there are no change notifications yet. Without a
-/// caller there are no instructions.
+/// Without a caller there are no instructions.
 pub(crate) fn server_config(service: &Service, caller: Option<&Caller>) -> ServerConfig {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
     if service.has(Feature::Resources) {
-        capabilities.resources = Some(ResourcesCapability::default());
+        let mut resources = ResourcesCapability::default();
+        resources.subscribe = service.has(Feature::Subscriptions).then_some(true);
+        capabilities.resources = Some(resources);
     }
     if service.has(Feature::Completions) {
         capabilities.completions = Some(JsonObject::default());

@@ -175,7 +175,8 @@ async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
         ("tools/list", json!({ "cursor": 7 }), -32602),
         ("completion/complete", json!({}), -32602),
         ("tools/burn", json!({}), -32601),
-        ("resources/subscribe", json!({ "uri": "list:///" }), -32601),
+        ("resources/subscribe", json!({}), -32602),
+        ("subscriptions/listen", json!({ "notifications": {} }), -32601),
         ("server/discover", json!([]), -32602),
     ] {
         let body = request(1, method, params.clone());
@@ -187,7 +188,7 @@ async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
     assert_eq!((unknown.status, &unknown.json()["error"]["code"]), (404, &json!(-32601)));
     let misfit = server.sessionless(READ, "resources/templates/list", json!({ "cursor": 7 })).await;
     assert_eq!(misfit.json()["error"]["code"], -32602, "{misfit:?}");
-    for method in ["logging/setLevel", "ping", "resources/subscribe", "subscriptions/listen"] {
+    for method in ["logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"] {
         let reply =
             server.sessionless(READ, method, json!({ "level": "info", "notifications": {} })).await;
         assert_eq!(reply.json()["error"]["code"], -32601, "{method} {reply:?}");

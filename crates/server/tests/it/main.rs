@@ -58,6 +58,7 @@ mod records_owner;
 mod records_search;
 mod source_tree;
 mod stdio_protocol;
+mod subscriptions;
 mod support;
 mod ten_tasks;
 mod tidy;

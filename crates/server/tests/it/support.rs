@@ -146,7 +146,7 @@ pub struct Server {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<std::io::Result<()>>,
-    _ground: TempDir,
+    ground: TempDir,
 }
 
 impl Server {
@@ -174,7 +174,12 @@ impl Server {
             },
             move |address| listening.send(address).unwrap(),
         ));
-        Self { address: address.await.unwrap(), stop: Some(stop), served, _ground: ground.folder }
+        Self { address: address.await.unwrap(), stop: Some(stop), served, ground: ground.folder }
+    }
+
+    /// The folder of the space.
+    pub fn root(&self) -> std::path::PathBuf {
+        self.ground.path().join("space")
     }
 
     pub async fn connect(&self) -> Client {

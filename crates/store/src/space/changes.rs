@@ -243,8 +243,8 @@ impl ChangeFeed {
         let Some(target) = target else { return };
         let (now, folder) = target.look(space);
         let mut table = self.lock();
-        let is_watched =
-            folder.and_then(|folder| table.events.as_ref().and_then(|events| events.watch(&folder)));
+        let is_watched = folder
+            .and_then(|folder| table.events.as_ref().and_then(|events| events.watch(&folder)));
         let Some(watched) = table.watches.get_mut(&id) else {
             // The watch ended meanwhile.
             is_watched.into_iter().for_each(|folder| table.leave(folder, id));
@@ -273,7 +273,8 @@ fn digest(space: &Inner, permit: &Permit<List>) -> Option<ContentHash> {
     for _ in 0..MAX_COMPARED_PAGES {
         let page = space.list(permit, after.as_ref()).ok()?;
         for entry in &page.entries {
-            hasher.update(format!("{:?}\n", (&entry.name, entry.kind, entry.size_bytes)).as_bytes());
+            hasher
+                .update(format!("{:?}\n", (&entry.name, entry.kind, entry.size_bytes)).as_bytes());
         }
         after = page.entries.last().map(|entry| ListPosition::new(entry.kind, &entry.name));
         if !page.truncated {
@@ -332,8 +333,8 @@ impl Inner {
         let target = Arc::new(Target { permit, folder, file });
         // The kernel watches first, so that no change falls between the two.
         let opened = self.root.open_folder(&target.folder).ok();
-        let folder_watch =
-            opened.and_then(|folder| table.events.as_ref().and_then(|events| events.watch(&folder)));
+        let folder_watch = opened
+            .and_then(|folder| table.events.as_ref().and_then(|events| events.watch(&folder)));
         let id = table.next_id;
         table.next_id += 1;
         if let Some(folder) = folder_watch {

@@ -67,9 +67,9 @@ use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk}
 
 use crate::cancellation::Cancellation;
 
+pub use changes::{Watch, WatchRefused};
 use folder_names::FolderNames;
 use identity::Identity;
-pub use changes::{Watch, WatchRefused};
 pub use keeper::SpaceEvents;
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};

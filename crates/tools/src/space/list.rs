@@ -8,6 +8,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::listing::{self, BadListUri, EntryKind, ListPosition, ListRequest};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{List, Permit, Principal};
+use stile_store::space::{Watch, WatchRefused};
 
 use super::SpaceTools;
 use crate::refusal::failure;
@@ -21,6 +22,8 @@ const MIME_TYPE: &str = "application/json";
 const TEMPLATE_URI: &str = "list://{+path}";
 /// The name under which reads of listings are journaled and counted.
 pub(super) const OPERATION: &str = "list";
+/// The name under which subscriptions to listings are journaled.
+const WATCH: &str = "watch";
 /// The most pages that one completion reads.
 const MOST_PAGES: usize = 8;
 
@@ -151,6 +154,30 @@ impl SpaceTools {
             body: ResourceBody::Text(page.to_string()),
             mime_type: MIME_TYPE.to_owned(),
             meta: Map::new(),
+        })
+    }
+
+    /// Watches a folder or a file for changes that `principal` may see.
+    pub(super) async fn watch_list(
+        &self,
+        uri: &str,
+        principal: &Principal,
+    ) -> Result<Watch, ResourceError> {
+        let path = parse(uri).map_err(|refusal| resource_error(uri, &refusal))?.path;
+        let trace = CallTrace::of_file(&path, None);
+        let watched = match principal.gate().permit::<List>(&path) {
+            Ok(permit) => self.space.watch(permit, principal.subject()).await,
+            Err(refusal) => Err(WatchRefused::Refused(Box::new(refusal))),
+        };
+        let outcome = match &watched {
+            Ok(_) => "ok",
+            Err(WatchRefused::TooMany) => "too_many_subscriptions",
+            Err(WatchRefused::Refused(refusal)) => refusal.code().0,
+        };
+        self.log.record(WATCH, principal, trace, outcome, None);
+        watched.map_err(|refused| match refused {
+            WatchRefused::TooMany => ResourceError::too_many_watched(uri),
+            WatchRefused::Refused(refusal) => resource_error(uri, &refusal),
         })
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use stile_domain::path::SpacePath;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::journal::Journal;
-use stile_store::space::Space;
+use stile_store::space::{Space, Watch};
 
 use crate::answer::Answer;
 use crate::call_log::CallLog;
@@ -165,7 +165,7 @@ impl Toolset for SpaceTools {
     }
 
     fn features(&self) -> &'static [Feature] {
-        &[Feature::Resources, Feature::Completions]
+        &[Feature::Resources, Feature::Completions, Feature::Subscriptions]
     }
 
     fn definitions(&self) -> Vec<ToolDefinition> {
@@ -252,5 +252,13 @@ impl Toolset for SpaceTools {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<ResourceContent, ResourceError>> {
         self.read_list(uri, &caller.principal).boxed()
+    }
+
+    fn watch_resource<'a>(
+        &'a self,
+        uri: &'a str,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Watch, ResourceError>> {
+        self.watch_list(uri, &caller.principal).boxed()
     }
 }

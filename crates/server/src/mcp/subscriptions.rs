@@ -1,0 +1,236 @@
+//! Subscriptions: clients that are told when a resource has changed.
+//!
+//! In the lifecycle with sessions, `resources/subscribe` adds one address to a session, and the
+//! session's event stream gets the notifications. Without sessions, `subscriptions/listen` is one
+//! long request with its own addresses. In both a watch of the space decides by the scopes of the
+//! subscriber's token what is told. A subscription ends with its token.
+//!
+//! A session's stream may come with another token of the same caller than the subscription did.
+//! Such a stream gets notifications only if both tokens have the same scopes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rmcp::RoleServer;
+use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
+use rmcp::service::{Peer, SubscriptionContext};
+use stile_domain::permit::Principal;
+use stile_domain::scope::Scopes;
+use stile_store::space::Watch;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::wall_clock;
+
+/// How often a subscription checks that its token is valid and its client is still there.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a client may take to accept one notification. A client that takes longer is not told of
+/// this change again, but of the next one.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Returns whether the token of a caller was revoked.
+pub type RevocationCheck = Arc<dyn Fn(&Principal) -> bool + Send + Sync>;
+
+/// When the token of a request expires. The endpoint puts this into the extensions of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenExpiry(pub SystemTime);
+
+/// The subscriptions of all sessions.
+pub struct Subscriptions {
+    sessions: Mutex<HashMap<String, Session>>,
+    is_revoked: RevocationCheck,
+    stopping: CancellationToken,
+}
+
+struct Session {
+    /// The scopes of the token that came with the session's event stream; `None` before the first
+    /// stream. On stdio there is one caller, and no stream.
+    stream: watch::Sender<Option<Scopes>>,
+    /// What ends the subscription to each address.
+    ends: HashMap<String, CancellationToken>,
+}
+
+/// How long a subscriber may be told of changes.
+pub struct SubscriberLife {
+    /// The caller, whose token may be revoked.
+    pub principal: Principal,
+    /// When the token expires; `None` on stdio.
+    pub expires: Option<SystemTime>,
+}
+
+impl Subscriptions {
+    /// Keeps subscriptions until `stopping` is cancelled.
+    pub fn new(is_revoked: RevocationCheck, stopping: CancellationToken) -> Self {
+        Self { sessions: Mutex::default(), is_revoked, stopping }
+    }
+
+    /// Subscribes a session to an address, in place of an earlier subscription to it.
+    pub fn add(
+        self: &Arc<Self>,
+        session: &str,
+        uri: String,
+        resource: Watch,
+        life: SubscriberLife,
+        peer: Peer<RoleServer>,
+    ) {
+        let end = CancellationToken::new();
+        let mut sessions = self.lock();
+        let state = sessions.entry(session.to_owned()).or_insert_with(Session::new);
+        let stream = life.expires.is_some().then(|| state.stream.subscribe());
+        if let Some(earlier) = state.ends.insert(uri.clone(), end.clone()) {
+            earlier.cancel();
+        }
+        drop(sessions);
+        let (shared, session) = (Arc::clone(self), session.to_owned());
+        tokio::spawn(async move {
+            let telling = tell_session(&shared, &uri, &resource, &life, stream, &peer);
+            tokio::select! {
+                () = telling => shared.remove_ended(&session, &uri, &end),
+                () = end.cancelled() => {}
+                () = shared.stopping.cancelled() => {}
+            }
+        });
+    }
+
+    /// Ends the subscription of a session to an address, if there is one.
+    pub fn remove(&self, session: &str, uri: &str) {
+        let mut sessions = self.lock();
+        let Some(state) = sessions.get_mut(session) else { return };
+        state.ends.remove(uri).iter().for_each(CancellationToken::cancel);
+    }
+
+    /// Records the scopes of the token that came with a session's event stream.
+    pub fn stream_opened(&self, session: &str, scopes: &Scopes) {
+        let mut sessions = self.lock();
+        let state = sessions.entry(session.to_owned()).or_insert_with(Session::new);
+        state.stream.send_replace(Some(scopes.clone()));
+    }
+
+    /// Ends all subscriptions of a session that has ended.
+    pub fn session_ended(&self, session: &str) {
+        if let Some(state) = self.lock().remove(session) {
+            state.ends.values().for_each(CancellationToken::cancel);
+        }
+    }
+
+    /// Tells the client of a `subscriptions/listen` of changes until the request or the token ends,
+    /// or the server stops.
+    pub async fn listen(
+        self: &Arc<Self>,
+        context: SubscriptionContext,
+        resources: Vec<(String, Watch)>,
+        life: SubscriberLife,
+    ) {
+        let life = Arc::new(life);
+        let mut tasks = JoinSet::new();
+        for (uri, resource) in resources {
+            let (sink, shared, life) =
+                (context.sink().clone(), Arc::clone(self), Arc::clone(&life));
+            tasks.spawn(async move {
+                while shared.changed(&resource, &life, || false).await {
+                    let sending = sink.notify_resource_updated(uri.clone());
+                    if matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Err(_))) {
+                        return;
+                    }
+                }
+            });
+        }
+        let all_ended = async { while tasks.join_next().await.is_some() {} };
+        tokio::select! {
+            () = all_ended => {}
+            () = context.cancelled() => {}
+            () = self.stopping.cancelled() => {}
+        }
+    }
+
+    /// Waits for a change. Returns `false` once the token has ended or `is_gone` says so.
+    async fn changed(
+        &self,
+        resource: &Watch,
+        life: &SubscriberLife,
+        is_gone: impl Fn() -> bool,
+    ) -> bool {
+        loop {
+            let woken = tokio::time::timeout(CHECK_INTERVAL, resource.changed()).await.is_ok();
+            if is_gone() || self.has_ended(life) {
+                return false;
+            }
+            if woken {
+                return true;
+            }
+        }
+    }
+
+    fn has_ended(&self, life: &SubscriberLife) -> bool {
+        let has_expired = life.expires.is_some_and(|expires| expires <= wall_clock());
+        has_expired || (self.is_revoked)(&life.principal)
+    }
+
+    /// Forgets a subscription that ended by itself, unless another one took its place.
+    fn remove_ended(&self, session: &str, uri: &str, end: &CancellationToken) {
+        end.cancel();
+        let mut sessions = self.lock();
+        if let Some(state) = sessions.get_mut(session) {
+            if state.ends.get(uri).is_some_and(CancellationToken::is_cancelled) {
+                state.ends.remove(uri);
+            }
+            if state.ends.is_empty() {
+                sessions.remove(session);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    fn new() -> Self {
+        Self { stream: watch::Sender::new(None), ends: HashMap::new() }
+    }
+}
+
+/// Tells a session's event stream of changes, until the session or the token ends.
+async fn tell_session(
+    shared: &Subscriptions,
+    uri: &str,
+    resource: &Watch,
+    life: &SubscriberLife,
+    mut stream: Option<watch::Receiver<Option<Scopes>>>,
+    peer: &Peer<RoleServer>,
+) {
+    while shared.changed(resource, life, || peer.is_transport_closed()).await {
+        if let Some(stream) = &mut stream {
+            // A change before the first stream is told once there is one.
+            let Ok(scopes) = stream.wait_for(Option::is_some).await else { return };
+            let is_same = scopes.as_ref() == Some(life.principal.scopes());
+            drop(scopes);
+            if shared.has_ended(life) {
+                return;
+            }
+            if !is_same {
+                continue;
+            }
+        }
+        let update = ResourceUpdatedNotificationParam::new(uri);
+        let sending = peer.notify_resource_updated(update);
+        if matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Err(_))) {
+            return;
+        }
+    }
+}
+
+/// Returns the part of a request's filter that can be accepted: addresses of listings.
+pub fn acceptable(
+    requested: &SubscriptionFilter,
+    is_watchable: impl Fn(&str) -> bool,
+) -> SubscriptionFilter {
+    let uris = requested.resource_subscriptions.iter().flatten();
+    let accepted: Vec<String> = uris.filter(|uri| is_watchable(uri)).cloned().collect();
+    let mut filter = SubscriptionFilter::new();
+    filter.resource_subscriptions = (!accepted.is_empty()).then_some(accepted);
+    filter
+}

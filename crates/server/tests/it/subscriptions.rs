@@ -1,0 +1,195 @@
+//! Subscriptions: a client is told of changes that its token covers, and of nothing else.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::support::{BOB, Client, NOTHING, PATIENCE, READ, Server, WORK, call, meta, request};
+
+/// A token that may read all but one folder.
+const MOST: &str = "ann;-;read:/_deny:/work/secret;3600";
+
+/// Opens the event stream of a session.
+async fn stream(server: &Server, token: &str, session: &str) -> Client {
+    let headers = [("mcp-session-id", session), ("accept", "text/event-stream")];
+    let mut stream = server.connect().await;
+    stream.send(format!("{}\r\n", Client::head("GET", "/mcp", token, &headers))).await;
+    assert_eq!(stream.reply_head().await.unwrap().status, 200);
+    stream
+}
+
+/// Opens a `subscriptions/listen`.
+async fn listen(server: &Server, token: &str, uris: &[&str]) -> Client {
+    let params = json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": meta() });
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+    let body = request(7, "subscriptions/listen", params).to_string();
+    let mut stream = server.connect().await;
+    stream.send(Client::post_bytes(token, &headers, body.as_bytes())).await;
+    assert_eq!(stream.reply_head().await.unwrap().status, 200);
+    stream
+}
+
+/// Reads the next message of an event stream; `None` at its end.
+async fn next(stream: &mut Client) -> Option<Value> {
+    loop {
+        let piece = timeout(PATIENCE, stream.piece()).await.expect("the stream is silent")?;
+        let data = piece.lines().find_map(|line| line.strip_prefix("data: "));
+        if let Some(message) = data.and_then(|data| serde_json::from_str(data).ok()) {
+            return Some(message);
+        }
+    }
+}
+
+/// Waits for the notification of a change, and returns its address.
+async fn changed(stream: &mut Client) -> String {
+    let message = next(stream).await.expect("the stream ended");
+    assert_eq!(message["method"], "notifications/resources/updated", "{message}");
+    message["params"]["uri"].as_str().unwrap().to_owned()
+}
+
+async fn subscribe(server: &Server, token: &str, session: &str, uri: &str) -> Value {
+    let body = request(1, "resources/subscribe", json!({ "uri": uri }));
+    let reply = server.in_session(token, session, &body).await;
+    let data = reply.body.lines().find_map(|line| line.strip_prefix("data: {"));
+    data.map_or_else(|| reply.json(), |data| serde_json::from_str(&format!("{{{data}")).unwrap())
+}
+
+async fn start() -> Server {
+    let server = Server::start().await;
+    fs::create_dir_all(server.root().join("work/secret")).unwrap();
+    fs::write(server.root().join("work/plan.md"), "plan\n").unwrap();
+    server
+}
+
+#[tokio::test]
+async fn a_session_is_told_of_a_person_s_change_and_of_an_agent_s() {
+    let server = start().await;
+    let session = server.open(READ).await;
+    let mut events = stream(&server, READ, &session).await;
+    for uri in ["list:///work", "list:///work/plan.md"] {
+        let answer = subscribe(&server, READ, &session, uri).await;
+        assert_eq!(answer["result"], json!({}), "{answer}");
+    }
+    fs::write(server.root().join("work/new.md"), "").unwrap();
+    assert_eq!(changed(&mut events).await, "list:///work");
+    let writer = server.open("ann;other;write:/;3600").await;
+    let append = json!({
+        "path": "/work/plan.md", "content": "more",
+        "hash": stile_domain::hash::ContentHash::digest(b"plan\n"),
+    });
+    let append = call(2, "text.append", append);
+    let edited = server.in_session("ann;other;write:/;3600", &writer, &append).await;
+    assert_eq!(edited.status, 200);
+    let mut told = [changed(&mut events).await, changed(&mut events).await];
+    told.sort();
+    assert_eq!(told, ["list:///work", "list:///work/plan.md"]);
+    let body = request(3, "resources/unsubscribe", json!({ "uri": "list:///work" }));
+    assert_eq!(server.in_session(READ, &session, &body).await.status, 200);
+    fs::write(server.root().join("work/plan.md"), "by a person\n").unwrap();
+    assert_eq!(changed(&mut events).await, "list:///work/plan.md");
+}
+
+#[tokio::test]
+async fn without_a_session_one_request_listens_to_several_addresses() {
+    let server = start().await;
+    let mut events = listen(&server, READ, &["list:///work", "list:///", "pdpp://record/x"]).await;
+    let first = next(&mut events).await.unwrap();
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
+    let accepted = &first["params"]["notifications"]["resourceSubscriptions"];
+    assert_eq!(*accepted, json!(["list:///work", "list:///"]));
+    fs::write(server.root().join("work/new.md"), "").unwrap();
+    let told = next(&mut events).await.unwrap();
+    assert_eq!(told["params"]["uri"], "list:///work");
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7, "{told}");
+    fs::write(server.root().join("top.md"), "").unwrap();
+    assert_eq!(changed(&mut events).await, "list:///");
+}
+
+#[tokio::test]
+async fn what_the_token_does_not_cover_is_refused_before_it_is_looked_up() {
+    let server = start().await;
+    let session = server.open(NOTHING).await;
+    for uri in ["list:///work", "list:///none"] {
+        let body = request(1, "resources/subscribe", json!({ "uri": uri }));
+        let reply = server.in_session(NOTHING, &session, &body).await;
+        assert_eq!(reply.status, 403, "{reply:?}");
+    }
+    for uri in ["list:///other", "list:///none"] {
+        let params = json!({ "notifications": { "resourceSubscriptions": ["list:///work", uri] } });
+        let reply = server.sessionless(WORK, "subscriptions/listen", params).await;
+        assert_eq!(reply.status, 403, "{reply:?}");
+    }
+    let session = server.open(READ).await;
+    for (uri, code) in [("list:///none", "not_found"), ("pdpp://record/x", "not_watched")] {
+        let answer = subscribe(&server, READ, &session, uri).await;
+        assert_eq!(answer["error"]["data"]["code"], code, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_the_scopes_hide_is_not_told() {
+    let server = start().await;
+    let mut events = listen(&server, MOST, &["list:///work"]).await;
+    next(&mut events).await.unwrap();
+    // Others are told of the hidden change, so it has been dealt with.
+    let mut all = listen(&server, READ, &["list:///work", "list:///work/secret"]).await;
+    next(&mut all).await.unwrap();
+    fs::remove_dir(server.root().join("work/secret")).unwrap();
+    changed(&mut all).await;
+    fs::write(server.root().join("work/open.md"), "").unwrap();
+    changed(&mut events).await;
+    let mut more = listen(&server, MOST, &["list:///work/plan.md"]).await;
+    next(&mut more).await.unwrap();
+    fs::write(server.root().join("work/plan.md"), "changed\n").unwrap();
+    assert_eq!(changed(&mut more).await, "list:///work/plan.md");
+}
+
+#[tokio::test]
+async fn a_stream_with_other_scopes_than_the_subscription_is_not_told() {
+    let server = start().await;
+    let session = server.open(READ).await;
+    // The same user with a token that may read less.
+    let mut narrow = stream(&server, NOTHING, &session).await;
+    subscribe(&server, READ, &session, "list:///work").await;
+    let mut other = listen(&server, READ, &["list:///work"]).await;
+    next(&mut other).await.unwrap();
+    fs::write(server.root().join("work/new.md"), "").unwrap();
+    changed(&mut other).await;
+    let body = request(9, "ping", json!({}));
+    assert_eq!(server.in_session(READ, &session, &body).await.status, 200);
+    let silent = timeout(std::time::Duration::from_millis(500), next(&mut narrow)).await;
+    assert!(silent.is_err(), "{silent:?}");
+}
+
+#[tokio::test]
+async fn a_subscription_ends_with_its_token() {
+    let server = start().await;
+    let mut events = listen(&server, "ann;-;read:/;1.5", &["list:///work"]).await;
+    next(&mut events).await.unwrap();
+    while next(&mut events).await.is_some() {}
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_a_subscription_with_its_result() {
+    let mut server = start().await;
+    let mut events = listen(&server, BOB, &["list:///work"]).await;
+    next(&mut events).await.unwrap();
+    server.tell_to_stop();
+    let last = next(&mut events).await.unwrap();
+    assert_eq!((&last["id"], last["result"].is_object()), (&json!(7), true), "{last}");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_subscription_holds_no_share_of_the_calls() {
+    let server = start().await;
+    let mut open = Vec::new();
+    for _ in 0..40 {
+        open.push(listen(&server, READ, &["list:///work"]).await);
+    }
+    let listed = server.sessionless(READ, "tools/list", json!({})).await;
+    assert_eq!(listed.status, 200);
+    let read = json!({ "name": "text.read", "arguments": { "path": "/work/plan.md" } });
+    assert_eq!(server.sessionless(READ, "tools/call", read).await.status, 200);
+}
