@@ -1,7 +1,7 @@
 //! A tool as clients see it, and the schemas of its types in a form that clients accept.
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value};
 
 /// The groups of tools from which a client chooses what it is shown.
@@ -42,12 +42,19 @@ pub struct ToolDefinition {
 
 /// Returns the doc comment of a type, which is the description of a tool.
 pub(crate) fn description<T: JsonSchema>() -> String {
-    schema::<T>().get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+    schema::<T>(Contract::Deserialize)
+        .get("description")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Returns the schema of a type without its description.
 pub(crate) fn input_schema<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = schema::<T>();
+    without_description(schema::<T>(Contract::Deserialize))
+}
+
+fn without_description(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema.remove("description");
     schema
 }
@@ -55,7 +62,7 @@ pub(crate) fn input_schema<T: JsonSchema>() -> Map<String, Value> {
 /// Returns the schema of an answer without its description and without the bounds of its values,
 /// which help nobody who reads an answer.
 pub(crate) fn output_schema<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = Value::Object(input_schema::<T>());
+    let mut schema = Value::Object(without_description(schema::<T>(Contract::Serialize)));
     unbound(&mut schema);
     match schema {
         Value::Object(map) => map,
@@ -78,11 +85,14 @@ fn unbound(value: &mut Value) {
     }
 }
 
-fn schema<T: JsonSchema>() -> Map<String, Value> {
+/// Returns the schema of a type as it is read or as it is written: a member that may be left out of
+/// an answer is not a required one.
+fn schema<T: JsonSchema>(contract: Contract) -> Map<String, Value> {
     let generator = SchemaSettings::draft2020_12()
         .with(|settings| {
             settings.inline_subschemas = true;
             settings.meta_schema = None;
+            settings.contract = contract;
         })
         .into_generator();
     let mut schema = Value::from(generator.into_root_schema_for::<T>());

@@ -324,3 +324,20 @@ async fn every_call_leaves_one_line_without_content() {
     );
     assert!(!serde_json::to_string(&lines).unwrap().contains("canary"));
 }
+
+#[tokio::test]
+async fn hits_and_edits_fit_their_schemas_with_and_without_what_may_be_left_out() {
+    let rig = Rig::new();
+    let text = "one\nneedle\ntwo\n";
+    let made = rig.call(ALL, "file.create", json!({ "path": "a.md", "content": text })).await;
+    for context in [0, 1] {
+        let arguments = json!({ "q": "needle", "context": context });
+        let found = rig.call(ALL, "text.search", arguments).await.structured;
+        let around = json!(["one"]);
+        assert_eq!(found["hits"][0].get("before"), (context == 1).then_some(&around));
+    }
+    let edits = json!([{ "old": "one", "new": "1" }]);
+    let arguments = json!({ "path": "a.md", "hash": hash(&made), "edits": edits });
+    let edited = rig.call(ALL, "text.edit", arguments).await.structured;
+    assert!(edited["diff"].as_str().unwrap().contains("+1"));
+}
