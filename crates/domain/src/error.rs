@@ -72,14 +72,18 @@ pub enum Refusal {
     },
     /// The path names nothing.
     #[error(
-        "there is no `{path}`. Nothing was written. Call `file.find` with a part of its name, or \
-         `file.list` on its folder (`{list}`), to see what is there; `file.create` makes a new file."
+        "there is no `{path}`. Nothing was written.{} Call `file.find` with a part of its name, or \
+         `file.list` on its folder (`{list}`), to see what is there; `file.create` makes a new file.",
+        close_names(.near)
     )]
     NotFound {
         /// The path that the call named.
         path: SpacePath,
         /// The listing URI of the folder that would hold the file.
         list: String,
+        /// Files or folders with names close to the one that is missing, all of which the caller
+        /// may read.
+        near: Vec<SpacePath>,
     },
     /// The path to be created exists already.
     #[error(
@@ -154,6 +158,17 @@ pub enum Refusal {
          the file's permissions."
     )]
     NotPermitted {
+        /// The path that the call named.
+        path: SpacePath,
+    },
+    /// Nothing can be appended to the path, for a caller who may not read it and so must not learn
+    /// why.
+    #[error(
+        "nothing can be appended to `{path}`: there is no file of this name, or none that can be \
+         appended to. Your token does not let you learn which. Nothing was written. Retrying will \
+         not help: ask the user to look at it, or to make the file."
+    )]
+    NotAppendable {
         /// The path that the call named.
         path: SpacePath,
     },
@@ -379,6 +394,16 @@ fn granted_scopes(scopes: &[Scope]) -> String {
     if scopes.is_empty() { "no path at all".to_owned() } else { scope_list(scopes) }
 }
 
+/// Returns a sentence that begins with a space, or the empty string.
+fn close_names(near: &[SpacePath]) -> String {
+    let names: Vec<String> = near.iter().map(|path| format!("`{path}`")).collect();
+    match near.len() {
+        0 => String::new(),
+        1 => format!(" The closest name there is {}.", names.join(", ")),
+        _ => format!(" The closest names there are {}.", names.join(", ")),
+    }
+}
+
 fn list(lines: &[u64]) -> String {
     lines.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -413,7 +438,7 @@ impl Refusal {
             Self::MountRefused { .. } => ("mount_refused", Remedy::User),
             Self::HardLinked { .. } => ("hard_linked", Remedy::User),
             Self::NotPermitted { .. } => ("not_permitted", Remedy::User),
-            Self::ReadOnly { .. } => ("not_permitted", Remedy::User),
+            Self::ReadOnly { .. } | Self::NotAppendable { .. } => ("not_permitted", Remedy::User),
             Self::FolderNotEmpty { .. } => ("folder_not_empty", Remedy::Agent),
             Self::RootMoved => ("root_moved", Remedy::User),
             Self::Cancelled => ("cancelled", Remedy::Agent),
@@ -449,6 +474,9 @@ impl Refusal {
             Self::InvalidRange { argument, total_lines } => {
                 set("argument", (**argument).into());
                 set("total_lines", (*total_lines).into());
+            }
+            Self::NotFound { near, .. } if !near.is_empty() => {
+                set("near", json!(near));
             }
             Self::NotText { size_bytes, hash, .. } => {
                 set("size_bytes", (*size_bytes).into());
@@ -509,6 +537,7 @@ impl Refusal {
             | Self::HardLinked { path }
             | Self::NotPermitted { path }
             | Self::ReadOnly { path, .. }
+            | Self::NotAppendable { path }
             | Self::Busy { path, .. }
             | Self::NotText { path, .. }
             | Self::Stale { path, .. }
@@ -527,7 +556,7 @@ impl Refusal {
     /// Creates [`Refusal::NotFound`] with the listing of the folder that would hold `path`.
     pub fn not_found(path: &SpacePath) -> Self {
         let folder = path.split().map_or_else(SpacePath::root, |(folder, _)| folder);
-        Self::NotFound { path: path.clone(), list: crate::listing::uri(&folder) }
+        Self::NotFound { path: path.clone(), list: crate::listing::uri(&folder), near: Vec::new() }
     }
 
     /// Creates [`Refusal::NotAFile`] with the listing of `path`.

@@ -213,6 +213,28 @@ impl<A: Action> Permit<A> {
     pub fn path(&self) -> &SpacePath {
         &self.path
     }
+
+    /// Returns what a refusal may tell the caller.
+    pub fn sight(&self) -> Sight {
+        Sight(Arc::clone(&self.scopes))
+    }
+}
+
+/// What a caller may be told of paths. Gives no access.
+#[derive(Clone, Debug)]
+pub struct Sight(Arc<Scopes>);
+
+impl Sight {
+    /// Whether the caller may learn what is at a path: the caller may read it.
+    pub fn may_see(&self, path: &SpacePath) -> bool {
+        self.0.cover(Verb::Read, path)
+    }
+
+    /// Returns the deepest parent of a path of which the caller must learn nothing.
+    pub fn hidden_parent(&self, path: &SpacePath) -> Option<SpacePath> {
+        let parent_of = |path: &SpacePath| path.split().map(|(parent, _)| parent);
+        std::iter::successors(parent_of(path), parent_of).find(|parent| !self.may_see(parent))
+    }
 }
 
 impl Permit<List> {
@@ -334,6 +356,21 @@ mod tests {
         let Refusal::InsufficientScope { needed, granted } = refused else { panic!("{refused:?}") };
         assert_eq!(needed[0].to_string(), "write:/private/a%20b.md");
         assert_eq!(granted[0].to_string(), "read:/work/");
+    }
+
+    #[test]
+    fn the_deepest_parent_that_the_caller_may_not_read_is_hidden() {
+        let hidden = |claim: &str, path: &str| {
+            let path = SpacePath::parse(path).unwrap();
+            let sight = Sight(Arc::clone(&principal(claim).scopes));
+            sight.hidden_parent(&path).map(|parent| parent.to_string())
+        };
+        assert_eq!(hidden("read:/", "/a/b/c"), None);
+        assert_eq!(hidden("read:/a/", "/a/b/c"), Some("/".to_owned()));
+        assert_eq!(hidden("write:/a/* read:/a/b/c/d", "/a/b/c/d"), Some("/a/b/c".to_owned()));
+        assert_eq!(hidden("append:/", "/a/b"), Some("/a".to_owned()));
+        assert_eq!(hidden("read:/ deny:/a/b", "/a/b/c"), Some("/a/b".to_owned()));
+        assert_eq!(hidden("", "/"), None);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Finding names and texts in a folder: patterns, queries, and where a walk continues.
 //!
 //! The store walks. Here is what it looks for ([`name_pattern`], [`text_query`]), how a long line
-//! is shown ([`hit_line`]), and where the next call goes on ([`walk_cursor`]).
+//! is shown ([`hit_line`]), where the next call goes on ([`walk_cursor`]), and which names are close
+//! to one that nobody has ([`near_names`]).
 
 pub mod hit_line;
 pub mod name_pattern;
+pub mod near_names;
 pub mod text_query;
 pub mod walk_cursor;

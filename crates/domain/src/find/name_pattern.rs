@@ -40,6 +40,15 @@ pub enum BadPattern {
 }
 
 impl NamePattern {
+    /// Returns the name that the pattern asks for, as far as it spells one: without wildcards and
+    /// folders.
+    pub fn spelled_name(&self) -> &str {
+        match self {
+            Self::Glob(glob) => &glob.spelled,
+            Self::Fuzzy(fuzzy) => &fuzzy.spelled,
+        }
+    }
+
     /// Compiles a pattern.
     ///
     /// # Errors
@@ -66,6 +75,7 @@ fn check_length(text: &str) -> Result<(), BadPattern> {
 pub struct NameGlob {
     glob: GlobMatcher,
     is_for_paths: bool,
+    spelled: String,
 }
 
 impl NameGlob {
@@ -86,7 +96,8 @@ impl NameGlob {
                 what: error.kind().to_string(),
                 column: error_column(text, error.kind()),
             })?;
-        Ok(Self { glob: glob.compile_matcher(), is_for_paths })
+        let spelled = last_part(text).replace(['*', '?', '[', ']', '{', '}'], "");
+        Ok(Self { glob: glob.compile_matcher(), is_for_paths, spelled })
     }
 
     /// Whether the glob matches a file. `path` is the path below the folder that is searched,
@@ -96,21 +107,45 @@ impl NameGlob {
     }
 }
 
-/// Returns the position of the bracket that an error is about, from 1. Other errors are about the
+/// Returns what follows the last `/`.
+fn last_part(text: &str) -> &str {
+    text.rsplit('/').next().unwrap_or_default()
+}
+
+/// Returns the position of the character that an error is about, from 1. Other errors are about the
 /// whole glob.
 fn error_column(text: &str, kind: &globset::ErrorKind) -> usize {
     use globset::ErrorKind::{
         DanglingEscape, InvalidRange, UnclosedAlternates, UnclosedClass, UnopenedAlternates,
     };
-    let bracket = match kind {
-        UnclosedClass | InvalidRange(..) => '[',
-        UnclosedAlternates => '{',
-        UnopenedAlternates => '}',
-        DanglingEscape => '\\',
-        _ => return 1,
-    };
-    let at = text.char_indices().rfind(|(_, character)| *character == bracket);
-    at.map_or(1, |(at, _)| text.get(..at).unwrap_or_default().chars().count() + 1)
+    if let InvalidRange(first, last) = kind {
+        let before = text.split(&format!("{first}-{last}")).next().unwrap_or_default();
+        return before.chars().count() + 1;
+    }
+    let mut open = Vec::new();
+    let mut characters = text.chars().zip(1..).peekable();
+    while let Some((character, column)) = characters.next() {
+        match character {
+            '\\' => {
+                if characters.next().is_none() && *kind == DanglingEscape {
+                    return column;
+                }
+            }
+            '[' => {
+                characters.next_if(|(next, _)| matches!(next, '!' | '^'));
+                // A `]` in the first place belongs to the class.
+                characters.next();
+                let is_closed = characters.by_ref().any(|(next, _)| next == ']');
+                if !is_closed && *kind == UnclosedClass {
+                    return column;
+                }
+            }
+            '{' => open.push(column),
+            '}' if open.pop().is_none() && *kind == UnopenedAlternates => return column,
+            _ => {}
+        }
+    }
+    if *kind == UnclosedAlternates { open.last().copied().unwrap_or(1) } else { 1 }
 }
 
 /// The parts of a name, with what it costs to compare them.
@@ -120,6 +155,7 @@ pub struct FuzzyName {
     matcher: Matcher,
     path: Vec<char>,
     name: Vec<char>,
+    spelled: String,
 }
 
 impl FuzzyName {
@@ -127,13 +163,14 @@ impl FuzzyName {
         let fuzzy = AtomKind::Fuzzy;
         let pattern = Pattern::new(text, CaseMatching::Smart, Normalization::Smart, fuzzy);
         let matcher = Matcher::new(Config::DEFAULT.match_paths());
-        Self { pattern, matcher, path: Vec::new(), name: Vec::new() }
+        let spelled = last_part(text).trim().to_owned();
+        Self { pattern, matcher, path: Vec::new(), name: Vec::new(), spelled }
     }
 
     /// Returns how well a file fits, or `None` if it does not. The arguments are those of
     /// [`NameGlob::is_match`].
     pub fn score(&mut self, path: &str, name: &str) -> Option<u32> {
-        let Self { pattern, matcher, path: path_chars, name: name_chars } = self;
+        let Self { pattern, matcher, path: path_chars, name: name_chars, .. } = self;
         if let Some(score) = pattern.score(Utf32Str::new(name, name_chars), matcher) {
             return Some(score.saturating_add(NAME_BONUS));
         }
@@ -176,13 +213,22 @@ mod tests {
     fn a_bad_glob_says_where() {
         let error = |text: &str| NamePattern::parse(text).unwrap_err().to_string();
         insta::assert_snapshot!(
-            ["", "é[a", "a{b,c", "[z-a]", "*\\"].map(error).join("\n"),
+            [
+                "", "é[a", "[a]b[c", "a{b,c", "a{b,{c}", "{a[{]", "a}b{", "x[b[z-a]", "*\\", "[!]",
+            ]
+            .map(error)
+            .join("\n"),
             @r"
         must be 1 to 256 characters
         is not a glob: unclosed character class; missing ']', at character 2
+        is not a glob: unclosed character class; missing ']', at character 5
         is not a glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?), at character 2
-        is not a glob: invalid range; 'z' > 'a', at character 1
+        is not a glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?), at character 2
+        is not a glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?), at character 1
+        is not a glob: unopened alternate group; missing '{' (maybe escape '}' with '[}]'?), at character 2
+        is not a glob: invalid range; 'z' > 'a', at character 5
         is not a glob: dangling '\', at character 2
+        is not a glob: unclosed character class; missing ']', at character 1
         "
         );
     }

@@ -117,6 +117,14 @@ fn samples() -> Vec<Refusal> {
         Refusal::InvalidRange { argument: "lines".into(), total_lines: 12 },
         Refusal::invalid_argument("`hash` is missing"),
         Refusal::not_found(&path),
+        Refusal::NotFound {
+            path: path.clone(),
+            list: "list:///notes".to_owned(),
+            near: vec![
+                SpacePath::parse("/notes/A.md").unwrap(),
+                SpacePath::parse("/notes/a.txt").unwrap(),
+            ],
+        },
         Refusal::AlreadyExists { path: path.clone() },
         Refusal::not_a_file(&path),
         Refusal::NotADirectory { path: path.clone() },
@@ -125,6 +133,7 @@ fn samples() -> Vec<Refusal> {
         Refusal::HardLinked { path: path.clone() },
         Refusal::NotPermitted { path: path.clone() },
         Refusal::ReadOnly { path: path.clone(), is_folder: false },
+        Refusal::NotAppendable { path: path.clone() },
         Refusal::RootMoved,
         Refusal::Cancelled,
         Refusal::Busy { path: path.clone(), is_locked_by_other: false },
@@ -197,6 +206,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::HardLinked { .. }
             | Refusal::NotPermitted { .. }
             | Refusal::ReadOnly { .. }
+            | Refusal::NotAppendable { .. }
             | Refusal::RootMoved
             | Refusal::Cancelled
             | Refusal::Busy { .. }

@@ -12,6 +12,7 @@ use stile_domain::error::Refusal;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Space;
+use super::disclosure::Disclosure;
 use super::lock::{FolderTurn, Stop, Wait};
 use super::write::Change;
 
@@ -23,9 +24,10 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_ROOM_PAUSE: Duration = Duration::from_millis(64);
 
 impl Space {
-    /// Attempts `work` until it is done or refused.
+    /// Attempts `work` until it is done or refused. A refusal tells what `to` allows.
     pub(super) async fn change<T: Send + 'static>(
         &self,
+        to: Disclosure,
         mut work: impl FnMut(&Change<'_>) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, Refusal> {
         let deadline = Instant::now() + self.inner.options.lock_wait;
@@ -33,7 +35,7 @@ impl Space {
         let (mut turn, mut gives_up) = (None, false);
         loop {
             let cancellation = self.cancellation.clone();
-            let attempt = self.run(move |inner| {
+            let attempt = self.answer(to.clone(), move |inner| {
                 let turn = Cell::new(turn);
                 let change = Change { inner, cancellation: &cancellation, turn, gives_up };
                 match work(&change) {

@@ -53,6 +53,11 @@ impl FolderNames {
         })
     }
 
+    /// Returns how many entries there are.
+    pub(super) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Returns the entry at an index.
     pub(super) fn get(&self, index: usize) -> Option<(EntryKind, &str)> {
         self.entries.get(index).map(|entry| (entry.kind, name(&self.text, *entry)))

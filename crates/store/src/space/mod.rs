@@ -8,11 +8,13 @@
 //! `folder_names` remembers what large folders hold, and `names` names our own files. `walk` goes
 //! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
 //! and finds names on the way, `text_search` finds texts, and `notes` finds notes by their facts;
-//! `walk_pages` is what these are asked for and answer.
+//! `walk_pages` is what these are asked for and answer. `disclosure` decides what a refusal may tell.
+//! `changes` watches what clients subscribe to.
 
 mod attempt;
 mod changes;
 mod clean;
+mod disclosure;
 mod fault;
 mod file_hash;
 mod folder_names;
@@ -68,6 +70,7 @@ use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk}
 use crate::cancellation::Cancellation;
 
 pub use changes::{Watch, WatchRefused};
+use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
 pub use keeper::SpaceEvents;
@@ -309,7 +312,8 @@ impl Space {
         permit: Permit<Read>,
         from: WindowStart,
     ) -> Result<FileWindow, Refusal> {
-        self.run(move |inner| inner.read(permit.path(), &from)).await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.read(permit.path(), &from)).await
     }
 
     /// Reads at most `length` bytes of a file of any kind.
@@ -319,7 +323,8 @@ impl Space {
         offset: u64,
         length: usize,
     ) -> Result<FileBytes, Refusal> {
-        self.run(move |inner| inner.read_bytes(permit.path(), offset, length)).await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.read_bytes(permit.path(), offset, length)).await
     }
 
     /// Reads a whole text file of at most `max_bytes` bytes, and returns what `derive` makes of its
@@ -330,8 +335,9 @@ impl Space {
         max_bytes: u64,
         derive: impl FnOnce(&str) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        self.run(move |inner| inner.read_text(permit.path(), max_bytes).map(|text| derive(&text)))
-            .await
+        let to = Disclosure::of(&permit);
+        let read = move |inner: &Inner| inner.read_text(permit.path(), max_bytes);
+        self.answer(to, move |inner| read(inner).map(|text| derive(&text))).await
     }
 
     /// Lists a page of the entries of a directory that the caller may see.
@@ -340,7 +346,8 @@ impl Space {
         permit: Permit<List>,
         after: Option<ListPosition>,
     ) -> Result<ListPage, Refusal> {
-        self.run(move |inner| inner.list(&permit, after.as_ref())).await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.list(&permit, after.as_ref())).await
     }
 
     /// Lists a page of a folder and what is below it, `max_depth` folders deep.
@@ -350,7 +357,8 @@ impl Space {
         max_depth: usize,
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
-        self.run(move |inner| inner.list_tree(&permit, max_depth, cursor)).await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.list_tree(&permit, max_depth, cursor)).await
     }
 
     /// Finds a page of files and folders by their names.
@@ -360,7 +368,8 @@ impl Space {
         query: NameQuery,
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
-        self.run(move |inner| inner.find_names(&permit, query, cursor)).await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.find_names(&permit, query, cursor)).await
     }
 
     /// Finds a page of lines in files.
@@ -371,7 +380,9 @@ impl Space {
         cursor: WalkCursor,
     ) -> Result<SearchPage, Refusal> {
         let cancellation = self.cancellation.clone();
-        self.run(move |inner| inner.search_text(&permit, &search, cursor, &cancellation)).await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.search_text(&permit, &search, cursor, &cancellation))
+            .await
     }
 
     /// Finds a page of notes by their tags, properties and links. The second permit is for the
@@ -383,8 +394,11 @@ impl Space {
         cursor: WalkCursor,
     ) -> Result<NotePage, Refusal> {
         let cancellation = self.cancellation.clone();
-        self.run(move |inner| inner.find_notes(&permit, &names, &query, cursor, &cancellation))
-            .await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| {
+            inner.find_notes(&permit, &names, &query, cursor, &cancellation)
+        })
+        .await
     }
 
     /// Returns a page of the links from and to a note. The second permit is for the whole space.
@@ -395,8 +409,11 @@ impl Space {
         cursor: WalkCursor,
     ) -> Result<LinkPage, Refusal> {
         let cancellation = self.cancellation.clone();
-        self.run(move |inner| inner.note_links(&note, &names, direction, cursor, &cancellation))
-            .await
+        let to = Disclosure::of(&note);
+        self.answer(to, move |inner| {
+            inner.note_links(&note, &names, direction, cursor, &cancellation)
+        })
+        .await
     }
 
     /// Creates a file.
@@ -409,7 +426,8 @@ impl Space {
         bytes: Vec<u8>,
     ) -> Result<CreatedFile, Refusal> {
         let mut made = Vec::new();
-        self.change(move |change| change.create(permit.path(), &bytes, &mut made)).await
+        let to = Disclosure::of(&permit).making(&permit);
+        self.change(to, move |change| change.create(permit.path(), &bytes, &mut made)).await
     }
 
     /// Removes a file if it still is the version `base`.
@@ -417,7 +435,8 @@ impl Space {
     /// # Errors
     /// A [`Refusal`]; the file is then unchanged.
     pub async fn remove(&self, permit: Permit<Edit>, base: ContentHash) -> Result<(), Refusal> {
-        self.change(move |change| change.remove(permit.path(), base)).await
+        let to = Disclosure::of(&permit);
+        self.change(to, move |change| change.remove(permit.path(), base)).await
     }
 
     /// Replaces the text of a file by what `plan` makes of it, if the file still is the version
@@ -435,7 +454,8 @@ impl Space {
     ) -> Result<EditedFile, Refusal> {
         let plan: write::Plan = Box::new(plan);
         let base = write::Base::Whole(base);
-        self.change(move |change| change.edit(permit.path(), base, arguments, &plan)).await
+        let to = Disclosure::of(&permit);
+        self.change(to, move |change| change.edit(permit.path(), base, arguments, &plan)).await
     }
 
     /// Returns what [`Space::edit`] would make of the file, and changes nothing.
@@ -448,7 +468,8 @@ impl Space {
         base: ContentHash,
         plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
-        self.run(move |inner| inner.try_edit(permit.path(), base, &plan)).await
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.try_edit(permit.path(), base, &plan)).await
     }
 
     /// Adds text to the end of a file that still begins with what the caller knows of it: `size`
@@ -465,7 +486,8 @@ impl Space {
     ) -> Result<EditedFile, Refusal> {
         let (plan, base): (write::Plan, _) = (Box::new(plan), write::Base::Prefix { hash, size });
         let arguments = ["content", "content"];
-        self.change(move |change| change.edit(permit.path(), base, arguments, &plan)).await
+        let to = Disclosure::of(&permit);
+        self.change(to, move |change| change.edit(permit.path(), base, arguments, &plan)).await
     }
 
     /// Adds text to the end of a file of which the caller knows nothing.
@@ -479,7 +501,8 @@ impl Space {
     ) -> Result<EditedFile, Refusal> {
         let (plan, base): (write::Plan, _) = (Box::new(plan), write::Base::Unread);
         let arguments = ["content", "content"];
-        self.change(move |change| change.edit(permit.path(), base, arguments, &plan)).await
+        let to = Disclosure::of(&permit).unread();
+        self.change(to, move |change| change.edit(permit.path(), base, arguments, &plan)).await
     }
 
     /// Adds bytes to the end of a file if it still is the version `base`.
@@ -492,7 +515,8 @@ impl Space {
         base: ContentHash,
         bytes: Vec<u8>,
     ) -> Result<EditedFile, Refusal> {
-        self.change(move |change| change.append_bytes(permit.path(), base, &bytes)).await
+        let to = Disclosure::of(&permit);
+        self.change(to, move |change| change.append_bytes(permit.path(), base, &bytes)).await
     }
 
     /// Moves a file if it still is the version `base`, and never over anything.
@@ -505,7 +529,9 @@ impl Space {
         base: ContentHash,
     ) -> Result<(), Refusal> {
         let mut made = Vec::new();
-        self.change(move |change| change.move_file(from.path(), base, to.path(), &mut made)).await
+        let told = Disclosure::of(&from).making(&to);
+        self.change(told, move |change| change.move_file(from.path(), base, to.path(), &mut made))
+            .await
     }
 
     /// Copies a file if it still is the version `base`, and never over anything.
@@ -518,7 +544,9 @@ impl Space {
         base: ContentHash,
     ) -> Result<CreatedFile, Refusal> {
         let mut made = Vec::new();
-        self.change(move |change| change.copy_file(from.path(), base, to.path(), &mut made)).await
+        let told = Disclosure::of(&from).making(&to);
+        self.change(told, move |change| change.copy_file(from.path(), base, to.path(), &mut made))
+            .await
     }
 
     /// Makes a folder and its parents. Returns whether it was not there yet.
@@ -527,7 +555,8 @@ impl Space {
     /// A [`Refusal`]; no folder is then made.
     pub async fn create_folder(&self, permit: Permit<Edit>) -> Result<bool, Refusal> {
         let mut made = Vec::new();
-        self.change(move |change| change.create_folder(permit.path(), &mut made)).await
+        let to = Disclosure::of(&permit).making(&permit);
+        self.change(to, move |change| change.create_folder(permit.path(), &mut made)).await
     }
 
     /// Removes an empty folder.
@@ -535,7 +564,8 @@ impl Space {
     /// # Errors
     /// A [`Refusal`]; the folder is then unchanged.
     pub async fn remove_folder(&self, permit: Permit<RemoveFolder>) -> Result<(), Refusal> {
-        self.change(move |change| change.remove_folder(permit.path())).await
+        let to = Disclosure::of(&permit);
+        self.change(to, move |change| change.remove_folder(permit.path())).await
     }
 
     /// Returns the same space, whose changes stop before anything is changed once `cancellation` is
@@ -568,6 +598,15 @@ impl Space {
     pub async fn close(&self) {
         let inner = Arc::clone(&self.inner);
         let _ = tokio::task::spawn_blocking(move || inner.keeper.close()).await;
+    }
+
+    /// Runs blocking code for a caller. A refusal tells what `to` allows.
+    async fn answer<T: Send + 'static>(
+        &self,
+        to: Disclosure,
+        work: impl FnOnce(&Inner) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.run(move |inner| work(inner).map_err(|refusal| inner.disclosed(refusal, &to))).await
     }
 
     async fn run<T: Send + 'static>(

@@ -154,8 +154,7 @@ impl Change<'_> {
         path: &SpacePath,
         made: &mut Vec<SpacePath>,
     ) -> Result<bool, Stop> {
-        let inside = path.child("x").ok_or_else(|| Refusal::not_found(path))?;
-        let done = self.may_begin().and_then(|()| self.make_parents(&inside, made));
+        let done = self.may_begin().and_then(|()| self.make_folders(path, path, made));
         if let Err(error) = done {
             self.remove_folders(made);
             return Err(error.into());

@@ -78,6 +78,7 @@ impl Inner {
                     kind: EntryKind::File,
                     size_bytes: Some(note.stamp.size),
                     modified: Some(note.stamp.modified),
+                    entry_count: None,
                 });
             }
         }

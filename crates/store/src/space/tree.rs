@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use stile_domain::error::Refusal;
 use stile_domain::find::name_pattern::NamePattern;
+use stile_domain::find::near_names::NearNames;
 use stile_domain::find::walk_cursor::{MatchRank, WalkCursor, WalkPosition};
 use stile_domain::limits::{MAX_FOUND_NAMES, MAX_LIST_ENTRIES, MAX_PAGE_PATH_BYTES};
 use stile_domain::listing::EntryKind;
@@ -16,6 +17,9 @@ use super::walk_pages::{NameQuery, TreeEntry, TreePage};
 
 /// How long one call walks. After that it answers with what it has, and the next call goes on.
 pub(super) const SLICE: Duration = Duration::from_secs(2);
+
+/// The most names that are counted for one page of a list.
+const MOST_COUNTED: usize = 20_000;
 
 /// How long a part may take that was walked in one [`SLICE`] before.
 const LONGEST_PART: Duration = Duration::from_secs(10);
@@ -32,7 +36,7 @@ impl Inner {
         let order = WalkOrder::FoldersFirst;
         let mut walker = Walker::new(self, permit, order, max_depth, cursor.after)?;
         let mut page = TreePage::default();
-        let mut bytes = 0;
+        let (mut bytes, mut room) = (0, MOST_COUNTED);
         let mut last: Option<WalkPosition> = None;
         while let Some(found) = walker.next() {
             if page.entries.len() == MAX_LIST_ENTRIES
@@ -44,7 +48,9 @@ impl Inner {
             }
             last = Some(found.position());
             bytes += found.path.as_str().len();
-            page.entries.push(self.tree_entry(found));
+            let is_passed_by = walker.is_at_full_depth() && !walker.has_entered(&found.path);
+            let count = is_passed_by.then(|| self.known_count(permit, &found, &mut room));
+            page.entries.push(TreeEntry { entry_count: count.flatten(), ..self.tree_entry(found) });
         }
         page.searched = page.entries.len() as u64;
         Ok(page)
@@ -57,10 +63,23 @@ impl Inner {
         query: NameQuery,
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
-        match &query.pattern {
+        let is_first = cursor == WalkCursor::default();
+        let mut near = NearNames::to(query.pattern.spelled_name());
+        let kind = query.kind;
+        let mut page = match &query.pattern {
             NamePattern::Glob(_) => self.find_in_order(permit, query, cursor),
             NamePattern::Fuzzy(_) => self.find_best(permit, query, cursor),
+        }?;
+        if is_first && page.entries.is_empty() && page.next.is_none() {
+            // Once more, since most searches find something and need no close names.
+            let deadline = Instant::now() + SLICE;
+            let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, None)?;
+            while let Some(found) = walker.next().filter(|_| Instant::now() < deadline) {
+                near.offer(&found.path, |_| kind.is_none_or(|kind| kind == found.kind));
+            }
+            page.near = near.finish();
         }
+        Ok(page)
     }
 
     /// Finds names by a glob, in the order of the walk.
@@ -178,7 +197,13 @@ impl Inner {
         let entry = if query.has_times() {
             self.tree_entry(found)
         } else {
-            TreeEntry { path: found.path, kind: found.kind, size_bytes: None, modified: None }
+            TreeEntry {
+                path: found.path,
+                kind: found.kind,
+                size_bytes: None,
+                modified: None,
+                entry_count: None,
+            }
         };
         if query.fits(&entry) {
             best.push((rank, entry));
@@ -202,7 +227,27 @@ impl Inner {
             kind,
             size_bytes: stamp.map(|stamp| stamp.size),
             modified: stamp.map(|stamp| stamp.modified),
+            entry_count: None,
         }
+    }
+
+    /// Returns how many entries of a folder a list would show, if the space remembers its names and
+    /// the caller may see all of them. `room` is how many names may be looked at for that.
+    fn known_count(&self, permit: &Permit<Walk>, found: &Found, room: &mut usize) -> Option<u64> {
+        if found.kind != EntryKind::Directory || !permit.may_show_all(&found.path) {
+            return None;
+        }
+        let stamp = found.status(self)?.stamp;
+        let names = self.folder_names().get(&stamp).filter(|names| names.are_for(&found.path))?;
+        *room = room.checked_sub(names.count())?;
+        let ignore = &self.options.search_ignore;
+        let is_shown = |(kind, name): &(EntryKind, &str)| {
+            found
+                .path
+                .child(name)
+                .is_some_and(|path| !ignore.leaves_out(&path, *kind == EntryKind::Directory))
+        };
+        Some(names.after(None).filter(is_shown).count() as u64)
     }
 
     /// Adds the attributes of a file, which only a match that is shown needs.

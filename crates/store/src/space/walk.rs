@@ -95,21 +95,6 @@ impl Found {
     }
 }
 
-impl Inner {
-    /// Whether the folder of a walk cannot be opened because of a parent that the caller may not
-    /// read. Why it cannot would tell what that parent is.
-    fn is_below_what_is_hidden(&self, permit: &Permit<Walk>) -> bool {
-        let mut above = permit.path().clone();
-        while let Some((parent, _)) = above.split() {
-            if !permit.may_show(&parent) {
-                return self.root.open_folder(&parent).is_err();
-            }
-            above = parent;
-        }
-        false
-    }
-}
-
 /// A walk in progress.
 pub(super) struct Walker<'a> {
     inner: &'a Inner,
@@ -175,14 +160,20 @@ impl<'a> Walker<'a> {
         if starts.front() == Some(folder)
             && let Err(error) = inner.root.open_file(folder)
         {
-            return Err(if inner.is_below_what_is_hidden(permit) {
-                Refusal::not_found(folder)
-            } else {
-                refusal(&error, folder)
-            });
+            return Err(refusal(&error, folder));
         }
         let start = Arc::new(folder.clone());
         Ok(Self { inner, permit, order, max_depth, starts, start, levels: Vec::new(), after })
+    }
+
+    /// Whether the walk goes into no folder that it finds here, since it is too deep.
+    pub(super) fn is_at_full_depth(&self) -> bool {
+        self.levels.len() >= self.max_depth
+    }
+
+    /// Whether the walk goes on in this folder.
+    pub(super) fn has_entered(&self, folder: &SpacePath) -> bool {
+        self.levels.last().is_some_and(|level| level.path == *folder)
     }
 
     /// Returns how many folders the walk holds open.

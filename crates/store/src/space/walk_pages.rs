@@ -22,6 +22,8 @@ pub struct TreeEntry {
     pub size_bytes: Option<u64>,
     /// When a regular file was changed last.
     pub modified: Option<UnixNanos>,
+    /// How many entries a folder holds that a list did not go into, if that is known already.
+    pub entry_count: Option<u64>,
 }
 
 /// One page of a walk.
@@ -31,6 +33,8 @@ pub struct TreePage {
     pub entries: Vec<TreeEntry>,
     /// How many files and folders this call looked at.
     pub searched: u64,
+    /// If a search for names found nothing at all: the names closest to the pattern.
+    pub near: Vec<SpacePath>,
     /// Where the next page begins; `None` if nothing is left.
     pub next: Option<WalkCursor>,
 }

@@ -531,9 +531,22 @@ impl Change<'_> {
         path: &SpacePath,
         made: &mut Vec<SpacePath>,
     ) -> Result<(), Refusal> {
-        let Some((folder, _)) = path.split() else { return Ok(()) };
+        match path.split() {
+            Some((folder, _)) => self.make_folders(&folder, path, made),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates a folder and its missing parents, durably, and adds them to `made`, the outermost
+    /// first. A refusal names `path`.
+    pub(super) fn make_folders(
+        &self,
+        folder: &SpacePath,
+        path: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<(), Refusal> {
         let io = |error: io::Error| refusal(&error, path);
-        if self.root.open_folder(&folder).is_ok() {
+        if self.root.open_folder(folder).is_ok() {
             return Ok(());
         }
         let mut above = SpacePath::root();

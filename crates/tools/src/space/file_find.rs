@@ -55,6 +55,9 @@ pub struct FoundFiles {
     matches: Vec<FileEntry>,
     /// How many names this call looked at.
     searched: u64,
+    /// If nothing fits: close names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    near: Vec<SpacePath>,
     /// Whether there may be more matches.
     truncated: bool,
     /// What to send as `cursor` to go on.
@@ -72,6 +75,10 @@ impl Output for FoundFiles {
             ),
             (count, searched, _) => format!("{count} of {searched} names fit:"),
         }];
+        if !self.near.is_empty() {
+            lines.push("The closest names:".to_owned());
+            lines.extend(self.near.iter().map(SpacePath::to_string));
+        }
         lines.extend(self.matches.iter().map(FileEntry::to_line));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
@@ -112,10 +119,12 @@ impl Tool for FileFind {
                 time_of("modified_before", modified_before.as_deref())?,
             ],
         };
-        let TreePage { entries, searched, next } = space.find_names(permit, names, cursor).await?;
+        let TreePage { entries, searched, near, next } =
+            space.find_names(permit, names, cursor).await?;
         Ok(FoundFiles {
             matches: entries.into_iter().map(FileEntry::from).collect(),
             searched,
+            near,
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),
         })

@@ -63,6 +63,9 @@ pub struct FileEntry {
     /// When a file was changed last, in UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     modified: Option<String>,
+    /// How many entries a folder holds that the list did not go into, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry_count: Option<u64>,
 }
 
 impl From<TreeEntry> for FileEntry {
@@ -72,6 +75,7 @@ impl From<TreeEntry> for FileEntry {
             kind: entry.kind.word(),
             size_bytes: entry.size_bytes,
             modified: entry.modified.map(modified_text),
+            entry_count: entry.entry_count,
         }
     }
 }
@@ -81,7 +85,11 @@ impl FileEntry {
     pub(super) fn to_line(&self) -> String {
         let path = &self.path;
         match (self.kind, self.size_bytes, &self.modified) {
-            ("directory", ..) => format!("{}/", path.as_str().trim_end_matches('/')),
+            ("directory", ..) => {
+                let folder = path.as_str().trim_end_matches('/');
+                let count = self.entry_count.map(|count| format!("  {count} entries"));
+                format!("{folder}/{}", count.unwrap_or_default())
+            }
             (_, Some(size), Some(modified)) => format!("{path}  {size} bytes  {modified}"),
             (kind, ..) => format!("{path}  {kind}"),
         }

@@ -12,6 +12,8 @@
 )]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod hidden_parents;
+mod near_names;
 mod notes_answers;
 mod notes_bounds;
 mod notes_found;

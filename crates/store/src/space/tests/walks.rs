@@ -7,6 +7,7 @@ use stile_domain::find::walk_cursor::{MatchRank, WalkCursor, WalkPosition};
 use stile_domain::permit::{Permit, Walk};
 use stile_domain::scope::Verb;
 
+use super::super::disclosure::Disclosure;
 use super::super::walk::{WalkOrder, Walker};
 use super::super::{NameQuery, TextSearch, TreeEntry, TreePage};
 use super::*;
@@ -193,9 +194,11 @@ proptest! {
             let shown_of = |page: TreePage| {
                 let entry = |entry: TreeEntry| (entry.path, entry.kind, entry.size_bytes);
                 let entries: Vec<_> = page.entries.into_iter().map(entry).collect();
-                format!("{:?}", (entries, page.searched, page.next))
+                format!("{:?}", (entries, page.searched, page.near, page.next))
             };
             let none = WalkCursor::default;
+            let to = Disclosure::of(&permit);
+            let told = |refusal: Refusal| inner.disclosed(refusal, &to);
             let names = |pattern: &str| {
                 let pattern = NamePattern::parse(pattern).unwrap();
                 let query = NameQuery { pattern, kind: None, modified: [None, None] };
@@ -203,10 +206,10 @@ proptest! {
             };
             let trees = [inner.list_tree(&permit, 8, none()), names("*"), names("a")];
             let mut answers: Vec<_> =
-                trees.map(|page| format!("{:?}", page.map(shown_of))).into();
+                trees.map(|page| format!("{:?}", page.map(shown_of).map_err(told))).into();
             let found =
                 inner.search_text(&permit, &search("needle", 1), none(), &Cancellation::default());
-            answers.push(format!("{found:?}"));
+            answers.push(format!("{:?}", found.map_err(told)));
             answers
         };
         prop_assert_eq!(answers(&one), answers(&other));
@@ -587,25 +590,56 @@ fn a_regular_expression_is_not_tried_on_a_very_long_line() {
     assert_eq!(counts(QuerySyntax::Regex), (100, Some(1), 1));
 }
 
-#[test]
-fn an_error_tells_nothing_of_a_parent_that_scopes_hide() {
+#[tokio::test]
+async fn an_error_tells_nothing_of_a_parent_that_scopes_hide() {
     let rig = Rig::new();
     rig.put("file", "");
     symlink("file", rig.file("link")).unwrap();
     fs::create_dir(rig.file("folder")).unwrap();
     for name in ["file", "link", "folder", "none"] {
         for folder in [format!("/{name}/a"), format!("/{name}/a/b")] {
-            let refused = |claim: &str| {
+            let refused = async |claim: &str| {
                 let permit = walk_permit(claim, &folder).unwrap();
-                code(rig.inner().list_tree(&permit, 1, WalkCursor::default()))
+                code(rig.space.list_tree(permit, 1, WalkCursor::default()).await)
             };
-            assert_eq!(refused(&format!("read:/{name}/a")), "not_found", "{folder}");
+            let hidden = refused(&format!("read:/{name}/a")).await;
+            assert_eq!(hidden, "not_found", "{folder}");
             let why = match name {
                 "file" => "not_a_directory",
                 "link" => "symlink_refused",
                 _ => "not_found",
             };
-            assert_eq!(refused("read:/"), why, "{folder}");
+            assert_eq!(refused("read:/").await, why, "{folder}");
         }
     }
+}
+
+#[test]
+fn a_folder_that_a_list_does_not_go_into_says_how_much_it_holds_if_that_is_known() {
+    let rig = Rig::new();
+    let names = (0..300).map(|number| (format!("big/f{number}"), String::new()));
+    let more = ["big/.git/x", "big/sub/x", "small/x"].map(|name| (name.to_owned(), String::new()));
+    plant(&rig, &names.chain(more).collect::<Vec<_>>());
+    let counts = |claim: &str, depth| {
+        let permit = walk_permit(claim, "/").unwrap();
+        let page = rig.inner().list_tree(&permit, depth, WalkCursor::default()).unwrap();
+        let counts = page
+            .entries
+            .into_iter()
+            .filter_map(|entry| entry.entry_count.map(|count| (entry.path.to_string(), count)));
+        counts.collect::<Vec<_>>()
+    };
+    assert_eq!(counts("read:/", 1), []);
+    // A folder that changed just now is not remembered.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while counts("read:/", 1).is_empty() && Instant::now() < deadline {
+        counts("read:/", 2);
+    }
+    // As many as a list of the folder shows.
+    assert_eq!(counts("read:/", 1), [("/big".to_owned(), 301)]);
+    // The list shows what the folder holds.
+    assert_eq!(counts("read:/", 2), []);
+    // Some of it is hidden.
+    assert_eq!(counts("read:/ deny:/big/f1", 1), []);
+    assert_eq!(counts("read:/ deny:/big/none", 1), []);
 }
