@@ -3,8 +3,12 @@
 //! Regular expressions take linear time. The limits on the size of a compiled expression bound its
 //! memory, so no pattern can stop the server.
 
+use std::borrow::Cow;
+
 use grep_matcher::{Match, Matcher as _};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use regex_automata::Input;
+use regex_automata::meta::Regex;
 
 /// The longest `q`, in Unicode scalar values.
 pub const MAX_TEXT_QUERY_CHARS: usize = 1024;
@@ -38,10 +42,24 @@ pub enum QuerySyntax {
     Regex,
 }
 
+/// The longest part of a line that a regular expression is tried on at once, in bytes. It takes up
+/// to some thousand steps for each byte, and cannot be stopped meanwhile.
+pub const PART_BYTES: usize = 256 << 10;
+/// The longest match that is always found in a line that is tried in parts, in bytes.
+pub const FOUND_IN_PARTS_BYTES: usize = 64 << 10;
+
+/// A search of a line in parts that was not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the search of the line was stopped")]
+pub struct PartsStopped;
+
 /// A compiled query, ready to search.
 #[derive(Clone, Debug)]
 pub struct TextQuery {
     matcher: RegexMatcher,
+    /// The same expression, for the parts of a line. What follows a part decides whether a match
+    /// ends there, and the searcher of lines has no such parts.
+    parts: Regex,
     syntax: QuerySyntax,
 }
 
@@ -92,7 +110,7 @@ impl TextQuery {
             // `\S` and `\W` are capital letters of the syntax, not of the text.
             LetterCase::Smart => !has_capital(text, syntax),
         };
-        RegexMatcherBuilder::new()
+        let matcher = RegexMatcherBuilder::new()
             .fixed_strings(syntax == QuerySyntax::Literal)
             .case_insensitive(is_insensitive)
             .size_limit(COMPILED_BYTES)
@@ -102,13 +120,34 @@ impl TextQuery {
             // A `\r` before the `\n` belongs to the terminator, so `$` is before it.
             .crlf(true)
             .build(text)
-            .map(|matcher| Self { matcher, syntax })
             .map_err(|error| match error.kind() {
                 grep_regex::ErrorKind::NotAllowed(_) | grep_regex::ErrorKind::Banned(_) => {
                     BadTextQuery::LineBreak
                 }
                 _ => BadTextQuery::Size,
-            })
+            })?;
+        let expression = match syntax {
+            QuerySyntax::Literal => Cow::Owned(regex_syntax::escape(text)),
+            QuerySyntax::Regex => Cow::Borrowed(text),
+        };
+        let parts = Regex::builder()
+            .syntax(
+                regex_automata::util::syntax::Config::new()
+                    .case_insensitive(is_insensitive)
+                    .nest_limit(MAX_NESTING)
+                    .multi_line(true)
+                    .crlf(true)
+                    .utf8(false),
+            )
+            .configure(
+                Regex::config()
+                    .utf8_empty(false)
+                    .nfa_size_limit(Some(COMPILED_BYTES))
+                    .hybrid_cache_capacity(STATES_BYTES),
+            )
+            .build(&expression)
+            .map_err(|_| BadTextQuery::Size)?;
+        Ok(Self { matcher, parts, syntax })
     }
 
     /// Returns the compiled form, for a searcher of lines.
@@ -119,6 +158,35 @@ impl TextQuery {
     /// Returns how the text of the query was read.
     pub fn syntax(&self) -> QuerySyntax {
         self.syntax
+    }
+
+    /// Returns the byte offset of the first match in a line that is too long to be tried as a whole.
+    /// Tries parts of [`PART_BYTES`], and asks `goes_on` before each. Finds every match that is at
+    /// most [`FOUND_IN_PARTS_BYTES`] long, and perhaps longer ones.
+    ///
+    /// # Errors
+    /// [`PartsStopped`] if `goes_on` says no.
+    pub fn find_in_parts(
+        &self,
+        line: &[u8],
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Option<usize>, PartsStopped> {
+        let mut begin = 0;
+        loop {
+            if !goes_on() {
+                return Err(PartsStopped);
+            }
+            let end = line.len().min(begin + PART_BYTES);
+            let is_last = end == line.len();
+            let input = Input::new(line).span(begin..end).earliest(true);
+            if let Some(found) = self.parts.find(input) {
+                return Ok(Some(found.start()));
+            }
+            if is_last {
+                return Ok(None);
+            }
+            begin = end - FOUND_IN_PARTS_BYTES;
+        }
     }
 
     /// Returns the byte offset of the first match in a line.
@@ -192,6 +260,51 @@ mod tests {
         `q` is not a regular expression: repetition operator missing expression, at character 1
         "
         );
+    }
+
+    #[test]
+    fn a_match_in_a_long_line_is_found_wherever_it_is() {
+        let found = |q: &str, line: &str| {
+            let query = TextQuery::parse(q, QuerySyntax::Regex, LetterCase::Smart).unwrap();
+            let mut parts = 0;
+            let found = query.find_in_parts(line.as_bytes(), || {
+                parts += 1;
+                parts < 100
+            });
+            found.unwrap()
+        };
+        let long = |before: usize, text: &str, after: usize| {
+            "é".repeat(before / 2) + text + &"é".repeat(after / 2)
+        };
+        for before in [0, PART_BYTES - 6, PART_BYTES - 2, PART_BYTES + 2] {
+            let line = long(before, "needle", PART_BYTES);
+            assert_eq!(found("need+le", &line), Some(before), "{before}");
+            assert_eq!(found("needle.*", &line), Some(before), "{before}");
+            assert_eq!(found("^.*needle", &long(100, "needle", before + 9)), Some(0), "{before}");
+            assert_eq!(found(r"needle\b", &line), None, "{before}");
+            assert_eq!(found(r"\bneedle", &line), (before == 0).then_some(0), "{before}");
+            assert_eq!(found("needle$", &line), None, "{before}");
+            assert_eq!(found("needle$", &long(before, "needle\r\n", 0)), Some(before), "{before}");
+            assert_eq!(found("^needle", &line), (before == 0).then_some(0), "{before}");
+            assert_eq!(found("é$", &line), Some(line.len() - 2), "{before}");
+        }
+        let longest = long(FOUND_IN_PARTS_BYTES - 4, "x", 0);
+        for before in [PART_BYTES - 10, PART_BYTES - FOUND_IN_PARTS_BYTES - 2, PART_BYTES] {
+            let line = long(before, &format!("b{longest}b"), PART_BYTES);
+            assert_eq!(found("b[éx]+b", &line), Some(before), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_search_in_parts_stops_when_it_is_told() {
+        let query = TextQuery::parse("x", QuerySyntax::Regex, LetterCase::Smart).unwrap();
+        let line = "y".repeat(3 * PART_BYTES);
+        let mut parts = 0;
+        let stopped = query.find_in_parts(line.as_bytes(), || {
+            parts += 1;
+            parts < 3
+        });
+        assert_eq!((stopped, parts), (Err(PartsStopped), 3));
     }
 
     proptest! {

@@ -7,7 +7,8 @@
 //! folders, `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads windows,
 //! `folder_names` remembers what large folders hold, and `names` names our own files. `walk` goes
 //! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
-//! and finds names on the way, `text_search` finds texts, and `notes` finds notes by their facts;
+//! and finds names on the way, `text_search` finds texts (`hit_lines` collects them, also from
+//! `long_lines`), and `notes` finds notes by their facts;
 //! `walk_pages` is what these are asked for and answer. `disclosure` decides what a refusal may tell.
 //! `changes` watches what clients subscribe to.
 
@@ -19,10 +20,12 @@ mod fault;
 mod file_hash;
 mod folder_names;
 mod foreign_lock;
+mod hit_lines;
 mod identity;
 mod keeper;
 mod list;
 mod lock;
+mod long_lines;
 mod moves;
 mod names;
 mod notes;

@@ -9,26 +9,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use grep_searcher::{
-    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
-};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use stile_domain::error::Refusal;
-use stile_domain::find::hit_line::{HitLine, MAX_HIT_CHARS};
+use stile_domain::facts::FileFacts;
 use stile_domain::find::name_pattern::NameGlob;
-use stile_domain::find::text_query::QuerySyntax;
+use stile_domain::find::text_query::{PART_BYTES, QuerySyntax};
 use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
-use stile_domain::hash::ContentHash;
-use stile_domain::limits::{MAX_CONTEXT_LINES, MAX_HIT_BYTES, MAX_HITS};
+use stile_domain::limits::{MAX_HIT_BYTES, MAX_HITS};
 use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 
 use crate::cancellation::Cancellation;
 
+use super::hit_lines::HitLines;
 use super::lock::Turn;
+use super::long_lines::{LONGEST_LINE, search_line_by_line};
 use super::read::facts_of;
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
@@ -49,11 +48,6 @@ const LONGEST_WAIT: Duration = Duration::from_millis(50);
 const AT_ONCE: usize = 64 << 10;
 /// How long a file is searched, which only an expression that is slow on it takes.
 const FILE_PATIENCE: Duration = Duration::from_secs(10);
-/// The longest line of a large file that is searched. A search holds a whole line in memory.
-const LONGEST_LINE: usize = 8 << 20;
-/// The longest line that a regular expression is tried on, except in a small file. It is tried on a
-/// whole line, and takes up to some thousand steps for each byte.
-const LONGEST_REGEX_LINE: usize = 256 << 10;
 
 /// A file that waits to be searched.
 struct Job {
@@ -67,7 +61,15 @@ enum FileOutcome {
     /// Nothing to search: a folder, or a file that the glob leaves out.
     Passed,
     Skipped,
-    Searched(Vec<SearchHit>),
+    Searched(SearchedFile),
+}
+
+/// What was found in a file that was searched.
+#[derive(Default)]
+struct SearchedFile {
+    hits: Vec<SearchHit>,
+    /// How many lines without a match were tried in parts.
+    lines_in_parts: u64,
 }
 
 /// The work that threads share.
@@ -268,8 +270,9 @@ impl PageInOrder {
             match outcome {
                 FileOutcome::Passed => {}
                 FileOutcome::Skipped => self.page.files_skipped += 1,
-                FileOutcome::Searched(hits) => {
+                FileOutcome::Searched(SearchedFile { hits, lines_in_parts }) => {
                     self.page.files_searched += 1;
+                    self.page.lines_in_parts += lines_in_parts;
                     for hit in hits {
                         if self.is_full() {
                             self.next.line = self.page.hits.last().map_or(0, |last| last.line);
@@ -309,11 +312,42 @@ impl PageInOrder {
 
 /// Searches one file after another, with one buffer.
 struct FileSearcher<'a> {
+    lines: LineSearcher<'a>,
+    buffer: Vec<u8>,
+}
+
+/// Searches the lines of a file.
+struct LineSearcher<'a> {
     search: &'a TextSearch,
     /// Whether nobody waits for the outcome any more.
     stops: &'a dyn Fn() -> bool,
     searcher: Searcher,
-    buffer: Vec<u8>,
+}
+
+impl<'a> LineSearcher<'a> {
+    /// Searches a file in pieces. If it has a line that is too long for a regular expression,
+    /// searches it once more, line by line.
+    fn search_reader<R: Read>(
+        &mut self,
+        open: impl Fn() -> R,
+        after_line: u64,
+    ) -> io::Result<HitLines<'a>> {
+        let (until, stops) = (Instant::now() + FILE_PATIENCE, self.stops);
+        let reader = || Paced { reader: open(), until, stops };
+        let mut lines = HitLines::new(self.search, after_line);
+        let matcher = self.search.query.matcher();
+        let searched = self.searcher.search_reader(matcher, reader(), &mut lines);
+        let is_regex = self.search.query.syntax() == QuerySyntax::Regex;
+        match searched {
+            Err(error) if is_regex && error.kind() != io::ErrorKind::TimedOut => {
+                lines = HitLines::new(self.search, after_line);
+                let goes_on = || !stops() && Instant::now() < until;
+                search_line_by_line(reader(), goes_on, &mut lines)?;
+            }
+            searched => searched?,
+        }
+        Ok(lines)
+    }
 }
 
 impl<'a> FileSearcher<'a> {
@@ -327,10 +361,10 @@ impl<'a> FileSearcher<'a> {
             .bom_sniffing(false)
             .heap_limit(Some(match search.query.syntax() {
                 QuerySyntax::Literal => LONGEST_LINE,
-                QuerySyntax::Regex => LONGEST_REGEX_LINE,
+                QuerySyntax::Regex => PART_BYTES,
             }))
             .build();
-        Self { search, stops, searcher, buffer: Vec::new() }
+        Self { lines: LineSearcher { search, stops, searcher }, buffer: Vec::new() }
     }
 
     fn search(&mut self, inner: &Inner, job: &Job) -> FileOutcome {
@@ -341,28 +375,17 @@ impl<'a> FileSearcher<'a> {
     }
 
     /// Returns the hits of a file, one more than a page holds; `None` for a file to be skipped.
-    fn try_search(&mut self, inner: &Inner, job: &Job) -> io::Result<Option<Vec<SearchHit>>> {
+    fn try_search(&mut self, inner: &Inner, job: &Job) -> io::Result<Option<SearchedFile>> {
         let file = job.found.open(inner)?;
         let status = os::status(&file)?;
         let stamp = status.stamp;
         if status.kind != EntryKind::File || stamp.size > inner.options.limits.file_size {
             return Ok(None);
         }
-        let until = Instant::now() + FILE_PATIENCE;
-        let mut lines = HitLines::new(self.search, job.after_line);
         if stamp.size > ONE_PIECE {
-            let reader = FromStart { file: &file, offset: 0 };
-            let reader = Paced { reader, until, stops: self.stops };
-            self.searcher.search_reader(self.search.query.matcher(), reader, &mut lines)?;
-            if lines.is_binary {
-                return Ok(None);
-            }
-            if lines.hits.is_empty() {
-                return Ok(Some(Vec::new()));
-            }
-            let facts = inner.facts_of_file(&file, stamp)?;
-            let is_text = facts.as_ref().is_some_and(|facts| facts.lines.is_some());
-            return Ok(facts.filter(|_| is_text).map(|facts| lines.finish(&job.found, facts.hash)));
+            let open = || FromStart { file: &file, offset: 0 };
+            let lines = self.lines.search_reader(open, job.after_line)?;
+            return SearchedFile::of(lines, &job.found, || inner.facts_of_file(&file, stamp));
         }
         let began = os::now();
         let size = usize::try_from(ONE_PIECE).unwrap_or(usize::MAX).saturating_add(1);
@@ -377,32 +400,47 @@ impl<'a> FileSearcher<'a> {
             return Ok(None);
         }
         let bytes = self.buffer.get(..read).unwrap_or_default();
-        let is_quick = self.search.query.syntax() == QuerySyntax::Literal;
-        if is_quick || read <= AT_ONCE {
-            self.searcher.search_slice(self.search.query.matcher(), bytes, &mut lines)?;
+        let search = self.lines.search;
+        let is_quick = search.query.syntax() == QuerySyntax::Literal;
+        let lines = if is_quick || read <= AT_ONCE {
+            let mut lines = HitLines::new(search, job.after_line);
+            self.lines.searcher.search_slice(search.query.matcher(), bytes, &mut lines)?;
+            lines
         } else {
             // In pieces, since a slow expression takes seconds for each of them.
-            let reader = Paced { reader: bytes, until, stops: self.stops };
-            self.searcher.search_reader(self.search.query.matcher(), reader, &mut lines)?;
-        }
+            self.lines.search_reader(|| bytes, job.after_line)?
+        };
+        SearchedFile::of(lines, &job.found, || {
+            if let Some(facts) = inner.memory().get(&stamp) {
+                return Ok(Some(facts));
+            }
+            let facts = Arc::new(facts_of(bytes));
+            if os::status(&file)?.stamp == stamp {
+                inner.memory().insert(stamp, &facts, began);
+            }
+            Ok(Some(facts))
+        })
+    }
+}
+
+impl SearchedFile {
+    /// Returns what was found in a file; `None` if it is not text or changed. `facts` are those of
+    /// the file, which only a hit needs.
+    fn of(
+        lines: HitLines<'_>,
+        found: &Found,
+        facts: impl FnOnce() -> io::Result<Option<Arc<FileFacts>>>,
+    ) -> io::Result<Option<Self>> {
         if lines.is_binary {
             return Ok(None);
         }
+        let lines_in_parts = lines.lines_in_parts;
         if lines.hits.is_empty() {
-            return Ok(Some(Vec::new()));
+            return Ok(Some(Self { hits: Vec::new(), lines_in_parts }));
         }
-        let known = inner.memory().get(&stamp);
-        let facts = match known {
-            Some(facts) => facts,
-            None => {
-                let facts = std::sync::Arc::new(facts_of(bytes));
-                if os::status(&file)?.stamp == stamp {
-                    inner.memory().insert(stamp, &facts, began);
-                }
-                facts
-            }
-        };
-        Ok(facts.lines.is_some().then(|| lines.finish(&job.found, facts.hash)))
+        let facts = facts()?.filter(|facts| facts.lines.is_some());
+        let hits = facts.map(|facts| lines.finish(found, facts.hash));
+        Ok(hits.map(|hits| Self { hits, lines_in_parts }))
     }
 }
 
@@ -433,113 +471,6 @@ impl Read for FromStart<'_> {
         let read = os::read_at(self.file, buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
-    }
-}
-
-/// A line of a file that matches, or stands beside one that does.
-struct Line {
-    number: u64,
-    text: String,
-}
-
-/// A hit in a file whose hash is not known yet.
-struct RawHit {
-    line: u64,
-    text: HitLine,
-    before: Vec<String>,
-    after: Vec<String>,
-}
-
-/// The most bytes that a hit adds to [`HitLines::bytes`].
-const LONGEST_HIT_BYTES: usize = 4 * MAX_HIT_CHARS * (1 + MAX_CONTEXT_LINES);
-
-/// Collects the hits of one file.
-struct HitLines<'a> {
-    search: &'a TextSearch,
-    after_line: u64,
-    hits: Vec<RawHit>,
-    /// The bytes of the hits and the lines before them.
-    bytes: usize,
-    /// The last lines that were seen.
-    recent: VecDeque<Line>,
-    is_binary: bool,
-}
-
-impl<'a> HitLines<'a> {
-    fn new(search: &'a TextSearch, after_line: u64) -> Self {
-        let (hits, recent) = (Vec::new(), VecDeque::new());
-        Self { search, after_line, hits, bytes: 0, recent, is_binary: false }
-    }
-
-    fn finish(self, found: &Found, hash: ContentHash) -> Vec<SearchHit> {
-        let named = |hit: RawHit| SearchHit {
-            path: found.path.clone(),
-            hash,
-            line: hit.line,
-            text: hit.text,
-            before: hit.before,
-            after: hit.after,
-        };
-        self.hits.into_iter().map(named).collect()
-    }
-
-    /// Shows a line to the hits before it, and remembers the line for the hits after it.
-    fn pass(&mut self, number: u64, line: &str) {
-        let context = self.search.context;
-        if context == 0 {
-            return;
-        }
-        let near = self.hits.iter_mut().rev().take(context);
-        for hit in near.filter(|hit| number <= hit.line + context as u64) {
-            hit.after.push(HitLine::of_context(line));
-        }
-        if self.recent.len() == context {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(Line { number, text: HitLine::of_context(line) });
-    }
-}
-
-/// Returns a line without its terminator, as text.
-fn text_of(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
-    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line))
-}
-
-impl Sink for HitLines<'_> {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        let number = found.line_number().unwrap_or(0);
-        let line = text_of(found.bytes());
-        if number <= self.after_line {
-            self.pass(number, &line);
-            return Ok(true);
-        }
-        let first = number.saturating_sub(self.search.context as u64);
-        let near = self.recent.iter().filter(|line| line.number >= first);
-        let before: Vec<String> = near.map(|line| line.text.clone()).collect();
-        self.pass(number, &line);
-        // An offset in the bytes is one in the text, if the file is text.
-        let at = self.search.query.find(found.bytes()).unwrap_or(0);
-        let text = HitLine::new(&line, at);
-        // One hit more than a page holds tells that there are more. The lines after it are also
-        // those after the hits before it.
-        let goes_on = self.hits.len() < MAX_HITS + self.search.context
-            && self.bytes < MAX_HIT_BYTES + self.search.context * LONGEST_HIT_BYTES;
-        self.bytes += text.text.len() + before.iter().map(String::len).sum::<usize>();
-        self.hits.push(RawHit { line: number, text, before, after: Vec::new() });
-        Ok(goes_on)
-    }
-
-    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        self.pass(context.line_number().unwrap_or(0), &text_of(context.bytes()));
-        Ok(true)
-    }
-
-    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
-        self.is_binary = finish.binary_byte_offset().is_some();
-        Ok(())
     }
 }
 

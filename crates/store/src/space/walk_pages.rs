@@ -156,6 +156,8 @@ pub struct SearchPage {
     pub files_searched: u64,
     /// How many files this call did not search, since they are not text, too long, or changing.
     pub files_skipped: u64,
+    /// How many lines a regular expression was tried on in parts, without a match.
+    pub lines_in_parts: u64,
     /// Where the next page begins; `None` if nothing is left.
     pub next: Option<WalkCursor>,
 }

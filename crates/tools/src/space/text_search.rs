@@ -64,13 +64,22 @@ pub struct FoundLines {
     hits: Vec<FoundLine>,
     /// How many files this call searched.
     files_searched: u64,
-    /// How many files it did not: not text, with too long lines, too long, or being changed.
+    /// How many files it did not: not text, too long, or being changed.
     files_skipped: u64,
+    /// How many lines of more than 256 KiB a regular expression was tried on in parts, without a
+    /// match: one of more than 64 KiB may have been missed.
+    #[serde(skip_serializing_if = "is_zero")]
+    lines_in_parts: u64,
     /// Whether files are left to be searched.
     truncated: bool,
     /// What to send as `cursor` to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A line that contains a text.
@@ -152,6 +161,13 @@ impl Output for FoundLines {
             }
             hit.push_lines(&mut lines);
         }
+        if self.lines_in_parts > 0 {
+            lines.push(format!(
+                "{} very long lines were searched in parts: a match of more than 64 KiB may be \
+                 missing.",
+                self.lines_in_parts
+            ));
+        }
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("\ntruncated: continue with the same arguments and cursor {cursor}")
         }));
@@ -195,12 +211,13 @@ impl Tool for FindText {
             glob: glob.as_deref().map(NameGlob::parse).transpose().map_err(wrong_glob)?,
             context: *context,
         };
-        let SearchPage { hits, files_searched, files_skipped, next } =
+        let SearchPage { hits, files_searched, files_skipped, lines_in_parts, next } =
             space.search_text(permit, search, cursor).await?;
         Ok(FoundLines {
             hits: hits.into_iter().map(FoundLine::from).collect(),
             files_searched,
             files_skipped,
+            lines_in_parts,
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),
         })

@@ -574,20 +574,37 @@ fn the_hits_of_a_file_that_are_held_are_those_of_a_page() {
 }
 
 #[test]
-fn a_regular_expression_is_not_tried_on_a_very_long_line() {
+fn a_regular_expression_is_tried_on_a_long_line_in_parts() {
     let rig = Rig::new();
-    rig.put("a", &("x".repeat(300 << 10) + "\nneedle\n"));
-    rig.put("b", &"needle\n".repeat(20 << 10));
+    let long = "é".repeat(300 << 10);
+    rig.put("a", &format!("above\n{long}needle{long}\nbelow\n"));
+    rig.put("b", &format!("{long}\nneedle\n{long}"));
+    rig.put("c", &format!("need{long}le\n"));
+    rig.put("d", &format!("{long}\0needle"));
+    rig.put("e", &format!("{long}\n").repeat(8).replacen("é\n", "needle\n", 9));
     let permit = walk_permit("read:/", "/").unwrap();
-    let counts = |syntax| {
-        let query = TextQuery::parse("needle", syntax, LetterCase::Smart).unwrap();
-        let search = TextSearch { query, glob: None, context: 0 };
+    let page = |q: &str, context| {
+        let query = TextQuery::parse(q, QuerySyntax::Regex, LetterCase::Smart).unwrap();
+        let search = TextSearch { query, glob: None, context };
         let (cursor, cancellation) = (WalkCursor::default(), Cancellation::default());
-        let page = rig.inner().search_text(&permit, &search, cursor, &cancellation).unwrap();
-        (page.hits.len(), page.hits.first().map(|hit| hit.line), page.files_skipped)
+        rig.inner().search_text(&permit, &search, cursor, &cancellation).unwrap()
     };
-    assert_eq!(counts(QuerySyntax::Literal), (100, Some(2), 0));
-    assert_eq!(counts(QuerySyntax::Regex), (100, Some(1), 1));
+    // The hash of a long file that changed just now cannot be told.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while page("need.*le", 1).files_skipped > 1 && Instant::now() < deadline {}
+    let found = page("need.*le", 1);
+    let mut hits: Vec<_> = found.hits.iter().map(|hit| (hit.path.as_str(), hit.line)).collect();
+    let in_e: Vec<_> = hits.split_off(2);
+    assert_eq!(hits, [("/a", 2), ("/b", 2)]);
+    assert_eq!(in_e, (1..=8).map(|line| ("/e", line)).collect::<Vec<_>>());
+    let first = &found.hits[0];
+    assert_eq!(first.text.column, (300 << 10) + 1);
+    assert!(first.text.cut_before && first.text.cut_after && first.text.text.contains("needle"));
+    assert_eq!((&*first.before, &*first.after), (&["above".to_owned()][..], &["below".into()][..]));
+    assert_eq!(found.hits[1].before[0].chars().count(), 320);
+    // Two lines of `b` and the one of `c` might have a longer match.
+    assert_eq!((found.files_searched, found.files_skipped, found.lines_in_parts), (4, 1, 3));
+    assert_eq!(page("above", 0).lines_in_parts, 12);
 }
 
 #[tokio::test]
