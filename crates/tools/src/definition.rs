@@ -51,22 +51,42 @@ pub(crate) fn description<T: JsonSchema>() -> String {
 
 /// Returns the schema of a type without its description.
 pub(crate) fn input_schema<T: JsonSchema>() -> Map<String, Value> {
-    without_description(schema::<T>(Contract::Deserialize))
-}
-
-fn without_description(mut schema: Map<String, Value>) -> Map<String, Value> {
+    let mut schema = schema::<T>(Contract::Deserialize);
     schema.remove("description");
     schema
 }
 
-/// Returns the schema of an answer without its description and without the bounds of its values,
+/// Returns the schema of an answer, which does not require what may be left out, without its
+/// description and without the bounds of its values,
 /// which help nobody who reads an answer.
 pub(crate) fn output_schema<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = Value::Object(without_description(schema::<T>(Contract::Serialize)));
+    let mut schema = Value::Object(input_schema::<T>());
+    require_in_both(&mut schema, &Value::Object(self::schema::<T>(Contract::Serialize)));
     unbound(&mut schema);
     match schema {
         Value::Object(map) => map,
         _ => Map::new(),
+    }
+}
+
+/// Requires only the members that `other`, a schema of the same type, requires too.
+fn require_in_both(schema: &mut Value, other: &Value) {
+    match (schema, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            if let Some(Value::Array(required)) = one.get_mut("required") {
+                let others = other.get("required").and_then(Value::as_array);
+                required.retain(|name| others.is_some_and(|others| others.contains(name)));
+            }
+            for (keyword, value) in one {
+                if let Some(other) = other.get(keyword) {
+                    require_in_both(value, other);
+                }
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.iter_mut().zip(other).for_each(|(one, other)| require_in_both(one, other));
+        }
+        _ => {}
     }
 }
 
@@ -85,8 +105,7 @@ fn unbound(value: &mut Value) {
     }
 }
 
-/// Returns the schema of a type as it is read or as it is written: a member that may be left out of
-/// an answer is not a required one.
+/// Returns the schema of a type as it is read or as it is written.
 fn schema<T: JsonSchema>(contract: Contract) -> Map<String, Value> {
     let generator = SchemaSettings::draft2020_12()
         .with(|settings| {

@@ -1,8 +1,8 @@
 //! Finding names and texts in a folder: patterns, queries, and where a walk continues.
 //!
 //! The store walks. Here is what it looks for ([`name_pattern`], [`text_query`]), how a long line
-//! is shown ([`hit_line`]), where the next call goes on ([`walk_cursor`]), and which names are close
-//! to one that nobody has ([`near_names`]).
+//! is shown ([`hit_line`]), where the next call goes on ([`walk_cursor`]), and which names are
+//! close to one that is missing ([`near_names`]).
 
 pub mod hit_line;
 pub mod name_pattern;

@@ -160,7 +160,7 @@ impl TextQuery {
         self.syntax
     }
 
-    /// Returns the byte offset of the first match in a line that is too long to be tried as a whole.
+    /// Returns the byte offset of the first match in a line that is too long to be tried at once.
     /// Tries parts of [`PART_BYTES`], and asks `goes_on` before each. Finds every match that is at
     /// most [`FOUND_IN_PARTS_BYTES`] long, and perhaps longer ones.
     ///

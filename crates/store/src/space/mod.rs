@@ -11,6 +11,8 @@
 //! `long_lines`), and `notes` finds notes by their facts;
 //! `walk_pages` is what these are asked for and answer. `disclosure` decides what a refusal may tell.
 //! `changes` watches what clients subscribe to.
+//! `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are asked for
+//! and answer. `disclosure` is what a refusal may tell, and `refusals` keeps to it.
 
 mod attempt;
 mod changes;
@@ -31,6 +33,7 @@ mod names;
 mod notes;
 mod os;
 mod read;
+mod refusals;
 mod root;
 mod search_ignore;
 mod text_search;
