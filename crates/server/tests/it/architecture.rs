@@ -267,6 +267,27 @@ fn every_test_that_a_requirement_points_to_exists() {
 }
 
 #[test]
+fn every_rule_for_notes_names_a_test() {
+    let page = page("docs/notes.md");
+    let sources = rust_files();
+    let is_test = |name: &str| {
+        sources.iter().any(|file| {
+            let (before, _) = file.text.split_once(&format!("fn {name}(")).unwrap_or_default();
+            // The attribute is on the line before, also within `proptest!`.
+            let line = before.trim_end_matches("async ").trim_end().lines().next_back();
+            line.is_some_and(|line| line.contains("test]"))
+        })
+    };
+    let rules: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| rule")).collect();
+    assert!(rules.len() > 28, "{} rules", rules.len());
+    for rule in rules {
+        let name = rule.trim_end_matches(['|', ' ']).rsplit(" | ").next().unwrap_or_default();
+        assert!(is_test(name.trim_matches('`')), "no test of the name in: {rule}");
+    }
+}
+
+#[test]
 fn every_link_from_a_page_leads_to_a_file() {
     let mut pages: Vec<String> =
         ["README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY"]
