@@ -23,11 +23,14 @@ run() {
   echo "done $name: $((SECONDS - since)) s"
 }
 
-mkdir -p "$folder"
+mkdir -p "$folder" "$folder/frameworks"
 install_python "$source_folder" "$folder" &
 python_installed=$!
+install_python "$source_folder/frameworks" "$folder/frameworks" &
+frameworks_installed=$!
 install_modules "$source_folder" "$folder"
 wait "$python_installed" || exit 1
+wait "$frameworks_installed" || exit 1
 # An ES module is resolved from where it lies, so it goes beside its node_modules.
 cp "$source_folder/typescript_client.mjs" "$source_folder/records_client.mjs" "$folder/"
 # Beside the sources nothing is made.
@@ -44,6 +47,8 @@ http=(--http "$origin/mcp" --token "$tmp/token" --reader-token "$tmp/reader")
 stdio=(--stdio "$stile" stdio "$tmp/stdio-space" --state "$tmp/stdio-state")
 
 run "python http" "$python" "$source_folder/python_client.py" "${http[@]}"
+run "agent frameworks" "$folder/frameworks/venv/bin/python" "$source_folder/frameworks/framework_clients.py" \
+  --http "$origin/mcp" --token "$tmp/token"
 run "python stdio" "$python" "$source_folder/python_client.py" "${stdio[@]}"
 run "typescript http" "$node" "$folder/typescript_client.mjs" "${http[@]}"
 run "typescript stdio" "$node" "$folder/typescript_client.mjs" "${stdio[@]}"
