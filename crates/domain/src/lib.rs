@@ -27,6 +27,7 @@ pub mod permit;
 pub mod records;
 pub mod role;
 pub mod scope;
+pub mod sign_in;
 pub mod text_diff;
 pub mod text_edits;
 pub mod window;

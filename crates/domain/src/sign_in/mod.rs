@@ -1,0 +1,11 @@
+//! The rules of signing in a client: who the client is, where its answer may go, and what proves
+//! that the client that asked is the one that redeems.
+//!
+//! A client is known by the address of its own document ([`client_id_url`]) or by a registration.
+//! Both say the same things about it ([`client_metadata`]), above all where the browser takes the
+//! answer ([`redirect_uri`]). [`pkce`] ties a code to the client that asked for it.
+
+pub mod client_id_url;
+pub mod client_metadata;
+pub mod pkce;
+pub mod redirect_uri;
