@@ -5,6 +5,7 @@
 //! Both say the same things about it ([`client_metadata`]), above all where the browser takes the
 //! answer ([`redirect_uri`]). [`pkce`] ties a code to the client that asked for it.
 
+pub mod asked_access;
 pub mod client_id_url;
 pub mod client_metadata;
 pub mod pkce;

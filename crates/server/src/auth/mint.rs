@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
-use stile_store::state::{StateError, TokenKey, TokenRecord, TokenStore};
+use stile_store::state::{Issued, StateError, TokenKey, TokenRecord, TokenStore};
 
 use super::claims::MAX_LIFE;
 use super::jws::{self, MAX_TOKEN_BYTES};
@@ -86,6 +86,24 @@ impl Minter<'_> {
     /// [`MintError`] if the request is not valid or the token cannot be recorded.
     pub fn mint(&self, request: &MintRequest, now: SystemTime) -> Result<MintedToken, MintError> {
         self.record(&self.new_record(request, now)?)
+    }
+
+    /// Makes a token of an authorization, recorded durably; `None` if the authorization has ended.
+    ///
+    /// # Errors
+    /// The errors of [`Minter::mint`].
+    pub fn mint_for(
+        &self,
+        request: &MintRequest,
+        authorization: &str,
+        now: SystemTime,
+    ) -> Result<Option<MintedToken>, MintError> {
+        let record = self.new_record(request, now)?;
+        let minted = self.sign(&record)?;
+        Ok(match self.tokens.record_of_authorization(&record, authorization)? {
+            Issued::Valid => Some(minted),
+            Issued::AuthorizationEnded => None,
+        })
     }
 
     /// Returns the token that a terminal showed last for such a request, if it is valid for another

@@ -29,7 +29,7 @@ use stile_domain::scope::Scopes;
 pub use claims::{IdentityClaims, MAX_LIFE, VaultClaim, VerifiedCaller};
 pub use grant_tokens::LocalTokenIssuer;
 pub use key_set::{KeySetError, MAX_KEY_SET_BYTES};
-pub use local_tokens::LocalVerifier;
+pub use local_tokens::{LocalVerifier, local_token_id};
 pub use mint::{MintError, MintRequest, MintedToken, Minter, ShownToken};
 pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
 pub use provider_tokens::ProviderVerifier;

@@ -54,6 +54,7 @@ Exit codes:
         .subcommand(mcp(settings))
         .subcommand(note(settings))
         .subcommand(token(settings))
+        .subcommand(sign_in(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
         .subcommand(config(settings))
@@ -268,6 +269,28 @@ Examples:
   stile token --scope read:/ --scope \"write:/my notes/\" --expires 7d
   stile token --grant 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01
   stile token --scope write:/ --client cursor --state /var/lib/stile",
+        )
+}
+
+fn sign_in(settings: Settings<'_>) -> Command {
+    Command::new("sign-in")
+        .about("Prints a link that signs you in to the pages of a running server, once.")
+        .args(setting_arguments(settings, CommandGroup::Token))
+        .arg(one(
+            "address",
+            "URL",
+            "The address of the server in your browser, as in https://notes.example.org. \
+             [default: the public URL, or the address listened on]",
+        ))
+        .after_help(
+            "\
+Open the link in the browser in which an application asks for access, or paste the code that is its \
+last part into the page. The link works once and for ten minutes. Whoever has it can decide in your \
+name, so give it to nobody.
+
+Examples:
+  stile sign-in
+  stile sign-in --address http://localhost:9999",
         )
 }
 

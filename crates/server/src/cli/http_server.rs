@@ -90,6 +90,7 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
         authorization_servers: Vec::new(),
+        sign_in: None,
         max_body_bytes: config.max_body_bytes,
         rate_per_second: config.rate_per_second,
         rate_burst: config.rate_burst,

@@ -27,6 +27,7 @@ mod process;
 mod records;
 mod serve;
 mod settings_files;
+mod sign_in;
 mod stdio;
 mod streams;
 mod table;
@@ -156,6 +157,7 @@ fn run(
         "grant" => grant::run,
         "audit" => audit::run,
         "activity" => activity::run,
+        "sign-in" => sign_in::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -235,6 +237,7 @@ mod tests {
              token revoke, import, connections, streams, records, records show, declare, export, \
              backup, grant, grant create, grant list, grant show, grant revoke, audit, \
              audit verify, activity, config";
+             backup, grant, grant create, grant list, grant show, grant revoke, sign-in, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

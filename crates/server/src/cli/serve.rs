@@ -2,6 +2,9 @@
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
 use stile_store::state::{SpaceOfFolder, StateDir, TokenKey, TokenStore};
 
 use super::identity_provider::IdentityProvider;
@@ -10,9 +13,11 @@ use super::settings_files::http_client;
 use super::{Failure, http_server, open, process, welcome};
 use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter};
 use crate::clock::wall_clock;
-use crate::config::{Config, Environment, Resolved};
+use crate::config::{Config, Environment, Resolved, YesNo};
 use crate::http::HttpOptions;
 use crate::service::Service;
+use crate::sign_in::routes::routes;
+use crate::sign_in::settings::{AuthorizationServer, SignInSettings};
 
 const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
     before, so it is a space of its own: tokens of the other folder are refused here";
@@ -98,14 +103,33 @@ impl LocalTokens {
     }
 }
 
+/// Returns the routes with which clients get tokens by themselves.
+fn sign_in_routes(config: &Config, local: &LocalTokens) -> Option<Router> {
+    if config.sign_in == YesNo::No {
+        return None;
+    }
+    let server = AuthorizationServer::new(SignInSettings {
+        key: local.key.clone(),
+        tokens: Arc::clone(&local.tokens),
+        audience: local.space.audience.clone(),
+        public_url: config.public_url.clone(),
+        access_life: Duration::from_secs(config.access_token_seconds.clamp(60, 86_400)),
+        clock: wall_clock,
+    });
+    Some(routes(&Arc::new(server)))
+}
+
 /// Serves callers whose tokens were minted with the key in the state folder.
 async fn serve_local(
     resolved: &Resolved,
     environment: Environment<'_>,
     options: HttpOptions,
     service: Service,
-    LocalTokens { key, tokens, space, verifier }: &LocalTokens,
+    local: &LocalTokens,
 ) -> Result<(), Failure> {
+    let LocalTokens { key, tokens, space, verifier } = local;
+    let sign_in = sign_in_routes(&resolved.config, local);
+    let options = HttpOptions { sign_in, ..options };
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
     }

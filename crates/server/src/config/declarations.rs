@@ -172,6 +172,15 @@ declare_settings! {
     /// `https://notes.example.org/mcp`; left out, it is made from the public URL.
     AUDIENCE: Option<String> = Flag("audience", "AUD"), text, for HTTP;
 
+    /// Let clients ask for access by themselves: they register, and the owner decides in a browser
+    /// (yes or no). Off with --jwks.
+    SIGN_IN: YesNo = Switch("sign_in", "yes|no"), word, default Text("yes"), for &[Serve];
+
+    /// How long an access token lives that a client got so: 60 to 86400 seconds. The client renews
+    /// it by itself.
+    ACCESS_TOKEN_SECONDS: u64 = Flag("access_token_seconds", "SECONDS"), count,
+        default Text("3600"), for &[Serve];
+
     /// The vault that the space is; for the gateway, the vault of tokens that name none.
     VAULT: String = Flag("vault", "ID"), header_value, default Text("default"), for HTTP;
 

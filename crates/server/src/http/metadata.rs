@@ -60,7 +60,7 @@ pub struct SupportedFeatures {
 pub fn protected_resource(
     origin: &str,
     path: &str,
-    authorization_servers: &[String],
+    authorization_servers: Vec<String>,
     supported: SupportedFeatures,
 ) -> Response<Body> {
     let resource = if path == METADATA_PATH { MCP_PATH } else { "" };

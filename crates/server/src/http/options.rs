@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use ring::hmac;
 
 use super::peer::PeerPolicy;
@@ -26,8 +27,11 @@ pub struct HttpOptions {
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call, besides those served from this machine.
     pub allowed_origins: Vec<String>,
-    /// The issuers of tokens, for the metadata. If empty, this server names itself.
+    /// The issuers of tokens, for the metadata. If empty, the metadata names this server itself if
+    /// it has an authorization server, and otherwise none.
     pub authorization_servers: Vec<String>,
+    /// The routes of this server's own authorization server; `None` if it has none.
+    pub sign_in: Option<Router>,
     /// The longest body of a request to `/mcp`, in bytes.
     pub max_body_bytes: usize,
     /// Requests per second that one subject may send over time.
@@ -86,6 +90,7 @@ impl Default for HttpOptions {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             authorization_servers: Vec::new(),
+            sign_in: None,
             max_body_bytes: 4 * 1024 * 1024,
             rate_per_second: 2000,
             rate_burst: 5000,

@@ -166,6 +166,7 @@ fn routes(
     let records = service.records().map(|records| {
         Arc::new(V1::new(records.clone(), Arc::clone(&admission), options.timeouts))
     });
+    let sign_in = options.sign_in.clone();
     let endpoint =
         Arc::new(McpEndpoint::new(service, admission, streamable, subscriptions, options.clone()));
     let protected_resource = {
@@ -173,8 +174,9 @@ fn routes(
         move |request: Request| async move {
             let (parts, _) = request.into_parts();
             let origin = metadata::origin(options.public_url.as_deref(), &parts);
-            let (path, servers) = (parts.uri.path(), &options.authorization_servers);
-            metadata::protected_resource(&origin, path, servers, supported)
+            let itself = options.sign_in.is_some().then(|| origin.clone());
+            let servers = options.authorization_servers.iter().cloned().chain(itself).collect();
+            metadata::protected_resource(&origin, parts.uri.path(), servers, supported)
         }
     };
     let mut router = Router::new()
@@ -190,6 +192,9 @@ fn routes(
     if let Some(records) = records {
         let routes = Router::new().route(RECORDS_PATH, any(v1::route)).with_state(records);
         router = router.merge(routes).route(OPENAPI_PATH, get(v1::description));
+    }
+    if let Some(sign_in) = sign_in {
+        router = router.merge(sign_in);
     }
     router
 }

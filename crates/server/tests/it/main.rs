@@ -56,6 +56,8 @@ mod records_interop;
 mod records_kit;
 mod records_owner;
 mod records_search;
+mod sign_in;
+mod sign_in_kit;
 mod source_tree;
 mod stdio_protocol;
 mod subscriptions;

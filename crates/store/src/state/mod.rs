@@ -3,6 +3,9 @@
 //! All of these are in one folder that only its owner may change. If the folder or a file in it
 //! cannot be trusted, an error names the remedy. Nothing is repaired without the operator.
 
+mod authorizations;
+mod browser_sessions;
+mod clients;
 mod key;
 mod private;
 mod reserve;
@@ -14,6 +17,12 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+pub use authorizations::{
+    AuthorizationRecord, CODE_SECONDS, CodeSpent, Issued, NewCode, REFRESH_GRACE_SECONDS,
+    RefreshSpent, SpentCode,
+};
+pub use browser_sessions::{LINK_SECONDS, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest};
+pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
 pub use key::TokenKey;
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
 pub use spaces::{KnownSpace, SpaceOfFolder};

@@ -50,6 +50,9 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE tokens ADD COLUMN audience TEXT;
     ALTER TABLE tokens ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
 ",
+    super::clients::MIGRATION,
+    super::authorizations::MIGRATION,
+    super::browser_sessions::MIGRATION,
 ];
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
@@ -143,14 +146,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
-        let insert = "INSERT INTO tokens \
-                      (jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
-                      expires, revoked) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-        let row = params![
-            token.jti, token.audience, token.shown, token.subject, token.client, token.grant,
-            token.owner, token.scopes, token.issued, token.expires, token.revoked,
-        ];
-        self.lock().execute(insert, row).map(drop).map_err(failed("record"))
+        insert_token(&self.lock(), token).map_err(failed("record"))
     }
 
     /// Returns all tokens in the order in which they were minted.
@@ -231,6 +227,18 @@ impl TokenStore {
     pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Adds a token to the list.
+pub(super) fn insert_token(connection: &Connection, token: &TokenRecord) -> rusqlite::Result<()> {
+    let insert = "INSERT INTO tokens \
+                  (jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
+                  expires, revoked) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let row = params![
+        token.jti, token.audience, token.shown, token.subject, token.client, token.grant,
+        token.owner, token.scopes, token.issued, token.expires, token.revoked,
+    ];
+    connection.execute(insert, row).map(drop)
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {

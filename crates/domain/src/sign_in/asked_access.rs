@@ -1,0 +1,229 @@
+//! What a client asks for in path scopes, how the owner narrows it, and how a page says it.
+//!
+//! An approval is never more than what was asked for and what the owner added with their own hand.
+//!
+//! *Source*: RFC 6749, section 3.3: a server may ignore a part of the scope, and says in its answer
+//! what it granted.
+
+use crate::path::SpacePath;
+use crate::scope::{Scope, Scopes, Verb};
+
+/// The most scopes of one request.
+pub const MAX_ASKED_SCOPES: usize = 32;
+/// The longest `scope` of a request, in bytes.
+pub const MAX_SCOPE_BYTES: usize = 4096;
+
+/// The path scopes that a client asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedScopes {
+    scopes: Vec<Scope>,
+    was_named: Named,
+}
+
+/// Whether the request named what it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Named {
+    #[default]
+    Yes,
+    No,
+}
+
+/// Why a `scope` is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadAskedScopes {
+    /// There are more than [`MAX_ASKED_SCOPES`], or the text is too long.
+    #[error("`scope` has more than 32 items or 4096 bytes; ask for folders instead of files")]
+    TooMany,
+    /// An item begins like a path scope and is not one.
+    #[error("an item of `scope` is malformed; a scope has the form `read:/notes/`")]
+    Malformed,
+    /// No item is one that this server knows.
+    #[error("`scope` has no item that this server knows; a scope has the form `read:/notes/`")]
+    Unknown,
+}
+
+impl AskedScopes {
+    /// Parses the `scope` of a request. Items of other servers (`openid`, `offline_access`) are left
+    /// out. A request without `scope` asks to read and to change everything, and the page leaves
+    /// changing to the owner's own choice.
+    ///
+    /// # Errors
+    /// Every [`BadAskedScopes`].
+    pub fn parse(scope: Option<&str>) -> Result<Self, BadAskedScopes> {
+        let Some(scope) = scope.filter(|scope| !scope.trim().is_empty()) else {
+            let scopes = [Verb::Read, Verb::Write].map(Scope::everything).to_vec();
+            return Ok(Self { scopes, was_named: Named::No });
+        };
+        let items: Vec<&str> = scope.split(' ').filter(|item| !item.is_empty()).collect();
+        if scope.len() > MAX_SCOPE_BYTES || items.len() > MAX_ASKED_SCOPES {
+            return Err(BadAskedScopes::TooMany);
+        }
+        let mut scopes = Vec::new();
+        for item in items.into_iter().filter(|item| is_path_scope(item)) {
+            let scope = Scope::parse(item).map_err(|_| BadAskedScopes::Malformed)?;
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
+            }
+        }
+        if scopes.is_empty() && !scope.split(' ').all(|item| item.is_empty() || is_known(item)) {
+            return Err(BadAskedScopes::Unknown);
+        }
+        if scopes.is_empty() {
+            return Self::parse(None);
+        }
+        Ok(Self { scopes, was_named: Named::Yes })
+    }
+
+    /// Returns a request for no files, as a client makes it that asks for records alone.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Returns the lines that the owner decides about, without those that take away.
+    pub fn lines(&self) -> impl Iterator<Item = &Scope> {
+        self.scopes.iter().filter(|scope| scope.verb() != Verb::Deny)
+    }
+
+    /// Returns whether the page proposes a line: it was asked for by name, or allows reading alone.
+    pub fn proposes(&self, line: &Scope) -> bool {
+        self.was_named == Named::Yes || line.verb() == Verb::Read
+    }
+
+    /// Returns what takes away, which an approval always keeps.
+    pub fn denials(&self) -> impl Iterator<Item = &Scope> {
+        self.scopes.iter().filter(|scope| scope.verb() == Verb::Deny)
+    }
+
+    /// Returns all items.
+    pub fn scopes(&self) -> Scopes {
+        self.scopes.iter().cloned().collect()
+    }
+}
+
+/// Returns whether an item has the form of this server's scopes: `word:/…` with one of its verbs.
+fn is_path_scope(item: &str) -> bool {
+    [Verb::Read, Verb::Write, Verb::Append, Verb::Deny]
+        .iter()
+        .any(|verb| item.strip_prefix(verb.word()).is_some_and(|rest| rest.starts_with(":/")))
+}
+
+/// Returns whether an item is one that clients send to every server.
+fn is_known(item: &str) -> bool {
+    matches!(item, "openid" | "offline_access" | "profile" | "email") || is_path_scope(item)
+}
+
+/// Narrows a line to a folder and to another verb; `None` if the result would be more than the line.
+pub fn narrow(line: &Scope, verb: Verb, folder: &SpacePath) -> Option<Scope> {
+    let asked: Scopes = std::iter::once(line.clone()).collect();
+    if verb == line.verb() && folder == line.path() {
+        return Some(line.clone());
+    }
+    let narrowed = Scope::parse_raw(&format!("{}:{}/", verb.word(), folder_text(folder))).ok()?;
+    if asked.cover_subtree(verb, folder) {
+        return Some(narrowed);
+    }
+    // The children of a folder, to be read and not changed.
+    let same_place = folder == line.path() && line.verb().includes(verb);
+    let raw = line.to_raw();
+    let (_, place) = raw.split_once(':')?;
+    same_place.then(|| Scope::parse_raw(&format!("{}:{place}", verb.word())).ok()).flatten()
+}
+
+fn folder_text(folder: &SpacePath) -> String {
+    if folder.is_root() { String::new() } else { folder.to_string() }
+}
+
+/// Returns a sentence without its end that says what a scope allows: `read all files`.
+pub fn sentence(scope: &Scope) -> String {
+    let raw = scope.to_raw();
+    let place = raw.split_once(':').map_or("/", |(_, place)| place);
+    let what = match place.strip_suffix("/*") {
+        _ if place == "/" => "all files".to_owned(),
+        Some("") => "the files directly in the top folder".to_owned(),
+        Some(folder) => format!("the files directly in {folder}"),
+        None if place.ends_with('/') => {
+            format!("the files in {} and below", place.trim_end_matches('/'))
+        }
+        None => format!("{place}, with everything below it if it is a folder"),
+    };
+    match scope.verb() {
+        Verb::Read => format!("read {what}"),
+        Verb::Write => format!("read, change, make and remove {what}"),
+        Verb::Append => format!("add lines to {what}, without reading"),
+        Verb::Deny => format!("never touch {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn asked(scope: &str) -> Vec<String> {
+        AskedScopes::parse(Some(scope)).unwrap().lines().map(Scope::to_string).collect()
+    }
+
+    #[test]
+    fn items_of_other_servers_are_left_out_and_a_request_may_name_nothing() {
+        assert_eq!(asked("read:/ openid offline_access claudeai"), ["read:/"]);
+        assert_eq!(asked("read:/ read:/"), ["read:/"]);
+        assert_eq!(asked("offline_access"), ["read:/", "write:/"]);
+        let unnamed = AskedScopes::parse(None).unwrap();
+        assert_eq!(AskedScopes::parse(Some("")), Ok(unnamed.clone()));
+        let proposed: Vec<_> = unnamed.lines().filter(|line| unnamed.proposes(line)).collect();
+        assert_eq!(proposed, [&Scope::everything(Verb::Read)]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_as_a_whole() {
+        use BadAskedScopes::{Malformed, TooMany, Unknown};
+        let error = |scope: &str| AskedScopes::parse(Some(scope)).unwrap_err();
+        assert_eq!(error("read:/a/../b"), Malformed);
+        assert_eq!(error("read:/ write:/a%zz"), Malformed);
+        assert_eq!(error("admin"), Unknown);
+        assert_eq!(error(&"read:/a ".repeat(33)), TooMany);
+        assert_eq!(error(&format!("read:/{}", "a".repeat(MAX_SCOPE_BYTES))), TooMany);
+    }
+
+    #[test]
+    fn a_sentence_says_what_a_scope_allows() {
+        for (scope, said) in [
+            ("read:/", "read all files"),
+            ("write:/", "read, change, make and remove all files"),
+            ("read:/work/", "read the files in /work and below"),
+            ("write:/my notes/*", "read, change, make and remove the files directly in /my notes"),
+            ("append:/logs/a.md", "add lines to /logs/a.md, with everything below it if it is a folder, without reading"),
+            ("deny:/secrets", "never touch /secrets, with everything below it if it is a folder"),
+        ] {
+            assert_eq!(sentence(&Scope::parse_raw(scope).unwrap()), said);
+        }
+    }
+
+    fn any_scope() -> impl Strategy<Value = Scope> {
+        ("(read|write|append)", "(/[ab]){0,3}", "(/|/\\*|)").prop_map(|(verb, path, end)| {
+            let place = if path.is_empty() && end.is_empty() { "/".to_owned() } else { path + &end };
+            Scope::parse_raw(&format!("{verb}:{place}")).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_narrowed_line_never_allows_more(
+            line in any_scope(), verb in 0..3, folder in "(/[ab]){0,4}", path in "(/[ab]){0,5}"
+        ) {
+            let verbs = [Verb::Read, Verb::Write, Verb::Append];
+            let verb = verbs[usize::try_from(verb).unwrap()];
+            let parse = |text: &str| SpacePath::parse(if text.is_empty() { "/" } else { text }).unwrap();
+            if let Some(narrowed) = narrow(&line, verb, &parse(&folder)) {
+                for used in verbs {
+                    let path = parse(&path);
+                    prop_assert!(
+                        !narrowed.covers(used, &path) || line.covers(used, &path),
+                        "{line} became {narrowed}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The owner's session in a browser: a cookie, and the proof that a form is from our own page.
+//!
+//! The cookie is `SameSite=Lax`, because the browser comes to the consent page from the client's
+//! site. So a cookie alone changes nothing: each form carries a token that is made of the session's
+//! secret, and the browser must not say that the form is another site's.
+//!
+//! *Source*: draft-ietf-httpbis-rfc6265bis, section 4.1.3; OWASP, "Cross-Site Request Forgery".
+
+use axum::body::Body;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http::header::SET_COOKIE;
+use http::{HeaderValue, Response};
+use ring::digest::{SHA256, digest};
+
+use crate::sign_in::parameters::FormParameters;
+use crate::sign_in::secret::{RandomSecret, digest_of};
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+/// A session of the owner.
+pub struct BrowserSession {
+    /// The user who signed in.
+    pub subject: String,
+    secret: String,
+}
+
+/// Returns the name of the cookie. Browsers accept `__Host-` only over TLS, for the whole host and
+/// from the host itself.
+fn cookie_name(request: &WebRequest) -> &'static str {
+    if request.is_secure() { "__Host-stile" } else { "stile" }
+}
+
+impl BrowserSession {
+    /// Returns the session of a request; `None` if there is none or it has ended.
+    pub fn of(server: &AuthorizationServer, request: &WebRequest) -> Option<Self> {
+        let secret = request.cookie(cookie_name(request))?.to_owned();
+        let user = server.tokens().session_user(&digest_of(&secret), server.now());
+        let user = user.unwrap_or_else(|error| {
+            tracing::error!(target: "stile::sign_in", %error, "a session could not be looked up");
+            None
+        });
+        user.map(|subject| Self { subject, secret })
+    }
+
+    /// Returns the token that each form of the session carries.
+    pub fn csrf_token(&self) -> String {
+        let text = format!("form of {}", self.secret);
+        BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes()))
+    }
+
+    /// Returns whether a form is from a page of this session.
+    pub fn sent(&self, request: &WebRequest, form: &FormParameters) -> bool {
+        // Hashes are compared, so the time of the comparison tells nothing about the token.
+        let is_same = |token: &str| digest_of(token) == digest_of(&self.csrf_token());
+        !request.is_cross_site() && form.get("csrf").is_some_and(is_same)
+    }
+
+    /// Ends the session, and returns the response with the order to forget the cookie.
+    pub fn close(
+        &self,
+        server: &AuthorizationServer,
+        request: &WebRequest,
+        response: Response<Body>,
+    ) -> Response<Body> {
+        if let Err(error) = server.tokens().close_session(&digest_of(&self.secret)) {
+            tracing::error!(target: "stile::sign_in", %error, "a session could not be ended");
+        }
+        with_cookie(response, request, "", 0)
+    }
+}
+
+/// Opens a session for a user who has proved who they are, and returns the response with its
+/// cookie; `None` if the state cannot be written.
+pub fn open(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    subject: &str,
+    response: Response<Body>,
+) -> Option<Response<Body>> {
+    let secret = RandomSecret::draw().ok()?;
+    let opened = server.tokens().open_session(&secret.digest(), subject, server.now());
+    if let Err(error) = opened {
+        tracing::error!(target: "stile::sign_in", %error, "a session could not be opened");
+        return None;
+    }
+    let age = stile_store::state::SESSION_SECONDS;
+    Some(with_cookie(response, request, secret.reveal(), age))
+}
+
+fn with_cookie(
+    mut response: Response<Body>,
+    request: &WebRequest,
+    value: &str,
+    seconds: i64,
+) -> Response<Body> {
+    let secure = if request.is_secure() { "; Secure" } else { "" };
+    let cookie = format!(
+        "{}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}",
+        cookie_name(request)
+    );
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+    response
+}

@@ -1,0 +1,169 @@
+//! The request with which a client sends the owner's browser here.
+//!
+//! A request of an unknown client, or for an unknown address, never leads the browser elsewhere.
+//! Any other faulty request goes back to the client if the owner is signed in; a stranger's browser
+//! is not sent to an address that anybody may have registered.
+//!
+//! *Source*: RFC 6749, section 4.1.1; RFC 7636, section 4.3; RFC 8707, section 2; RFC 9207;
+//! RFC 9700, section 4.11.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use http::{Response, StatusCode};
+use maud::html;
+use stile_domain::percent::encode_component;
+use stile_domain::sign_in::asked_access::AskedScopes;
+use stile_domain::sign_in::pkce::CodeChallenge;
+
+use super::access_request::{AccessRequest, ReturnAddress};
+use super::clients::redirect_of;
+use super::oauth_error::{OAuthError, OAuthErrorCode};
+use super::parameters::FormParameters;
+use super::settings::{AuthorizationServer, is_own_resource};
+use super::web_request::WebRequest;
+use crate::pages::browser_session::BrowserSession;
+use crate::pages::frame::{PageFrame, redirect};
+
+/// The path of the page where the owner decides.
+pub const CONSENT_PATH: &str = "/consent";
+/// The longest `state`, in bytes, which the server only sends back.
+const MAX_STATE_BYTES: usize = 4096;
+
+/// Why a request is not put to the owner.
+#[derive(Debug)]
+pub enum RefusedRequest {
+    /// Nobody knows where an answer may go, so the browser stays here.
+    Here(OAuthError),
+    /// The client learns of the error.
+    AtClient(Box<ReturnAddress>, OAuthError),
+}
+
+/// Answers the browser that a client sends here.
+pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    if let Err(error) = server.take_turn(&request.address) {
+        return refused_here(StatusCode::TOO_MANY_REQUESTS, &error.description);
+    }
+    let session = BrowserSession::of(server, request);
+    match read(server, request) {
+        Ok(asked) => match server.pending.keep(asked, &request.address, Instant::now()) {
+            Ok(handle) => {
+                redirect(&format!("{CONSENT_PATH}?request={}", encode_component(&handle)))
+            }
+            Err(error) => refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        },
+        Err(RefusedRequest::Here(error)) => {
+            refused_here(StatusCode::BAD_REQUEST, &error.description)
+        }
+        Err(RefusedRequest::AtClient(address, error)) if session.is_some() => {
+            redirect(&address.with_error(&error))
+        }
+        Err(RefusedRequest::AtClient(address, error)) => refused_with_way_back(&address, &error),
+    }
+}
+
+/// Reads and checks a request.
+fn read(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+) -> Result<AccessRequest, RefusedRequest> {
+    let here = |code, why: &'static str| RefusedRequest::Here(OAuthError::new(code, why));
+    let parameters = FormParameters::parse(&request.query).map_err(|bad| {
+        RefusedRequest::Here(OAuthError::new(OAuthErrorCode::InvalidRequest, bad.to_string()))
+    })?;
+    let id = parameters
+        .get("client_id")
+        .ok_or_else(|| here(OAuthErrorCode::InvalidRequest, "the request names no client"))?;
+    let client = server
+        .client(id)
+        .map_err(|error| RefusedRequest::Here(OAuthError::of_state(error)))?
+        .ok_or_else(|| {
+            here(
+                OAuthErrorCode::InvalidClient,
+                "the client is not known here; it may have to connect anew",
+            )
+        })?;
+    let named = parameters.get("redirect_uri");
+    let redirect = redirect_of(&client, named).ok_or_else(|| {
+        here(
+            OAuthErrorCode::InvalidRequest,
+            "the client has not registered the address where its answer would go",
+        )
+    })?;
+    let return_to = ReturnAddress {
+        redirect,
+        state: parameters.get("state").map(str::to_owned),
+        issuer: request.origin.clone(),
+    };
+    match read_wishes(&parameters, &request.origin) {
+        Ok((challenge, scopes)) => {
+            let redirect_named = named.is_some();
+            Ok(AccessRequest { client, return_to, redirect_named, challenge, scopes })
+        }
+        Err(error) => Err(RefusedRequest::AtClient(Box::new(return_to), error)),
+    }
+}
+
+/// Reads what a known client asks for.
+fn read_wishes(
+    parameters: &FormParameters,
+    origin: &str,
+) -> Result<(CodeChallenge, AskedScopes), OAuthError> {
+    let invalid = |why: String| OAuthError::new(OAuthErrorCode::InvalidRequest, why);
+    if parameters.get("state").is_some_and(|state| state.len() > MAX_STATE_BYTES) {
+        return Err(invalid("state is longer than 4096 bytes".to_owned()));
+    }
+    if parameters.get("request").is_some() {
+        return Err(invalid("request objects are not supported".to_owned()));
+    }
+    if parameters.get("response_type") != Some("code") {
+        let why = "response_type must be code";
+        return Err(OAuthError::new(OAuthErrorCode::UnsupportedResponseType, why));
+    }
+    if parameters.get("response_mode").is_some_and(|mode| mode != "query") {
+        return Err(invalid("response_mode must be query".to_owned()));
+    }
+    let (challenge, method) =
+        (parameters.get("code_challenge"), parameters.get("code_challenge_method"));
+    let challenge = CodeChallenge::parse(challenge, method)
+        .map_err(|bad| invalid(bad.to_string().replace('`', "")))?;
+    check_resources(parameters, origin)?;
+    let scopes = AskedScopes::parse(parameters.get("scope")).map_err(|bad| {
+        OAuthError::new(OAuthErrorCode::InvalidScope, bad.to_string().replace('`', ""))
+    })?;
+    Ok((challenge, scopes))
+}
+
+/// Refuses a request for the resource of another server.
+///
+/// # Errors
+/// `invalid_target`.
+pub fn check_resources(parameters: &FormParameters, origin: &str) -> Result<(), OAuthError> {
+    if parameters.all("resource").all(|resource| is_own_resource(origin, resource)) {
+        return Ok(());
+    }
+    let why = format!("resource must be {origin}/mcp");
+    Err(OAuthError::new(OAuthErrorCode::InvalidTarget, why))
+}
+
+/// Returns a page for a request that leads nowhere.
+pub fn refused_here(status: StatusCode, why: &str) -> Response<Body> {
+    let body = html! {
+        h1 { "This request cannot be answered" }
+        p { (why) "." }
+        p { "Nothing was allowed. Go back to the application and connect again." }
+    };
+    PageFrame::new("Request refused").respond(status, &body)
+}
+
+fn refused_with_way_back(address: &ReturnAddress, error: &OAuthError) -> Response<Body> {
+    let body = html! {
+        h1 { "This request cannot be answered" }
+        p { (error.description) "." }
+        p {
+            "Nothing was allowed. "
+            a href=(address.with_error(error)) { "Go back to " (address.redirect.host()) }
+        }
+    };
+    PageFrame::new("Request refused").respond(StatusCode::BAD_REQUEST, &body)
+}

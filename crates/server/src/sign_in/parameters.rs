@@ -1,0 +1,84 @@
+//! The parameters of a query or a form, each at most once.
+//!
+//! *Source*: RFC 6749, section 3.1: a parameter without a value counts as left out, and no parameter
+//! may be repeated. RFC 8707 lets `resource` be repeated.
+
+use stile_domain::percent::decode_form;
+
+/// The longest query or form, in bytes.
+pub const MAX_PARAMETER_BYTES: usize = 32 * 1024;
+/// The most parameters of a query or form.
+const MAX_PARAMETERS: usize = 200;
+
+/// The parameters of one request, decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FormParameters(Vec<(String, String)>);
+
+/// Why parameters cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadParameters {
+    /// There are too many, or they are too long.
+    #[error("the request has too many parameters")]
+    TooMany,
+    /// A parameter is malformed.
+    #[error("a parameter is not percent-encoded UTF-8")]
+    Encoding,
+    /// A parameter is repeated.
+    #[error("a parameter occurs more than once")]
+    Repeated,
+}
+
+impl FormParameters {
+    /// Parses a query or a form.
+    ///
+    /// # Errors
+    /// Every [`BadParameters`].
+    pub fn parse(text: &str) -> Result<Self, BadParameters> {
+        if text.len() > MAX_PARAMETER_BYTES || text.split('&').count() > MAX_PARAMETERS {
+            return Err(BadParameters::TooMany);
+        }
+        let mut all: Vec<(String, String)> = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let decoded = decode_form(name).zip(decode_form(value));
+            let (name, value) = decoded.ok_or(BadParameters::Encoding)?;
+            if value.is_empty() {
+                continue;
+            }
+            if name != "resource" && all.iter().any(|(known, _)| *known == name) {
+                return Err(BadParameters::Repeated);
+            }
+            all.push((name, value));
+        }
+        Ok(Self(all))
+    }
+
+    /// Returns a parameter; `None` if it was left out or has no value.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// Returns every value of a parameter that may be repeated.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let is_named = move |(known, _): &&(String, String)| known == name;
+        self.0.iter().filter(is_named).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_has_one_value_or_is_left_out() {
+        let read = FormParameters::parse("a=1+2&b=&c&resource=x&resource=%C3%A4").unwrap();
+        assert_eq!(read.get("a"), Some("1 2"));
+        assert_eq!((read.get("b"), read.get("c"), read.get("d")), (None, None, None));
+        assert_eq!(read.all("resource").collect::<Vec<_>>(), ["x", "ä"]);
+        assert_eq!(FormParameters::parse("a=1&a=1"), Err(BadParameters::Repeated));
+        assert_eq!(FormParameters::parse("a=%C3"), Err(BadParameters::Encoding));
+        let long = "a".repeat(MAX_PARAMETER_BYTES + 1);
+        assert_eq!(FormParameters::parse(&long), Err(BadParameters::TooMany));
+        assert_eq!(FormParameters::parse(&"&".repeat(300)), Err(BadParameters::TooMany));
+    }
+}

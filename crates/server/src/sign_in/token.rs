@@ -1,0 +1,214 @@
+//! The endpoint where a client exchanges a code or a refresh token for an access token.
+//!
+//! No document is fetched here, and no page is shown: what the client gets was decided by the
+//! owner.
+//!
+//! *Source*: RFC 6749, sections 4.1.3, 5.1 and 6; RFC 7636, section 4.6; RFC 9700, section 4.14.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::header::PRAGMA;
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::json;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::Scopes;
+use stile_domain::sign_in::pkce::CodeChallenge;
+use stile_store::state::{AuthorizationRecord, ClientRecord, CodeSpent, RefreshSpent};
+
+use super::authorize::check_resources;
+use super::oauth_error::{OAuthError, OAuthErrorCode};
+use super::parameters::FormParameters;
+use super::secret::{RandomSecret, digest_of};
+use super::settings::AuthorizationServer;
+use super::web_request::WebRequest;
+use crate::auth::MintRequest;
+use crate::http::responses;
+
+/// What a client gets.
+struct IssuedTokens {
+    access: String,
+    expires_in: i64,
+    scopes: String,
+    refresh: Option<RandomSecret>,
+}
+
+/// Answers a request for tokens.
+pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    match issue(server, request) {
+        Ok(tokens) => {
+            let mut body = json!({
+                "access_token": tokens.access,
+                "token_type": "Bearer",
+                "expires_in": tokens.expires_in,
+                "scope": tokens.scopes,
+            });
+            if let (Some(members), Some(refresh)) = (body.as_object_mut(), &tokens.refresh) {
+                members.insert("refresh_token".to_owned(), refresh.reveal().into());
+            }
+            let mut response = responses::json(StatusCode::OK, &body);
+            response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
+            response
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+fn issue(server: &AuthorizationServer, request: &WebRequest) -> Result<IssuedTokens, OAuthError> {
+    server.take_turn(&request.address)?;
+    let form = read_form(request)?;
+    let client = client_of(server, &form)?;
+    check_resources(&form, &request.origin)?;
+    match form.get("grant_type") {
+        Some("authorization_code") => redeem_code(server, &form, &client),
+        Some("refresh_token") => refresh(server, &form, &client),
+        Some(_) => Err(OAuthError::new(
+            OAuthErrorCode::UnsupportedGrantType,
+            "grant_type must be authorization_code or refresh_token",
+        )),
+        None => Err(OAuthError::new(OAuthErrorCode::InvalidRequest, "grant_type is missing")),
+    }
+}
+
+/// Reads the form of a client's program.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn read_form(request: &WebRequest) -> Result<FormParameters, OAuthError> {
+    let invalid = |why: String| OAuthError::new(OAuthErrorCode::InvalidRequest, why);
+    let form = request.form();
+    let form = form.ok_or_else(|| {
+        invalid("the body must be application/x-www-form-urlencoded in UTF-8".to_owned())
+    })?;
+    FormParameters::parse(form).map_err(|bad| invalid(bad.to_string()))
+}
+
+/// Returns the client that a form names.
+///
+/// # Errors
+/// `invalid_client` for one that is unknown, was ended or was dropped.
+pub fn client_of(
+    server: &AuthorizationServer,
+    form: &FormParameters,
+) -> Result<ClientRecord, OAuthError> {
+    let unknown = || {
+        OAuthError::new(
+            OAuthErrorCode::InvalidClient,
+            "the client is not known here; register again, or connect anew",
+        )
+    };
+    let id = form.get("client_id").ok_or_else(unknown)?;
+    server.client(id).map_err(OAuthError::of_state)?.ok_or_else(unknown)
+}
+
+fn redeem_code(
+    server: &AuthorizationServer,
+    form: &FormParameters,
+    client: &ClientRecord,
+) -> Result<IssuedTokens, OAuthError> {
+    let invalid = || {
+        OAuthError::new(
+            OAuthErrorCode::InvalidGrant,
+            "the code is unknown, used, older than 60 s or not for this request; ask again",
+        )
+    };
+    let missing =
+        |name: &str| OAuthError::new(OAuthErrorCode::InvalidRequest, format!("{name} is missing"));
+    let code = form.get("code").ok_or_else(|| missing("code"))?;
+    let verifier = form.get("code_verifier").ok_or_else(|| missing("code_verifier"))?;
+    let spent = server.tokens().spend_code(&digest_of(code), server.now());
+    let spent = match spent.map_err(OAuthError::of_state)? {
+        CodeSpent::Now(spent) => spent,
+        CodeSpent::Before => {
+            tracing::warn!(
+                target: "stile::sign_in",
+                client = client.id,
+                "a code was used twice; what was issued from it has ended"
+            );
+            return Err(invalid());
+        }
+        CodeSpent::Never => return Err(invalid()),
+    };
+    let is_met = CodeChallenge::from_stored(&spent.challenge)
+        .is_some_and(|challenge| challenge.is_met_by(verifier));
+    let is_same_redirect =
+        spent.redirect.is_none() || spent.redirect.as_deref() == form.get("redirect_uri");
+    if spent.authorization.client != client.id || !is_met || !is_same_redirect {
+        return Err(invalid());
+    }
+    let refresh = match spent.authorization.single_use {
+        true => None,
+        false => {
+            let refresh = RandomSecret::draw().map_err(OAuthError::of_state)?;
+            let id = &spent.authorization.id;
+            let recorded = server.tokens().record_refresh(&refresh.digest(), id, server.now());
+            recorded.map_err(OAuthError::of_state)?;
+            Some(refresh)
+        }
+    };
+    access_token(server, &spent.authorization, refresh, invalid)
+}
+
+fn refresh(
+    server: &AuthorizationServer,
+    form: &FormParameters,
+    client: &ClientRecord,
+) -> Result<IssuedTokens, OAuthError> {
+    let invalid = || {
+        OAuthError::new(
+            OAuthErrorCode::InvalidGrant,
+            "the refresh token is unknown, used or ended; ask the owner again",
+        )
+    };
+    let token = form.get("refresh_token").ok_or_else(|| {
+        OAuthError::new(OAuthErrorCode::InvalidRequest, "refresh_token is missing")
+    })?;
+    let next = RandomSecret::draw().map_err(OAuthError::of_state)?;
+    let digest = digest_of(token);
+    let spent = server.tokens().spend_refresh(&digest, &client.id, &next.digest(), server.now());
+    match spent.map_err(OAuthError::of_state)? {
+        RefreshSpent::Now(authorization) => {
+            access_token(server, &authorization, Some(next), invalid)
+        }
+        RefreshSpent::Replayed => {
+            tracing::warn!(
+                target: "stile::sign_in",
+                client = client.id,
+                "a refresh token was used again after its grace; its family has ended"
+            );
+            Err(invalid())
+        }
+        RefreshSpent::Never => Err(invalid()),
+    }
+}
+
+/// Makes an access token of an authorization.
+fn access_token(
+    server: &AuthorizationServer,
+    authorization: &AuthorizationRecord,
+    refresh: Option<RandomSecret>,
+    ended: impl Fn() -> OAuthError,
+) -> Result<IssuedTokens, OAuthError> {
+    let now = server.now();
+    let left = u64::try_from(authorization.expires.saturating_sub(now)).unwrap_or_default();
+    let life = server.settings.access_life.min(Duration::from_secs(left));
+    let order = MintRequest {
+        subject: authorization.subject.clone(),
+        scopes: Scopes::from_claim(&authorization.scopes),
+        client: Some(authorization.client_name.clone()),
+        records: match &authorization.grant {
+            Some(grant) => RecordsClaim::Grant(grant.as_str().into()),
+            None => RecordsClaim::None,
+        },
+        life,
+    };
+    let clock = server.settings.clock;
+    let minted = server.minter().mint_for(&order, &authorization.id, clock());
+    let minted = minted.map_err(OAuthError::of_state)?.ok_or_else(ended)?;
+    Ok(IssuedTokens {
+        access: minted.token,
+        expires_in: minted.expires.saturating_sub(now),
+        scopes: authorization.scopes.clone(),
+        refresh,
+    })
+}

@@ -1,0 +1,494 @@
+//! What the owner approved for clients, with the codes, refresh tokens and access tokens that were
+//! issued from each approval.
+//!
+//! An authorization is one approval. All refresh tokens of an authorization are one family: ending
+//! the authorization ends them and every access token. Codes and refresh tokens carry no rights;
+//! the authorization does, so a stolen or restored one never allows more than the owner approved.
+//! The database holds SHA-256 digests of codes and refresh tokens only.
+
+use rusqlite::{
+    Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params,
+};
+
+use super::browser_sessions::SecretDigest;
+use super::state_dir::StateError;
+use super::tokens::{TokenRecord, TokenStore, failed, insert_token};
+
+/// The tables of authorizations.
+pub(super) const MIGRATION: &str = "
+    CREATE TABLE authorizations (
+        id TEXT PRIMARY KEY NOT NULL,
+        client TEXT NOT NULL,
+        client_name TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        audience TEXT NOT NULL,
+        scopes TEXT NOT NULL,
+        grant_id TEXT,
+        single_use INTEGER NOT NULL,
+        created INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        used INTEGER,
+        ended INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX authorizations_of_clients ON authorizations (client);
+    CREATE TABLE authorization_codes (
+        digest BLOB PRIMARY KEY NOT NULL,
+        authorization TEXT NOT NULL,
+        redirect TEXT,
+        challenge TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        spent INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE refresh_tokens (
+        digest BLOB PRIMARY KEY NOT NULL,
+        authorization TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        spent INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX refresh_tokens_of_authorizations ON refresh_tokens (authorization);
+    CREATE TABLE authorization_tokens (
+        jti TEXT PRIMARY KEY NOT NULL,
+        authorization TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tokens_of_authorizations ON authorization_tokens (authorization);
+";
+
+/// A code ends this long after it was issued, in seconds.
+pub const CODE_SECONDS: i64 = 60;
+/// A refresh token that was used is accepted again for so long, in seconds: two processes of one
+/// client may refresh at once, and an answer may get lost.
+pub const REFRESH_GRACE_SECONDS: i64 = 30;
+/// What is kept of a code that was spent or that expired, in seconds, to notice its replay.
+const CODE_KEPT_SECONDS: i64 = 24 * 60 * 60;
+
+/// One approval of the owner. Times are UTC seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationRecord {
+    /// The identifier by which the authorization is shown and ended.
+    pub id: String,
+    /// The `client_id` of the client.
+    pub client: String,
+    /// The name that the client had when the owner approved.
+    pub client_name: String,
+    /// The user who approved.
+    pub subject: String,
+    /// The `aud` of the access tokens: the space.
+    pub audience: String,
+    /// The path scopes that were approved, as a `scope` claim.
+    pub scopes: String,
+    /// The grant on records that was made of the approval.
+    pub grant: Option<String>,
+    /// Whether one access token is all that the client gets.
+    pub single_use: bool,
+    /// When the owner approved.
+    pub created: i64,
+    /// When the authorization ends by itself.
+    pub expires: i64,
+    /// When a token was last issued.
+    pub used: Option<i64>,
+    /// When the authorization was ended.
+    pub ended: Option<i64>,
+}
+
+/// A code, to be recorded with its authorization.
+#[derive(Clone, Debug)]
+pub struct NewCode<'a> {
+    /// The digest of the code.
+    pub digest: SecretDigest,
+    /// The redirect address that the request named; `None` if it named none.
+    pub redirect: Option<&'a str>,
+    /// The PKCE challenge of the request.
+    pub challenge: &'a str,
+}
+
+/// What presenting a code led to. The code is spent in any case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeSpent {
+    /// The code was good and is now spent.
+    Now(SpentCode),
+    /// The code was spent before. Its authorization is now ended.
+    Before,
+    /// The code is unknown or too old, or its authorization has ended.
+    Never,
+}
+
+/// A code that was good until now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpentCode {
+    /// What the owner approved.
+    pub authorization: AuthorizationRecord,
+    /// The redirect address that the request named.
+    pub redirect: Option<String>,
+    /// The PKCE challenge of the request.
+    pub challenge: String,
+}
+
+/// What presenting a refresh token led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefreshSpent {
+    /// The token was good; its successor is recorded.
+    Now(AuthorizationRecord),
+    /// The token was used before, too long ago. Its authorization is now ended.
+    Replayed,
+    /// The token is unknown, or its authorization has ended or is another client's.
+    Never,
+}
+
+const COLUMNS: &str = "id, client, client_name, subject, audience, scopes, grant_id, single_use, \
+                       created, expires, used, ended";
+
+impl TokenStore {
+    /// Records what the owner approved, and the code that the client gets, durably.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn authorize(
+        &self,
+        authorization: &AuthorizationRecord,
+        code: &NewCode<'_>,
+    ) -> Result<(), StateError> {
+        self.change("record an authorization in", |transaction| {
+            let now = authorization.created;
+            transaction.execute(
+                "DELETE FROM authorization_codes WHERE abs(?1 - created) > ?2",
+                [now, CODE_KEPT_SECONDS],
+            )?;
+            insert_authorization(transaction, authorization)?;
+            transaction.execute(
+                "INSERT INTO authorization_codes \
+                 (digest, authorization, redirect, challenge, created) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![code.digest, authorization.id, code.redirect, code.challenge, now],
+            )?;
+            transaction.execute(
+                "UPDATE clients SET used = ?2 WHERE id = ?1",
+                params![authorization.client, now],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Spends a code, durably. A code that was spent before ends its authorization. `now` is in
+    /// UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn spend_code(&self, code: &SecretDigest, now: i64) -> Result<CodeSpent, StateError> {
+        self.change("spend a code of", |transaction| {
+            let found = transaction
+                .query_row(
+                    "SELECT authorization, redirect, challenge, created, spent \
+                     FROM authorization_codes WHERE digest = ?1",
+                    params![code],
+                    |row| {
+                        let id: String = row.get(0)?;
+                        let spent: Option<i64> = row.get(4)?;
+                        Ok((id, row.get(1)?, row.get(2)?, row.get::<_, i64>(3)?, spent))
+                    },
+                )
+                .optional()?;
+            let Some((id, redirect, challenge, created, spent)) = found else {
+                return Ok(CodeSpent::Never);
+            };
+            if spent.is_some() {
+                end(transaction, &id, now)?;
+                return Ok(CodeSpent::Before);
+            }
+            transaction.execute(
+                "UPDATE authorization_codes SET spent = ?2 WHERE digest = ?1",
+                params![code, now],
+            )?;
+            let is_young = (0..=CODE_SECONDS).contains(&now.saturating_sub(created));
+            let live = find(transaction, &id)?.filter(|found| is_young && is_live(found, now));
+            Ok(match live {
+                Some(authorization) => {
+                    CodeSpent::Now(SpentCode { authorization, redirect, challenge })
+                }
+                None => CodeSpent::Never,
+            })
+        })
+    }
+
+    /// Spends a refresh token of a client and records its successor, durably. A token that was
+    /// used more than [`REFRESH_GRACE_SECONDS`] ago ends its family. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn spend_refresh(
+        &self,
+        token: &SecretDigest,
+        client: &str,
+        successor: &SecretDigest,
+        now: i64,
+    ) -> Result<RefreshSpent, StateError> {
+        self.change("spend a refresh token of", |transaction| {
+            let found = transaction
+                .query_row(
+                    "SELECT authorization, spent FROM refresh_tokens WHERE digest = ?1",
+                    params![token],
+                    |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?)),
+                )
+                .optional()?;
+            let Some((id, spent)) = found else { return Ok(RefreshSpent::Never) };
+            let live = find(transaction, &id)?
+                .filter(|found| found.client == client && is_live(found, now));
+            let Some(authorization) = live else { return Ok(RefreshSpent::Never) };
+            // A clock that was set back far is no grace.
+            if spent.is_some_and(|spent| now.abs_diff(spent) > REFRESH_GRACE_SECONDS.unsigned_abs())
+            {
+                end(transaction, &id, now)?;
+                return Ok(RefreshSpent::Replayed);
+            }
+            transaction.execute(
+                "UPDATE refresh_tokens SET spent = ?2 WHERE digest = ?1 AND spent IS NULL",
+                params![token, now],
+            )?;
+            insert_refresh(transaction, successor, &id, now)?;
+            Ok(RefreshSpent::Now(authorization))
+        })
+    }
+
+    /// Records the first refresh token of an authorization, durably.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn record_refresh(
+        &self,
+        token: &SecretDigest,
+        authorization: &str,
+        now: i64,
+    ) -> Result<(), StateError> {
+        self.change("record a refresh token in", |transaction| {
+            insert_refresh(transaction, token, authorization, now)
+        })
+    }
+
+    /// Records an access token of an authorization, durably, which makes the token valid. Returns
+    /// whether it did: the authorization may have ended meanwhile.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn record_of_authorization(
+        &self,
+        token: &TokenRecord,
+        authorization: &str,
+    ) -> Result<Issued, StateError> {
+        self.change("record", |transaction| {
+            let found = find(transaction, authorization)?;
+            if !found.is_some_and(|found| is_live(&found, token.issued)) {
+                return Ok(Issued::AuthorizationEnded);
+            }
+            drop_expired_tokens(transaction, authorization, token.issued)?;
+            insert_token(transaction, token)?;
+            transaction.execute(
+                "INSERT INTO authorization_tokens (jti, authorization) VALUES (?1, ?2)",
+                params![token.jti, authorization],
+            )?;
+            transaction.execute(
+                "UPDATE authorizations SET used = ?2 WHERE id = ?1",
+                params![authorization, token.issued],
+            )?;
+            Ok(Issued::Valid)
+        })
+    }
+
+    /// Returns the authorization of a refresh token, whether it has ended or not.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn authorization_of_refresh(
+        &self,
+        token: &SecretDigest,
+    ) -> Result<Option<AuthorizationRecord>, StateError> {
+        self.change("look up", |transaction| {
+            let id: Option<String> = transaction
+                .query_row(
+                    "SELECT authorization FROM refresh_tokens WHERE digest = ?1",
+                    params![token],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            id.map_or(Ok(None), |id| find(transaction, &id))
+        })
+    }
+
+    /// Returns the authorization that an access token was issued from; `None` for a token of
+    /// `stile token`.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn authorization_of_token(
+        &self,
+        jti: &str,
+    ) -> Result<Option<AuthorizationRecord>, StateError> {
+        self.change("look up", |transaction| {
+            let id: Option<String> = transaction
+                .query_row(
+                    "SELECT authorization FROM authorization_tokens WHERE jti = ?1",
+                    [jti],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            id.map_or(Ok(None), |id| find(transaction, &id))
+        })
+    }
+
+    /// Returns all authorizations, in the order in which they were approved.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn authorizations(&self) -> Result<Vec<AuthorizationRecord>, StateError> {
+        let connection = self.lock();
+        let all = format!("SELECT {COLUMNS} FROM authorizations ORDER BY created, id");
+        let listed = connection
+            .prepare_cached(&all)
+            .and_then(|mut query| query.query_map([], authorization_of)?.collect());
+        listed.map_err(failed("list the authorizations of"))
+    }
+
+    /// Ends an authorization with all its tokens, durably. Returns whether there is one of this
+    /// identifier. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn end_authorization(&self, id: &str, now: i64) -> Result<bool, StateError> {
+        self.change("end an authorization of", |transaction| {
+            end(transaction, id, now)?;
+            Ok(find(transaction, id)?.is_some())
+        })
+    }
+
+    /// Ends a client, with all its authorizations and tokens, durably. Returns whether there is
+    /// one of this identifier. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn end_client(&self, id: &str, now: i64) -> Result<bool, StateError> {
+        self.change("end a client of", |transaction| {
+            let mut query = transaction.prepare("SELECT id FROM authorizations WHERE client = ?1")?;
+            let ids: Vec<String> =
+                query.query_map([id], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            ids.iter().try_for_each(|authorization| end(transaction, authorization, now))?;
+            let known = transaction.execute(
+                "UPDATE clients SET ended = coalesce(ended, ?2) WHERE id = ?1",
+                params![id, now],
+            )?;
+            Ok(known > 0)
+        })
+    }
+
+    /// Runs changes as one transaction.
+    pub(super) fn change<T>(
+        &self,
+        doing: &'static str,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StateError> {
+        let mut connection = self.lock();
+        let run = |connection: &mut Connection| {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let outcome = change(&transaction)?;
+            transaction.commit()?;
+            Ok(outcome)
+        };
+        run(&mut connection).map_err(failed(doing))
+    }
+}
+
+/// Whether an access token was issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Issued {
+    /// The token is recorded and valid.
+    Valid,
+    /// The authorization has ended, so the token is not valid.
+    AuthorizationEnded,
+}
+
+fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
+    authorization.ended.is_none() && now < authorization.expires
+}
+
+fn find(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<AuthorizationRecord>> {
+    let one = format!("SELECT {COLUMNS} FROM authorizations WHERE id = ?1");
+    transaction.prepare_cached(&one)?.query_row([id], authorization_of).optional()
+}
+
+fn insert_authorization(
+    transaction: &Transaction<'_>,
+    new: &AuthorizationRecord,
+) -> rusqlite::Result<()> {
+    let insert = "INSERT INTO authorizations (id, client, client_name, subject, audience, scopes, \
+                  grant_id, single_use, created, expires) \
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let row = params![
+        new.id, new.client, new.client_name, new.subject, new.audience, new.scopes, new.grant,
+        new.single_use, new.created, new.expires,
+    ];
+    transaction.execute(insert, row).map(drop)
+}
+
+fn insert_refresh(
+    transaction: &Transaction<'_>,
+    token: &SecretDigest,
+    authorization: &str,
+    now: i64,
+) -> rusqlite::Result<()> {
+    transaction
+        .execute(
+            "INSERT INTO refresh_tokens (digest, authorization, created) VALUES (?1, ?2, ?3)",
+            params![token, authorization, now],
+        )
+        .map(drop)
+}
+
+/// Drops the access tokens of an authorization that expired a day ago or earlier. Every server
+/// refuses an unknown token, too.
+fn drop_expired_tokens(
+    transaction: &Transaction<'_>,
+    authorization: &str,
+    now: i64,
+) -> rusqlite::Result<()> {
+    let long_ago = now.saturating_sub(24 * 60 * 60);
+    transaction.execute(
+        "DELETE FROM tokens WHERE expires < ?2 AND jti IN \
+         (SELECT jti FROM authorization_tokens WHERE authorization = ?1)",
+        params![authorization, long_ago],
+    )?;
+    transaction.execute(
+        "DELETE FROM authorization_tokens WHERE authorization = ?1 \
+         AND jti NOT IN (SELECT jti FROM tokens)",
+        [authorization],
+    )?;
+    Ok(())
+}
+
+/// Ends an authorization, its codes, its refresh tokens and its access tokens.
+fn end(transaction: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<()> {
+    transaction.execute(
+        "UPDATE authorizations SET ended = ?2 WHERE id = ?1 AND ended IS NULL",
+        params![id, now],
+    )?;
+    transaction.execute(
+        "UPDATE tokens SET revoked = ?2 WHERE revoked IS NULL AND jti IN \
+         (SELECT jti FROM authorization_tokens WHERE authorization = ?1)",
+        params![id, now],
+    )?;
+    transaction.execute("DELETE FROM refresh_tokens WHERE authorization = ?1", [id])?;
+    Ok(())
+}
+
+fn authorization_of(row: &Row<'_>) -> rusqlite::Result<AuthorizationRecord> {
+    Ok(AuthorizationRecord {
+        id: row.get(0)?,
+        client: row.get(1)?,
+        client_name: row.get(2)?,
+        subject: row.get(3)?,
+        audience: row.get(4)?,
+        scopes: row.get(5)?,
+        grant: row.get(6)?,
+        single_use: row.get(7)?,
+        created: row.get(8)?,
+        expires: row.get(9)?,
+        used: row.get(10)?,
+        ended: row.get(11)?,
+    })
+}
