@@ -43,7 +43,7 @@ pub(crate) fn grant_object(record: &GrantRecord, now: Instant) -> Map<String, Js
 }
 
 /// Returns the terms of a grant as a server enforces them. *Source*: RFC 9396, section 2.
-pub(crate) fn authorization_detail(grant: &Grant) -> Option<Json> {
+pub fn authorization_detail(grant: &Grant) -> Option<Json> {
     let Some(Json::Object(mut detail)) = terms(grant) else { return None };
     for member in ["version", "issued_at", "client", "expires_at"] {
         detail.remove(member);

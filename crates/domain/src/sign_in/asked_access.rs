@@ -20,6 +20,33 @@ pub struct AskedScopes {
     was_named: Named,
 }
 
+/// One line of the page: a right that the owner allows, narrows or removes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessLine {
+    /// The right that the line is about.
+    pub scope: Scope,
+    /// Why the page has the line.
+    pub origin: LineOrigin,
+}
+
+/// Why a page has a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineOrigin {
+    /// The client asks for the right.
+    Asked,
+    /// The owner allowed the client the right before.
+    AllowedBefore,
+    /// Nobody asked for the right. The owner may add it, and the page does not propose it.
+    Offered,
+}
+
+impl AccessLine {
+    /// Returns whether the page proposes the line: the owner leaves it out by a click of their own.
+    pub fn is_proposed(&self) -> bool {
+        self.origin != LineOrigin::Offered
+    }
+}
+
 /// Whether the request named what it asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Named {
@@ -79,24 +106,36 @@ impl AskedScopes {
         Self::default()
     }
 
-    /// Returns the lines that the owner decides about, without those that take away.
-    pub fn lines(&self) -> impl Iterator<Item = &Scope> {
-        self.scopes.iter().filter(|scope| scope.verb() != Verb::Deny)
-    }
-
-    /// Returns whether the page proposes a line: it was asked for by name, or allows reading alone.
-    pub fn proposes(&self, line: &Scope) -> bool {
-        self.was_named == Named::Yes || line.verb() == Verb::Read
+    /// Returns the lines that the owner decides about: what is asked for, what the client was
+    /// allowed `before`, and the right to change files if nobody asked for that. A client that
+    /// was told to ask for the least would otherwise never learn of the tools that change files.
+    pub fn lines(&self, before: &Scopes) -> Vec<AccessLine> {
+        let is_right = |scope: &&Scope| scope.verb() != Verb::Deny;
+        let line = |scope: &Scope, origin| AccessLine { scope: scope.clone(), origin };
+        let origin_of = |scope: &Scope| match self.was_named {
+            Named::Yes => LineOrigin::Asked,
+            Named::No if scope.verb() == Verb::Read => LineOrigin::Asked,
+            Named::No => LineOrigin::Offered,
+        };
+        let mut lines: Vec<AccessLine> = Vec::new();
+        for scope in before.iter().filter(is_right) {
+            lines.push(line(scope, LineOrigin::AllowedBefore));
+        }
+        for scope in self.scopes.iter().filter(is_right) {
+            if !lines.iter().any(|known| known.scope == *scope) {
+                lines.push(line(scope, origin_of(scope)));
+            }
+        }
+        let changes_files = |line: &AccessLine| line.scope.verb() != Verb::Read;
+        if !lines.is_empty() && !lines.iter().any(changes_files) {
+            lines.push(line(&Scope::everything(Verb::Write), LineOrigin::Offered));
+        }
+        lines
     }
 
     /// Returns what takes away, which an approval always keeps.
     pub fn denials(&self) -> impl Iterator<Item = &Scope> {
         self.scopes.iter().filter(|scope| scope.verb() == Verb::Deny)
-    }
-
-    /// Returns all items.
-    pub fn scopes(&self) -> Scopes {
-        self.scopes.iter().cloned().collect()
     }
 }
 
@@ -161,18 +200,37 @@ mod tests {
     use super::*;
 
     fn asked(scope: &str) -> Vec<String> {
-        AskedScopes::parse(Some(scope)).unwrap().lines().map(Scope::to_string).collect()
+        let lines = AskedScopes::parse(Some(scope)).unwrap().lines(&Scopes::none());
+        lines.into_iter().filter(AccessLine::is_proposed).map(|l| l.scope.to_string()).collect()
     }
 
     #[test]
     fn items_of_other_servers_are_left_out_and_a_request_may_name_nothing() {
         assert_eq!(asked("read:/ openid offline_access claudeai"), ["read:/"]);
         assert_eq!(asked("read:/ read:/"), ["read:/"]);
-        assert_eq!(asked("offline_access"), ["read:/", "write:/"]);
-        let unnamed = AskedScopes::parse(None).unwrap();
-        assert_eq!(AskedScopes::parse(Some("")), Ok(unnamed.clone()));
-        let proposed: Vec<_> = unnamed.lines().filter(|line| unnamed.proposes(line)).collect();
-        assert_eq!(proposed, [&Scope::everything(Verb::Read)]);
+        assert_eq!(asked("offline_access"), ["read:/"]);
+        assert_eq!(AskedScopes::parse(Some("")), AskedScopes::parse(None));
+    }
+
+    #[test]
+    fn changing_files_is_offered_and_never_proposed_if_nobody_asked_for_it() {
+        let lines = |scope, before: &str| {
+            let lines = AskedScopes::parse(scope).unwrap().lines(&Scopes::from_claim(before));
+            let line = |line: AccessLine| (line.scope.to_string(), line.origin);
+            lines.into_iter().map(line).collect::<Vec<_>>()
+        };
+        use LineOrigin::{AllowedBefore, Asked, Offered};
+        let is = |lines: &[(&str, LineOrigin)]| {
+            lines.iter().map(|(scope, origin)| ((*scope).to_owned(), *origin)).collect::<Vec<_>>()
+        };
+        let least = is(&[("read:/", Asked), ("write:/", Offered)]);
+        assert_eq!(lines(Some("read:/"), ""), least);
+        assert_eq!(lines(None, ""), least);
+        assert_eq!(lines(Some("write:/a"), ""), is(&[("write:/a", Asked)]));
+        // A step-up keeps what the client has.
+        let before = is(&[("read:/", AllowedBefore), ("write:/a", Asked)]);
+        assert_eq!(lines(Some("write:/a read:/"), "read:/ deny:/b"), before);
+        assert_eq!(AskedScopes::none().lines(&Scopes::none()), []);
     }
 
     #[test]
@@ -193,7 +251,10 @@ mod tests {
             ("write:/", "read, change, make and remove all files"),
             ("read:/work/", "read the files in /work and below"),
             ("write:/my notes/*", "read, change, make and remove the files directly in /my notes"),
-            ("append:/logs/a.md", "add lines to /logs/a.md, with everything below it if it is a folder, without reading"),
+            (
+                "append:/logs/a.md",
+                "add lines to /logs/a.md, with everything below it if it is a folder, without reading",
+            ),
             ("deny:/secrets", "never touch /secrets, with everything below it if it is a folder"),
         ] {
             assert_eq!(sentence(&Scope::parse_raw(scope).unwrap()), said);
@@ -202,7 +263,8 @@ mod tests {
 
     fn any_scope() -> impl Strategy<Value = Scope> {
         ("(read|write|append)", "(/[ab]){0,3}", "(/|/\\*|)").prop_map(|(verb, path, end)| {
-            let place = if path.is_empty() && end.is_empty() { "/".to_owned() } else { path + &end };
+            let place =
+                if path.is_empty() && end.is_empty() { "/".to_owned() } else { path + &end };
             Scope::parse_raw(&format!("{verb}:{place}")).unwrap()
         })
     }

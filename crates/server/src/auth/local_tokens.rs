@@ -52,7 +52,7 @@ impl LocalVerifier {
     }
 
     /// Verifies without waiting: the key is in memory, and the list of tokens is on this machine.
-    pub(super) fn verify_now(&self, token: &str) -> Result<VerifiedCaller, TokenRejected> {
+    pub(crate) fn verify_now(&self, token: &str) -> Result<VerifiedCaller, TokenRejected> {
         let jws = CompactJws::parse(token)?;
         jws.check_local_header()?;
         let is_signed = self.key.verifies(jws.signing_input, &jws.signature);

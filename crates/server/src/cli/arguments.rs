@@ -55,6 +55,7 @@ Exit codes:
         .subcommand(note(settings))
         .subcommand(token(settings))
         .subcommand(sign_in(settings))
+        .subcommand(client(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
         .subcommand(config(settings))
@@ -291,6 +292,59 @@ name, so give it to nobody.
 Examples:
   stile sign-in
   stile sign-in --address http://localhost:9999",
+        )
+}
+
+fn client(settings: Settings<'_>) -> Command {
+    Command::new("client")
+        .about("Shows, adds and ends the clients that asked for access by themselves.")
+        .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("list")
+                .about("Shows all clients: what each may do, and when it was last at work.")
+                .arg(json()),
+        )
+        .subcommand(
+            Command::new("show")
+                .about("Shows a client, with everything that you allowed it, as JSON.")
+                .arg(positional("id", "ID", "The client, as in `stile client list`.")),
+        )
+        .subcommand(
+            Command::new("add")
+                .about("Adds a client that cannot register itself, and prints its client_id.")
+                .arg(one("name", "NAME", "The name that the consent page shows.").required(true))
+                .arg(
+                    many(
+                        "redirect",
+                        "URI",
+                        "Where answers may go, as in https://app.example.org/callback. May be \
+                         repeated.",
+                    )
+                    .required(true),
+                ),
+        )
+        .subcommand(
+            Command::new("end")
+                .about("Ends a client, with all its tokens.")
+                .arg(
+                    positional("id", "ID", "The client, or one approval as `client show` has it.")
+                        .required(false)
+                        .required_unless_present("all"),
+                )
+                .arg(flag("all", "End every client.").conflicts_with("id")),
+        )
+        .after_help(
+            "\
+A client is known from the moment it registers, and may do nothing before you allow it in a \
+browser. After you restored the state from a backup, end all clients: what you ended since the \
+backup was made is valid again.
+
+Examples:
+  stile client list
+  stile client end 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01
+  stile client add --name Editor --redirect http://127.0.0.1/callback",
         )
 }
 

@@ -8,6 +8,7 @@ mod activity;
 mod arguments;
 mod audit;
 mod backup;
+mod client;
 mod config;
 mod connections;
 mod declare;
@@ -158,6 +159,7 @@ fn run(
         "audit" => audit::run,
         "activity" => activity::run,
         "sign-in" => sign_in::run,
+        "client" => client::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -238,6 +240,8 @@ mod tests {
              backup, grant, grant create, grant list, grant show, grant revoke, audit, \
              audit verify, activity, config";
              backup, grant, grant create, grant list, grant show, grant revoke, sign-in, config";
+             backup, grant, grant create, grant list, grant show, grant revoke, sign-in, client, client list, client show, client add, \
+             client end, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

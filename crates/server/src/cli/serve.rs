@@ -5,19 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::state::{SpaceOfFolder, StateDir, TokenKey, TokenStore};
+use stile_tools::space::SpaceTools;
+use tokio::runtime::Handle;
 
 use super::identity_provider::IdentityProvider;
 use super::open::OpenSpace;
 use super::settings_files::http_client;
-use super::{Failure, http_server, open, process, welcome};
-use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter};
+use super::{Failure, http_server, open, process, user_name, welcome};
+use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter, local_user};
 use crate::clock::wall_clock;
 use crate::config::{Config, Environment, Resolved, YesNo};
 use crate::http::HttpOptions;
 use crate::service::Service;
+use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::routes::routes;
-use crate::sign_in::settings::{AuthorizationServer, SignInSettings};
+use crate::sign_in::settings::{AuthorizationServer, FolderLister, SignInSettings};
 
 const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
     before, so it is a space of its own: tokens of the other folder are refused here";
@@ -104,19 +109,41 @@ impl LocalTokens {
 }
 
 /// Returns the routes with which clients get tokens by themselves.
-fn sign_in_routes(config: &Config, local: &LocalTokens) -> Option<Router> {
+fn sign_in_routes(
+    config: &Config,
+    local: &LocalTokens,
+    service: &Service,
+    user: &str,
+) -> Option<Router> {
     if config.sign_in == YesNo::No {
         return None;
     }
+    let records = service.records().cloned().map(|service| {
+        let owner = local_user(user, Scopes::none(), RecordsClaim::Owner);
+        OwnedRecords { service, owner }
+    });
     let server = AuthorizationServer::new(SignInSettings {
         key: local.key.clone(),
         tokens: Arc::clone(&local.tokens),
         audience: local.space.audience.clone(),
         public_url: config.public_url.clone(),
+        verifier: Arc::clone(&local.verifier),
+        records,
+        folders: folder_lister(service.space()?.clone(), user),
         access_life: Duration::from_secs(config.access_token_seconds.clamp(60, 86_400)),
         clock: wall_clock,
     });
     Some(routes(&Arc::new(server)))
+}
+
+/// Returns what lists the folders of the space for its owner, on a blocking thread.
+fn folder_lister(tools: SpaceTools, user: &str) -> FolderLister {
+    let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
+    let owner = local_user(user, everything, RecordsClaim::None);
+    Arc::new(move |folder| {
+        let found = Handle::current().block_on(tools.complete_folders(folder, &owner));
+        found.values
+    })
 }
 
 /// Serves callers whose tokens were minted with the key in the state folder.
@@ -128,7 +155,8 @@ async fn serve_local(
     local: &LocalTokens,
 ) -> Result<(), Failure> {
     let LocalTokens { key, tokens, space, verifier } = local;
-    let sign_in = sign_in_routes(&resolved.config, local);
+    let user = user_name(environment);
+    let sign_in = sign_in_routes(&resolved.config, local, &service, &user);
     let options = HttpOptions { sign_in, ..options };
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;

@@ -18,8 +18,8 @@ pub(super) fn run(
     let now = unix_seconds(wall_clock());
     TokenStore::open(&state)?.record_link(&code.digest(), &user_name(environment), now)?;
     let given = matches.get_one::<String>("address").cloned().or_else(|| config.public_url.clone());
-    let origin = given
-        .unwrap_or_else(|| format!("{}://{}", http_server::scheme(&config), config.listen));
+    let origin =
+        given.unwrap_or_else(|| format!("{}://{}", http_server::scheme(&config), config.listen));
     let code = encode_component(code.reveal());
     writeln!(output, "{}{SIGN_IN_PATH}?code={code}", origin.trim_end_matches('/'))?;
     Ok(())

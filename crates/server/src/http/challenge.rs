@@ -20,10 +20,14 @@ pub(super) const PROVIDER_UNAVAILABLE: &str = "the server cannot check this toke
     the identity provider does not answer; your token may be valid, and nothing was done. Send the \
     request again after the seconds in `Retry-After`";
 
-/// Returns 401, 429 or 503 for a request that was not admitted.
-pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
+/// The least useful scope, which a client without a token asks for first.
+pub(super) const LEAST_SCOPE: &str = "read:/";
+
+/// Returns 401, 429 or 503 for a request that was not admitted. A challenge names `scope`, if it
+/// is given, for the client to ask for.
+pub fn not_admitted(metadata_url: &str, scope: Option<&str>, why: NotAdmitted) -> Response<Body> {
     match why {
-        NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, why),
+        NotAdmitted::Unauthorized(why) => unauthorized(metadata_url, scope, why),
         NotAdmitted::TokensUnavailable => unavailable("tokens_unavailable", TOKENS_UNAVAILABLE),
         NotAdmitted::ProviderUnavailable => {
             unavailable("provider_unavailable", PROVIDER_UNAVAILABLE)
@@ -34,10 +38,10 @@ pub fn not_admitted(metadata_url: &str, why: NotAdmitted) -> Response<Body> {
 }
 
 /// Returns 401 with a challenge.
-fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
+fn unauthorized(metadata_url: &str, scope: Option<&str>, why: Unauthorized) -> Response<Body> {
     let message = unauthorized_message(why);
     let response = plain(StatusCode::UNAUTHORIZED, "unauthorized", &message);
-    with_challenge(response, metadata_url, why)
+    with_challenge(response, metadata_url, scope, why)
 }
 
 /// Returns what a 401 says.
@@ -54,6 +58,7 @@ fn unavailable(code: &'static str, message: &str) -> Response<Body> {
 pub(super) fn with_challenge(
     response: Response<Body>,
     metadata_url: &str,
+    scope: Option<&str>,
     why: Unauthorized,
 ) -> Response<Body> {
     // RFC 6750, section 3.1: a request without a token learns no error.
@@ -61,6 +66,7 @@ pub(super) fn with_challenge(
         Unauthorized::Missing => String::new(),
         _ => format!("error=\"invalid_token\", error_description=\"{}\", ", why.description()),
     };
-    let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
+    let scope = scope.map(|scope| format!("scope=\"{scope}\", ")).unwrap_or_default();
+    let challenge = format!("Bearer {error}{scope}resource_metadata=\"{metadata_url}\"");
     with_header(response, WWW_AUTHENTICATE, &challenge)
 }

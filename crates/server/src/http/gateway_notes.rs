@@ -54,7 +54,7 @@ impl GatewayNotes {
             .admission
             .admit(parts)
             .await
-            .map_err(|why| challenge::not_admitted(&metadata_url, why))?;
+            .map_err(|why| challenge::not_admitted(&metadata_url, None, why))?;
         let threads = &self.admission.shares().threads;
         let thread = threads.take(&neighbour, 1).await.map_err(responses::share_used_up)?;
         let user = self.agreed_user(headers, &caller).map_err(gateway_error_response)?;

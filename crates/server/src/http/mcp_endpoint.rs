@@ -103,7 +103,9 @@ impl McpEndpoint {
         let Admitted { caller: verified, token, neighbour, call } =
             self.admission.admit(&parts).await.map_err(|why| {
                 let metadata_url = self.admission.metadata_url(&parts);
-                Box::new(challenge::not_admitted(&metadata_url, why))
+                // In the gateway, roles decide instead of scopes.
+                let scope = self.service.space().map(|_| challenge::LEAST_SCOPE);
+                Box::new(challenge::not_admitted(&metadata_url, scope, why))
             })?;
         let caller = self
             .service

@@ -21,6 +21,9 @@ pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// The message for a request that may succeed later.
 pub(super) const WAIT: &str = "wait a moment, then send it again";
 
+/// What a challenge says for a call that the token does not cover.
+const NOT_COVERED: &str = "the token does not cover this call, which needs all of these scopes";
+
 /// Returns JSON that no cache may store.
 pub fn json(status: StatusCode, body: &Value) -> Response<Body> {
     json_text(status, body.to_string())
@@ -77,8 +80,8 @@ pub fn share_used_up(used_up: ShareUsedUp) -> Box<Response<Body>> {
 /// Returns 403 for a valid token whose scopes do not allow the call.
 pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Response<Body> {
     let challenge = format!(
-        "Bearer error=\"insufficient_scope\", scope=\"{scopes}\", \
-         resource_metadata=\"{metadata_url}\""
+        "Bearer error=\"insufficient_scope\", error_description=\"{NOT_COVERED}\", \
+         scope=\"{scopes}\", resource_metadata=\"{metadata_url}\""
     );
     with_header(json(StatusCode::FORBIDDEN, body), WWW_AUTHENTICATE, &challenge)
 }

@@ -36,7 +36,7 @@ impl<'a> PageFrame<'a> {
         Self { form_target: Some(origin), ..self }
     }
 
-    /// Returns the page.
+    /// Returns the page with its headers.
     pub fn respond(&self, status: StatusCode, body: &Markup) -> Response<Body> {
         let page = html! {
             (DOCTYPE)

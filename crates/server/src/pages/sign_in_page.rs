@@ -20,7 +20,7 @@ pub const SIGN_OUT_PATH: &str = "/sign-out";
 /// The longest path to return to, in bytes.
 const MAX_RETURN_BYTES: usize = 512;
 
-/// Shows the page.
+/// Shows the page, or what a session makes needless.
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let parameters = FormParameters::parse(&request.query).unwrap_or_default();
     let return_to = return_path(&parameters);
@@ -67,7 +67,7 @@ pub fn sign_in(server: &AuthorizationServer, request: &WebRequest) -> Response<B
     }
 }
 
-/// Ends the session.
+/// Ends the session of a browser that asks for it by our form.
 pub fn sign_out(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let form = request.form().and_then(|form| FormParameters::parse(form).ok());
     let form = form.unwrap_or_default();
@@ -150,8 +150,15 @@ mod tests {
         };
         assert_eq!(path("/consent?request=a").as_deref(), Some("/consent?request=a"));
         for other in [
-            "//evil.example", "https://evil.example", "/\\evil.example", "evil", "/a b",
-            "/\u{e4}", "/a\r\nb", "javascript:alert(1)", &format!("/{}", "a".repeat(600)),
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "evil",
+            "/a b",
+            "/\u{e4}",
+            "/a\r\nb",
+            "javascript:alert(1)",
+            &format!("/{}", "a".repeat(600)),
         ] {
             assert_eq!(path(other), None, "{other}");
         }

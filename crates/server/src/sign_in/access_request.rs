@@ -6,6 +6,7 @@ use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_store::state::ClientRecord;
 
 use super::oauth_error::OAuthError;
+use super::record_access::AskedRecords;
 
 /// What a client asks for, checked.
 #[derive(Clone, Debug)]
@@ -20,12 +21,14 @@ pub struct AccessRequest {
     pub challenge: CodeChallenge,
     /// The path scopes that the client asks for.
     pub scopes: AskedScopes,
+    /// The records that the client asks for.
+    pub records: Option<AskedRecords>,
 }
 
 /// Where an answer goes, with what every answer has.
 #[derive(Clone, Debug)]
 pub struct ReturnAddress {
-    /// The redirect address.
+    /// The address that the browser opens.
     pub redirect: RedirectUri,
     /// The `state` of the request.
     pub state: Option<String>,

@@ -20,6 +20,8 @@ use super::access_request::{AccessRequest, ReturnAddress};
 use super::clients::redirect_of;
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
+use super::pending::REQUEST_URI;
+use super::record_access::{AskedRecords, OwnedRecords};
 use super::settings::{AuthorizationServer, is_own_resource};
 use super::web_request::WebRequest;
 use crate::pages::browser_session::BrowserSession;
@@ -44,12 +46,17 @@ pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
     if let Err(error) = server.take_turn(&request.address) {
         return refused_here(StatusCode::TOO_MANY_REQUESTS, &error.description);
     }
+    let parameters = match FormParameters::parse(&request.query) {
+        Ok(parameters) => parameters,
+        Err(bad) => return refused_here(StatusCode::BAD_REQUEST, &bad.to_string()),
+    };
+    if let Some(reference) = parameters.get("request_uri") {
+        return pushed(server, &parameters, reference);
+    }
     let session = BrowserSession::of(server, request);
-    match read(server, request) {
+    match check(server, &parameters, &request.origin) {
         Ok(asked) => match server.pending.keep(asked, &request.address, Instant::now()) {
-            Ok(handle) => {
-                redirect(&format!("{CONSENT_PATH}?request={}", encode_component(&handle)))
-            }
+            Ok(handle) => to_consent(&handle),
             Err(error) => refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         },
         Err(RefusedRequest::Here(error)) => {
@@ -62,15 +69,39 @@ pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
     }
 }
 
-/// Reads and checks a request.
-fn read(
+/// Sends the browser on with a request that was pushed before by the client that it names.
+fn pushed(
     server: &AuthorizationServer,
-    request: &WebRequest,
+    parameters: &FormParameters,
+    reference: &str,
+) -> Response<Body> {
+    let handle = reference.strip_prefix(REQUEST_URI).unwrap_or_default();
+    let found = server.pending.find(handle, Instant::now());
+    match found {
+        Some(asked) if parameters.get("client_id") == Some(asked.client.id.as_str()) => {
+            to_consent(handle)
+        }
+        _ => refused_here(
+            StatusCode::BAD_REQUEST,
+            "the pushed request is unknown, was decided, or has waited for more than ten minutes",
+        ),
+    }
+}
+
+fn to_consent(handle: &str) -> Response<Body> {
+    redirect(&format!("{CONSENT_PATH}?request={}", encode_component(handle)))
+}
+
+/// Checks the parameters of a request to the issuer `origin`.
+///
+/// # Errors
+/// [`RefusedRequest`].
+pub fn check(
+    server: &AuthorizationServer,
+    parameters: &FormParameters,
+    origin: &str,
 ) -> Result<AccessRequest, RefusedRequest> {
     let here = |code, why: &'static str| RefusedRequest::Here(OAuthError::new(code, why));
-    let parameters = FormParameters::parse(&request.query).map_err(|bad| {
-        RefusedRequest::Here(OAuthError::new(OAuthErrorCode::InvalidRequest, bad.to_string()))
-    })?;
     let id = parameters
         .get("client_id")
         .ok_or_else(|| here(OAuthErrorCode::InvalidRequest, "the request names no client"))?;
@@ -93,12 +124,13 @@ fn read(
     let return_to = ReturnAddress {
         redirect,
         state: parameters.get("state").map(str::to_owned),
-        issuer: request.origin.clone(),
+        issuer: origin.to_owned(),
     };
-    match read_wishes(&parameters, &request.origin) {
-        Ok((challenge, scopes)) => {
+    let records = server.settings.records.as_ref();
+    match read_wishes(parameters, origin, &client.id, records) {
+        Ok((challenge, scopes, records)) => {
             let redirect_named = named.is_some();
-            Ok(AccessRequest { client, return_to, redirect_named, challenge, scopes })
+            Ok(AccessRequest { client, return_to, redirect_named, challenge, scopes, records })
         }
         Err(error) => Err(RefusedRequest::AtClient(Box::new(return_to), error)),
     }
@@ -108,7 +140,9 @@ fn read(
 fn read_wishes(
     parameters: &FormParameters,
     origin: &str,
-) -> Result<(CodeChallenge, AskedScopes), OAuthError> {
+    client: &str,
+    owned: Option<&OwnedRecords>,
+) -> Result<(CodeChallenge, AskedScopes, Option<AskedRecords>), OAuthError> {
     let invalid = |why: String| OAuthError::new(OAuthErrorCode::InvalidRequest, why);
     if parameters.get("state").is_some_and(|state| state.len() > MAX_STATE_BYTES) {
         return Err(invalid("state is longer than 4096 bytes".to_owned()));
@@ -128,10 +162,23 @@ fn read_wishes(
     let challenge = CodeChallenge::parse(challenge, method)
         .map_err(|bad| invalid(bad.to_string().replace('`', "")))?;
     check_resources(parameters, origin)?;
-    let scopes = AskedScopes::parse(parameters.get("scope")).map_err(|bad| {
+    let records = match parameters.get("authorization_details") {
+        Some(_) if owned.is_none() => {
+            let why = "this server has no records";
+            return Err(OAuthError::new(OAuthErrorCode::InvalidAuthorizationDetails, why));
+        }
+        Some(details) => AskedRecords::parse(details, client)?,
+        None => None,
+    };
+    let scopes = match parameters.get("scope") {
+        // A client that asks for records alone gets no files.
+        None if records.is_some() => Ok(AskedScopes::none()),
+        scope => AskedScopes::parse(scope),
+    };
+    let scopes = scopes.map_err(|bad| {
         OAuthError::new(OAuthErrorCode::InvalidScope, bad.to_string().replace('`', ""))
     })?;
-    Ok((challenge, scopes))
+    Ok((challenge, scopes, records))
 }
 
 /// Refuses a request for the resource of another server.

@@ -1,40 +1,36 @@
-//! The page where the owner decides about a client's request, and the code that the client gets.
+//! The owner's decision about a client's request, and the code that the client gets.
 //!
-//! Each line of the request can be removed or narrowed. The client's name is its own word, so the
-//! page shows where the answer goes beside it.
+//! A request is decided once. What is approved is never more than what the page offered: each line
+//! is computed again from the request, and the form can only remove or narrow it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use http::{Response, StatusCode};
-use maud::{Markup, html};
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
+use stile_domain::records::instant::Instant as RecordsInstant;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_domain::sign_in::asked_access::{narrow, sentence};
-use stile_store::state::{AuthorizationRecord, NewCode};
+use stile_domain::sign_in::asked_access::{AccessLine, narrow};
+use stile_store::state::{AuthorizationRecord, NewCode, StateError};
 
 use super::access_request::AccessRequest;
 use super::authorize::{CONSENT_PATH, refused_here};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
+use super::record_access::MadeGrant;
 use super::secret::RandomSecret;
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use crate::pages::browser_session::BrowserSession;
-use crate::pages::frame::{PageFrame, redirect};
+use crate::pages::consent_page::{
+    ConsentView, DURATIONS, PROPOSED_DURATION, folder_field, line_field, verb_field,
+};
+use crate::pages::frame::redirect;
 use crate::pages::sign_in_page::SIGN_IN_PATH;
 
-/// How long an approval may last: the value in the form, the words, and the seconds.
-const DURATIONS: [(&str, &str, i64); 5] = [
-    ("1d", "one day", 86_400),
-    ("7d", "a week", 604_800),
-    ("30d", "30 days", 2_592_000),
-    ("90d", "90 days", 7_776_000),
-    ("365d", "a year", 31_536_000),
-];
-/// The duration that the page proposes.
-const PROPOSED: &str = "90d";
+/// The most folders that a line offers.
+const MAX_FOLDERS: usize = 300;
 
 /// Shows the page, or sends a browser without a session to sign in first.
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
@@ -42,7 +38,7 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     let handle = parameters.get("request").unwrap_or_default();
     let Some(asked) = server.pending.find(handle, Instant::now()) else { return gone() };
     match BrowserSession::of(server, request) {
-        Some(session) => page(&asked, handle, &session),
+        Some(session) => page(server, &asked, handle, &session),
         None => {
             let here = format!("{CONSENT_PATH}?request={}", encode_component(handle));
             redirect(&format!("{SIGN_IN_PATH}?return_to={}", encode_component(&here)))
@@ -63,54 +59,34 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
     };
     let handle = form.get("request").unwrap_or_default();
     let Some(asked) = server.pending.take(handle, Instant::now()) else { return gone() };
-    let denied = |why: &'static str| {
-        let error = OAuthError::new(OAuthErrorCode::AccessDenied, why);
-        redirect(&asked.return_to.with_error(&error))
+    let answered = match form.get("decision") {
+        Some("approve") => approve(server, &asked, &session, &form),
+        _ => Err(OAuthError::new(OAuthErrorCode::AccessDenied, "the owner said no")),
     };
-    if form.get("decision") != Some("approve") {
-        return denied("the owner said no");
-    }
-    let approved = approved_scopes(&asked, &form);
-    if approved.iter().all(|scope| scope.verb() == Verb::Deny) {
-        return denied("the owner approved no part of the request");
-    }
-    match issue_code(server, &asked, &session, approved, &form) {
-        Ok(code) => redirect(&asked.return_to.with(&[("code", code.reveal())])),
-        Err(error) => redirect(&asked.return_to.with_error(&error)),
-    }
+    redirect(&match answered {
+        Ok(code) => asked.return_to.with(&[("code", code.reveal())]),
+        Err(error) => asked.return_to.with_error(&error),
+    })
 }
 
-/// Returns what the owner left of the request: the lines that are ticked, as they were narrowed.
-/// A line that cannot be narrowed as the form says is left out.
-fn approved_scopes(asked: &AccessRequest, form: &FormParameters) -> Scopes {
-    let kept = asked.scopes.lines().enumerate().filter_map(|(index, line)| {
-        form.get(&format!("line-{index}"))?;
-        let verb = match form.get(&format!("verb-{index}")) {
-            Some("read") => Verb::Read,
-            _ => line.verb(),
-        };
-        let folder = match form.get(&format!("folder-{index}")) {
-            Some(folder) => SpacePath::parse(folder).ok()?,
-            None => line.path().clone(),
-        };
-        narrow(line, verb, &folder)
-    });
-    kept.chain(asked.scopes.denials().cloned()).collect()
-}
-
-fn issue_code(
+/// Records what the owner approved, and returns the code for it.
+fn approve(
     server: &AuthorizationServer,
     asked: &AccessRequest,
     session: &BrowserSession,
-    approved: Scopes,
     form: &FormParameters,
 ) -> Result<RandomSecret, OAuthError> {
-    let random = |error| OAuthError::of_state(error);
-    let code = RandomSecret::draw().map_err(random)?;
-    let wanted = form.get("duration").unwrap_or(PROPOSED);
-    let seconds = DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |row| row.2);
+    let before = allowed_before(server, asked).map_err(OAuthError::of_state)?;
+    let approved = approved_scopes(asked, &before, form);
     let now = server.now();
-    let redirect = asked.return_to.redirect.as_str();
+    let seconds = seconds_of(form);
+    let expires = now.saturating_add(seconds);
+    let grant = approved_records(server, asked, form, expires)?;
+    if grant.is_none() && approved.iter().all(|scope| scope.verb() == Verb::Deny) {
+        let why = "the owner approved no part of the request";
+        return Err(OAuthError::new(OAuthErrorCode::AccessDenied, why));
+    }
+    let code = RandomSecret::draw().map_err(OAuthError::of_state)?;
     let authorization = AuthorizationRecord {
         id: uuid::Uuid::new_v4().to_string(),
         client: asked.client.id.clone(),
@@ -118,82 +94,139 @@ fn issue_code(
         subject: session.subject.clone(),
         audience: server.settings.audience.clone(),
         scopes: approved.to_string(),
-        grant: None,
-        single_use: false,
+        single_use: grant.as_ref().is_some_and(|grant| grant.single_use),
+        grant: grant.map(|grant| grant.id),
         created: now,
-        expires: now.saturating_add(seconds),
+        expires,
         used: None,
         ended: None,
     };
     let new = NewCode {
         digest: code.digest(),
-        redirect: asked.redirect_named.then_some(redirect),
+        redirect: asked.redirect_named.then_some(asked.return_to.redirect.as_str()),
         challenge: asked.challenge.as_str(),
     };
     server.tokens().authorize(&authorization, &new).map_err(OAuthError::of_state)?;
     Ok(code)
 }
 
-fn page(asked: &AccessRequest, handle: &str, session: &BrowserSession) -> Response<Body> {
-    let redirect = &asked.return_to.redirect;
-    let body = html! {
-        h1 { (asked.client.name) " asks for access" }
-        p {
-            "The answer goes to " strong { (redirect.host()) } ". "
-            "The name is the client's own word; nobody has checked it."
-        }
-        @if redirect.stays_on_this_computer() {
-            p.warning {
-                "The answer stays on this computer. Any program on it can ask in this name. Go on \
-                 only if you have just started connecting " (asked.client.name) " yourself."
-            }
-        }
-        form method="post" action=(CONSENT_PATH) {
-            input type="hidden" name="csrf" value=(session.csrf_token());
-            input type="hidden" name="request" value=(handle);
-            p { (asked.client.name) " wants to:" }
-            ul.lines {
-                @for (index, line) in asked.scopes.lines().enumerate() {
-                    li { (line_of_form(index, line, asked.scopes.proposes(line))) }
-                }
-            }
-            @for denial in asked.scopes.denials() {
-                p { "It will " (sentence(denial)) "." }
-            }
-            p {
-                label for="duration" { "For how long: " }
-                select id="duration" name="duration" {
-                    @for (value, words, _) in DURATIONS {
-                        option value=(value) selected[value == PROPOSED] { (words) }
-                    }
-                }
-            }
-            p {
-                button type="submit" name="decision" value="approve" { "Allow" }
-                " "
-                button type="submit" name="decision" value="deny" { "Do not allow" }
-            }
-        }
+/// Makes the grant on records that the owner left of the request.
+fn approved_records(
+    server: &AuthorizationServer,
+    asked: &AccessRequest,
+    form: &FormParameters,
+    expires: i64,
+) -> Result<Option<MadeGrant>, OAuthError> {
+    let (Some(wanted), Some(records)) = (&asked.records, &server.settings.records) else {
+        return Ok(None);
     };
-    PageFrame::new("Allow access?")
-        .with_form_target(redirect.form_action_source())
-        .respond(StatusCode::OK, &body)
+    let expires = RecordsInstant(expires.saturating_mul(1_000_000));
+    wanted.make_grant(records, form, server.instant(), expires).map_err(|why| {
+        // The reason may name what exists here, which the client must not learn.
+        tracing::warn!(target: "stile::sign_in", why, "a grant could not be made");
+        let why = "the records cannot be granted as asked; the owner finds the reason in the log";
+        OAuthError::new(OAuthErrorCode::InvalidAuthorizationDetails, why)
+    })
 }
 
-fn line_of_form(index: usize, line: &Scope, is_proposed: bool) -> Markup {
-    let id = format!("line-{index}");
-    html! {
-        input type="checkbox" id=(id) name=(id) value="on" checked[is_proposed];
-        " "
-        label for=(id) { (sentence(line)) }
-        @if line.verb() == Verb::Write {
-            " "
-            select name=(format!("verb-{index}")) aria-label="what it may do there" {
-                option value="write" { "as asked" }
-                option value="read" { "read only" }
-            }
+/// Returns how long the approval lasts, in seconds. A value that is not on the page is a day.
+fn seconds_of(form: &FormParameters) -> i64 {
+    let wanted = form.get("duration").unwrap_or(PROPOSED_DURATION);
+    DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |row| row.2)
+}
+
+/// Returns what the owner left of the lines: those that are ticked, as they were narrowed. A line
+/// that cannot be narrowed as the form says is left out.
+fn approved_scopes(asked: &AccessRequest, before: &Scopes, form: &FormParameters) -> Scopes {
+    let kept = asked.scopes.lines(before).into_iter().filter_map(|AccessLine { scope, .. }| {
+        form.get(&line_field(&scope))?;
+        let verb = match form.get(&verb_field(&scope)) {
+            Some("read") => Verb::Read,
+            _ => scope.verb(),
+        };
+        let folder = match form.get(&folder_field(&scope)) {
+            Some(folder) => SpacePath::parse(folder).ok()?,
+            None => scope.path().clone(),
+        };
+        narrow(&scope, verb, &folder)
+    });
+    let denials = asked.scopes.denials().chain(before.iter().filter(|scope| is_denial(scope)));
+    let mut all: Vec<Scope> = Vec::new();
+    for scope in kept.chain(denials.cloned()) {
+        if !all.contains(&scope) {
+            all.push(scope);
         }
     }
+    all.into_iter().collect()
+}
+
+fn is_denial(scope: &Scope) -> bool {
+    scope.verb() == Verb::Deny
+}
+
+/// Returns the scopes of the client's latest authorization that is still in force.
+fn allowed_before(
+    server: &AuthorizationServer,
+    asked: &AccessRequest,
+) -> Result<Scopes, StateError> {
+    let latest = server.tokens().latest_authorization(&asked.client.id, server.now())?;
+    let is_of_space = |found: &AuthorizationRecord| found.audience == server.settings.audience;
+    let latest = latest.filter(is_of_space);
+    Ok(latest.map_or_else(Scopes::none, |found| Scopes::from_claim(&found.scopes)))
+}
+
+fn page(
+    server: &AuthorizationServer,
+    asked: &AccessRequest,
+    handle: &str,
+    session: &BrowserSession,
+) -> Response<Body> {
+    let before = match allowed_before(server, asked) {
+        Ok(before) => before,
+        Err(error) => {
+            let error = OAuthError::of_state(error);
+            return refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.description);
+        }
+    };
+    let lines = asked.scopes.lines(&before).into_iter();
+    let records = asked.records.as_ref().zip(server.settings.records.as_ref());
+    let view = ConsentView {
+        client: &asked.client.name,
+        redirect: &asked.return_to.redirect,
+        csrf: session.csrf_token(),
+        handle,
+        action: CONSENT_PATH,
+        lines: lines.map(|line| (line.clone(), folders_of(server, &line.scope))).collect(),
+        denials: asked.scopes.denials().cloned().collect(),
+        before: before.iter().cloned().collect(),
+        records: records.map(|(asked, owned)| asked.form(owned, server.instant())),
+    };
+    view.respond(StatusCode::OK)
+}
+
+/// Returns the folders to which a line can be narrowed: two levels below its own.
+fn folders_of(server: &AuthorizationServer, scope: &Scope) -> Vec<String> {
+    let Some(folder) = scope.folder() else { return Vec::new() };
+    let below = |folder: &str| (server.settings.folders)(&with_slash(folder));
+    let mut all = Vec::new();
+    for child in below(&folder.to_string()) {
+        let grandchildren = below(&child);
+        all.push(child);
+        all.extend(grandchildren);
+        if all.len() >= MAX_FOLDERS {
+            break;
+        }
+    }
+    let is_narrower = |path: &String| {
+        SpacePath::parse(path).is_ok_and(|path| narrow(scope, scope.verb(), &path).is_some())
+    };
+    all.retain(is_narrower);
+    all.truncate(MAX_FOLDERS);
+    all
+}
+
+fn with_slash(folder: &str) -> String {
+    format!("{}/", folder.trim_end_matches('/'))
 }
 
 fn gone() -> Response<Body> {
@@ -202,6 +235,3 @@ fn gone() -> Response<Body> {
         "the request was decided already, or has waited for more than ten minutes",
     )
 }
-
-/// How long the longest approval lasts.
-pub const LONGEST: Duration = Duration::from_secs(31_536_000);

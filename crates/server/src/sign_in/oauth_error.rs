@@ -86,7 +86,7 @@ pub struct OAuthError {
 }
 
 impl OAuthError {
-    /// Makes an error.
+    /// Makes an error of a code and a sentence.
     pub fn new(code: OAuthErrorCode, description: impl Into<Cow<'static, str>>) -> Self {
         Self { code, description: description.into() }
     }

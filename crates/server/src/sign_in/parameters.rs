@@ -8,7 +8,7 @@ use stile_domain::percent::decode_form;
 /// The longest query or form, in bytes.
 pub const MAX_PARAMETER_BYTES: usize = 32 * 1024;
 /// The most parameters of a query or form.
-const MAX_PARAMETERS: usize = 200;
+const MAX_PARAMETERS: usize = 1000;
 
 /// The parameters of one request, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +79,6 @@ mod tests {
         assert_eq!(FormParameters::parse("a=%C3"), Err(BadParameters::Encoding));
         let long = "a".repeat(MAX_PARAMETER_BYTES + 1);
         assert_eq!(FormParameters::parse(&long), Err(BadParameters::TooMany));
-        assert_eq!(FormParameters::parse(&"&".repeat(300)), Err(BadParameters::TooMany));
+        assert_eq!(FormParameters::parse(&"&".repeat(1000)), Err(BadParameters::TooMany));
     }
 }

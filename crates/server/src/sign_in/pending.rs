@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use super::access_request::AccessRequest;
 use super::secret::{NoRandomNumbers, RandomSecret};
 
-/// How long a request waits for the owner.
-const WAIT: Duration = Duration::from_secs(10 * 60);
+/// The beginning of a reference to a pushed request, before its handle.
+pub const REQUEST_URI: &str = "urn:ietf:params:oauth:request_uri:";
+/// How long a request waits for the owner, in seconds.
+pub const WAIT_SECONDS: u64 = 10 * 60;
+const WAIT: Duration = Duration::from_secs(WAIT_SECONDS);
 /// The most requests of all addresses.
 const MAX_PENDING: usize = 1000;
 /// The most requests of one address. A tunnel makes all clients one address.

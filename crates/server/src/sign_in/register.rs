@@ -31,8 +31,7 @@ fn register(
     request: &WebRequest,
 ) -> Result<ClientRecord, OAuthError> {
     server.take_registration(&request.address)?;
-    let invalid =
-        |why: &'static str| OAuthError::new(OAuthErrorCode::InvalidClientMetadata, why);
+    let invalid = |why: &'static str| OAuthError::new(OAuthErrorCode::InvalidClientMetadata, why);
     let parsed = parse_object(&request.body);
     let object = parsed.ok_or_else(|| invalid("the body is not a JSON object"))?;
     let metadata = ClientMetadata::from_registration(&object).map_err(|bad| {

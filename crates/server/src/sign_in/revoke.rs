@@ -36,7 +36,7 @@ fn revoke(server: &AuthorizationServer, request: &WebRequest) -> Result<(), OAut
     let family = tokens.authorization_of_refresh(&digest_of(token));
     if let Some(family) = family.map_err(OAuthError::of_state)? {
         if family.client == client.id {
-            tokens.end_authorization(&family.id, now).map_err(OAuthError::of_state)?;
+            server.end_authorization(&family).map_err(OAuthError::of_state)?;
         }
         return Ok(());
     }

@@ -6,15 +6,17 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::{MethodRouter, get, post};
-use http::{Response, StatusCode};
+use http::Response;
+use stile_records::grant_document::REQUEST_TYPE;
 
 use super::authorize::CONSENT_PATH;
 use super::server_metadata::{
-    AUTHORIZE_PATH, METADATA_PATH, REGISTER_PATH, REVOKE_PATH, TOKEN_PATH,
+    AUTHORIZE_PATH, INTROSPECT_PATH, METADATA_PATH, PUSH_PATH, REGISTER_PATH, REVOKE_PATH,
+    TOKEN_PATH,
 };
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
-use super::{authorize, consent, register, revoke, server_metadata, token};
+use super::{authorize, consent, introspect, push, register, revoke, server_metadata, token};
 use crate::http::responses;
 use crate::pages::frame::{STYLE_PATH, style};
 use crate::pages::sign_in_page::{self, SIGN_IN_PATH, SIGN_OUT_PATH};
@@ -29,7 +31,10 @@ pub type WebHandler = fn(&AuthorizationServer, &WebRequest) -> Response<Body>;
 pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
     let on_get = |handler: WebHandler| on(get, server, handler);
     let on_post = |handler: WebHandler| on(post, server, handler);
-    let metadata: WebHandler = |_, request| server_metadata::answer(&request.origin);
+    let metadata: WebHandler = |server, request| {
+        let details = server.settings.records.as_ref().map(|_| REQUEST_TYPE);
+        server_metadata::answer(&request.origin, details.as_slice())
+    };
     let mut router = Router::new();
     for path in [METADATA_PATH, OPENID_PATH] {
         // Some clients put the path of the resource behind, others before.
@@ -43,6 +48,8 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(REGISTER_PATH, on_post(register::answer))
         .route(TOKEN_PATH, on_post(token::answer))
         .route(REVOKE_PATH, on_post(revoke::answer))
+        .route(INTROSPECT_PATH, on_post(introspect::answer))
+        .route(PUSH_PATH, on_post(push::answer))
         .route(CONSENT_PATH, on_get(consent::show).merge(on_post(consent::decide)))
         .route(SIGN_IN_PATH, on_get(sign_in_page::show).merge(on_post(sign_in_page::sign_in)))
         .route(SIGN_OUT_PATH, on_post(sign_in_page::sign_out))
@@ -80,9 +87,4 @@ impl axum::handler::Handler<(), ()> for HandlerOf {
             answered.unwrap_or_else(|_| responses::internal())
         })
     }
-}
-
-/// Returns the response to a request that the server does not answer.
-pub fn not_found() -> Response<Body> {
-    responses::plain(StatusCode::NOT_FOUND, "not_found", "there is nothing at this address")
 }

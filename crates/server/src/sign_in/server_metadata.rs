@@ -16,11 +16,15 @@ pub const TOKEN_PATH: &str = "/oauth/token";
 pub const REGISTER_PATH: &str = "/oauth/register";
 /// The path of the endpoint that revokes tokens.
 pub const REVOKE_PATH: &str = "/oauth/revoke";
+/// The path of the endpoint that says whether a token is valid.
+pub const INTROSPECT_PATH: &str = "/oauth/introspect";
+/// The path of the endpoint for pushed requests.
+pub const PUSH_PATH: &str = "/oauth/par";
 /// The path of the metadata (RFC 8414, section 3).
 pub const METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
 
-/// Returns the metadata of the issuer `origin`.
-pub fn answer(origin: &str) -> Response<Body> {
+/// Returns the metadata of the issuer `origin`, with the types of `authorization_details`.
+pub fn answer(origin: &str, details: &[&str]) -> Response<Body> {
     let at = |path: &str| format!("{origin}{path}");
     let body = json!({
         "issuer": origin,
@@ -28,13 +32,17 @@ pub fn answer(origin: &str) -> Response<Body> {
         "token_endpoint": at(TOKEN_PATH),
         "registration_endpoint": at(REGISTER_PATH),
         "revocation_endpoint": at(REVOKE_PATH),
+        "introspection_endpoint": at(INTROSPECT_PATH),
+        "pushed_authorization_request_endpoint": at(PUSH_PATH),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": ["none"],
         "revocation_endpoint_auth_methods_supported": ["none"],
-        "scopes_supported": ["read:/", "write:/", "offline_access"],
+        "introspection_endpoint_auth_methods_supported": ["bearer"],
+        "scopes_supported": ["read:/", "write:/", "append:/", "offline_access"],
+        "authorization_details_types_supported": details,
         "authorization_response_iss_parameter_supported": true,
     });
     responses::json(StatusCode::OK, &body)

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use stile_store::state::{TokenKey, TokenStore};
+use serde_json::Value;
+use stile_domain::records::instant::Instant as RecordsInstant;
+use stile_records::grant_answers::authorization_detail;
+use stile_store::records::GrantStatus;
+use stile_store::state::{AuthorizationRecord, StateError, TokenKey, TokenStore};
 
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::pending::PendingRequests;
-use crate::auth::Minter;
+use super::record_access::OwnedRecords;
+use crate::auth::{LocalVerifier, Minter};
 use crate::clock::unix_seconds;
 use crate::http::rate_limit::RateLimit;
 
@@ -15,7 +20,7 @@ use crate::http::rate_limit::RateLimit;
 pub struct SignInSettings {
     /// The key that signs access tokens.
     pub key: TokenKey,
-    /// The state.
+    /// The state, with clients, approvals, sessions and tokens.
     pub tokens: Arc<TokenStore>,
     /// The `aud` of access tokens: the space.
     pub audience: String,
@@ -23,11 +28,20 @@ pub struct SignInSettings {
     pub public_url: Option<String>,
     /// How long an access token lives.
     pub access_life: Duration,
+    /// What verifies access tokens.
+    pub verifier: Arc<LocalVerifier>,
+    /// The records of this server; `None` if it has none.
+    pub records: Option<OwnedRecords>,
+    /// What lists the folders below a folder, for the owner to choose from.
+    pub folders: FolderLister,
     /// Where the time comes from.
     pub clock: fn() -> SystemTime,
 }
 
-/// The authorization server.
+/// Lists the paths of the folders directly below a folder, which is given with a final slash.
+pub type FolderLister = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+
+/// The authorization server of one space.
 pub struct AuthorizationServer {
     /// What the program configured.
     pub settings: SignInSettings,
@@ -43,7 +57,7 @@ const RATE: (u32, u32) = (20, 200);
 const REGISTRATION_RATE: (u32, u32) = (1, 60);
 
 impl AuthorizationServer {
-    /// Makes a server.
+    /// Makes a server with nothing pending.
     pub fn new(settings: SignInSettings) -> Self {
         Self {
             settings,
@@ -53,7 +67,7 @@ impl AuthorizationServer {
         }
     }
 
-    /// Returns the state.
+    /// Returns the clients, approvals, sessions and tokens.
     pub fn tokens(&self) -> &TokenStore {
         &self.settings.tokens
     }
@@ -67,6 +81,35 @@ impl AuthorizationServer {
     pub fn minter(&self) -> Minter<'_> {
         let SignInSettings { key, tokens, audience, .. } = &self.settings;
         Minter { key, tokens, audience }
+    }
+
+    /// Returns the time by which grants are judged.
+    pub fn instant(&self) -> RecordsInstant {
+        RecordsInstant(self.now().saturating_mul(1_000_000))
+    }
+
+    /// Returns what a grant allows now, as `authorization_details` say it; `None` if the grant
+    /// does not exist, has ended or cannot be read.
+    pub fn granted_detail(&self, id: &str) -> Option<Value> {
+        let records = self.settings.records.as_ref()?;
+        let grant = records.service.find_grant(&records.owner, id).ok()??;
+        let is_active = grant.status(self.instant()) == GrantStatus::Active;
+        is_active.then(|| authorization_detail(grant.grant.as_ref()?)).flatten()
+    }
+
+    /// Ends an authorization with all its tokens, and revokes the grant that was made for it.
+    ///
+    /// # Errors
+    /// [`StateError`] if the state cannot be written.
+    pub fn end_authorization(&self, authorization: &AuthorizationRecord) -> Result<(), StateError> {
+        self.tokens().end_authorization(&authorization.id, self.now())?;
+        if let (Some(grant), Some(records)) = (&authorization.grant, &self.settings.records)
+            && let Err(problem) =
+                records.service.revoke_grant(&records.owner, grant, self.instant())
+        {
+            tracing::error!(target: "stile::sign_in", %problem, "a grant could not be revoked");
+        }
+        Ok(())
     }
 
     /// Counts a request of an address.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::Body;
 use http::header::PRAGMA;
 use http::{HeaderValue, Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_domain::sign_in::pkce::CodeChallenge;
@@ -28,7 +28,9 @@ use crate::http::responses;
 /// What a client gets.
 struct IssuedTokens {
     access: String,
+    detail: Option<Value>,
     expires_in: i64,
+    /// What the owner approved, which may be less than what was asked for.
     scopes: String,
     refresh: Option<RandomSecret>,
 }
@@ -45,6 +47,9 @@ pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
             });
             if let (Some(members), Some(refresh)) = (body.as_object_mut(), &tokens.refresh) {
                 members.insert("refresh_token".to_owned(), refresh.reveal().into());
+            }
+            if let (Some(members), Some(detail)) = (body.as_object_mut(), tokens.detail) {
+                members.insert("authorization_details".to_owned(), json!([detail]));
             }
             let mut response = responses::json(StatusCode::OK, &body);
             response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
@@ -207,6 +212,7 @@ fn access_token(
     let minted = minted.map_err(OAuthError::of_state)?.ok_or_else(ended)?;
     Ok(IssuedTokens {
         access: minted.token,
+        detail: authorization.grant.as_deref().and_then(|grant| server.granted_detail(grant)),
         expires_in: minted.expires.saturating_sub(now),
         scopes: authorization.scopes.clone(),
         refresh,

@@ -24,6 +24,12 @@ use stile_server::auth::{MintRequest, Minter};
 use stile_server::http::gateway_notes::NOTES_PATH;
 use stile_server::http::metadata::{METADATA_PATH, METADATA_PATH_OF_ORIGIN};
 use stile_server::http::v1::OPENAPI_PATH;
+use stile_server::pages::frame::STYLE_PATH;
+use stile_server::pages::sign_in_page::{SIGN_IN_PATH, SIGN_OUT_PATH};
+use stile_server::sign_in::authorize::CONSENT_PATH;
+use stile_server::sign_in::server_metadata::{
+    AUTHORIZE_PATH, INTROSPECT_PATH, PUSH_PATH, REGISTER_PATH, REVOKE_PATH, TOKEN_PATH,
+};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 use stile_testkit::client::{McpClient, Reply};
 use stile_testkit::documents::assert_document;
@@ -660,6 +666,35 @@ impl Ground {
 }
 
 /// Returns the page with the table of what is expected.
+/// The paths of the authorization server and its pages, with the names of their constants.
+const SIGN_IN: &[(&str, &str, &str)] = &[
+    ("/.well-known/oauth-authorization-server", "METADATA_PATH", "everybody"),
+    ("/.well-known/openid-configuration", "OPENID_PATH", "everybody"),
+    (AUTHORIZE_PATH, "AUTHORIZE_PATH", "a browser with the request of a known client"),
+    (REGISTER_PATH, "REGISTER_PATH", "everybody, at a limited rate; gives no access"),
+    (PUSH_PATH, "PUSH_PATH", "a known client"),
+    (TOKEN_PATH, "TOKEN_PATH", "a known client with its code or refresh token"),
+    (REVOKE_PATH, "REVOKE_PATH", "a known client, for its own tokens"),
+    (INTROSPECT_PATH, "INTROSPECT_PATH", "the owner, with a token of `stile token --owner`"),
+    (CONSENT_PATH, "CONSENT_PATH", "the owner, with a session; decides with the token of its form"),
+    (SIGN_IN_PATH, "SIGN_IN_PATH", "everybody; opens a session for what proves the owner"),
+    (SIGN_OUT_PATH, "SIGN_OUT_PATH", "the owner, with a session"),
+    (STYLE_PATH, "STYLE_PATH", "everybody"),
+];
+
+#[test]
+fn the_page_of_callers_knows_every_route_of_signing_in() {
+    let path = root().join("crates/server/src/sign_in/routes.rs");
+    let code = std::fs::read_to_string(path).unwrap();
+    let names = code.split(".route(").skip(1).filter_map(|rest| rest.split(',').next());
+    // The metadata is at several addresses, in a loop.
+    let named: BTreeSet<&str> = names
+        .filter(|name| name.ends_with("_PATH"))
+        .chain(["METADATA_PATH", "OPENID_PATH"])
+        .collect();
+    assert_eq!(named, SIGN_IN.iter().map(|(_, name, _)| *name).collect(), "add it to `SIGN_IN`");
+}
+
 fn page(surfaces: &[Surface]) -> String {
     let mut out =
         "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->\n\n\
@@ -700,6 +735,15 @@ fn page(surfaces: &[Surface]) -> String {
         });
         let cells: Vec<&str> = cells.collect();
         let _ = writeln!(out, "| `{}` | {} |", surface.name(), cells.join(" | "));
+    }
+    out.push_str(
+        "\n## Signing in\n\n\
+         A token opens no page, and a session of a browser opens nothing but pages; the test \
+         `a_token_opens_no_page_and_a_session_opens_nothing_else` holds that.\n\n\
+         | path | who may use it |\n|---|---|\n",
+    );
+    for (path, _, who) in SIGN_IN {
+        let _ = writeln!(out, "| `{path}` | {who} |");
     }
     out
 }

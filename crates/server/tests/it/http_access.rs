@@ -13,6 +13,7 @@ async fn a_request_without_a_token_is_answered_with_a_challenge() {
     let list = request(1, "tools/list", json!({}));
     let missing = server.post("", &[("host", &host)], &list).await;
     assert_eq!(missing.status, 401);
+    let metadata = format!("scope=\"read:/\", {metadata}");
     assert_eq!(missing.header("www-authenticate"), Some(format!("Bearer {metadata}").as_str()));
     for (token, why) in
         [("nonsense", "the token is not valid here"), ("ann;-;write:/;0", "the token has expired")]
@@ -91,7 +92,7 @@ async fn a_configured_public_url_names_the_server() {
     let challenge = refused.header("www-authenticate").unwrap();
     assert_eq!(
         challenge,
-        "Bearer resource_metadata=\"https://notes.example.org/.well-known/oauth-protected-resource/mcp\""
+        "Bearer scope=\"read:/\", resource_metadata=\"https://notes.example.org/.well-known/oauth-protected-resource/mcp\""
     );
     let metadata =
         server.connect().await.get("/.well-known/oauth-protected-resource/mcp", "", &host).await;
@@ -113,7 +114,8 @@ async fn a_call_outside_the_scopes_is_403_in_both_lifecycles_and_keeps_the_sessi
         assert_eq!(
             reply.header("www-authenticate"),
             Some(
-                "Bearer error=\"insufficient_scope\", scope=\"read:/private/a%20b.md\", \
+                "Bearer error=\"insufficient_scope\", error_description=\"the token does not \
+                 cover this call, which needs all of these scopes\", scope=\"read:/private/a%20b.md\", \
                  resource_metadata=\"http://localhost/.well-known/oauth-protected-resource/mcp\""
             )
         );

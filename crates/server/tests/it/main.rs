@@ -57,6 +57,7 @@ mod records_kit;
 mod records_owner;
 mod records_search;
 mod sign_in;
+mod sign_in_hostile;
 mod sign_in_kit;
 mod source_tree;
 mod stdio_protocol;

@@ -34,6 +34,14 @@ impl Place {
         Self { rig, server, _folder: folder }
     }
 
+    /// Stops the server, does something to its state, and starts it again at another port.
+    pub fn restarted_after(self, change: impl FnOnce()) -> Self {
+        let Self { rig, server, _folder } = self;
+        server.stop();
+        change();
+        Self { server: rig.serve(&[]), rig, _folder }
+    }
+
     /// Returns the address that a person gives a client.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.server.address)
@@ -74,9 +82,9 @@ pub fn fetch(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> R
 
 /// Encodes a form or a query.
 pub fn form(fields: &[(&str, &str)]) -> String {
-    let pairs = fields.iter().map(|(name, value)| {
-        format!("{}={}", encode_component(name), encode_component(value))
-    });
+    let pairs = fields
+        .iter()
+        .map(|(name, value)| format!("{}={}", encode_component(name), encode_component(value)));
     pairs.collect::<Vec<_>>().join("&")
 }
 

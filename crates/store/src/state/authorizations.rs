@@ -6,9 +6,7 @@
 //! the authorization does, so a stolen or restored one never allows more than the owner approved.
 //! The database holds SHA-256 digests of codes and refresh tokens only.
 
-use rusqlite::{
-    Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params,
-};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 
 use super::browser_sessions::SecretDigest;
 use super::state_dir::StateError;
@@ -345,6 +343,26 @@ impl TokenStore {
         listed.map_err(failed("list the authorizations of"))
     }
 
+    /// Returns the latest authorization of a client that is in force; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn latest_authorization(
+        &self,
+        client: &str,
+        now: i64,
+    ) -> Result<Option<AuthorizationRecord>, StateError> {
+        let connection = self.lock();
+        let latest = format!(
+            "SELECT {COLUMNS} FROM authorizations WHERE client = ?1 AND ended IS NULL \
+             AND expires > ?2 AND used IS NOT NULL ORDER BY created DESC, id LIMIT 1"
+        );
+        let found = connection.prepare_cached(&latest).and_then(|mut query| {
+            query.query_row(params![client, now], authorization_of).optional()
+        });
+        found.map_err(failed("look up"))
+    }
+
     /// Ends an authorization with all its tokens, durably. Returns whether there is one of this
     /// identifier. `now` is in UTC seconds.
     ///
@@ -364,7 +382,8 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails.
     pub fn end_client(&self, id: &str, now: i64) -> Result<bool, StateError> {
         self.change("end a client of", |transaction| {
-            let mut query = transaction.prepare("SELECT id FROM authorizations WHERE client = ?1")?;
+            let mut query =
+                transaction.prepare("SELECT id FROM authorizations WHERE client = ?1")?;
             let ids: Vec<String> =
                 query.query_map([id], |row| row.get(0))?.collect::<Result<_, _>>()?;
             ids.iter().try_for_each(|authorization| end(transaction, authorization, now))?;

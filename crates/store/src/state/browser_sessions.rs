@@ -86,10 +86,7 @@ impl TokenStore {
         let insert = "INSERT INTO browser_sessions (digest, subject, created, used) \
                       VALUES (?1, ?2, ?3, ?3)";
         connection
-            .execute(
-                "DELETE FROM browser_sessions WHERE ?1 - created > ?2",
-                [now, SESSION_SECONDS],
-            )
+            .execute("DELETE FROM browser_sessions WHERE ?1 - created > ?2", [now, SESSION_SECONDS])
             .and_then(|_| connection.execute(insert, params![session, subject, now]))
             .map(drop)
             .map_err(failed("open a session in"))
@@ -110,9 +107,8 @@ impl TokenStore {
         let found: Option<(String, i64, i64)> = connection
             .prepare_cached("SELECT subject, created, used FROM browser_sessions WHERE digest = ?1")
             .and_then(|mut query| {
-                let row = query.query_row(params![session], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                });
+                let row = query
+                    .query_row(params![session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
                 row.optional()
             })
             .map_err(failed("look up a session in"))?;

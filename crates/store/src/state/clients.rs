@@ -56,7 +56,7 @@ impl ClientKind {
 /// A client of the authorization server. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientRecord {
-    /// The `client_id`.
+    /// The `client_id` that requests name.
     pub id: String,
     /// How the client became known.
     pub kind: ClientKind,

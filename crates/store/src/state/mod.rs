@@ -9,6 +9,8 @@ mod clients;
 mod key;
 mod private;
 mod reserve;
+#[cfg(test)]
+mod sign_in_tests;
 mod spaces;
 mod state_dir;
 mod tokens;

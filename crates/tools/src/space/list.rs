@@ -90,11 +90,7 @@ fn begun_path(begun: &str) -> Option<(SpacePath, &str)> {
 
 impl SpaceTools {
     /// Returns the paths of folders that continue `begun`, as far as the caller may list them.
-    pub(super) async fn complete_folders(
-        &self,
-        begun: &str,
-        principal: &Principal,
-    ) -> CompletedValues {
+    pub async fn complete_folders(&self, begun: &str, principal: &Principal) -> CompletedValues {
         let mut found = CompletedValues::default();
         let Some((folder, start)) = begun_path(begun) else { return found };
         let mut after = None;

@@ -253,7 +253,8 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
         RequestError::NotAdmitted(NotAdmitted::Unauthorized(why)) => {
             let message = unauthorized_message(why);
             let error = error_members("authentication_error", "authentication_error", &message);
-            with_challenge(error_object(StatusCode::UNAUTHORIZED, error, id), metadata_url, why)
+            let response = error_object(StatusCode::UNAUTHORIZED, error, id);
+            with_challenge(response, metadata_url, None, why)
         }
         RequestError::NotAdmitted(NotAdmitted::TokensUnavailable) => {
             unavailable("tokens_unavailable", TOKENS_UNAVAILABLE, id)

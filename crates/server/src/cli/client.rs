@@ -1,0 +1,217 @@
+//! `stile client`: lists, shows, adds and ends the clients that the owner let in.
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use stile_domain::records::instant::Instant;
+use stile_domain::sign_in::client_metadata::ClientName;
+use stile_domain::sign_in::redirect_uri::RedirectUri;
+use stile_store::state::{AuthorizationRecord, ClientKind, ClientRecord, StateDir, TokenStore};
+
+use super::owner::{Owner, text, texts};
+use super::table::{cell, table};
+use super::{Failure, Invocation, owner, settings};
+use crate::clock::{unix_seconds, wall_clock};
+use crate::config::Environment;
+
+/// Runs a subcommand.
+pub(super) fn run(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
+    let tokens = open(matches, environment)?;
+    let now = unix_seconds(wall_clock());
+    match name {
+        "list" => {
+            let all = known(&tokens)?;
+            if matches.get_flag("json") {
+                let all = all.iter().map(|known| known.to_json(now));
+                return Ok(writeln!(output, "{:#}", Value::from_iter(all))?);
+            }
+            Ok(output.write_all(client_table(&all, now).as_bytes())?)
+        }
+        "show" => {
+            let id = text(matches, "id").unwrap_or_default();
+            let found = known(&tokens)?.into_iter().find(|known| known.client.id == id);
+            let found = found.ok_or_else(|| unknown(id))?;
+            Ok(writeln!(output, "{:#}", found.to_json(now))?)
+        }
+        "add" => {
+            let client = new_client(matches, now)?;
+            tokens.store_client(&client)?;
+            Ok(writeln!(output, "{}", client.id)?)
+        }
+        "end" => {
+            let ended = end(matches, environment, &tokens, now)?;
+            Ok(writeln!(
+                output,
+                "{ended}; every server refuses its tokens from the next request on"
+            )?)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<TokenStore, Failure> {
+    Ok(TokenStore::open(&StateDir::open(&settings(matches, environment)?.config.state)?)?)
+}
+
+/// A client with what the owner approved for it.
+struct KnownClient {
+    client: ClientRecord,
+    authorizations: Vec<AuthorizationRecord>,
+}
+
+fn known(tokens: &TokenStore) -> Result<Vec<KnownClient>, Failure> {
+    let mut authorizations = tokens.authorizations()?;
+    let clients = tokens.clients()?.into_iter().map(|client| {
+        let (own, others) = std::mem::take(&mut authorizations)
+            .into_iter()
+            .partition(|authorization| authorization.client == client.id);
+        authorizations = others;
+        KnownClient { client, authorizations: own }
+    });
+    Ok(clients.collect())
+}
+
+fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
+    authorization.ended.is_none() && now < authorization.expires
+}
+
+/// Returns seconds since 1970 as RFC 3339 in UTC.
+fn rfc3339(seconds: i64) -> String {
+    Instant(seconds.saturating_mul(1_000_000)).to_rfc3339()
+}
+
+impl KnownClient {
+    fn live(&self, now: i64) -> impl Iterator<Item = &AuthorizationRecord> {
+        self.authorizations.iter().filter(move |authorization| is_live(authorization, now))
+    }
+
+    fn last_use(&self) -> Option<i64> {
+        self.authorizations.iter().filter_map(|authorization| authorization.used).max()
+    }
+
+    fn state(&self, now: i64) -> &'static str {
+        match self.client.ended {
+            Some(_) => "ended",
+            None if self.live(now).next().is_some() => "allowed",
+            None => "asked",
+        }
+    }
+
+    fn to_json(&self, now: i64) -> Value {
+        let authorizations = self.authorizations.iter().map(|authorization| {
+            json!({
+                "id": authorization.id,
+                "user": authorization.subject,
+                "scopes": authorization.scopes,
+                "grant": authorization.grant,
+                "single_use": authorization.single_use,
+                "approved": rfc3339(authorization.created),
+                "expires": rfc3339(authorization.expires),
+                "last_used": authorization.used.map(rfc3339),
+                "ended": authorization.ended.map(rfc3339),
+                "state": if is_live(authorization, now) { "live" } else { "ended" },
+            })
+        });
+        json!({
+            "client_id": self.client.id,
+            "name": self.client.name,
+            "kind": self.client.kind.word(),
+            "redirect_uris": self.client.redirects,
+            "known_since": rfc3339(self.client.created),
+            "ended": self.client.ended.map(rfc3339),
+            "state": self.state(now),
+            "authorizations": authorizations.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn client_table(all: &[KnownClient], now: i64) -> String {
+    let headings = ["CLIENT", "NAME", "KIND", "STATE", "LAST USE (UTC)", "ALLOWED"];
+    let rows = all.iter().map(|known| {
+        let last_use = known.last_use().map(rfc3339).unwrap_or_default();
+        let allowed: Vec<String> = known
+            .live(now)
+            .map(|live| [live.scopes.as_str(), live.grant.as_deref().unwrap_or("")].join(" "))
+            .collect();
+        [
+            known.client.id.clone(),
+            cell(Some(&known.client.name)),
+            known.client.kind.word().to_owned(),
+            known.state(now).to_owned(),
+            last_use.get(..16).unwrap_or("-").replace('T', " "),
+            allowed.join("; ").trim().to_owned(),
+        ]
+    });
+    table(headings, rows)
+}
+
+fn unknown(id: &str) -> Failure {
+    Failure::Usage(format!(
+        "there is no client `{}`; `stile client list` shows all",
+        id.escape_debug()
+    ))
+}
+
+fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
+    let name = text(matches, "name").unwrap_or_default();
+    let name = ClientName::clean(name)
+        .ok_or_else(|| Failure::Usage("--name: the name has nothing that can be seen".into()))?;
+    let redirects = texts(matches, "redirect");
+    for redirect in &redirects {
+        RedirectUri::parse(redirect).map_err(|bad| {
+            Failure::Usage(format!("--redirect: `{}`: {bad}", redirect.escape_debug()))
+        })?;
+    }
+    Ok(ClientRecord {
+        id: uuid::Uuid::new_v4().to_string(),
+        kind: ClientKind::Added,
+        name: name.as_str().to_owned(),
+        redirects,
+        created: now,
+        used: None,
+        ended: None,
+    })
+}
+
+/// Ends a client, one of its authorizations, or all. Revokes the grants that were made for them.
+fn end(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    tokens: &TokenStore,
+    now: i64,
+) -> Result<String, Failure> {
+    let id = text(matches, "id");
+    let is_meant = |authorization: &AuthorizationRecord| {
+        id.is_none_or(|id| authorization.client == id || authorization.id == id)
+    };
+    let meant = tokens
+        .authorizations()?
+        .into_iter()
+        .filter(|found| found.ended.is_none() && is_meant(found));
+    let meant: Vec<AuthorizationRecord> = meant.collect();
+    let ended = match id {
+        Some(id) => {
+            let is_known = tokens.end_client(id, now)? || tokens.end_authorization(id, now)?;
+            if !is_known {
+                return Err(unknown(id));
+            }
+            format!("{id} has ended")
+        }
+        None => {
+            for client in tokens.clients()? {
+                tokens.end_client(&client.id, now)?;
+            }
+            "all clients have ended".to_owned()
+        }
+    };
+    let grants: Vec<String> = meant.into_iter().filter_map(|found| found.grant).collect();
+    if !grants.is_empty() {
+        let Owner { services, caller, now } = owner::open(matches, environment)?;
+        for grant in grants {
+            services.revoke_grant(&caller, &grant, now)?;
+        }
+    }
+    Ok(ended)
+}

@@ -1,0 +1,153 @@
+//! The page where the owner decides what a client may do, as a function of what it shows.
+//!
+//! Each line can be removed or narrowed without a script: a check box, a choice of the verb, a
+//! choice of a folder. The name of the client is its own word, so the host of its address stands
+//! beside it.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use stile_domain::scope::{Scope, Verb};
+use stile_domain::sign_in::asked_access::{AccessLine, LineOrigin, sentence};
+use stile_domain::sign_in::redirect_uri::RedirectUri;
+
+use super::frame::PageFrame;
+
+/// How long an approval may last: the value in the form, the words, and the seconds.
+pub const DURATIONS: [(&str, &str, i64); 5] = [
+    ("1d", "one day", 86_400),
+    ("7d", "a week", 604_800),
+    ("30d", "30 days", 2_592_000),
+    ("90d", "90 days", 7_776_000),
+    ("365d", "a year", 31_536_000),
+];
+/// The duration that the page proposes.
+pub const PROPOSED_DURATION: &str = "90d";
+
+/// What the page shows.
+pub struct ConsentView<'a> {
+    /// The name of the client.
+    pub client: &'a str,
+    /// Where the answer goes.
+    pub redirect: &'a RedirectUri,
+    /// The token of the owner's session.
+    pub csrf: String,
+    /// The handle of the request.
+    pub handle: &'a str,
+    /// The path of the form.
+    pub action: &'a str,
+    /// The lines about files, each with the folders to which it can be narrowed.
+    pub lines: Vec<(AccessLine, Vec<String>)>,
+    /// What the client gives up by itself.
+    pub denials: Vec<Scope>,
+    /// What the client may do now.
+    pub before: Vec<Scope>,
+    /// The part about records.
+    pub records: Option<Markup>,
+}
+
+/// The name of the check box of a line.
+pub fn line_field(scope: &Scope) -> String {
+    format!("line:{scope}")
+}
+
+/// The name of the choice of a line's verb.
+pub fn verb_field(scope: &Scope) -> String {
+    format!("verb:{scope}")
+}
+
+/// The name of the choice of a line's folder.
+pub fn folder_field(scope: &Scope) -> String {
+    format!("folder:{scope}")
+}
+
+impl ConsentView<'_> {
+    /// Returns the page as a response.
+    pub fn respond(&self, status: StatusCode) -> http::Response<axum::body::Body> {
+        let body = html! {
+            h1 { (self.client) " asks for access" }
+            p {
+                "The answer goes to " strong { (self.redirect.host()) } ". "
+                "The name is the client's own word; nobody has checked it."
+            }
+            @if self.redirect.stays_on_this_computer() {
+                p.warning {
+                    "The answer stays on this computer. Any program on it can ask in this name. \
+                     Go on only if you have just started connecting " (self.client) " yourself."
+                }
+            }
+            @if !self.before.is_empty() {
+                p { "Now it may:" }
+                ul { @for scope in &self.before { li { (sentence(scope)) } } }
+            }
+            form method="post" action=(self.action) {
+                input type="hidden" name="csrf" value=(self.csrf);
+                input type="hidden" name="request" value=(self.handle);
+                (self.choices())
+                p {
+                    label for="duration" { "For how long: " }
+                    select id="duration" name="duration" {
+                        @for (value, words, _) in DURATIONS {
+                            option value=(value) selected[value == PROPOSED_DURATION] { (words) }
+                        }
+                    }
+                }
+                p {
+                    button type="submit" name="decision" value="approve" { "Allow" }
+                    " "
+                    button type="submit" name="decision" value="deny" { "Do not allow" }
+                }
+            }
+        };
+        PageFrame::new("Allow access?")
+            .with_form_target(self.redirect.form_action_source())
+            .respond(status, &body)
+    }
+
+    fn choices(&self) -> Markup {
+        html! {
+            @if !self.lines.is_empty() {
+                p { (self.client) " would be allowed to:" }
+                ul.lines {
+                    @for (line, folders) in &self.lines { li { (choice(line, folders)) } }
+                }
+            }
+            @for denial in &self.denials { p { "It will " (sentence(denial)) "." } }
+            @if let Some(records) = &self.records {
+                p { "It asks to:" }
+                (records)
+            }
+        }
+    }
+}
+
+fn choice(line: &AccessLine, folders: &[String]) -> Markup {
+    let scope = &line.scope;
+    let id = line_field(scope);
+    let whose = match line.origin {
+        LineOrigin::Asked => None,
+        LineOrigin::AllowedBefore => Some("as before"),
+        LineOrigin::Offered => Some("it did not ask for this; tick it if you want it"),
+    };
+    html! {
+        input type="checkbox" id=(id) name=(id) value="on" checked[line.is_proposed()];
+        " "
+        label for=(id) {
+            (sentence(scope))
+            @if let Some(whose) = whose { " (" (whose) ")" }
+        }
+        @if scope.verb() == Verb::Write {
+            " "
+            select name=(verb_field(scope)) aria-label={ "how: " (sentence(scope)) } {
+                option value="write" { "as said" }
+                option value="read" { "read only" }
+            }
+        }
+        @if !folders.is_empty() {
+            " "
+            select name=(folder_field(scope)) aria-label={ "where: " (sentence(scope)) } {
+                option value=(scope.path()) { "as said" }
+                @for folder in folders { option value=(folder) { "only in " (folder) } }
+            }
+        }
+    }
+}

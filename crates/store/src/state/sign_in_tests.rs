@@ -1,0 +1,286 @@
+//! Clients, authorizations and sessions, over time and through clocks that jump.
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::authorizations::{
+    AuthorizationRecord, CODE_SECONDS, CodeSpent, Issued, NewCode, REFRESH_GRACE_SECONDS,
+    RefreshSpent,
+};
+use super::browser_sessions::{LINK_SECONDS, SESSION_IDLE_SECONDS, SESSION_SECONDS};
+use super::clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
+use super::{StateDir, TokenRecord, TokenStore};
+
+const NOW: i64 = 1_800_000_000;
+
+struct Ground {
+    tokens: TokenStore,
+    folder: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        tokens.store_client(&client("editor", NOW)).unwrap();
+        Self { tokens, folder }
+    }
+
+    /// With an authorization, whose code is `[1; 32]`.
+    fn authorized() -> Self {
+        let ground = Self::new();
+        ground.authorize("one", 1);
+        ground
+    }
+
+    fn authorize(&self, id: &str, code: u8) {
+        let code = NewCode { digest: [code; 32], redirect: None, challenge: "challenge" };
+        self.tokens.authorize(&authorization(id), &code).unwrap();
+    }
+
+    /// Records the first refresh token `[first; 32]` of the authorization.
+    fn with_refresh(self, first: u8) -> Self {
+        self.tokens.record_refresh(&[first; 32], "one", NOW).unwrap();
+        self
+    }
+
+    fn refresh(&self, token: u8, next: u8, now: i64) -> RefreshSpent {
+        self.tokens.spend_refresh(&[token; 32], "editor", &[next; 32], now).unwrap()
+    }
+
+    fn has_ended(&self, id: &str) -> bool {
+        let all = self.tokens.authorizations().unwrap();
+        all.iter().any(|found| found.id == id && found.ended.is_some())
+    }
+}
+
+fn client(id: &str, created: i64) -> ClientRecord {
+    ClientRecord {
+        id: id.to_owned(),
+        kind: ClientKind::Registered,
+        name: "Editor".to_owned(),
+        redirects: vec!["https://client.example/callback".to_owned()],
+        created,
+        used: None,
+        ended: None,
+    }
+}
+
+fn authorization(id: &str) -> AuthorizationRecord {
+    AuthorizationRecord {
+        id: id.to_owned(),
+        client: "editor".to_owned(),
+        client_name: "Editor".to_owned(),
+        subject: "ann".to_owned(),
+        audience: "urn:uuid:1".to_owned(),
+        scopes: "read:/".to_owned(),
+        grant: None,
+        single_use: false,
+        created: NOW,
+        expires: NOW + 1_000_000,
+        used: None,
+        ended: None,
+    }
+}
+
+fn token(jti: &str, issued: i64) -> TokenRecord {
+    TokenRecord {
+        jti: jti.to_owned(),
+        audience: Some("urn:uuid:1".to_owned()),
+        shown: false,
+        subject: "ann".to_owned(),
+        client: Some("Editor".to_owned()),
+        grant: None,
+        owner: false,
+        scopes: "read:/".to_owned(),
+        issued,
+        expires: issued + 3600,
+        revoked: None,
+    }
+}
+
+#[test]
+fn a_code_is_good_once_and_for_a_minute_by_a_clock_that_may_jump() {
+    for (later, is_good) in [
+        (0, true),
+        (CODE_SECONDS, true),
+        (CODE_SECONDS + 1, false),
+        // A clock that was set back would make a code live for longer.
+        (-1, false),
+        (-1_000_000, false),
+        (1_000_000_000, false),
+    ] {
+        let ground = Ground::authorized();
+        let spent = ground.tokens.spend_code(&[1; 32], NOW + later).unwrap();
+        assert_eq!(matches!(spent, CodeSpent::Now(_)), is_good, "{later}");
+        assert!(!ground.has_ended("one"));
+        assert_eq!(ground.tokens.spend_code(&[1; 32], NOW).unwrap(), CodeSpent::Before);
+        assert!(ground.has_ended("one"));
+    }
+    assert_eq!(Ground::authorized().tokens.spend_code(&[2; 32], NOW).unwrap(), CodeSpent::Never);
+}
+
+#[test]
+fn a_refresh_token_is_forgiven_within_its_grace_and_ends_its_family_after() {
+    let grace = REFRESH_GRACE_SECONDS;
+    for (later, is_forgiven) in
+        [(0, true), (grace, true), (-grace, true), (grace + 1, false), (-grace - 1, false)]
+    {
+        let ground = Ground::authorized().with_refresh(10);
+        let issued = token("access", NOW);
+        let recorded = ground.tokens.record_of_authorization(&issued, "one").unwrap();
+        assert_eq!(recorded, Issued::Valid);
+        assert!(matches!(ground.refresh(10, 11, NOW + 100), RefreshSpent::Now(_)));
+        let again = ground.refresh(10, 12, NOW + 100 + later);
+        assert_eq!(matches!(again, RefreshSpent::Now(_)), is_forgiven, "{later}");
+        assert_eq!(ground.tokens.is_live("access").unwrap(), is_forgiven, "{later}");
+        assert_eq!(ground.has_ended("one"), !is_forgiven, "{later}");
+        // The whole family goes: also the token that the rightful client got.
+        let next = ground.refresh(11, 13, NOW + 101);
+        assert_eq!(matches!(next, RefreshSpent::Now(_)), is_forgiven, "{later}");
+    }
+}
+
+#[test]
+fn an_authorization_that_has_ended_or_expired_issues_nothing() {
+    for end in [
+        |ground: &Ground| drop(ground.tokens.end_client("editor", NOW).unwrap()),
+        |ground| {
+            assert!(ground.tokens.end_authorization("one", NOW).unwrap());
+        },
+    ] {
+        let ground = Ground::authorized().with_refresh(10);
+        ground.tokens.record_of_authorization(&token("access", NOW), "one").unwrap();
+        end(&ground);
+        assert!(!ground.tokens.is_live("access").unwrap());
+        assert_eq!(ground.refresh(10, 11, NOW), RefreshSpent::Never);
+        assert_eq!(ground.tokens.spend_code(&[1; 32], NOW).unwrap(), CodeSpent::Never);
+        let late = ground.tokens.record_of_authorization(&token("late", NOW), "one").unwrap();
+        assert_eq!(late, Issued::AuthorizationEnded);
+        assert!(!ground.tokens.is_live("late").unwrap());
+    }
+    let ground = Ground::authorized().with_refresh(10);
+    let expired = authorization("one").expires;
+    assert_eq!(ground.refresh(10, 11, expired), RefreshSpent::Never);
+    assert!(!ground.tokens.end_authorization("two", NOW).unwrap());
+    assert!(!ground.tokens.end_client("two", NOW).unwrap());
+}
+
+#[test]
+fn a_refresh_token_of_another_client_is_unknown_and_ends_nothing() {
+    let ground = Ground::authorized().with_refresh(10);
+    let stolen = ground.tokens.spend_refresh(&[10; 32], "thief", &[11; 32], NOW).unwrap();
+    assert_eq!(stolen, RefreshSpent::Never);
+    assert!(!ground.has_ended("one"));
+    assert!(matches!(ground.refresh(10, 12, NOW), RefreshSpent::Now(_)));
+}
+
+#[test]
+fn registrations_that_nobody_approved_are_dropped_when_old_or_many() {
+    let ground = Ground::authorized();
+    let later = NOW + UNUSED_CLIENT_SECONDS + 1;
+    ground.tokens.store_client(&client("old", NOW + 1)).unwrap();
+    let by_hand = ClientRecord { kind: ClientKind::Added, ..client("by hand", NOW) };
+    ground.tokens.store_client(&by_hand).unwrap();
+    let ids = || {
+        let all = ground.tokens.clients().unwrap();
+        all.into_iter().map(|client| client.id).collect::<Vec<_>>()
+    };
+    ground.tokens.store_client(&client("new", later + 1)).unwrap();
+    assert_eq!(ids(), ["by hand", "editor", "new"]);
+    let connection = Connection::open(ground.folder.path().join("stile.db")).unwrap();
+    connection
+        .execute(
+            "INSERT INTO clients (id, kind, name, redirects, created) \
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) \
+             SELECT 'c' || i, 'registered', 'n', '[]', ?2 + i FROM n",
+            [MAX_UNUSED_CLIENTS + 20, later + 1],
+        )
+        .unwrap();
+    ground.tokens.store_client(&client("last", later + 1)).unwrap();
+    let left = ids();
+    assert_eq!(left.len() as i64, MAX_UNUSED_CLIENTS + 2);
+    assert!(left.contains(&"last".to_owned()) && !left.contains(&"new".to_owned()));
+}
+
+#[test]
+fn a_session_ends_when_idle_and_at_a_fixed_time_and_a_link_after_ten_minutes() {
+    let ground = Ground::new();
+    let user = |now: i64| ground.tokens.session_user(&[7; 32], now).unwrap();
+    assert_eq!(user(NOW), None);
+    ground.tokens.open_session(&[7; 32], "ann", NOW).unwrap();
+    let mut at = NOW;
+    while at + SESSION_IDLE_SECONDS < NOW + SESSION_SECONDS {
+        at += SESSION_IDLE_SECONDS;
+        assert_eq!(user(at).as_deref(), Some("ann"), "{}", at - NOW);
+    }
+    assert_eq!(user(at + SESSION_IDLE_SECONDS + 1), None);
+    assert_eq!(user(NOW + SESSION_SECONDS + 1), None);
+    ground.tokens.close_session(&[7; 32]).unwrap();
+    assert_eq!(user(at), None);
+
+    for (later, is_good) in
+        [(0, true), (LINK_SECONDS, true), (LINK_SECONDS + 1, false), (-1, false)]
+    {
+        ground.tokens.record_link(&[8; 32], "ann", NOW).unwrap();
+        let spent = ground.tokens.spend_link(&[8; 32], NOW + later).unwrap();
+        assert_eq!(spent.is_some(), is_good, "{later}");
+        assert_eq!(ground.tokens.spend_link(&[8; 32], NOW).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_state_of_the_version_before_sign_in_opens_with_its_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(folder.path()).unwrap();
+    let old = Connection::open(folder.path().join("stile.db")).unwrap();
+    old.execute_batch(
+        "CREATE TABLE tokens (jti TEXT PRIMARY KEY NOT NULL, subject TEXT NOT NULL, client TEXT, \
+         scopes TEXT NOT NULL, issued INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER, \
+         grant_id TEXT, owner INTEGER NOT NULL DEFAULT 0, audience TEXT, \
+         shown INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID; \
+         CREATE TABLE spaces (audience TEXT PRIMARY KEY NOT NULL, folder TEXT UNIQUE, path TEXT) \
+         STRICT, WITHOUT ROWID; \
+         INSERT INTO tokens (jti, subject, scopes, issued, expires) \
+         VALUES ('a', 'ann', 'read:/', 100, 200); \
+         PRAGMA application_id = 1400138092; PRAGMA user_version = 3;",
+    )
+    .unwrap();
+    drop(old);
+    let tokens = TokenStore::open(&state).unwrap();
+    assert!(tokens.is_live("a").unwrap());
+    tokens.store_client(&client("editor", NOW)).unwrap();
+    assert_eq!(tokens.clients().unwrap(), [client("editor", NOW)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever a client and a thief do with the tokens of a family, and however the clock jumps,
+    /// no token is valid after the family has ended.
+    #[test]
+    fn nothing_of_a_family_is_valid_after_its_end(
+        steps in prop::collection::vec((0u8..6, -40i64..4000), 1..12)
+    ) {
+        let ground = Ground::authorized().with_refresh(10);
+        let (mut now, mut known, mut issued) = (NOW, vec![10u8], Vec::new());
+        for (index, (pick, jump)) in steps.into_iter().enumerate() {
+            now += jump;
+            let presented = known[usize::from(pick) % known.len()];
+            let next = 20 + u8::try_from(index).unwrap();
+            if matches!(ground.refresh(presented, next, now), RefreshSpent::Now(_)) {
+                prop_assert!(!ground.has_ended("one"));
+                known.push(next);
+                let access = token(&format!("access {index}"), now);
+                if ground.tokens.record_of_authorization(&access, "one").unwrap() == Issued::Valid {
+                    issued.push(access.jti);
+                }
+            }
+            if ground.has_ended("one") {
+                for jti in &issued {
+                    prop_assert!(!ground.tokens.is_live(jti).unwrap());
+                }
+            }
+        }
+    }
+}
