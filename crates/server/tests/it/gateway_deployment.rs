@@ -543,7 +543,8 @@ fn the_route_refuses_headers_that_contradict_its_token() {
     }
     let challenge = read(&vault.origin, "GET", target, &cases.last().unwrap().2);
     let expected = format!(
-        "Bearer error=\"insufficient_scope\", scope=\"read:/inbox/one.md\", \
+        "Bearer error=\"insufficient_scope\", error_description=\"the token does not cover this \
+         call, which needs all of these scopes\", scope=\"read:/inbox/one.md\", \
          resource_metadata=\"http://{}/.well-known/oauth-protected-resource\"",
         vault.origin.address
     );

@@ -252,6 +252,8 @@ fn challenges_name_the_identity_provider() {
     for (server, scopes) in [(&place.gateway, Value::Null), (&origin, json!(["read:/"]))] {
         let address = server.address;
         let metadata_url = format!("http://{address}/.well-known/oauth-protected-resource/mcp");
+        // In the gateway, roles decide and not scopes.
+        let scope = if scopes.is_null() { "" } else { "scope=\"read:/\", " };
         for (token, error) in [("", ""), ("no.such.token", INVALID)] {
             for lifecycle in LIFECYCLES {
                 let mut peer = Peer::new(address, token, lifecycle);
@@ -259,7 +261,8 @@ fn challenges_name_the_identity_provider() {
                     [peer.initialize().unwrap(), outline(&mut peer), peer.bodiless("GET").unwrap()]
                 {
                     assert_eq!(reply.status, 401);
-                    let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
+                    let challenge =
+                        format!("Bearer {error}{scope}resource_metadata=\"{metadata_url}\"");
                     assert_eq!(reply.header("www-authenticate"), Some(challenge.as_str()));
                 }
             }
