@@ -49,6 +49,10 @@ async fn ask(context: &CallContext, record: &RecordView) -> Option<bool> {
         }
         // The record may be gone by now, which says nothing of the path.
         Err(LadderError::Server { response, .. }) if response.code() == "not_found" => None,
+        // The server keeps its blobs where the adapter sends no request.
+        Err(LadderError::Server { response, .. }) if response.code() == "blob_elsewhere" => {
+            Some(false)
+        }
         // Any other refusal may be about this record alone.
         Err(LadderError::Server { response, .. }) => {
             matches!(response.status, 400 | 422).then_some(false)

@@ -1,8 +1,9 @@
 //! The HTTP client. No other module sends requests.
 //!
-//! The configuration decides where requests go, never a caller or a response: the client follows no
-//! redirect and takes no proxy from the environment. Each request is sent once. Every wait is
-//! limited, and so is the size of a response.
+//! The configuration decides where requests go, never a caller: this client follows no redirect and
+//! takes no proxy from the environment. `provider::blob_redirect` decides about the one redirect
+//! that a response may name. Each request is sent once. Every wait is limited, and so is the size
+//! of a response.
 
 use std::sync::Arc;
 use std::time::Duration;

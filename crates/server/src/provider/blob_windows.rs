@@ -10,6 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use stile_domain::percent::encode_component;
 use stile_domain::records::blob::media_type;
@@ -36,6 +38,16 @@ pub(super) struct NamedBlob {
     sha256: Option<String>,
 }
 
+/// A reference to bytes in a record. Its other members may hold what no parser takes.
+#[derive(Deserialize)]
+struct WireReference<'a> {
+    blob_id: String,
+    #[serde(borrow)]
+    mime_type: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sha256: Option<&'a RawValue>,
+}
+
 impl<'r> ByteWindowRequest<'r> {
     /// Returns what a request asks for. `None` if it does not ask for bytes at an offset.
     pub(super) fn of(request: &'r ReadRequest) -> Option<Self> {
@@ -55,13 +67,14 @@ impl<'r> ByteWindowRequest<'r> {
     }
 
     /// Returns the blob that a record names at the requested path.
-    pub(super) fn blob_in(&self, record: &Json) -> Option<NamedBlob> {
-        let reference = self.place.value_in(record)?;
-        let text = |name: &str| reference.get(name).and_then(Json::as_str);
+    pub(super) fn blob_in(&self, record: &str) -> Option<NamedBlob> {
+        let reference: WireReference<'_> =
+            serde_json::from_str(self.place.json_in(record)?).ok()?;
+        let text = |raw: Option<&RawValue>| serde_json::from_str::<String>(raw?.get()).ok();
         Some(NamedBlob {
-            blob_id: text("blob_id")?.to_owned(),
-            media_type: text("mime_type").and_then(media_type),
-            sha256: text("sha256").filter(|hex| hex.len() == 64).map(str::to_owned),
+            blob_id: reference.blob_id,
+            media_type: text(reference.mime_type).as_deref().and_then(media_type),
+            sha256: text(reference.sha256).filter(|hex| hex.len() == 64),
         })
     }
 
@@ -182,7 +195,8 @@ mod tests {
         let record = json!({ "data": {
             "one": blob("1"), "many": [{ "in/side": blob("2") }], "a/b": blob("3"), "a": { "b": blob("4") },
             "text": "x",
-        } });
+        } })
+        .to_string();
         let found = |field: &str| {
             let request = request(field, 0, 9);
             let wanted = ByteWindowRequest::of(&request).unwrap();

@@ -144,6 +144,28 @@ pub(super) fn not_json() -> ErrorResponse {
     )
 }
 
+/// Maps a blob that the server redirects to another server, or more than once.
+pub(super) fn blob_elsewhere() -> ErrorResponse {
+    adapter_error(
+        502,
+        "blob_elsewhere",
+        "the resource server keeps these bytes at another server, to which this program sends \
+         nothing; read the record's other fields with `fetch`, and tell the user that this server \
+         gives no bytes here",
+    )
+}
+
+/// Maps a response that is not the range of a blob, from the address that a redirect named. The
+/// error repeats nothing of the body, which may be that of another program.
+pub(super) fn no_redirected_blob(response: &OutboundResponse) -> ErrorResponse {
+    let number = response.status.as_u16();
+    let message = format!(
+        "the resource server redirects to an address that does not give these bytes (HTTP status \
+         {number}); call again, since such addresses expire, and tell the user if it goes on"
+    );
+    adapter_error(502, "provider_failed", &message)
+}
+
 /// Maps a request whose address would be too long.
 pub(super) fn request_too_long() -> ErrorResponse {
     adapter_error(
@@ -305,7 +327,9 @@ mod tests {
             OutboundError::Encoded,
         ]
         .map(from_failure);
-        for declined in statuses.chain(failures).chain([not_json(), request_too_long()]) {
+        for declined in
+            statuses.chain(failures).chain([not_json(), request_too_long(), blob_elsewhere()])
+        {
             assert!(page.contains(&format!("| `{}` |", declined.code())), "{}", declined.code());
         }
     }

@@ -1,6 +1,9 @@
 //! The place in a record that a window is of.
 
-use serde_json::Value as Json;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The place that a request for a window names: a field, or a value within it.
@@ -39,15 +42,37 @@ impl<'r> FieldPlace<'r> {
         request.with_some("connection_id", self.parameter("connection_id"))
     }
 
-    /// Returns the value that a record has at the place. If a field has the whole path as its
-    /// name, that field.
-    pub(super) fn value_in<'j>(&self, record: &'j Json) -> Option<&'j Json> {
-        let data = record.get("data")?;
+    /// Returns the JSON text that a record has at the place, spelled as the server spelled it. If a
+    /// field has the whole path as its name, that field's text.
+    ///
+    /// The record is never parsed as a whole: parsing would round numbers, and fails for some.
+    pub(super) fn json_in<'j>(&self, record: &'j str) -> Option<&'j str> {
+        let data = member(record, "data")?;
         let inner = || {
             let slashes = self.field.match_indices('/').map(|(at, _)| at);
             let mut places = slashes.filter_map(|at| self.field.split_at_checked(at));
-            places.find_map(|(name, pointer)| data.get(name)?.pointer(pointer))
+            places.find_map(|(name, pointer)| at_pointer(member(data, name)?, pointer))
         };
-        data.get(self.field).or_else(inner)
+        member(data, self.field).or_else(inner)
     }
+}
+
+/// Returns the JSON text of a member of an object; the last one of that name.
+fn member<'j>(object: &'j str, name: &str) -> Option<&'j str> {
+    let members: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(object).ok()?;
+    members.get(name).map(|raw| raw.get())
+}
+
+/// Returns the JSON text at a JSON pointer (RFC 6901), which is empty or begins with a slash.
+fn at_pointer<'j>(value: &'j str, pointer: &str) -> Option<&'j str> {
+    pointer.split('/').skip(1).try_fold(value, |value, step| {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        if !value.starts_with('[') {
+            return member(value, &step);
+        }
+        let is_index = step == "0" || !step.starts_with(['0', '+']);
+        let index: usize = step.parse().ok().filter(|_| is_index)?;
+        let items: Vec<&RawValue> = serde_json::from_str(value).ok()?;
+        items.get(index).map(|raw| raw.get())
+    })
 }

@@ -8,6 +8,7 @@
 //! (`value_windows`). The module writes no file. The key that seals handles is
 //! made from the token.
 
+mod blob_redirect;
 mod blob_windows;
 mod error_objects;
 mod field_place;
@@ -21,7 +22,6 @@ use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::de::IgnoredAny;
-use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
@@ -236,9 +236,8 @@ impl HttpRecordServer {
             return own;
         }
         let Ok(record) = self.send_authorized(&place.record(), due).await else { return own };
-        let Ok(record) = serde_json::from_str::<Json>(&record) else { return own };
         // A text that has no window is bytes, which the interface does not show as text.
-        let is_text = place.value_in(&record).is_some_and(Json::is_string);
+        let is_text = place.json_in(&record).is_some_and(value_windows::is_text);
         if is_text && own.as_ref().is_err_and(|refused| refused.code() == "field_not_text") {
             return own;
         }
@@ -253,10 +252,20 @@ impl HttpRecordServer {
         due: Instant,
     ) -> Result<Option<String>, ErrorResponse> {
         let record = self.send_authorized(&wanted.place.record(), due).await?;
-        let record: Json = serde_json::from_str(&record).map_err(|_| error_objects::not_json())?;
         let Some(blob) = wanted.blob_in(&record) else { return Ok(None) };
-        let (response, token) =
-            self.exchange(&wanted.target(&blob), Some(wanted.range()), due).await?;
+        let target = wanted.target(&blob);
+        let (response, token) = self.exchange(&target, Some(wanted.range()), due).await?;
+        if blob_redirect::is_redirect(&response) {
+            let next = blob_redirect::target_of(&self.base, &target, &response)
+                .ok_or_else(error_objects::blob_elsewhere)?;
+            let token = next.takes_token.then_some(&*token);
+            let response = self.send_to(next.uri, Some(wanted.range()), token, due).await?;
+            if blob_redirect::is_redirect(&response) {
+                return Err(error_objects::blob_elsewhere());
+            }
+            let window = wanted.window(&blob, &response);
+            return window.map(Some).ok_or_else(|| error_objects::no_redirected_blob(&response));
+        }
         if let Some(window) = wanted.window(&blob, &response) {
             return Ok(Some(window));
         }
@@ -281,6 +290,17 @@ impl HttpRecordServer {
         let uri: Uri = format!("{}{target}", self.base)
             .parse()
             .map_err(|_| error_objects::request_too_long())?;
+        self.send_to(uri, range, Some(token), due).await
+    }
+
+    /// Sends a request to an address of the server's origin, with or without the token.
+    async fn send_to(
+        &self,
+        uri: Uri,
+        range: Option<(u64, u64)>,
+        token: Option<&str>,
+        due: Instant,
+    ) -> Result<OutboundResponse, ErrorResponse> {
         let headers = headers(token)?;
         let permit = timeout_at(due, self.in_flight.acquire())
             .await
@@ -362,15 +382,18 @@ fn max_values(json: &[u8]) -> usize {
 }
 
 /// Returns all headers but `Host`.
-fn headers(token: &str) -> Result<HeaderMap, ErrorResponse> {
-    let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| error_objects::from_failure(OutboundError::Unavailable))?;
-    authorization.set_sensitive(true);
-    Ok(HeaderMap::from_iter([
-        (AUTHORIZATION, authorization),
+fn headers(token: Option<&str>) -> Result<HeaderMap, ErrorResponse> {
+    let mut headers = HeaderMap::from_iter([
         (ACCEPT, HeaderValue::from_static("application/json")),
         (USER_AGENT, HeaderValue::from_static(concat!("stile/", env!("CARGO_PKG_VERSION")))),
-    ]))
+    ]);
+    if let Some(token) = token {
+        let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| error_objects::from_failure(OutboundError::Unavailable))?;
+        authorization.set_sensitive(true);
+        headers.insert(AUTHORIZATION, authorization);
+    }
+    Ok(headers)
 }
 
 impl RecordServer for HttpRecordServer {

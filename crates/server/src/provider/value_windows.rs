@@ -4,6 +4,8 @@
 //! value within a list is then read from the record itself, and the window is cut here. So is any
 //! window of a server that counts other characters.
 
+use std::borrow::Cow;
+
 use serde_json::{Value as Json, json};
 use stile_domain::hash::{ContentHash, hex};
 use stile_domain::records::blob::{
@@ -45,14 +47,13 @@ pub(super) fn is_counted_otherwise(window: &str) -> bool {
 /// The error of the interface for a text that does not occur.
 pub(super) fn window(
     place: &FieldPlace<'_>,
-    record: &Json,
+    record: &str,
 ) -> Option<Result<String, ErrorResponse>> {
-    let value = place.value_in(record)?;
-    let text = match value {
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    if is_blob_reference(&text) && !value.is_string() {
+    let json = place.json_in(record)?;
+    let is_text = is_text(json);
+    let text: Cow<'_, str> =
+        if is_text { serde_json::from_str::<String>(json).ok()?.into() } else { json.into() };
+    if !is_text && is_blob_reference(json) {
         return None;
     }
     let (bounds, found) = match requested_bounds(place, &text)? {
@@ -61,10 +62,7 @@ pub(super) fn window(
     };
     let total = bounds.total;
     let shown = pieces::slice(&text, bounds.start, bounds.end);
-    let references = match value {
-        Json::String(_) => Vec::new(),
-        _ => found_references(&text),
-    };
+    let references = if is_text { Vec::new() } else { found_references(json) };
     let ends_inside =
         |found: &&FoundReference| (bounds.start + 1..=bounds.end).contains(&found.end_chars);
     let references: Vec<Json> = references
@@ -72,7 +70,6 @@ pub(super) fn window(
         .filter(ends_inside)
         .map(|found| reference_json(place.field(), found))
         .collect();
-    let is_text = value.is_string();
     let window = json!({
         "object": "field_window",
         "stream": place.request.stream,
@@ -100,6 +97,11 @@ pub(super) fn window(
         },
     });
     Some(Ok(window.to_string()))
+}
+
+/// Returns whether the JSON text of a value is that of a string.
+pub(super) fn is_text(json: &str) -> bool {
+    json.starts_with('"')
 }
 
 /// Returns which characters of a text a request selects, and where the searched text is. `None` for

@@ -7,9 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use stile_testkit::upstream::{Behaviour, Reply, Upstream};
+
 use super::provider_kit::{Adapter, Desk};
 use super::provider_plain::{M1, long_text};
-use super::provider_plain_server::{Blobs, Manner, Plain, TOKEN, Units, blob_bytes};
+use super::provider_plain_server::{Blobs, Manner, Place, Plain, TOKEN, Units, blob_bytes};
 
 /// A record with references to bytes at several depths, and long texts beside them.
 fn record() -> Value {
@@ -126,7 +128,12 @@ fn bytes_from(adapter: &mut Adapter, uri: &str, with_fetch: bool) -> Vec<u8> {
 
 #[test]
 fn bytes_of_another_server_are_read_whether_it_returns_ranges_or_not() {
-    for blobs in [Blobs::Ranges, Blobs::Whole] {
+    for blobs in [
+        Blobs::Ranges,
+        Blobs::Whole,
+        Blobs::Redirected(Place::Below),
+        Blobs::Redirected(Place::Beside),
+    ] {
         let (_plain, _desk, mut adapter) = of(blobs, Units::Scalars);
         let fetched = adapter.call("fetch", json!({ "id": M1 }));
         let entries = fetched["structuredContent"]["content_ladder"]["entries"].clone();
@@ -160,4 +167,36 @@ fn a_blob_that_is_gone_is_said_to_be_gone() {
     assert_eq!(entry["field_path"], "files/0");
     let refused = adapter.refused("fetch", entry["read"]["args"].clone());
     assert_eq!(refused["code"], "blob_not_found");
+}
+
+#[test]
+fn a_redirect_of_a_blob_leads_to_no_other_server_and_only_once() {
+    let elsewhere = Upstream::start(Behaviour::always(Reply::bytes(200, "image/png", "lured")));
+    let places = [
+        (Place::Elsewhere(elsewhere.address()), "blob_elsewhere"),
+        (Place::Again, "blob_elsewhere"),
+        (Place::Nothing, "provider_failed"),
+    ];
+    for (place, code) in places {
+        let (plain, _desk, mut adapter) = of(Blobs::Redirected(place), Units::Scalars);
+        let fetched = adapter.call("fetch", json!({ "id": M1 }));
+        let entries = fetched["structuredContent"]["content_ladder"]["entries"].clone();
+        let named = |path: &str| {
+            let entry = entries.as_array().unwrap().iter().find(|one| one["field_path"] == path);
+            entry.map(|entry| entry["read"]["args"].clone())
+        };
+        let refused = adapter.refused("fetch", named("photo").unwrap());
+        assert_eq!(refused["code"], code, "{place:?}: {refused}");
+        assert!(!refused.to_string().contains("signed"), "no address is repeated: {refused}");
+        if code == "blob_elsewhere" {
+            assert!(refused["message"].as_str().unwrap().contains("`fetch`"), "{refused}");
+            assert_eq!(named("attachments/0"), None, "a reference that cannot be opened is named");
+        }
+        let requests = plain.upstream.take_requests();
+        let beside = requests.iter().filter(|one| !one.target.starts_with("/pre/fix/"));
+        for request in beside {
+            assert_eq!(request.header("authorization"), None, "{}", request.target);
+        }
+    }
+    assert_eq!(elsewhere.connections(), 0);
 }

@@ -2,6 +2,7 @@
 //! else, refuses every parameter beyond that, sends records whole, and has no digests and no
 //! cursors for windows.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
@@ -50,6 +51,23 @@ pub enum Blobs {
     Ranges,
     /// A blob is returned whole, whatever the range.
     Whole,
+    /// A blob is a redirect to the place where ranges are returned.
+    Redirected(Place),
+}
+
+/// Where a redirect of a blob leads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// Below the server's address. The token is needed there.
+    Below,
+    /// Beside the server's address, at the same origin. The token must not come there.
+    Beside,
+    /// Another server.
+    Elsewhere(SocketAddr),
+    /// Below the server's address, which redirects again.
+    Again,
+    /// Beside the server's address, where nothing is.
+    Nothing,
 }
 
 /// The bytes of a blob: its name, over and over.
@@ -123,6 +141,10 @@ fn refusal(status: u16, code: &str, message: &str) -> Reply {
 }
 
 fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner: Manner) -> Reply {
+    if let Some(id) = received.target.strip_prefix("/signed/") {
+        assert_eq!(received.header("authorization"), None, "the token came beside the address");
+        return ranged(id.trim_end_matches("?s=1"), received.header("range"));
+    }
     if received.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
         return refusal(401, "authentication_error", "who are you");
     }
@@ -155,6 +177,8 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
         ["v1", "blobs", id] if manner.blobs.is_some() => {
             return blob(id, received.header("range"), manner);
         }
+        ["raw", id] => return ranged(id, received.header("range")),
+        ["again", id] => return redirect(format!("{PREFIX}/raw/{id}")),
         _ => return refusal(404, "not_found", "no such stream"),
     };
     if let (false, Some((name, _))) =
@@ -198,17 +222,34 @@ fn blob(id: &str, range: Option<&str>, manner: Manner) -> Reply {
     if !id.starts_with("blob") {
         return refusal(404, "blob_not_found", "no such blob");
     }
+    match manner.blobs {
+        Some(Blobs::Ranges) => ranged(id, range),
+        Some(Blobs::Redirected(place)) => redirect(match place {
+            Place::Below => format!("{PREFIX}/raw/{id}"),
+            Place::Beside => format!("/signed/{id}?s=1"),
+            Place::Elsewhere(address) => format!("http://{address}/signed/{id}"),
+            Place::Again => format!("{PREFIX}/again/{id}"),
+            Place::Nothing => "/pre/nothing".to_owned(),
+        }),
+        _ => Reply::bytes(200, "image/png", blob_bytes(id)),
+    }
+}
+
+fn redirect(location: String) -> Reply {
+    Reply::bytes(302, "text/plain", "").with_header("Location", &location)
+}
+
+/// Returns a range of a blob, or the whole if no range is asked for.
+fn ranged(id: &str, range: Option<&str>) -> Reply {
     let bytes = blob_bytes(id);
-    let range = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
-    let (Some((start, last)), Some(Blobs::Ranges)) = (range, manner.blobs) else {
+    let Some((start, last)) = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'))
+    else {
         return Reply::bytes(200, "image/png", bytes);
     };
     let (start, last): (usize, usize) = (start.parse().unwrap(), last.parse().unwrap());
     let last = last.min(bytes.len() - 1);
     let range = format!("bytes {start}-{last}/{}", bytes.len());
-    let mut reply = Reply::bytes(206, "image/png", &bytes[start..=last]);
-    reply.headers.push(("Content-Range".to_owned(), range));
-    reply
+    Reply::bytes(206, "image/png", &bytes[start..=last]).with_header("Content-Range", &range)
 }
 
 fn decoded(pair: &str) -> (String, String) {
