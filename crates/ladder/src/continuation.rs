@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::hash::hex;
+use stile_domain::json_string::escaped;
 use stile_domain::records::blob::BlobId;
 use stile_domain::records::encoded_text::EncodedText;
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
@@ -359,8 +360,20 @@ impl<'a> Continuation<'a> {
             ContinuationKind::More { more, .. } => shown_fields_note(more),
             ContinuationKind::Record => String::new(),
         };
-        let (tool, args) = self.read();
-        text_lines::next_call(tool, &args, &note)
+        match &self.what {
+            // Most lines are of this kind, so the call is written without a tree in between.
+            ContinuationKind::Text(TextContinuation { field, start, find: None, .. }) => {
+                let (id, field) = (escaped(&self.name), escaped(field));
+                let args = format!(
+                    "{{\"id\":\"{id}\",\"field_path\":\"{field}\",\"offset_chars\":{start}}}"
+                );
+                text_lines::next_call("read_record_field", &args, &note)
+            }
+            _ => {
+                let (tool, args) = self.read();
+                text_lines::next_call(tool, &args, &note)
+            }
+        }
     }
 
     /// Renders the continuation as a link beside the text.

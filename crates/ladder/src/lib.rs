@@ -20,6 +20,7 @@ mod exact_numbers;
 pub mod fetch;
 mod field_part;
 mod json_members;
+mod list_items;
 pub mod output;
 mod page;
 mod part_document;

@@ -7,7 +7,6 @@
 use std::vec;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use stile_domain::records::request::ReadRequest;
 use stile_tools::answer::ResourceLink;
@@ -34,7 +33,7 @@ pub(super) trait PageItem: Sized + Send + Sync {
     /// # Errors
     /// `provider_error` if the item is not valid.
     fn read(
-        sent: &RawValue,
+        sent: &str,
         arguments: &Self::Arguments,
         context: &CallContext,
     ) -> impl Future<Output = Result<Self, LadderError>> + Send;
@@ -95,12 +94,12 @@ pub(super) struct Page<'a, I: PageItem> {
 /// The items of a page. An item that no part of the answer shows is never read.
 pub(super) struct PageItems<'a, I> {
     read: Vec<I>,
-    unread: vec::IntoIter<&'a RawValue>,
+    unread: vec::IntoIter<&'a str>,
 }
 
 impl<'a, I: PageItem> PageItems<'a, I> {
     /// Takes items as the resource server sent them.
-    pub(super) fn new(sent: Vec<&'a RawValue>) -> Self {
+    pub(super) fn new(sent: Vec<&'a str>) -> Self {
         Self { read: Vec::new(), unread: sent.into_iter() }
     }
 
@@ -264,13 +263,16 @@ impl<'a, I: PageItem> Page<'a, I> {
         );
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
         let room = budget.saturating_sub(head);
+        // A page that the list continues after needs the line that continues, however many items it
+        // shows. So no item is rendered that this line leaves no room for.
+        let most = if self.next_cursor.is_some() { room.saturating_sub(again) } else { room };
         let (mut texts, mut used) = (Vec::new(), 0);
         while let Some(item) = self.items.at(texts.len(), self.arguments, context).await? {
             let (lines, links) = item.lines(context, texts.len() + 1)?;
             let lines = text_lines::escape_line_breaks(lines);
             used += lines.len() + 1;
             texts.push((lines, links));
-            if used > room {
+            if used > most {
                 break;
             }
         }

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
@@ -16,7 +15,7 @@ use super::arguments::{
     OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
 };
 use super::call_context::CallContext;
-use super::continuation::{self, Continuation, LadderShape};
+use super::continuation::{self, LadderShape};
 use super::error::LadderError;
 use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
@@ -61,11 +60,9 @@ pub struct QueryRecords {
     connection_id: Option<String>,
 }
 
-/// A list in the response of the resource server.
+/// A list in the response of the resource server, beside its items.
 #[derive(Deserialize)]
-struct WireList<'a> {
-    #[serde(borrow)]
-    data: Vec<&'a RawValue>,
+struct WireList {
     next_cursor: Option<String>,
     next_changes_since: Option<String>,
     meta: Option<Json>,
@@ -140,8 +137,8 @@ impl Tool for QueryRecords {
         let ask = self.ask(context)?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let response: WireList<'_> = wire::parse(&text)?;
-        let items = PageItems::<'_, QueriedRecord>::new(response.data);
+        let (items, response): (_, WireList) = wire::parse_list(&text)?;
+        let items = PageItems::<'_, QueriedRecord>::new(items);
         let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
@@ -188,13 +185,13 @@ impl PageItem for QueriedRecord {
     type Arguments = QueryRecords;
 
     async fn read(
-        sent: &RawValue,
+        sent: &str,
         arguments: &QueryRecords,
         context: &CallContext,
     ) -> Result<Self, LadderError> {
         let QueryRecords { stream, connection_id, .. } = arguments;
         let (connection, preview) = (connection_id.as_deref(), context.budgets.preview_chars);
-        let sent = wire::parse(sent.get())?;
+        let sent = wire::parse(sent)?;
         let mut record = RecordView::from_wire(sent, stream, connection, preview)?;
         keep_reachable(context, &mut record).await;
         Ok(Self { record })
@@ -300,18 +297,23 @@ fn record_text(
         let shortened = field.shortened(TEXT_CHARS, TEXT_CHARS * 3);
         let field = shortened.as_ref().unwrap_or(field);
         let comma = if fields.is_empty() { "" } else { "," };
-        let member = format!("{comma}{}:{}", Json::from(field.name.as_str()), field.value);
+        let (name, value) = (text_lines::json(&field.name), text_lines::json(&field.value));
         let own = continuation::of_field(context, &record.id, field)?;
         let bytes = continuation::of_references(context, &record.id, field, MAX_TEXT_REFERENCES)?;
-        let rest: Vec<Continuation<'_>> = own.into_iter().chain(bytes).collect();
-        let lines: String = rest.iter().map(|rest| format!("\n{}", rest.line())).collect();
-        let used = head.len() + fields.len() + below.len() + member.len() + lines.len();
+        let (mut lines, mut own_links) = (String::new(), Vec::new());
+        for rest in own.into_iter().chain(bytes) {
+            lines.push('\n');
+            lines += &rest.line();
+            own_links.push(rest.link());
+        }
+        let member = comma.len() + name.len() + 1 + value.len();
+        let used = head.len() + fields.len() + below.len() + member + lines.len();
         if shown > 0 && used > TEXT_RECORD_BYTES {
             break;
         }
-        fields += &member;
+        fields.extend([comma, &name, ":", &value]);
         below += &lines;
-        links.extend(rest.into_iter().map(Continuation::link));
+        links.extend(own_links);
         shown += 1;
     }
     let total =

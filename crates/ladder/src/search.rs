@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
@@ -59,11 +58,9 @@ pub struct Search {
     connection_id: Option<String>,
 }
 
-/// A page of hits in a response.
+/// A page of hits in a response, beside the hits.
 #[derive(Deserialize)]
-struct WireHits<'a> {
-    #[serde(borrow)]
-    data: Vec<&'a RawValue>,
+struct WireHits {
     next_cursor: Option<String>,
     meta: Option<Json>,
 }
@@ -121,8 +118,8 @@ struct WireMatch {
 
 impl Search {
     /// Reads a hit from a response.
-    fn hit(&self, sent: &RawValue) -> Result<Hit, LadderError> {
-        let mut hit: Hit = wire::parse(sent.get())?;
+    fn hit(&self, sent: &str) -> Result<Hit, LadderError> {
+        let mut hit: Hit = wire::parse(sent)?;
         hit.remove_marks();
         hit.remove_base64();
         hit.connection_id =
@@ -208,12 +205,12 @@ impl Tool for Search {
         let ask = self.ask()?;
         let text =
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let response: WireHits<'_> = wire::parse(&text)?;
-        let first = match response.data.first() {
+        let (hits, response): (_, WireHits) = wire::parse_list(&text)?;
+        let first = match hits.first() {
             Some(sent) => Some(self.hit(sent)?.id().to_string()),
             None => None,
         };
-        let items = PageItems::<'_, Hit>::new(response.data);
+        let items = PageItems::<'_, Hit>::new(hits);
         let count = items.count();
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
@@ -396,11 +393,7 @@ fn without_marks(text: &str) -> Option<(String, String)> {
 impl PageItem for Hit {
     type Arguments = Search;
 
-    async fn read(
-        sent: &RawValue,
-        arguments: &Search,
-        _: &CallContext,
-    ) -> Result<Self, LadderError> {
+    async fn read(sent: &str, arguments: &Search, _: &CallContext) -> Result<Self, LadderError> {
         arguments.hit(sent)
     }
 

@@ -1,10 +1,13 @@
 //! The lines of a text answer. Content of records appears as JSON only, so that no record can forge
 //! a line.
 
+use std::fmt::Display;
+
+use serde::Serialize;
 use serde_json::Value as Json;
 
-/// Renders a line that names a call: `next: tool {arguments} (note)`.
-pub(super) fn next_call(tool: &str, arguments: &Json, note: &str) -> String {
+/// Renders a line that names a call: `next: tool {arguments} (note)`. The arguments are JSON.
+pub(super) fn next_call(tool: &str, arguments: &impl Display, note: &str) -> String {
     if note.is_empty() {
         format!("next: {tool} {arguments}")
     } else {
@@ -17,6 +20,11 @@ pub(super) fn bare_or_json(text: &str) -> String {
     let is_word =
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     if is_word { text.to_owned() } else { escape_line_breaks(Json::from(text).to_string()) }
+}
+
+/// Renders a value as JSON.
+pub(super) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// Says how much of a field is shown.
