@@ -107,8 +107,8 @@ pub(super) struct WireRecord<'a> {
     connection_id: Option<String>,
     #[serde(borrow, default)]
     data: Option<WireData<'a>>,
-    #[serde(borrow, default, deserialize_with = "wire::null_as_default")]
-    previews: WirePreviews<'a>,
+    #[serde(default, deserialize_with = "wire::null_as_default")]
+    previews: WirePreviews,
     more_fields: Option<MoreFields>,
     cursor: Option<String>,
     emitted_at: Option<Json>,
@@ -142,8 +142,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for WireData<'a> {
     }
 }
 
-/// The previews of a record by field name, not parsed yet.
-type WirePreviews<'a> = BTreeMap<String, Option<&'a RawValue>>;
+/// The previews of a record by field name.
+type WirePreviews = BTreeMap<String, Option<WirePreview>>;
 
 /// A preview in a response.
 #[derive(Deserialize)]
@@ -186,14 +186,14 @@ impl RecordView {
         put("emitted_at", record.emitted_at);
         put("deleted", record.deleted.map(Json::from));
         put("deleted_at", record.deleted_at);
-        let previews = record.previews;
+        let mut previews = record.previews;
         let is_deleted = record.deleted == Some(true);
         let data = record.data.or_else(|| is_deleted.then(WireData::default));
-        let fields = data
-            .ok_or_else(LadderError::invalid_response)?
-            .0
-            .into_iter()
-            .map(|(name, raw)| preview_or_field(name, raw, &previews, max_chars));
+        let fields =
+            data.ok_or_else(LadderError::invalid_response)?.0.into_iter().map(|(name, raw)| {
+                let preview = previews.remove(&name).flatten();
+                field_from_wire(name, raw.get(), preview, max_chars)
+            });
         let connection =
             non_empty_connection(record.connection_id).or_else(|| connection.map(str::to_owned));
         let stream = record.stream.unwrap_or_else(|| stream.to_owned());
@@ -275,14 +275,13 @@ impl FieldView {
 }
 
 /// Makes a field from its value and its preview, if it has one. `None` if either is not valid.
-fn preview_or_field(
+fn field_from_wire(
     name: String,
-    raw: &RawValue,
-    previews: &WirePreviews<'_>,
+    raw: &str,
+    preview: Option<WirePreview>,
     max_chars: usize,
 ) -> Option<FieldView> {
-    if let Some(Some(preview)) = previews.get(&name) {
-        let preview: WirePreview = serde_json::from_str(preview.get()).ok()?;
+    if let Some(preview) = preview {
         let kind = match (preview.encoding.as_deref(), preview.text_like) {
             (Some("base64"), _) => {
                 CutKind::Binary { mime_type: preview.mime_type, size_bytes: preview.size_bytes }
@@ -290,7 +289,7 @@ fn preview_or_field(
             (_, Some(false)) => CutKind::Json,
             _ => CutKind::Text,
         };
-        let value: Json = serde_json::from_str(raw.get()).ok()?;
+        let value: Json = serde_json::from_str(raw).ok()?;
         let json = value.as_str().filter(|_| kind == CutKind::Json);
         let references = json.map(references_in).unwrap_or_default();
         let cut = Cut {
@@ -306,7 +305,7 @@ fn preview_or_field(
         let field = FieldView { name, value, cut: Some(cut), written: None, references };
         return Some(without_base64(field));
     }
-    Some(json_field(name, raw.get(), max_chars))
+    Some(json_field(name, raw, max_chars))
 }
 
 /// Guesses what a whole text encodes.
@@ -331,7 +330,11 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
         Ok(Json::String(text)) => return text_field(name, text, max_chars),
         Ok(value) => value,
         // JSON that this program cannot represent, such as 1e400, is shown as its text.
-        Err(_) => return without_base64(json_text_field(name, raw, max_chars)),
+        Err(_) => {
+            let references = references_in(raw);
+            let field = json_text_field(name, raw, max_chars);
+            return without_base64(FieldView { references, ..field });
+        }
     };
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
     // A value that is a reference and nothing else is shown as bytes.

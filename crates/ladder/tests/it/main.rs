@@ -23,6 +23,7 @@ mod checks;
 mod cursors;
 mod dead_ends;
 mod declarations;
+mod every_byte;
 mod evidence;
 mod foreign;
 mod foreign_lists;
@@ -33,6 +34,7 @@ mod look_alikes;
 #[path = "../../../records/tests/it/worlds/mod.rs"]
 mod records;
 mod refusals;
+mod stand_in;
 mod three_ways;
 mod walker;
 mod worlds;
@@ -75,7 +77,7 @@ impl Client {
 
     /// Makes a client with other budgets. The checks assume the default ones.
     pub(crate) fn within(budgets: Budgets, server: impl RecordServer, caller: Principal) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ladder = Ladder::new(server).with_budgets(budgets);
         Self { runtime, ladder, caller: Caller::local(caller) }
     }
