@@ -138,7 +138,8 @@ fn record(chance: &mut Chance, at: usize, items: usize) -> (String, RecordFields
         let name = names.remove(chance.below(names.len()));
         let kind = if step == 0 { at % KINDS } else { chance.below(KINDS) };
         fields.push((name, value(chance, kind, items)));
-        if kind == 9 {
+        let is_extracted = fields.iter().any(|(name, _)| name == "attachment_text");
+        if kind == 9 && !is_extracted {
             fields.push(("attachment_text".to_owned(), text("extracted \u{0} 🙂 ".repeat(900))));
         }
     }
