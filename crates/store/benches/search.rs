@@ -1,8 +1,11 @@
-//! Compares a text search and a search for names with the programs that a person would use.
+//! Compares a text search, a search for names and a question about notes with the programs that a
+//! person would use.
 //!
 //! The corpora are 5,000 notes of 4 KB, 100,000 files of 400 bytes and 200 files of 1 MB, made of
 //! random words from a fixed seed. `rg` runs with the same ignores (none), and with as many threads
-//! as the machine has processors. If `rg` is not installed, each file is read by hand instead.
+//! as the machine has processors. If `rg` is not installed, each file is read by hand instead. The
+//! question about notes, for a tag, is the second one, so that the notes are known. The floor is a
+//! walk that looks at the attributes of each.
 //!
 //! The numbers do not show a cold disk: the page cache is warm.
 
@@ -17,12 +20,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stile_domain::find::name_pattern::NamePattern;
 use stile_domain::find::text_query::{LetterCase, QuerySyntax, TextQuery};
 use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::limits::FileLimits;
+use stile_domain::notes::note_query::NoteQuery;
+use stile_domain::notes::tags::WantedTag;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Principal, Walk};
 use stile_domain::records::authority::RecordsClaim;
@@ -33,12 +38,14 @@ use stile_testkit::chance::Chance;
 
 /// The word to search for, which few files have.
 const NEEDLE: &str = "zebrafinch";
+/// The lines of a note.
+const NOTE_LINES: usize = 50;
 
 fn main() {
     let plan = Plan::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     for (name, files, lines, rounds) in [
-        ("5,000 notes", 5_000, 50, 20),
+        ("5,000 notes", 5_000, NOTE_LINES, 20),
         ("100,000 small files", 100_000, 5, 5),
         ("200 files of 1 MB", 200, 12_500, 10),
     ] {
@@ -74,6 +81,22 @@ fn main() {
                 })
             },
         );
+        if lines == NOTE_LINES {
+            runtime.block_on(second_question(&space));
+            compare(
+                &format!("a second question about {name}"),
+                plan.rounds(rounds),
+                || runtime.block_on(second_question(&space)),
+                "find -size",
+                || {
+                    timed(|| {
+                        let mut find = Command::new("find");
+                        find.arg(folder.path()).args(["-name", "*.md", "-size", "+1000k"]);
+                        find.stdout(Stdio::null()).status().unwrap()
+                    })
+                },
+            );
+        }
     }
 }
 
@@ -95,6 +118,7 @@ fn plant(folder: &Path, files: usize, lines: usize) {
         }
         if number % 997 == 0 {
             text.push_str(NEEDLE);
+            text.push_str("\n#rare\n");
         }
         fs::write(parent.join(format!("note-{number:06}.md")), text).unwrap();
     }
@@ -117,6 +141,19 @@ async fn search(space: &Space) -> usize {
         match page.next {
             Some(next) => cursor = next,
             None => return hits,
+        }
+    }
+}
+
+/// Finds the notes with a tag to the end, call by call. Returns the time.
+async fn second_question(space: &Space) -> Duration {
+    let (began, mut cursor) = (Instant::now(), WalkCursor::default());
+    loop {
+        let query = NoteQuery { tag: WantedTag::parse("rare"), property: None, links_to: None };
+        let page = space.find_notes((permit(), permit()), query, cursor).await.unwrap();
+        match page.next {
+            Some(next) => cursor = next,
+            None => return began.elapsed(),
         }
     }
 }

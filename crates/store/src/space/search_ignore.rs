@@ -3,6 +3,8 @@
 //! The rules are a setting of the server. A rule file inside the space would be one that an agent
 //! can write, and with it hide files from other agents.
 
+use std::collections::HashSet;
+
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use stile_domain::path::SpacePath;
 
@@ -16,6 +18,8 @@ pub const SEARCH_IGNORE: &str = ".git,.hg,.svn,.jj,node_modules,target,__pycache
 pub struct SearchIgnore {
     rules: Vec<String>,
     compiled: Gitignore,
+    /// The rules, if each is a name that is left out wherever it is.
+    names: Option<HashSet<Box<str>>>,
 }
 
 impl PartialEq for SearchIgnore {
@@ -54,7 +58,14 @@ impl SearchIgnore {
         let compiled = builder
             .build()
             .map_err(|error| BadIgnoreRule { rule: String::new(), why: error.to_string() })?;
-        Ok(Self { rules: kept, compiled })
+        let is_name = |rule: &String| {
+            let mut bytes = rule.bytes();
+            !rule.is_empty()
+                && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+        };
+        let names = kept.iter().all(is_name);
+        let names = names.then(|| kept.iter().map(|name| name.as_str().into()).collect());
+        Ok(Self { rules: kept, compiled, names })
     }
 
     /// Returns the rules as the owner wrote them.
@@ -64,6 +75,15 @@ impl SearchIgnore {
 
     /// Whether the rules leave out an entry, whose parents they do not leave out.
     pub(super) fn leaves_out(&self, path: &SpacePath, is_folder: bool) -> bool {
+        match &self.names {
+            Some(names) => {
+                path.as_str().rsplit('/').next().is_some_and(|name| names.contains(name))
+            }
+            None => self.leaves_out_by_pattern(path, is_folder),
+        }
+    }
+
+    fn leaves_out_by_pattern(&self, path: &SpacePath, is_folder: bool) -> bool {
         self.compiled.matched(relative(path), is_folder).is_ignore()
     }
 
@@ -76,8 +96,11 @@ impl SearchIgnore {
 
 impl Default for SearchIgnore {
     fn default() -> Self {
-        Self::parse(SEARCH_IGNORE.split(','))
-            .unwrap_or_else(|_| Self { rules: Vec::new(), compiled: Gitignore::empty() })
+        Self::parse(SEARCH_IGNORE.split(',')).unwrap_or_else(|_| Self {
+            rules: Vec::new(),
+            compiled: Gitignore::empty(),
+            names: None,
+        })
     }
 }
 
@@ -88,6 +111,7 @@ fn relative(path: &SpacePath) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn rules_are_those_of_git_and_a_later_one_wins() {
@@ -101,6 +125,23 @@ mod tests {
         assert!(!is_left_out("/# note", false));
         assert!(rules.leaves_out_below(&SpacePath::parse("/build/x/y").unwrap(), true));
         assert!(!rules.leaves_out_below(&SpacePath::root(), true));
+    }
+
+    proptest! {
+        #[test]
+        fn names_alone_leave_out_what_their_patterns_do(
+            rules in proptest::collection::vec("(\\.?[ab]{1,2}|a-b|c_)", 0..4),
+            paths in proptest::collection::vec("(/\\.?[abAc_-]{1,3}){1,3}", 1..20),
+            is_folder in any::<bool>(),
+        ) {
+            let rules = SearchIgnore::parse(rules.iter().map(String::as_str)).unwrap();
+            prop_assert!(rules.names.is_some());
+            for path in paths {
+                let Ok(path) = SpacePath::parse(&path) else { continue };
+                let slow = rules.leaves_out_by_pattern(&path, is_folder);
+                prop_assert_eq!(rules.leaves_out(&path, is_folder), slow, "{}", path);
+            }
+        }
     }
 
     #[test]

@@ -116,6 +116,8 @@ struct Level {
     folder: Option<Arc<OwnedFd>>,
     path: SpacePath,
     names: Names,
+    /// Whether the walk may show every entry, whatever its name.
+    shows_all: bool,
 }
 
 /// The entries of a folder that are left.
@@ -207,7 +209,7 @@ impl<'a> Walker<'a> {
             };
             let Some(path) = level.path.child(&name) else { continue };
             let is_folder = kind == EntryKind::Directory;
-            if !self.permit.may_show(&path)
+            if !(level.shows_all || self.permit.may_show(&path))
                 || self.inner.options.search_ignore.leaves_out(&path, is_folder)
             {
                 continue;
@@ -283,7 +285,8 @@ impl<'a> Walker<'a> {
         let Ok(folder) = self.open(path) else { return false };
         let Ok(names) = self.names(&folder, path, after) else { return false };
         let folder = Some(Arc::new(folder));
-        self.levels.push(Level { folder, path: path.clone(), names });
+        let shows_all = self.permit.may_show_all(path);
+        self.levels.push(Level { folder, path: path.clone(), names, shows_all });
         let far = self.levels.len().checked_sub(MOST_OPEN + 1);
         if let Some(level) = far.and_then(|far| self.levels.get_mut(far)) {
             level.folder = None;
