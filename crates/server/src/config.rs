@@ -75,7 +75,7 @@ settings_list! {
         issuer: Option<String> = declarations::ISSUER,
         audience: Option<String> = declarations::AUDIENCE,
         sign_in: YesNo = declarations::SIGN_IN,
-        access_token_seconds: u64 = declarations::ACCESS_TOKEN_SECONDS,
+        access_token_seconds: usize = declarations::ACCESS_TOKEN_SECONDS,
         vault: String = declarations::VAULT,
         gateway_secret_file: Option<PathBuf> = declarations::GATEWAY_SECRET_FILE,
         trust_gateway: Option<String> = declarations::TRUST_GATEWAY,

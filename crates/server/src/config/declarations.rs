@@ -176,9 +176,9 @@ declare_settings! {
     /// (yes or no). Off with --jwks.
     SIGN_IN: YesNo = Switch("sign_in", "yes|no"), word, default Text("yes"), for &[Serve];
 
-    /// How long an access token lives that a client got so: 60 to 86400 seconds. The client renews
-    /// it by itself.
-    ACCESS_TOKEN_SECONDS: u64 = Flag("access_token_seconds", "SECONDS"), count,
+    /// How long an access token lives that a client got so. The client renews it by itself. No more
+    /// than 86400.
+    ACCESS_TOKEN_SECONDS: usize = Flag("access_token_seconds", "SECONDS"), count_to::<86_400>,
         default Text("3600"), for &[Serve];
 
     /// The vault that the space is; for the gateway, the vault of tokens that name none.

@@ -151,6 +151,11 @@ impl TokenStore {
                 "DELETE FROM authorization_codes WHERE abs(?1 - created) > ?2",
                 [now, CODE_KEPT_SECONDS],
             )?;
+            // Nobody can redeem the code of an approval that was never used.
+            transaction.execute(
+                "DELETE FROM authorizations WHERE used IS NULL AND ?1 - created > ?2",
+                [now, CODE_KEPT_SECONDS],
+            )?;
             insert_authorization(transaction, authorization)?;
             transaction.execute(
                 "INSERT INTO authorization_codes \
