@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use axum::body::Body;
-use http::header::WWW_AUTHENTICATE;
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
 
@@ -107,6 +107,9 @@ impl OAuthError {
         if self.code == OAuthErrorCode::InvalidToken {
             let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        if self.code == OAuthErrorCode::TooManyRequests {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }

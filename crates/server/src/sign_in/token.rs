@@ -25,6 +25,9 @@ use super::web_request::WebRequest;
 use crate::auth::MintRequest;
 use crate::http::responses;
 
+/// The longest name of a client in a token, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
 /// What a client gets.
 struct IssuedTokens {
     access: String,
@@ -200,7 +203,7 @@ fn access_token(
     let order = MintRequest {
         subject: authorization.subject.clone(),
         scopes: Scopes::from_claim(&authorization.scopes),
-        client: Some(authorization.client_name.clone()),
+        client: Some(cut(&authorization.client_name).to_owned()),
         records: match &authorization.grant {
             Some(grant) => RecordsClaim::Grant(grant.as_str().into()),
             None => RecordsClaim::None,
@@ -217,4 +220,26 @@ fn access_token(
         scopes: authorization.scopes.clone(),
         refresh,
     })
+}
+
+/// Returns the beginning of a client's name that fits into a token. A name of 64 characters may
+/// have 256 bytes.
+fn cut(name: &str) -> &str {
+    let is_boundary = |end: &usize| name.is_char_boundary(*end);
+    let end = (0..=name.len().min(MAX_NAME_BYTES)).rev().find(is_boundary).unwrap_or_default();
+    name.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_cut_between_two_characters() {
+        assert_eq!(cut("Editor"), "Editor");
+        let long = "\u{1f4dd}".repeat(64);
+        assert_eq!(cut(&long), "\u{1f4dd}".repeat(50));
+        let odd = format!("a{long}");
+        assert_eq!(cut(&odd).len(), 197);
+    }
 }
