@@ -96,11 +96,23 @@ fn clean_file(
     let is_old = hash.is_some() && found == name.old;
     let is_new = hash.is_some() && found == name.new;
     let absent = || os::status_at(folder, &name.original).is_err();
+    let copy = || {
+        if let Some(copy) = make_conflict_copy(folder, text, &name.original) {
+            let beside = path.child(&name.original).unwrap_or_else(|| path.clone());
+            report_copy(events, &beside, &copy);
+        }
+    };
     match name.change {
+        // The process died after it had given the file its new name.
+        ChangeKind::Move if status.links > 1 => {
+            let _ = os::unlink(folder, text);
+        }
         // The process died after it moved the old file aside and before the new one had its name.
-        ChangeKind::Replace if is_old && !is_new && name.whole && absent() => {
+        ChangeKind::Replace | ChangeKind::Move if is_old && !is_new && name.whole && absent() => {
             let _ = os::rename_new(folder, text, &name.original);
         }
+        // Whether a file of that name is there cannot be known, since the name is not whole.
+        ChangeKind::Move if is_old && !name.whole => copy(),
         _ if is_old || is_new => {
             let _ = os::unlink(folder, text);
         }
@@ -108,13 +120,8 @@ fn clean_file(
             // Our own torn write of a new file, which was never put in place.
             let _ = os::unlink(folder, text);
         }
-        ChangeKind::Remove | ChangeKind::Replace
+        ChangeKind::Remove | ChangeKind::Replace | ChangeKind::Move
             if name.whole && os::rename_new(folder, text, &name.original).is_ok() => {}
-        _ => {
-            if let Some(copy) = make_conflict_copy(folder, text, &name.original) {
-                let beside = path.child(&name.original).unwrap_or_else(|| path.clone());
-                report_copy(events, &beside, &copy);
-            }
-        }
+        _ => copy(),
     }
 }

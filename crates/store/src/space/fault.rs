@@ -13,6 +13,7 @@ pub(super) enum Call {
     Write,
     Sync,
     Rename,
+    Link,
 }
 
 /// What a call changed on the disk, or made durable.
@@ -26,6 +27,7 @@ pub(super) enum Effect {
     Synced(Identity),
     Exchanged { folder: Identity, one: String, other: String },
     Renamed { folder: Identity, from: String, to_folder: Identity, to: String },
+    Linked { folder: Identity, name: String, file: Identity },
     Removed { folder: Identity, name: String },
 }
 
@@ -40,6 +42,18 @@ pub(super) fn point(_: Call) -> io::Result<()> {
     Ok(())
 }
 
+/// Marks the moment before a call that cannot be made to fail, when a test lets another program act.
+#[cfg(not(test))]
+#[inline]
+pub(super) fn moment() {}
+
+/// Fails where a test lets the file system have no rename that exchanges or refuses to replace.
+#[cfg(not(test))]
+#[inline]
+pub(super) fn flags() -> io::Result<()> {
+    Ok(())
+}
+
 /// Marks the moment between the comparison and the exchange, when a test lets another program save.
 #[cfg(not(test))]
 #[inline]
@@ -47,7 +61,8 @@ pub(super) fn before_swap() {}
 
 #[cfg(test)]
 pub(super) use armed::{
-    arm, before_swap, calls, disarm, on_swap, point, record, record_effects, recorded,
+    arm, before_swap, calls, disarm, flags, lack_flags, moment, on_call, on_swap, point, record,
+    record_effects, recorded,
 };
 
 #[cfg(test)]
@@ -60,6 +75,23 @@ mod armed {
         static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
         static EFFECTS: RefCell<Option<Vec<Effect>>> = const { RefCell::new(None) };
         static ON_SWAP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+        static ON_CALL: Cell<Option<(u32, Box<dyn FnOnce()>)>> = const { Cell::new(None) };
+        static LACKS_FLAGS: Cell<Option<i32>> = const { Cell::new(None) };
+    }
+
+    /// Lets every rename of this thread that exchanges or refuses to replace fail with `errno`, as
+    /// on a file system that has none.
+    pub(in crate::space) fn lack_flags(errno: Option<i32>) {
+        LACKS_FLAGS.set(errno);
+    }
+
+    pub(in crate::space) fn flags() -> io::Result<()> {
+        LACKS_FLAGS.get().map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
+    }
+
+    /// Lets `after` calls of this thread begin, and runs `act` before the next one.
+    pub(in crate::space) fn on_call(after: u32, act: impl FnOnce() + 'static) {
+        ON_CALL.set(Some((after, Box::new(act))));
     }
 
     /// Returns the calls of this thread since the last call of this function.
@@ -106,7 +138,16 @@ mod armed {
         LEFT.take().is_some()
     }
 
+    pub(in crate::space) fn moment() {
+        match ON_CALL.take() {
+            Some((0, act)) => act(),
+            Some((left, act)) => ON_CALL.set(Some((left - 1, act))),
+            None => {}
+        }
+    }
+
     pub(in crate::space) fn point(call: Call) -> io::Result<()> {
+        moment();
         CALLS.with_borrow_mut(|calls| calls.push(call));
         match LEFT.get() {
             Some((0, errno)) => {

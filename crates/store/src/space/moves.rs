@@ -1,11 +1,13 @@
 //! Moves and copies files, and makes and removes folders.
 //!
 //! A move is one rename that never replaces anything. The moved file is hashed after the rename: if
-//! another program saved in between, the file goes back and the move is refused. Both folders are
-//! locked, and both are durable before the call is answered. Nobody waits for the second lock while
-//! holding the first, so no two moves wait for each other.
+//! another program saved in between, the file goes back and the move is refused. A file system
+//! without such a rename moves the file aside first, and then links it to its new name. Both
+//! folders are locked, and both are durable before the call is answered. Nobody waits for the
+//! second lock while holding the first, so no two moves wait for each other.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
@@ -13,6 +15,7 @@ use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 
 use super::file_hash::hash_file;
 use super::lock::{Stop, Wait};
+use super::names::ChangeKind;
 use super::read::{read_whole, regular};
 use super::write::{Change, LARGE, LockedFile};
 use super::{CreatedFile, os, refusal};
@@ -54,9 +57,8 @@ impl Change<'_> {
     ) -> Result<(), Stop> {
         let (source, destination) = self.lock_both(path, to)?;
         let old = self.open_for_change(&source)?;
-        let stale = || Refusal::Stale { path: path.clone(), argument: "hash" };
         if hash_file(&old.file).map_err(source.io())? != base {
-            return Err(stale().into());
+            return Err(Refusal::Stale { path: path.clone(), argument: "hash" }.into());
         }
         let folder = destination.locked.as_ref().map_or(source.handle(), LockedFile::handle);
         if os::status_at(folder, destination.name).is_ok() {
@@ -64,7 +66,27 @@ impl Change<'_> {
         }
         self.may_begin()?;
         let (from, new) = ((source.handle(), source.name), (folder, destination.name));
-        os::move_new(from, new).map_err(|error| refused(&error, to))?;
+        match os::move_new(from, new) {
+            Ok(()) => self.finish_move(&source, folder, &destination, base)?,
+            Err(error) if os::is_unsupported(&error) => {
+                self.move_by_link(&source, new, to, base, old.status.stamp.size)?;
+            }
+            Err(error) => return Err(refused(&error, to).into()),
+        }
+        self.remember_own(old.status.identity(), &old.file);
+        Ok(())
+    }
+
+    /// Checks a file that was moved in one step, and makes both folders durable. The file goes back
+    /// if it is not the version `base`.
+    fn finish_move(
+        &self,
+        source: &LockedFile<'_>,
+        folder: &OwnedFd,
+        destination: &Destination<'_>,
+        base: ContentHash,
+    ) -> Result<(), Refusal> {
+        let (from, new) = ((source.handle(), source.name), (folder, destination.name));
         let is_same = os::open_in(folder, destination.name)
             .and_then(|file| hash_file(&file))
             .is_ok_and(|hash| hash == base);
@@ -79,11 +101,50 @@ impl Change<'_> {
                 self.keeper.save_copy(folder, destination.name, destination.path);
             }
             let _ = os::sync(folder).and_then(|()| os::sync(source.handle()));
-            return Err(stale().into());
+            return Err(Refusal::Stale { path: source.path.clone(), argument: "hash" });
         }
-        synced.map_err(|_| Refusal::UnknownOutcome { path: to.clone() })?;
-        self.remember_own(old.status.identity(), &old.file);
-        Ok(())
+        synced.map_err(|_| Refusal::UnknownOutcome { path: destination.path.clone() })
+    }
+
+    /// Moves a file on a file system that has no rename that refuses to replace.
+    ///
+    /// The file is set aside under a name of ours, checked, linked to its new name, and unlinked
+    /// from the name of ours. So each step that removes a name removes one that no other program
+    /// writes, and a save in between stays. Each step is durable before the next one: after a crash
+    /// the cleaner finds the file under one of its two names, or under the new one and ours.
+    fn move_by_link(
+        &self,
+        source: &LockedFile<'_>,
+        new: (&OwnedFd, &str),
+        to: &SpacePath,
+        base: ContentHash,
+        size: u64,
+    ) -> Result<(), Refusal> {
+        let aside = self.temporary_name(source, ChangeKind::Move, Some(&base), None);
+        os::set_aside(source.handle(), source.name, &aside).map_err(source.io())?;
+        if !self.is_version(source, &aside, base) {
+            self.put_back(source, &aside);
+            return Err(Refusal::Stale { path: source.path.clone(), argument: "hash" });
+        }
+        let linked =
+            os::sync(source.handle()).and_then(|()| os::link_new((source.handle(), &aside), new));
+        if let Err(error) = linked {
+            match os::rename_new(source.handle(), &aside, source.name) {
+                // Another program has saved over the name: the file is a version that it replaced.
+                Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {
+                    self.keep(source, aside, base, size);
+                }
+                Err(_) => self.keeper.save_copy(source.handle(), &aside, source.path),
+                Ok(()) => {}
+            }
+            let _ = os::sync(source.handle());
+            return Err(refused(&error, to));
+        }
+        // If the new name may not be durable, the name of ours stays for the next start.
+        os::sync(new.0)
+            .and_then(|()| os::unlink(source.handle(), &aside))
+            .and_then(|()| os::sync(source.handle()))
+            .map_err(|_| Refusal::UnknownOutcome { path: to.clone() })
     }
 
     /// Locks the folders of two files, the folder with the smaller identity first.

@@ -39,6 +39,9 @@ pub(super) enum ChangeKind {
     Replace,
     /// The file is removed.
     Remove,
+    /// The file was moved aside on its way to another name, since the file system cannot move it
+    /// there in one step.
+    Move,
 }
 
 /// The name of a temporary or displaced file.
@@ -99,6 +102,7 @@ impl TemporaryName {
             "x" => ChangeKind::Exchange,
             "m" => ChangeKind::Replace,
             "r" => ChangeKind::Remove,
+            "v" => ChangeKind::Move,
             _ => return None,
         };
         let (old, new) = (parts.next()?, parts.next()?);
@@ -129,6 +133,7 @@ impl fmt::Display for TemporaryName {
             ChangeKind::Exchange => 'x',
             ChangeKind::Replace => 'm',
             ChangeKind::Remove => 'r',
+            ChangeKind::Move => 'v',
         };
         let whole = if self.whole { '=' } else { '~' };
         let Self { owner, sequence, old, new, original, .. } = self;
@@ -183,8 +188,8 @@ mod tests {
         ) {
             let owner = Owner::new(process, number);
             let hash = ContentHash::digest(original.as_bytes());
-            use ChangeKind::{Create, Exchange, Remove, Replace};
-            for change in [Create, Exchange, Replace, Remove] {
+            use ChangeKind::{Create, Exchange, Move, Remove, Replace};
+            for change in [Create, Exchange, Replace, Remove, Move] {
                 let name =
                     TemporaryName::new(&owner, sequence, change, Some(&hash), None, &original);
                 prop_assert!(name.to_string().len() <= 255);

@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown,
     fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat, openat,
-    renameat_with, statat, unlinkat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use stile_domain::facts::{FileStamp, UnixNanos};
@@ -308,6 +308,7 @@ pub(super) fn remove_folder(folder: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 pub(super) fn unlink(folder: &OwnedFd, name: &str) -> io::Result<()> {
+    fault::moment();
     unlinkat(folder, name, AtFlags::empty())?;
     fault::record(|| Ok(Effect::Removed { folder: identity(folder)?, name: name.to_owned() }));
     Ok(())
@@ -324,6 +325,7 @@ pub(super) fn sync(file: impl AsFd) -> io::Result<()> {
 /// Exchanges two names of a folder in one step.
 pub(super) fn exchange(folder: &OwnedFd, one: &str, other: &str) -> io::Result<()> {
     fault::point(fault::Call::Rename)?;
+    fault::flags()?;
     renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)?;
     fault::record(|| {
         let (one, other) = (one.to_owned(), other.to_owned());
@@ -338,32 +340,63 @@ pub(super) fn is_unsupported(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
-/// Renames within a folder. Fails if the new name is in use.
+/// Gives a temporary file of ours another name in its folder. Fails if the new name is in use.
+///
+/// No other program writes the name `from`, so a file system without [`move_new`] may link and
+/// unlink: neither step replaces or removes a file of anybody else. After a crash between them the
+/// file has both names, and the cleaner removes the temporary one.
 pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
-    move_new((folder, from), (folder, to))
+    match move_new((folder, from), (folder, to)) {
+        Err(error) if is_unsupported(&error) => {
+            link_new((folder, from), (folder, to))?;
+            unlink(folder, from)
+        }
+        done => done,
+    }
 }
 
-/// Moves a file from one folder to another. Fails if the new name is in use.
-pub(super) fn move_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
-    fault::point(fault::Call::Rename)?;
-    match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE).map_err(io::Error::from)
-    {
+/// Gives a file a temporary name of ours, `aside`, which no other file has.
+///
+/// On a file system without [`move_new`] this is a plain rename. One that links and unlinks would
+/// remove what another program saves between the two steps.
+pub(super) fn set_aside(folder: &OwnedFd, name: &str, aside: &str) -> io::Result<()> {
+    match move_new((folder, name), (folder, aside)) {
         Err(error) if is_unsupported(&error) => {
-            // Neither step replaces a file. After a crash between them the file has both names;
-            // of a temporary file the cleaner removes one.
-            linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
-            Ok(unlinkat(from.0, from.1, AtFlags::empty())?)
-        }
-        done => {
-            done?;
-            fault::record(|| {
-                let (folder, to_folder) = (identity(from.0)?, identity(to.0)?);
-                let (from, to) = (from.1.to_owned(), to.1.to_owned());
-                Ok(Effect::Renamed { folder, from, to_folder, to })
-            });
+            renameat(folder, name, folder, aside)?;
+            record_rename((folder, name), (folder, aside));
             Ok(())
         }
+        done => done,
     }
+}
+
+/// Moves a file from one folder to another in one step. Fails if the new name is in use, and with
+/// an error that [`is_unsupported`] on a file system without such a rename.
+pub(super) fn move_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
+    fault::point(fault::Call::Rename)?;
+    fault::flags()?;
+    renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE)?;
+    record_rename(from, to);
+    Ok(())
+}
+
+fn record_rename(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) {
+    fault::record(|| {
+        let (folder, to_folder) = (identity(from.0)?, identity(to.0)?);
+        let (from, to) = (from.1.to_owned(), to.1.to_owned());
+        Ok(Effect::Renamed { folder, from, to_folder, to })
+    });
+}
+
+/// Gives a file a second name. Fails if that name is in use.
+pub(super) fn link_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
+    fault::point(fault::Call::Link)?;
+    linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+    fault::record(|| {
+        let (folder, name) = (identity(to.0)?, to.1.to_owned());
+        Ok(Effect::Linked { folder, name, file: status_at(to.0, to.1)?.identity() })
+    });
+    Ok(())
 }
 
 /// Takes an exclusive advisory lock on an open folder or file, without waiting. Returns `false` if

@@ -2,8 +2,10 @@
 //!
 //! The seam records what each system call of a change does. A cut may come after any of these
 //! calls. What was synced is then there. Of all else in a folder, each making, renaming, exchange
-//! and removal of a name is there or not, whatever came before or after. A file that was not synced
-//! has its old content, none, a part, zeros or the new one, with the old or the new mode.
+//! and removal of a name is there or not, whatever came before or after. A rename from one folder
+//! to another is there in both or in neither, and surely there once both are synced. A file that
+//! was not synced has its old content, none, a part, zeros or the new one, with the old or the new
+//! mode. A disk in two has no rename that exchanges or refuses to replace.
 //!
 //! Law: after a start on such a disk, every acknowledged change is there whole. The change that was
 //! not acknowledged is there whole or not at all. The start removes the temporary files of Stile,
@@ -15,7 +17,6 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use stile_domain::limits::FileLimits;
 use stile_testkit::chance::{Chance, scaled_long, seed};
 
 use super::fault::{self, Effect};
@@ -38,21 +39,32 @@ enum Node {
     Folder(BTreeMap<String, usize>),
 }
 
-/// A change of names in a folder that is not synced.
+/// A change of names that is not synced. Folders are numbers of nodes.
 #[derive(Clone, Debug)]
 enum NameChange {
-    Add(String, usize),
-    Exchange(String, String),
-    Rename(String, String),
-    Remove(String),
+    Add(usize, String, usize),
+    Exchange(usize, String, String),
+    Rename([usize; 2], String, String),
+    Remove(usize, String),
 }
+
+/// A change of names, and the folders that are to be synced before it surely is there.
+#[derive(Clone, Debug)]
+struct Pending {
+    folders: BTreeSet<usize>,
+    change: NameChange,
+}
+
+/// The files of a disk by path, with the node of each, since a file may have two names. `None` is a
+/// folder.
+type Tree = BTreeMap<String, Option<(usize, Content)>>;
 
 /// The disk as it surely is, and what may be there as well.
 struct Disk {
     nodes: Vec<Node>,
     /// What the numbers of the system mean now; the system gives a number again.
     known: HashMap<(u64, u64), usize>,
-    pending: Vec<(usize, NameChange)>,
+    pending: Vec<Pending>,
 }
 
 /// The visible files of a disk by path, with their content.
@@ -110,40 +122,56 @@ impl Disk {
                 let empty = || Content { bytes: Vec::new(), mode: *mode };
                 let node = Node::File { synced: empty(), now: empty() };
                 let file = self.make((*device, *inode), node);
-                (folder, NameChange::Add(name.clone(), file))
+                let folder = self.number(*folder);
+                (folder, NameChange::Add(folder, name.clone(), file))
             }
             Effect::MadeFolder { folder, name, made: Identity(device, inode) } => {
                 let made = self.make((*device, *inode), Node::Folder(BTreeMap::new()));
-                (folder, NameChange::Add(name.clone(), made))
+                let folder = self.number(*folder);
+                (folder, NameChange::Add(folder, name.clone(), made))
+            }
+            Effect::Linked { folder, name, file } => {
+                let (folder, file) = (self.number(*folder), self.number(*file));
+                (folder, NameChange::Add(folder, name.clone(), file))
             }
             Effect::Exchanged { folder, one, other } => {
-                (folder, NameChange::Exchange(one.clone(), other.clone()))
+                let folder = self.number(*folder);
+                (folder, NameChange::Exchange(folder, one.clone(), other.clone()))
             }
             Effect::Renamed { folder, from, to_folder, to } => {
-                assert_eq!(folder, to_folder, "this disk knows renames within a folder");
-                (folder, NameChange::Rename(from.clone(), to.clone()))
+                let folders = [self.number(*folder), self.number(*to_folder)];
+                let change = NameChange::Rename(folders, from.clone(), to.clone());
+                self.pending.push(Pending { folders: folders.into(), change });
+                return;
             }
-            Effect::Removed { folder, name } => (folder, NameChange::Remove(name.clone())),
+            Effect::Removed { folder, name } => {
+                let folder = self.number(*folder);
+                (folder, NameChange::Remove(folder, name.clone()))
+            }
         };
-        self.pending.push((self.number(*folder), change));
+        self.pending.push(Pending { folders: [folder].into(), change });
     }
 
     fn sync(&mut self, number: usize) {
-        match &mut self.nodes[number] {
-            Node::File { synced, now } => *synced = now.clone(),
-            Node::Folder(names) => {
-                let pending = std::mem::take(&mut self.pending);
-                let (durable, left) = pending.into_iter().partition(|(of, _)| *of == number);
-                self.pending = left;
-                let durable: Vec<(usize, NameChange)> = durable;
-                durable.iter().for_each(|(_, change)| change.apply(names));
+        if let Node::File { synced, now } = &mut self.nodes[number] {
+            *synced = now.clone();
+            return;
+        }
+        let mut left = Vec::new();
+        for mut pending in std::mem::take(&mut self.pending) {
+            pending.folders.remove(&number);
+            if pending.folders.is_empty() {
+                pending.change.apply(&mut self.nodes);
+            } else {
+                left.push(pending);
             }
         }
+        self.pending = left;
     }
 
     /// The disks that a cut now could leave, as trees: each subset of the pending changes of names,
     /// and each content of the files that are not synced.
-    fn after_a_cut(&self, chance: &mut Chance) -> BTreeSet<BTreeMap<String, Option<Content>>> {
+    fn after_a_cut(&self, chance: &mut Chance) -> BTreeSet<Tree> {
         let count = u32::try_from(self.pending.len()).unwrap();
         let subsets: Vec<u64> = if count <= ALL_SUBSETS {
             (0..1 << count).collect()
@@ -154,11 +182,9 @@ impl Disk {
         let mut disks = BTreeSet::new();
         for subset in subsets {
             let mut nodes = self.nodes.clone();
-            for (bit, (folder, change)) in self.pending.iter().enumerate() {
-                if let Node::Folder(names) = &mut nodes[*folder]
-                    && subset >> bit & 1 == 1
-                {
-                    change.apply(names);
+            for (bit, pending) in self.pending.iter().enumerate() {
+                if subset >> bit & 1 == 1 {
+                    pending.change.apply(&mut nodes);
                 }
             }
             for variant in 0..10 {
@@ -172,40 +198,40 @@ impl Disk {
 }
 
 impl NameChange {
-    /// Changes the names of a folder. A change of names that are not there does nothing.
-    fn apply(&self, names: &mut BTreeMap<String, usize>) {
+    /// Changes the names of folders. A change of names that are not there does nothing.
+    fn apply(&self, nodes: &mut [Node]) {
         match self {
-            Self::Add(name, node) => {
-                names.entry(name.clone()).or_insert(*node);
+            Self::Add(folder, name, node) => {
+                names(nodes, *folder).entry(name.clone()).or_insert(*node);
             }
-            Self::Exchange(one, other) => {
+            Self::Exchange(folder, one, other) => {
+                let names = names(nodes, *folder);
                 if let (Some(&first), Some(&second)) = (names.get(one), names.get(other)) {
                     names.insert(one.clone(), second);
                     names.insert(other.clone(), first);
                 }
             }
-            Self::Rename(from, to) => {
-                if !names.contains_key(to)
-                    && let Some(node) = names.remove(from)
+            Self::Rename([folder, to_folder], from, to) => {
+                if !names(nodes, *to_folder).contains_key(to)
+                    && let Some(node) = names(nodes, *folder).remove(from)
                 {
-                    names.insert(to.clone(), node);
+                    names(nodes, *to_folder).insert(to.clone(), node);
                 }
             }
-            Self::Remove(name) => {
-                names.remove(name);
+            Self::Remove(folder, name) => {
+                names(nodes, *folder).remove(name);
             }
         }
     }
 }
 
-/// Lists what is below a folder. `None` is a folder.
-fn lay_out(
-    nodes: &[Node],
-    number: usize,
-    at: &str,
-    variant: usize,
-    tree: &mut BTreeMap<String, Option<Content>>,
-) {
+fn names(nodes: &mut [Node], folder: usize) -> &mut BTreeMap<String, usize> {
+    let Node::Folder(names) = &mut nodes[folder] else { panic!("not a folder") };
+    names
+}
+
+/// Lists what is below a folder.
+fn lay_out(nodes: &[Node], number: usize, at: &str, variant: usize, tree: &mut Tree) {
     match &nodes[number] {
         Node::Folder(names) => {
             tree.insert(at.to_owned(), None);
@@ -224,7 +250,7 @@ fn lay_out(
                 _ => now.bytes.clone(),
             };
             let mode = if variant < 5 { synced.mode } else { now.mode };
-            tree.insert(at.to_owned(), Some(Content { bytes, mode }));
+            tree.insert(at.to_owned(), Some((number, Content { bytes, mode })));
         }
     }
 }
@@ -249,7 +275,19 @@ fn change(
         let any = chance.below(files.len());
         let (name, old) = files.iter().nth(any).unwrap();
         let (name, old) = (name.clone(), String::from_utf8(old.clone()).unwrap());
-        match chance.below(4) {
+        match chance.below(5) {
+            4 => {
+                let folder = ["", "/folder", "/new", "/new/deep"][chance.below(4)];
+                let to = format!("{folder}/moved {number}.md");
+                let mut made = Vec::new();
+                rig.inner()
+                    .change(|change| {
+                        change.move_file(&path(&name), hash(&old), &path(&to), &mut made)
+                    })
+                    .unwrap();
+                files.remove(&name);
+                files.insert(to, old.into_bytes());
+            }
             0 => {
                 let deep = if chance.happens(50) { "/new/deep" } else { "" };
                 let name = format!("{deep}/{number}.md");
@@ -274,12 +312,17 @@ fn change(
     (fault::recorded(), done)
 }
 
-fn build(folder: &Path, tree: &BTreeMap<String, Option<Content>>) {
+fn build(folder: &Path, tree: &Tree) {
+    let mut built: HashMap<usize, std::path::PathBuf> = HashMap::new();
     for (at, content) in tree.iter().filter(|(at, _)| !at.is_empty()) {
         let at = folder.join(&at[1..]);
         match content {
             None => fs::create_dir(&at).unwrap(),
-            Some(Content { bytes, mode }) => {
+            Some((node, _)) if built.contains_key(node) => {
+                fs::hard_link(&built[node], &at).unwrap();
+            }
+            Some((node, Content { bytes, mode })) => {
+                built.insert(*node, at.clone());
                 fs::write(&at, bytes).unwrap();
                 fs::set_permissions(&at, fs::Permissions::from_mode(*mode)).unwrap();
             }
@@ -316,6 +359,9 @@ fn take_torn_copy(found: &mut Files, old: &Files, new: &Files) -> bool {
     false
 }
 
+/// The error of a rename whose flags the file system does not know.
+const EINVAL: i32 = 22;
+
 /// A folder in memory if the system has one: what is built is synced often.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
@@ -327,8 +373,9 @@ fn a_power_cut_at_any_call_loses_no_acknowledged_change_and_tears_no_file() {
     println!("STILE_RIG_SEED={seed}");
     let mut chance = Chance::of(seed);
     let (mut built, mut copies) = (0, 0);
-    for _ in 0..scaled_long(10, 500, 20_000) {
-        let rig = Rig::on(folder(), FileLimits::default());
+    for round in 0..scaled_long(12, 500, 20_000) {
+        fault::lack_flags((round % 2 == 1).then_some(EINVAL));
+        let rig = Rig::on_any(folder());
         let mut files = Files::new();
         fs::create_dir(rig.file("folder")).unwrap();
         for name in ["/a.md", "/folder/b.md"] {
@@ -348,7 +395,7 @@ fn a_power_cut_at_any_call_loses_no_acknowledged_change_and_tears_no_file() {
             for tree in disk.after_a_cut(&mut chance) {
                 let cut_off = folder();
                 build(cut_off.path(), &tree);
-                let restarted = Rig::on(cut_off, FileLimits::default());
+                let restarted = Rig::on_any(cut_off);
                 let mut found = Files::new();
                 visit(restarted.folder.path(), "", &mut found);
                 copies += usize::from(take_torn_copy(&mut found, old, new));
@@ -360,5 +407,6 @@ fn a_power_cut_at_any_call_loses_no_acknowledged_change_and_tears_no_file() {
             }
         }
     }
+    fault::lack_flags(None);
     println!("{built} disks, {copies} of them with a torn conflict copy");
 }

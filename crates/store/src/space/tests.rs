@@ -64,7 +64,7 @@ impl Deref for OnThisThread<'_> {
 }
 
 impl OnThisThread<'_> {
-    fn change<T>(
+    pub(super) fn change<T>(
         &self,
         mut work: impl FnMut(&Change<'_>) -> Result<T, Stop>,
     ) -> Result<T, Refusal> {
@@ -147,6 +147,17 @@ impl Rig {
         mounts: Vec<SpacePath>,
         lock_wait: Duration,
     ) -> Self {
+        let (rig, notices) = Self::opened(folder, limits, mounts, lock_wait);
+        assert_eq!(notices, Vec::<String>::new());
+        rig
+    }
+
+    fn opened(
+        folder: tempfile::TempDir,
+        limits: FileLimits,
+        mounts: Vec<SpacePath>,
+        lock_wait: Duration,
+    ) -> (Self, Vec<String>) {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
         let options = SpaceOptions {
@@ -157,8 +168,26 @@ impl Rig {
             events: Arc::new(move |line| sink.lock().unwrap().push(line)),
         };
         let (space, notices) = Space::open_ambient(folder.path(), options).unwrap();
-        assert_eq!(notices, Vec::<String>::new());
-        Self { folder, space, events }
+        (Self { folder, space, events }, notices)
+    }
+
+    /// Returns a rig on a file system that cannot exchange files. The thread of the test must lack
+    /// the flags of renames.
+    fn without_exchange() -> Self {
+        let (rig, notices) = Self::opened(
+            tempfile::tempdir().unwrap(),
+            FileLimits::default(),
+            Vec::new(),
+            Duration::from_secs(20),
+        );
+        assert_eq!(notices.len(), 1, "the probe finds that the exchange is missing");
+        rig
+    }
+
+    /// Returns a rig, whatever the file system can do.
+    pub(super) fn on_any(folder: tempfile::TempDir) -> Self {
+        let limits = FileLimits::default();
+        Self::opened(folder, limits, Vec::new(), Duration::from_secs(20)).0
     }
 
     pub(super) fn inner(&self) -> OnThisThread<'_> {

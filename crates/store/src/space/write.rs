@@ -364,12 +364,18 @@ impl Change<'_> {
     }
 
     /// Keeps the displaced file `aside`, whose hash should be `expected`.
-    fn keep(&self, target: &LockedFile<'_>, aside: String, expected: ContentHash, size: u64) {
+    pub(super) fn keep(
+        &self,
+        target: &LockedFile<'_>,
+        aside: String,
+        expected: ContentHash,
+        size: u64,
+    ) {
         self.keeper.keep(Arc::clone(&target.kept), aside, target.path.clone(), expected, size);
     }
 
     /// Returns a new temporary name for a change of a file.
-    fn temporary_name(
+    pub(super) fn temporary_name(
         &self,
         target: &LockedFile<'_>,
         change: ChangeKind,
@@ -381,7 +387,12 @@ impl Change<'_> {
     }
 
     /// Returns whether the file with a name is exactly the version `hash`.
-    fn is_version(&self, target: &LockedFile<'_>, name: &str, hash: ContentHash) -> bool {
+    pub(super) fn is_version(
+        &self,
+        target: &LockedFile<'_>,
+        name: &str,
+        hash: ContentHash,
+    ) -> bool {
         os::open_in(target.handle(), name)
             .and_then(|file| hash_file(&file))
             .is_ok_and(|found| found == hash)
@@ -432,7 +443,7 @@ impl Change<'_> {
     ) -> Result<(), Refusal> {
         let aside = self.temporary_name(target, ChangeKind::Replace, Some(&base), None);
         self.may_begin()?;
-        os::rename_new(target.handle(), target.name, &aside).map_err(target.io())?;
+        os::set_aside(target.handle(), target.name, &aside).map_err(target.io())?;
         let fits = self.is_version(target, &aside, base);
         if !fits || os::rename_new(target.handle(), &draft.name, target.name).is_err() {
             self.put_back(target, &aside);
@@ -446,7 +457,7 @@ impl Change<'_> {
 
     /// Gives a file that was moved aside its name again. If the name is in use, the file becomes a
     /// conflict copy.
-    fn put_back(&self, target: &LockedFile<'_>, aside: &str) {
+    pub(super) fn put_back(&self, target: &LockedFile<'_>, aside: &str) {
         if os::rename_new(target.handle(), aside, target.name).is_err() {
             self.keeper.save_copy(target.handle(), aside, target.path);
         }
@@ -599,7 +610,7 @@ impl Change<'_> {
         }
         let aside = self.temporary_name(&target, ChangeKind::Remove, Some(&base), None);
         self.may_begin()?;
-        os::rename_new(target.handle(), target.name, &aside).map_err(target.io())?;
+        os::set_aside(target.handle(), target.name, &aside).map_err(target.io())?;
         if !self.is_version(&target, &aside, base) {
             self.put_back(&target, &aside);
             return Err(stale().into());

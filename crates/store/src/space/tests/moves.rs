@@ -251,3 +251,143 @@ fn copies_and_trials_of_large_files_take_turns() {
     drop(turns);
     assert!(copy_file(&rig, "/a", &text, "/b").is_ok() && try_edit().is_ok());
 }
+
+/// A file system without renames that exchange or refuse to replace, on this thread.
+struct WithoutFlags;
+
+impl WithoutFlags {
+    fn answering(errno: i32) -> Self {
+        fault::lack_flags(Some(errno));
+        Self
+    }
+}
+
+impl Drop for WithoutFlags {
+    fn drop(&mut self) {
+        fault::lack_flags(None);
+    }
+}
+
+const EINVAL: i32 = 22;
+const ENOSYS: i32 = 38;
+
+/// Returns the text of every visible file, below folders too.
+fn all_texts(rig: &Rig) -> Vec<String> {
+    let mut folders = vec![rig.folder.path().to_owned()];
+    let mut texts = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let is_ours = entry.file_name().unwrap().to_str().unwrap().starts_with(RESERVED_PREFIX);
+            match entry.is_dir() {
+                true => folders.push(entry),
+                false if !is_ours => texts.push(fs::read_to_string(entry).unwrap()),
+                false => {}
+            }
+        }
+    }
+    texts
+}
+
+#[test]
+fn a_move_without_the_rename_of_the_kernel_is_the_same_move() {
+    for errno in [EINVAL, ENOSYS] {
+        let _lacking = WithoutFlags::answering(errno);
+        let rig = Rig::without_exchange();
+        rig.put("a", "x");
+        rig.put("b", "y");
+        let inode = fs::metadata(rig.file("a")).unwrap().ino();
+        assert_eq!(code(move_file(&rig, "/a", "x", "/b")), "already_exists");
+        assert_eq!(code(move_file(&rig, "/a", "old", "/c")), "stale");
+        move_file(&rig, "/a", "x", "/new/c").unwrap();
+        let moved = fs::metadata(rig.file("new/c")).unwrap();
+        assert_eq!((moved.ino(), moved.nlink()), (inode, 1));
+        assert_eq!(rig.visible(), ["b", "new"]);
+        move_file(&rig, "/new/c", "x", "/new/d").unwrap();
+        assert_eq!(all_texts(&rig).len(), 2);
+        rig.inner().keeper.close();
+        assert_eq!(rig.hidden(), Vec::<String>::new());
+    }
+}
+
+/// Runs `change` once for each moment of it, with a save by an editor at that moment.
+fn with_a_save_at_each_moment(
+    lacks: bool,
+    in_place: bool,
+    change: impl Fn(&Rig) -> Result<(), Refusal>,
+) {
+    for moment in 0.. {
+        let _lacking = lacks.then(|| WithoutFlags::answering(EINVAL));
+        let rig = if lacks { Rig::without_exchange() } else { Rig::new() };
+        rig.put("a", "x");
+        fs::create_dir(rig.file("to")).unwrap();
+        let saved = Arc::new(AtomicBool::new(false));
+        let (did, file, beside) = (Arc::clone(&saved), rig.file("a"), rig.file("beside"));
+        fault::on_call(moment, move || {
+            if in_place {
+                fs::write(&file, "saved").unwrap();
+            } else {
+                fs::write(&beside, "saved").unwrap();
+                fs::rename(&beside, &file).unwrap();
+            }
+            did.store(true, Ordering::Relaxed);
+        });
+        let done = change(&rig);
+        fault::on_call(u32::MAX, || {});
+        rig.inner().keeper.close();
+        let texts = all_texts(&rig);
+        if saved.load(Ordering::Relaxed) {
+            assert!(texts.contains(&"saved".to_owned()), "moment {moment}: {texts:?} {done:?}");
+        } else {
+            done.unwrap();
+            assert!(moment > 3, "a change has several moments");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_save_at_any_moment_of_a_move_is_kept() {
+    for lacks in [false, true] {
+        for in_place in [false, true] {
+            with_a_save_at_each_moment(lacks, in_place, |rig| move_file(rig, "/a", "x", "/to/b"));
+            with_a_save_at_each_moment(lacks, in_place, |rig| move_file(rig, "/a", "x", "/b"));
+        }
+    }
+}
+
+#[test]
+fn a_save_at_any_moment_of_a_removal_or_an_edit_is_kept_without_the_rename_of_the_kernel() {
+    for in_place in [false, true] {
+        with_a_save_at_each_moment(true, in_place, |rig| {
+            rig.inner().remove(&path("/a"), hash("x"))
+        });
+        with_a_save_at_each_moment(true, in_place, |rig| {
+            rig.replace("a", "x", "x", "y").map(|_| ())
+        });
+    }
+}
+
+#[test]
+fn a_fault_of_the_system_never_loses_a_file_that_is_moved_by_a_link() {
+    let _lacking = WithoutFlags::answering(EINVAL);
+    for after in 0..20 {
+        let rig = Rig::without_exchange();
+        rig.put("a", "x");
+        fs::create_dir(rig.file("to")).unwrap();
+        fault::arm(after, 5);
+        let done = move_file(&rig, "/a", "x", "/to/b");
+        let is_pending = fault::disarm();
+        rig.inner().keeper.close();
+        let there = [rig.file("a").exists(), rig.file("to/b").exists()];
+        assert_eq!(all_texts(&rig), ["x"], "{after}");
+        match done {
+            Ok(()) => assert!(there[1], "{after}"),
+            Err(Refusal::UnknownOutcome { .. }) => assert!(there[1], "{after}"),
+            Err(_) => assert!(there[0] || rig.copies().len() == 1, "{after}"),
+        }
+        if is_pending {
+            return;
+        }
+    }
+    panic!("a move makes fewer calls");
+}
