@@ -45,6 +45,10 @@ pub const MAX_CONTEXT_LINES: usize = 3;
 pub const MAX_FILE_WINDOW: usize = 32 * 1024;
 /// The largest image or sound that `file.read` returns whole, in bytes: a megabyte as base64.
 pub const MAX_MEDIA_BYTES: u64 = 768 * 1024;
+/// The most notes whose links one call of `file.move` rewrites. Each is made durable by itself.
+pub const MAX_REWRITTEN_NOTES: usize = 100;
+/// The most notes and links that the answer about rewritten links names.
+pub const MAX_LISTED_REWRITES: usize = 20;
 /// The most edits in one call of `text.edit`.
 pub const MAX_EDITS: usize = 64;
 /// The most lines of the diff that `text.edit` returns.

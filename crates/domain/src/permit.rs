@@ -161,6 +161,9 @@ pub enum RemoveFolder {}
 /// The action of appending to one file without having read it.
 #[derive(Debug)]
 pub enum Append {}
+/// The action of changing files in a folder and below, as far as the scopes reach.
+#[derive(Debug)]
+pub enum EditBelow {}
 
 impl sealed::Sealed for Read {}
 impl sealed::Sealed for Edit {}
@@ -168,6 +171,7 @@ impl sealed::Sealed for List {}
 impl sealed::Sealed for Walk {}
 impl sealed::Sealed for RemoveFolder {}
 impl sealed::Sealed for Append {}
+impl sealed::Sealed for EditBelow {}
 impl Action for Walk {
     const VERB: Verb = Verb::Read;
 
@@ -184,6 +188,13 @@ impl Action for RemoveFolder {
 }
 impl Action for Append {
     const VERB: Verb = Verb::Append;
+}
+impl Action for EditBelow {
+    const VERB: Verb = Verb::Write;
+
+    fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
+        scopes.cover(Verb::Write, path) || scopes.cover_some_below(Verb::Write, path)
+    }
 }
 impl Action for Read {
     const VERB: Verb = Verb::Read;
@@ -275,6 +286,16 @@ impl Permit<Walk> {
     pub fn to_read(&self, path: &SpacePath) -> Option<Permit<Read>> {
         let scopes = Arc::clone(&self.scopes);
         self.may_show(path).then(|| Permit { path: path.clone(), scopes, action: PhantomData })
+    }
+}
+
+impl Permit<EditBelow> {
+    /// Narrows the permit to changing one file that the caller may change; `None` for any other
+    /// file.
+    pub fn to_edit(&self, path: &SpacePath) -> Option<Permit<Edit>> {
+        let may_edit = self.path.covers(path) && self.scopes.cover(Verb::Write, path);
+        let scopes = Arc::clone(&self.scopes);
+        may_edit.then(|| Permit { path: path.clone(), scopes, action: PhantomData })
     }
 }
 
@@ -371,6 +392,19 @@ mod tests {
         assert_eq!(hidden("append:/", "/a/b"), Some("/a".to_owned()));
         assert_eq!(hidden("read:/ deny:/a/b", "/a/b/c"), Some("/a/b".to_owned()));
         assert_eq!(hidden("", "/"), None);
+    }
+
+    #[test]
+    fn a_permit_to_change_files_below_is_narrowed_to_what_the_scopes_allow() {
+        let path = |text: &str| SpacePath::parse(text).unwrap();
+        let claim = "read:/ write:/work/ deny:/work/secret";
+        let permit = principal(claim).gate().permit::<EditBelow>(&SpacePath::root()).unwrap();
+        for (file, may_edit) in [("/work/a", true), ("/a", false), ("/work/secret/a", false)] {
+            assert_eq!(permit.to_edit(&path(file)).is_some(), may_edit, "{file}");
+        }
+        let below = principal(claim).gate().permit::<EditBelow>(&path("/work/b")).unwrap();
+        assert!(below.to_edit(&path("/work/a")).is_none());
+        assert!(principal("read:/").gate().permit::<EditBelow>(&SpacePath::root()).is_err());
     }
 
     #[test]

@@ -31,6 +31,11 @@ impl EventsAndDefinitions<'_> {
     pub(super) fn definitions(&self) -> Vec<Range<usize>> {
         self.0.reference_definitions().iter().map(|(_, found)| found.span.clone()).collect()
     }
+
+    /// Returns where a reference is defined, by its label.
+    pub(super) fn definition(&self, label: &str) -> Option<Range<usize>> {
+        self.0.reference_definitions().get(label).map(|found| found.span.clone())
+    }
 }
 
 impl<'a> Iterator for EventsAndDefinitions<'a> {

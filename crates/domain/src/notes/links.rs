@@ -39,8 +39,26 @@ pub struct NoteLink {
     pub line: u32,
 }
 
-/// A link with its place in the body.
-pub(super) type PlacedLink = (LinkTarget, LinkKind, Range<usize>);
+/// How the path of a link is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkSyntax {
+    /// As it is, between `[[` and `]]`.
+    Wikilink,
+    /// Percent-encoded where it has to be, as the destination of a Markdown link.
+    Markdown,
+}
+
+/// A link with its place in the readable body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlacedLink {
+    pub(super) target: LinkTarget,
+    pub(super) kind: LinkKind,
+    pub(super) syntax: LinkSyntax,
+    pub(super) range: Range<usize>,
+    /// Where its path is, without the heading and the alias: within `range`, or in the definition
+    /// of a reference. `None` if that cannot be told.
+    pub(super) path: Option<Range<usize>>,
+}
 
 /// What a link names: a path or a part of one, without the heading, the block and the alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +71,7 @@ impl LinkTarget {
     }
 
     /// Reads what stands between `[[` and `]]`; `None` for a link within the note.
-    fn of_wikilink(inside: &str) -> Option<Self> {
+    pub(super) fn of_wikilink(inside: &str) -> Option<Self> {
         let path = inside.split('|').next().unwrap_or_default();
         // In a table the `|` has a backslash before it.
         Self::new(path.strip_suffix('\\').unwrap_or(path))
@@ -84,7 +102,7 @@ impl LinkTarget {
 
     /// Returns the forms of the target that name a file, the better one first: as it is written,
     /// and with `.md`, which may be left out.
-    fn forms(&self) -> impl Iterator<Item = String> {
+    pub(super) fn forms(&self) -> impl Iterator<Item = String> {
         let written = self.0.replace('\\', "/");
         let with_md = format!("{written}.md");
         let has_dot = file_name(&written).trim_start_matches('.').contains('.');
@@ -93,7 +111,8 @@ impl LinkTarget {
     }
 }
 
-fn file_name(path: &str) -> &str {
+/// Returns what follows the last `/` of a path.
+pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
@@ -121,7 +140,12 @@ pub(super) fn wikilinks(body: &str, excluded: &[Range<usize>]) -> Vec<PlacedLink
             continue;
         }
         let kind = if is_embed { LinkKind::Embed } else { LinkKind::Wikilink };
-        found.extend(LinkTarget::of_wikilink(inside).map(|target| (target, kind, at..end)));
+        found.extend(LinkTarget::of_wikilink(inside).map(|target| {
+            // The target is a part of what stands inside, trimmed.
+            let start = at + 2 + (inside.len() - inside.trim_start().len());
+            let path = Some(start..start + target.as_str().len());
+            PlacedLink { target, kind, syntax: LinkSyntax::Wikilink, range: at..end, path }
+        }));
         from = end;
     }
     found
@@ -143,11 +167,20 @@ impl LinkedFiles {
 
     /// Wants the files that compete with `path` for links.
     pub fn for_path(path: &SpacePath) -> Self {
+        Self::default().and_for_path(path)
+    }
+
+    /// Wants the files that compete with `path` for links as well.
+    #[must_use]
+    pub fn and_for_path(mut self, path: &SpacePath) -> Self {
         let name = key(file_name(path.as_str()));
         let shorter = name.strip_suffix(".md").map(str::to_owned);
         let longer = format!("{name}.md");
         let names = shorter.into_iter().chain([name, longer]);
-        Self { by_name: names.map(|name| (name, Vec::new())).collect() }
+        for name in names {
+            self.by_name.entry(name).or_default();
+        }
+        self
     }
 
     /// Whether files of this name are wanted.
@@ -171,6 +204,17 @@ impl LinkedFiles {
         if let Some(files) = self.by_name.get_mut(&key(file_name(path.as_str()))) {
             files.push(path);
         }
+    }
+
+    /// Returns these files with `added`, if its name is wanted, and without `removed`.
+    #[must_use]
+    pub fn changed(&self, added: &SpacePath, removed: &SpacePath) -> Self {
+        let mut files = self.clone();
+        for paths in files.by_name.values_mut() {
+            paths.retain(|path| path != removed && path != added);
+        }
+        files.add(added.clone());
+        files
     }
 
     /// Returns the file to which a link in the note `from` leads.
@@ -222,7 +266,7 @@ impl LinkedFiles {
 }
 
 /// Returns a name as it is compared, without its case.
-fn key(name: &str) -> String {
+pub(super) fn key(name: &str) -> String {
     name.to_lowercase()
 }
 

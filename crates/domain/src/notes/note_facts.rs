@@ -4,14 +4,16 @@
 //! and links then look at the rest. *Source*: the help pages of Obsidian, "Tags", "Properties" and
 //! "Internal links"; `docs/notes.md` has each rule and its test.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use pulldown_cmark::{Event, LinkType, Tag};
+use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
 use super::front_fences::FrontFences;
 use super::limits::MAX_BODY_UNITS;
 use super::line_numbers::LineNumbers;
-use super::links::{LinkKind, LinkTarget, NoteLink, PlacedLink, wikilinks};
+use super::link_places::{defined_path, inline_path};
+use super::links::{LinkKind, LinkSyntax, LinkTarget, NoteLink, PlacedLink, wikilinks};
 use super::note_property::NoteProperty;
 use super::tags::{front_matter_tags, inline_tags};
 use super::{commonmark, yaml};
@@ -48,37 +50,82 @@ impl Footprint for NoteFacts {
 impl NoteFacts {
     /// Finds the facts of a note in the text of its file; `None` for a note that is too large.
     pub fn of(text: &str) -> Option<Self> {
-        let text = text.strip_prefix(crate::edit::BOM).unwrap_or(text);
-        let fences = FrontFences::find(text);
-        let front = fences.as_ref().map_or("", |fences| fences.front(text));
-        let body_offset = fences.as_ref().map_or(0, |fences| fences.body);
-        let body = text.get(body_offset..).unwrap_or_default();
-        if body.len() > MAX_BODY_UNITS {
-            return None;
-        }
-        let body = commonmark::readable(body);
-        let parts = Parts::of(&body);
-        let lines = LineNumbers::new(text, body_offset, &body);
-        let wikilinks = wikilinks(&body, &parts.not_links);
-        let properties = yaml::properties(front).unwrap_or_default();
+        let body = NoteBody::of(text)?;
+        let parts = Parts::of(&body.readable);
+        let wikilinks = wikilinks(&body.readable, &parts.not_links);
+        let properties = yaml::properties(body.front).unwrap_or_default();
         let mut not_tags = parts.not_tags;
-        not_tags.extend(wikilinks.iter().map(|(_, _, range)| range.clone()));
+        not_tags.extend(wikilinks.iter().map(|link| link.range.clone()));
         let mut tags: Vec<Box<str>> = front_matter_tags(&properties).collect();
-        tags.extend(inline_tags(&body, &merged(not_tags)));
+        tags.extend(inline_tags(&body.readable, &merged(not_tags)));
         tags.sort_unstable();
         tags.dedup();
-        let mut links = parts.links;
-        links.extend(wikilinks);
-        links.sort_unstable_by_key(|(_, _, range)| range.start);
-        links.truncate(MAX_LINKS);
-        let numbers = lines.lines_at(links.iter().map(|(_, _, range)| range.start));
-        let numbered = links.iter().zip(numbers).map(|((target, kind, _), line)| NoteLink {
-            target: target.clone(),
-            kind: *kind,
+        let links = in_order(parts.links, wikilinks);
+        let lines = body.lines();
+        let numbers = lines.lines_at(links.iter().map(|link| link.range.start));
+        let numbered = links.iter().zip(numbers).map(|(link, line)| NoteLink {
+            target: link.target.clone(),
+            kind: link.kind,
             line: u32::try_from(line).unwrap_or(u32::MAX),
         });
         Some(Self { tags: tags.into(), properties: properties.into(), links: numbered.collect() })
     }
+}
+
+/// The body of a note, as it is and as the parser reads it.
+pub(super) struct NoteBody<'t> {
+    /// The text of the file without a byte order mark.
+    text: &'t str,
+    front: &'t str,
+    /// Where the body begins in `text`.
+    offset: usize,
+    readable: Cow<'t, str>,
+}
+
+impl<'t> NoteBody<'t> {
+    /// Finds the body in the text of a file; `None` for a note that is too large.
+    pub(super) fn of(text: &'t str) -> Option<Self> {
+        let text = text.strip_prefix(crate::edit::BOM).unwrap_or(text);
+        let fences = FrontFences::find(text);
+        let front = fences.as_ref().map_or("", |fences| fences.front(text));
+        let offset = fences.as_ref().map_or(0, |fences| fences.body);
+        let body = text.get(offset..).unwrap_or_default();
+        (body.len() <= MAX_BODY_UNITS).then(|| Self {
+            text,
+            front,
+            offset,
+            readable: commonmark::readable(body),
+        })
+    }
+
+    /// Returns the links in document order, those that [`NoteFacts::of`] finds.
+    pub(super) fn links(&self) -> Vec<PlacedLink> {
+        let parts = Parts::of(&self.readable);
+        let wikilinks = wikilinks(&self.readable, &parts.not_links);
+        in_order(parts.links, wikilinks)
+    }
+
+    /// Returns the line numbers of the file for places in the readable body.
+    fn lines(&self) -> LineNumbers<'_> {
+        LineNumbers::new(self.text, self.offset, &self.readable)
+    }
+
+    /// Returns the body as the file has it.
+    pub(super) fn source(&self) -> &'t str {
+        self.text.get(self.offset..).unwrap_or_default()
+    }
+
+    /// Returns the body as the parser reads it.
+    pub(super) fn readable(&self) -> &str {
+        &self.readable
+    }
+}
+
+fn in_order(mut links: Vec<PlacedLink>, more: Vec<PlacedLink>) -> Vec<PlacedLink> {
+    links.extend(more);
+    links.sort_unstable_by_key(|link| link.range.start);
+    links.truncate(MAX_LINKS);
+    links
 }
 
 /// The parts of a body that the Markdown parser tells apart.
@@ -95,37 +142,73 @@ impl Parts {
     fn of(body: &str) -> Self {
         let mut events = commonmark::events_and_definitions(body);
         let definitions = events.definitions();
-        let (mut not_links, mut not_tags, mut links) =
-            (definitions.clone(), definitions, Vec::new());
+        let mut parts =
+            Self { not_links: definitions.clone(), not_tags: definitions, links: Vec::new() };
+        // The links around the event, each with its index and the end of its text so far.
+        let mut open: Vec<(Option<usize>, usize)> = Vec::new();
+        let mut by_reference = Vec::new();
         for (event, range) in events.by_ref() {
+            if let (Some((_, end)), false) = (open.last_mut(), matches!(event, Event::End(_))) {
+                *end = range.end.max(*end);
+            }
             match event {
                 Event::Code(_)
                 | Event::Html(_)
                 | Event::InlineHtml(_)
                 | Event::Start(Tag::CodeBlock(_)) => {
-                    not_links.push(range.clone());
-                    not_tags.push(range);
+                    parts.not_links.push(range.clone());
+                    parts.not_tags.push(range);
                 }
-                Event::Start(Tag::Link { link_type, dest_url, .. }) => {
-                    // `[[a]]` is a wikilink, even where a reference `a` is defined.
-                    let is_wikilink = body.get(..range.start).is_some_and(|b| b.ends_with('['))
-                        && !matches!(link_type, LinkType::Inline);
-                    if !matches!(link_type, LinkType::Autolink | LinkType::Email) && !is_wikilink {
-                        let target = LinkTarget::of_markdown(&dest_url);
-                        let kind = LinkKind::Markdown;
-                        links.extend(target.map(|target| (target, kind, range.clone())));
+                Event::Start(
+                    ref tag @ (Tag::Link { link_type, ref dest_url, ref id, .. }
+                    | Tag::Image { link_type, ref dest_url, ref id, .. }),
+                ) => {
+                    let is_image = matches!(tag, Tag::Image { .. });
+                    let index = parts.push_link(body, (is_image, link_type, dest_url), &range);
+                    open.push((index, range.start + 1 + usize::from(is_image)));
+                    by_reference.extend(index.map(|index| (index, id.clone())));
+                    parts.not_tags.push(range);
+                }
+                Event::End(TagEnd::Link | TagEnd::Image) => {
+                    let Some((Some(index), end)) = open.pop() else { continue };
+                    if let Some(link) = parts.links.get_mut(index) {
+                        link.path = inline_path(body, end, range.end);
                     }
-                    not_tags.push(range);
-                }
-                Event::Start(Tag::Image { dest_url, .. }) => {
-                    let target = LinkTarget::of_markdown(&dest_url);
-                    links.extend(target.map(|target| (target, LinkKind::Embed, range.clone())));
-                    not_tags.push(range);
                 }
                 _ => {}
             }
         }
-        Self { not_links: merged(not_links), not_tags, links }
+        for (index, id) in by_reference {
+            if let Some(link) = parts.links.get_mut(index)
+                && link.path.is_none()
+                && let Some(span) = events.definition(&id)
+            {
+                link.path = defined_path(body, &span);
+            }
+        }
+        parts.not_links = merged(parts.not_links);
+        parts
+    }
+
+    /// Adds a Markdown link that leads into the space. Returns its index.
+    fn push_link(
+        &mut self,
+        body: &str,
+        (is_image, link_type, destination): (bool, LinkType, &str),
+        range: &Range<usize>,
+    ) -> Option<usize> {
+        // `[[a]]` is a wikilink, even where a reference `a` is defined.
+        let is_wikilink = body.get(..range.start).is_some_and(|b| b.ends_with('['))
+            && !matches!(link_type, LinkType::Inline);
+        let is_automatic = matches!(link_type, LinkType::Autolink | LinkType::Email);
+        if !is_image && (is_automatic || is_wikilink) {
+            return None;
+        }
+        let target = LinkTarget::of_markdown(destination)?;
+        let kind = if is_image { LinkKind::Embed } else { LinkKind::Markdown };
+        let syntax = LinkSyntax::Markdown;
+        self.links.push(PlacedLink { target, kind, syntax, range: range.clone(), path: None });
+        Some(self.links.len() - 1)
     }
 }
 
