@@ -13,6 +13,9 @@
 //! `changes` watches what clients subscribe to.
 //! `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are asked for
 //! and answer. `disclosure` is what a refusal may tell, and `refusals` keeps to it.
+//! and finds names on the way, `text_search` finds texts, and `notes` finds notes by their facts;
+//! `walk_pages` is what these are asked for and answer. `link_rewriting` moves a file and rewrites
+//! the links that led to it.
 
 mod attempt;
 mod changes;
@@ -25,6 +28,7 @@ mod foreign_lock;
 mod hit_lines;
 mod identity;
 mod keeper;
+mod link_rewriting;
 mod list;
 mod lock;
 mod long_lines;
@@ -80,6 +84,7 @@ use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
 pub use keeper::SpaceEvents;
+pub use link_rewriting::{LinkRewrites, LinkRewriting, NoteRewrite, RewriteOutcome};
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;

@@ -28,11 +28,11 @@ use super::walk_pages::{LinkDirection, LinkPage, NotePage, OutLink, TreeEntry};
 use super::{Inner, os};
 
 /// The order of every walk here: the space remembers the names of folders in this order.
-const ORDER: WalkOrder = WalkOrder::FoldersFirst;
+pub(super) const ORDER: WalkOrder = WalkOrder::FoldersFirst;
 
 /// What is known of a note, and the state of its file.
-struct KnownNote {
-    facts: Arc<NoteFacts>,
+pub(super) struct KnownNote {
+    pub(super) facts: Arc<NoteFacts>,
     stamp: stile_domain::facts::FileStamp,
 }
 
@@ -190,13 +190,28 @@ impl Inner {
         files: &mut LinkedFiles,
         cancellation: &Cancellation,
     ) -> Result<(), Refusal> {
+        self.add_to_each(permit, [files], cancellation)
+    }
+
+    /// Adds files to several sets, as [`Inner::add_linked_files`] does, in one walk.
+    pub(super) fn add_to_each<const SETS: usize>(
+        &self,
+        permit: &Permit<Walk>,
+        mut sets: [&mut LinkedFiles; SETS],
+        cancellation: &Cancellation,
+    ) -> Result<(), Refusal> {
         let mut walker = Walker::new(self, permit, ORDER, usize::MAX, None)?;
         while let Some(found) = walker.next() {
             if cancellation.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
-            if found.kind == EntryKind::File && files.wants(found.name()) {
-                files.add(found.path);
+            if found.kind != EntryKind::File {
+                continue;
+            }
+            for files in &mut sets {
+                if files.wants(found.name()) {
+                    files.add(found.path.clone());
+                }
             }
         }
         Ok(())
@@ -204,7 +219,7 @@ impl Inner {
 
     /// Returns what is known of a note; `None` for one that is too large, not text, gone, or being
     /// changed.
-    fn known_note(&self, found: &Found) -> Option<KnownNote> {
+    pub(super) fn known_note(&self, found: &Found) -> Option<KnownNote> {
         let status = found.status(self).filter(|status| status.kind == EntryKind::File)?;
         let stamp = status.stamp;
         if stamp.size > MAX_NOTE_BYTES {

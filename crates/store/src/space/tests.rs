@@ -4,6 +4,7 @@
 
 mod changes;
 mod faults;
+mod link_rewriting;
 mod links;
 mod listing;
 mod moves;

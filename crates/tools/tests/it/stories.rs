@@ -117,6 +117,60 @@ async fn a_read_begins_at_a_match() {
 }
 
 #[tokio::test]
+async fn a_note_moves_and_the_links_to_it_follow() {
+    let rig = Rig::new();
+    let put = async |path: &str, content: &str| {
+        rig.call(ALL, "file.create", json!({ "path": path, "content": content })).await
+    };
+    let note = put("plan.md", "# Plan\n").await;
+    put("journal/day.md", "see [[plan|the plan]]\nand [it](../plan.md#One)\n").await;
+    put("shared/index.md", "[it](../plan.md)\n").await;
+    let claim = "write:/plan.md write:/journal/ write:/archive/ read:/shared/";
+    let moving = |more: Value| {
+        let to = "/archive/old plan.md";
+        let mut arguments = json!({ "path": "/plan.md", "hash": hash(&note), "to": to });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    let wrong = rig.call(claim, "file.move", moving(json!({ "dry_run": true }))).await;
+    assert_eq!(code(&wrong), "invalid_argument");
+
+    let dry = json!({ "rewrite_links": true, "dry_run": true });
+    let plan = rig.call(claim, "file.move", moving(dry)).await;
+    assert_eq!(
+        plan.structured["links"],
+        json!({
+            "written": false, "notes": 1, "links": 2, "paths": ["/journal/day.md"],
+            "changes": [
+                { "path": "/journal/day.md", "line": 1, "old": "plan", "new": "old plan" },
+                {
+                    "path": "/journal/day.md", "line": 2, "old": "../plan.md",
+                    "new": "../archive/old%20plan.md",
+                },
+            ],
+            "left_notes": 1,
+            "left": [{ "path": "/shared/index.md", "links": 1, "why": "insufficient_scope" }],
+            "skipped": 0, "truncated": false,
+        })
+    );
+    assert_eq!(rig.text("plan.md"), "# Plan\n");
+
+    let done = rig.call(claim, "file.move", moving(json!({ "rewrite_links": true }))).await;
+    let links = &done.structured["links"];
+    assert_eq!(
+        (&links["written"], &links["notes"], &links["links"]),
+        (&json!(true), &1.into(), &2.into())
+    );
+    assert_eq!(done.structured["path"], "/archive/old plan.md");
+    assert_eq!(hash(&done), hash(&note));
+    assert_eq!(
+        rig.text("journal/day.md"),
+        "see [[old plan|the plan]]\nand [it](../archive/old%20plan.md#One)\n"
+    );
+    assert_eq!(rig.text("shared/index.md"), "[it](../plan.md)\n");
+}
+
+#[tokio::test]
 async fn base64_creates_a_file_with_any_bytes() {
     let rig = Rig::new();
     let made = rig
