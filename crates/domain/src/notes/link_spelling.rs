@@ -1,4 +1,4 @@
-//! Spells the path of a link so that it leads to a file, in the style in which the link was written.
+//! Spells the path of a link so that it leads to a file, in the style that the link was written in.
 //!
 //! The styles are those that Obsidian offers: the shortest path that is enough, the path from the
 //! root of the vault, and the path from the folder of the note. Each spelling is tried until one

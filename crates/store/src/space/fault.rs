@@ -42,7 +42,7 @@ pub(super) fn point(_: Call) -> io::Result<()> {
     Ok(())
 }
 
-/// Marks the moment before a call that cannot be made to fail, when a test lets another program act.
+/// Marks the moment before a call that cannot be made to fail, when a test lets somebody act.
 #[cfg(not(test))]
 #[inline]
 pub(super) fn moment() {}

@@ -19,7 +19,7 @@ use stile_domain::journal::JournalLine;
 use stile_domain::limits::MAX_REWRITTEN_NOTES;
 use stile_domain::listing::EntryKind;
 use stile_domain::notes::MAX_NOTE_BYTES;
-use stile_domain::notes::link_rewrite::{LinkChange, MovedFile, RewritePass, RewrittenLinks};
+use stile_domain::notes::link_rewrite::{MovedFile, RewritePass, RewrittenLinks};
 use stile_domain::notes::links::LinkedFiles;
 use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::is_note;
@@ -33,6 +33,7 @@ use super::notes::ORDER;
 use super::read::regular;
 use super::tree::SLICE;
 use super::walk::Walker;
+use super::walk_pages::{LinkRewrites, LinkRewriting, NoteRewrite, RewriteOutcome};
 use super::{Inner, Space, os, refusal};
 
 /// How long one call changes notes. After that it answers, and the next call goes on.
@@ -40,58 +41,6 @@ const LONGEST_WRITING: Duration = Duration::from_secs(8);
 
 /// The name of a rewritten note's line in the journal.
 const EVENT: &str = "rewrite_links";
-
-/// How to move a file and rewrite links.
-#[derive(Clone, Debug)]
-pub struct LinkRewriting {
-    /// The version of the file to move.
-    pub base: ContentHash,
-    /// Whether to plan only, and to write nothing.
-    pub is_dry: bool,
-    /// Where an earlier call stopped, which has moved the file. `None` for the first call.
-    pub cursor: Option<WalkCursor>,
-}
-
-/// What became of the links of one call.
-#[derive(Clone, Debug, Default)]
-pub struct LinkRewrites {
-    /// The hash of the moved file if its own links were rewritten.
-    pub hash: Option<ContentHash>,
-    /// The notes with links to rewrite, in order.
-    pub notes: Vec<NoteRewrite>,
-    /// How many notes this call looked into.
-    pub searched: u64,
-    /// How many notes it could not look into.
-    pub skipped: u64,
-    /// Where the next call goes on; `None` if nothing is left.
-    pub next: Option<WalkCursor>,
-}
-
-/// A note with links to rewrite.
-#[derive(Clone, Debug)]
-pub struct NoteRewrite {
-    /// The note; the moved file at its new path.
-    pub path: SpacePath,
-    /// The links that are rewritten, or would be.
-    pub changes: Vec<LinkChange>,
-    /// How many links cannot be spelled so that they lead to their file.
-    pub unspellable: u32,
-    /// How many links may be meant as they are now.
-    pub ambiguous: u32,
-    /// What became of `changes`.
-    pub outcome: RewriteOutcome,
-}
-
-/// What became of the changes of a note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RewriteOutcome {
-    /// The note is only looked at, and could be changed.
-    Planned,
-    /// The note was changed.
-    Written,
-    /// The note is as it was. The code of the refusal says why.
-    Left(&'static str),
-}
 
 /// A note of the plan, and the permit to change it.
 struct PlannedNote {

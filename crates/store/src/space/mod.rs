@@ -84,13 +84,12 @@ use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
 pub use keeper::SpaceEvents;
-pub use link_rewriting::{LinkRewrites, LinkRewriting, NoteRewrite, RewriteOutcome};
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
 pub use walk_pages::{
-    LinkDirection, LinkPage, NameQuery, NotePage, OutLink, SearchHit, SearchPage, TextSearch,
-    TreeEntry, TreePage,
+    LinkDirection, LinkPage, LinkRewrites, LinkRewriting, NameQuery, NotePage, NoteRewrite,
+    OutLink, RewriteOutcome, SearchHit, SearchPage, TextSearch, TreeEntry, TreePage,
 };
 
 /// The memory for facts about files, in bytes.

@@ -8,6 +8,7 @@ use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::MAX_FOUND_NAMES;
 use stile_domain::listing::EntryKind;
+use stile_domain::notes::link_rewrite::LinkChange;
 use stile_domain::notes::links::NoteLink;
 use stile_domain::path::SpacePath;
 
@@ -91,6 +92,58 @@ impl LinkPage {
     pub(super) fn is_full(&self) -> bool {
         self.out.len() + self.links_here.len() >= MAX_FOUND_NAMES
     }
+}
+
+/// How to move a file and rewrite links.
+#[derive(Clone, Debug)]
+pub struct LinkRewriting {
+    /// The version of the file to move.
+    pub base: ContentHash,
+    /// Whether to plan only, and to write nothing.
+    pub is_dry: bool,
+    /// Where an earlier call stopped, which has moved the file. `None` for the first call.
+    pub cursor: Option<WalkCursor>,
+}
+
+/// What became of the links of one call.
+#[derive(Clone, Debug, Default)]
+pub struct LinkRewrites {
+    /// The hash of the moved file if its own links were rewritten.
+    pub hash: Option<ContentHash>,
+    /// The notes with links to rewrite, in order.
+    pub notes: Vec<NoteRewrite>,
+    /// How many notes this call looked into.
+    pub searched: u64,
+    /// How many notes it could not look into.
+    pub skipped: u64,
+    /// Where the next call goes on; `None` if nothing is left.
+    pub next: Option<WalkCursor>,
+}
+
+/// A note with links to rewrite.
+#[derive(Clone, Debug)]
+pub struct NoteRewrite {
+    /// The note; the moved file at its new path.
+    pub path: SpacePath,
+    /// The links that are rewritten, or would be.
+    pub changes: Vec<LinkChange>,
+    /// How many links cannot be spelled so that they lead to their file.
+    pub unspellable: u32,
+    /// How many links may be meant as they are now.
+    pub ambiguous: u32,
+    /// What became of `changes`.
+    pub outcome: RewriteOutcome,
+}
+
+/// What became of the changes of a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewriteOutcome {
+    /// The note is only looked at, and could be changed.
+    Planned,
+    /// The note was changed.
+    Written,
+    /// The note is as it was. The code of the refusal says why.
+    Left(&'static str),
 }
 
 /// Which files and folders to find.

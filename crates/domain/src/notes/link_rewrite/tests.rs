@@ -224,7 +224,8 @@ proptest! {
                 rest = &rest[at + change.new.len()..];
             }
             let is_simple = !text.contains("[r") && !text.contains('`');
-            prop_assert!(!is_simple || done.changes.is_empty() || undone.len() + rest.len() == text.len());
+            let is_undone = undone.len() + rest.len() == text.len();
+            prop_assert!(!is_simple || done.changes.is_empty() || is_undone);
             after.insert(if *name == from { to.clone() } else { name.clone() }, new);
         }
         let (from, to) = (path(&from), path(&to));
