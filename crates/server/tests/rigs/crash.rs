@@ -16,12 +16,15 @@ const AGENTS: usize = 4;
 /// Longer than a server may take to answer first, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An agent that shares some files with the others and makes, changes and removes some of its own.
+/// An agent that shares some files with the others and makes, changes, moves and removes some of
+/// its own.
 struct Worker {
     agent: Agent,
     /// What its own files may hold: one thing, or two where the kill came before the answer. `None`
     /// is no file.
     own: BTreeMap<String, Vec<Option<String>>>,
+    /// The paths of a move that got no answer. The file is at exactly one of them.
+    moving: Option<[String; 2]>,
     made: usize,
 }
 
@@ -41,9 +44,13 @@ impl Worker {
                 !matches!(self.agent.change(&path), Told::Nothing(_))
             }
             50..75 if there.len() < 8 => self.create(),
-            75..90 if !there.is_empty() => {
+            75..83 if !there.is_empty() => {
                 let path = any(&mut self.agent.chance, &there);
                 self.remove(&path)
+            }
+            83..92 if !there.is_empty() => {
+                let path = any(&mut self.agent.chance, &there);
+                self.rename(&path)
             }
             _ if there.is_empty() => self.create(),
             _ => {
@@ -66,6 +73,33 @@ impl Worker {
             format!("{}\n", self.agent.new_line("")).repeat(1 + self.agent.chance.below(400));
         let told = self.agent.call("file.create", json!({ "path": path, "content": content }));
         self.settle(path, None, Some(content), told)
+    }
+
+    /// Moves a file within its folder, to another one, or to one that has to be made.
+    fn rename(&mut self, path: &str) -> bool {
+        self.made += 1;
+        let name = format!("{}-{}", self.agent.name, self.made);
+        let to = match self.agent.chance.below(3) {
+            0 => format!("{}-{name}.md", path.trim_end_matches(".md")),
+            1 => format!("/own/{name}.md"),
+            _ => format!("/own/{name}/a/note.md"),
+        };
+        let before = self.own[path][0].clone();
+        let hash = ContentHash::digest(before.as_deref().unwrap().as_bytes()).to_string();
+        let told = self.agent.call("file.move", json!({ "path": path, "hash": hash, "to": to }));
+        let (may, answered) = match told {
+            Told::Done(_) => ([vec![None], vec![before]], true),
+            Told::Refused(code) if code == "busy" => ([vec![before], vec![None]], true),
+            Told::Refused(code) => panic!("{path} to {to}: refused as {code}"),
+            Told::Nothing(_) => {
+                self.moving = Some([path.to_owned(), to.clone()]);
+                ([vec![before.clone(), None], vec![None, before]], false)
+            }
+        };
+        let [from_may, to_may] = may;
+        self.own.insert(path.to_owned(), from_may);
+        self.own.insert(to, to_may);
+        answered
     }
 
     fn remove(&mut self, path: &str) -> bool {
@@ -117,6 +151,12 @@ impl Worker {
             }
             *may = vec![found];
         }
+        if let Some(paths) = self.moving.take() {
+            let there = paths.iter().filter(|path| self.own[*path][0].is_some()).count();
+            if there != 1 {
+                return Err(format!("of {paths:?} there are {there}"));
+            }
+        }
         self.own.retain(|_, may| may[0].is_some());
         Ok(())
     }
@@ -148,7 +188,7 @@ fn a_kill_at_any_instant_tears_no_file_and_loses_no_acknowledged_change() {
         // Whoever answers has cleaned up.
         for number in workers.len()..AGENTS {
             let agent = Agent::new(format!("{number}"), process.client(), chance.fork(), &clock);
-            workers.push(Worker { agent, own: BTreeMap::new(), made: 0 });
+            workers.push(Worker { agent, own: BTreeMap::new(), moving: None, made: 0 });
         }
         for worker in &mut workers {
             worker.agent.reconnect(process.client());

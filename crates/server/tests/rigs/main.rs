@@ -27,6 +27,7 @@ mod ingest;
 mod isolation;
 mod mailbox;
 mod moved;
+mod movers;
 mod neighbours;
 mod race;
 mod rotation;
