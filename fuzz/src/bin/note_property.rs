@@ -28,10 +28,7 @@ fuzz_target!(|input: &[u8]| {
             NewValue::Scalar(scalar) => std::slice::from_ref(scalar),
             NewValue::List(scalars) => scalars,
         };
-        let text = |scalar| match scalar {
-            &NewScalar::Text(ref text) | &NewScalar::Plain(ref text) => text.as_str(),
-        };
-        scalars.iter().map(text).collect()
+        scalars.iter().map(text_of).collect()
     });
     let (old, now) = (properties(text), properties(&new));
     let found = now.iter().find(|property| *property.name == *name);
@@ -51,6 +48,12 @@ fuzz_target!(|input: &[u8]| {
     assert!(value.is_none() || again.is_ok_and(|again| again == new) || new.contains(" #"));
 });
 
+fn text_of(scalar: &NewScalar) -> &str {
+    match scalar {
+        NewScalar::Text(text) | NewScalar::Plain(text) => text,
+    }
+}
+
 fn properties(text: &str) -> Vec<NoteProperty> {
     NoteFacts::of(text).expect("a small note").properties.into_vec()
 }
@@ -58,8 +61,7 @@ fn properties(text: &str) -> Vec<NoteProperty> {
 /// Returns what follows the front matter, found line by line.
 fn body(text: &str) -> &str {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let is_fence =
-        |line: &str| line.strip_prefix("---").is_some_and(|rest| rest.trim().is_empty());
+    let is_fence = |line: &str| line.strip_prefix("---").is_some_and(|rest| rest.trim().is_empty());
     let mut lines = text.split_inclusive('\n');
     let mut at = match lines.next() {
         Some(first) if is_fence(first) => first.len(),
