@@ -19,23 +19,20 @@ use crate::tool::{Output, Tool};
 /// The most characters of a link that `dry_run` shows.
 const MAX_LINK_CHARS: usize = 200;
 
-/// Move or rename a file that you have read. Missing folders are made. Refused with
-/// `already_exists` if anything is at `to`, and with `stale` if the file changed since you read
-/// it. With `rewrite_links`, links that led to it are rewritten in up to 100 notes that you may
-/// change; repeat the call to finish after a failure.
+/// Move or rename a file, never over anything. Missing folders are made.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileMove {
     /// Which file.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: ContentHash,
-    /// Its new path, e.g. `/archive/2025/plan.md`.
+    /// Its new path.
     to: FilePath,
-    /// Keep links working.
+    /// Rewrite links to it.
     #[serde(default)]
     rewrite_links: bool,
-    /// With `rewrite_links`: only show what would change.
+    /// Only show.
     #[serde(default)]
     dry_run: bool,
     /// `next_cursor`.
