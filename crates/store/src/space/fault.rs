@@ -70,12 +70,15 @@ mod armed {
     use super::{Call, Effect, io};
     use std::cell::{Cell, RefCell};
 
+    /// What a test lets another program do.
+    type Act = Box<dyn FnOnce()>;
+
     thread_local! {
         static LEFT: Cell<Option<(u32, i32)>> = const { Cell::new(None) };
         static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
         static EFFECTS: RefCell<Option<Vec<Effect>>> = const { RefCell::new(None) };
-        static ON_SWAP: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
-        static ON_CALL: Cell<Option<(u32, Box<dyn FnOnce()>)>> = const { Cell::new(None) };
+        static ON_SWAP: Cell<Option<Act>> = const { Cell::new(None) };
+        static ON_CALL: Cell<Option<(u32, Act)>> = const { Cell::new(None) };
         static LACKS_FLAGS: Cell<Option<i32>> = const { Cell::new(None) };
     }
 
