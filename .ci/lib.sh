@@ -59,6 +59,19 @@ install_python() {
   fi
 }
 
+# install_chromium: Chromium from the system's packages, unless it is there.
+install_chromium() {
+  command -v chromium >/dev/null && return
+  { apt-get update && apt-get install -y --no-install-recommends chromium; } >"$work/chromium.log" 2>&1 ||
+    { tail -n 20 "$work/chromium.log" >&2; fail "Chromium could not be installed"; }
+  echo "installed: $((SECONDS - started)) s"
+}
+
+# free_port: prints a port of this machine that nothing uses.
+free_port() {
+  python3 -c 'import socket; free = socket.socket(); free.bind(("127.0.0.1", 0)); print(free.getsockname()[1])'
+}
+
 # said FILE WORDS: what follows WORDS in a line of FILE, as soon as that line is there and whole.
 said() {
   local tries line

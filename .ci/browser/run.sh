@@ -9,11 +9,7 @@ prepare "$@"
 source_folder=$here/browser
 export PYTHONDONTWRITEBYTECODE=1
 
-if ! command -v chromium >/dev/null; then
-  { apt-get update && apt-get install -y --no-install-recommends chromium; } >"$work/chromium.log" 2>&1 ||
-    { tail -n 20 "$work/chromium.log" >&2; fail "Chromium could not be installed"; }
-  echo "installed: $((SECONDS - started)) s"
-fi
+install_chromium
 
 # Two free ports for pages, so that the two origins differ.
 read -r allowed foreign < <(python3 -c '

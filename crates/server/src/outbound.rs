@@ -3,7 +3,10 @@
 //! The configuration decides where requests go, never a caller: this client follows no redirect and
 //! takes no proxy from the environment. `provider::blob_redirect` decides about the one redirect
 //! that a response may name. Each request is sent once. Every wait is limited, and so is the size
-//! of a response.
+//! of a response. What strangers name is fetched by [`public_https`] alone, which has rules of its
+//! own.
+
+pub mod public_https;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,27 +106,7 @@ impl OutboundClient {
     /// A client that trusts the platform's authorities and those in `authorities`, certificates in
     /// PEM. Waits at most `connect` for a connection.
     pub fn new(authorities: Option<&str>, connect: Duration) -> Result<Self, CertificateError> {
-        let mut roots = RootCertStore::empty();
-        // If the platform's certificates are missing or unreadable, a connection that needs one
-        // fails.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if let Some(pem) = authorities {
-            let mut added = 0;
-            for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                let certificate = certificate.map_err(|_| CertificateError::NotPem)?;
-                roots.add(certificate).map_err(|_| CertificateError::NotAnAuthority)?;
-                added += 1;
-            }
-            if added == 0 {
-                return Err(CertificateError::NotPem);
-            }
-        }
-        let tls =
-            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .map_err(|_| CertificateError::NotAnAuthority)?
-                .with_root_certificates(roots)
-                .with_no_client_auth();
+        let tls = tls_config(authorities)?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -232,6 +215,30 @@ impl OutboundClient {
         *request.headers_mut() = headers;
         self.client.request(request).await.map_err(|error| transport_error(&error))
     }
+}
+
+/// Returns settings of TLS that trust the platform's authorities and those in `authorities`,
+/// certificates in PEM.
+fn tls_config(authorities: Option<&str>) -> Result<ClientConfig, CertificateError> {
+    let mut roots = RootCertStore::empty();
+    // If the platform's certificates are missing or unreadable, a connection that needs one fails.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(pem) = authorities {
+        let mut added = 0;
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            let certificate = certificate.map_err(|_| CertificateError::NotPem)?;
+            roots.add(certificate).map_err(|_| CertificateError::NotAnAuthority)?;
+            added += 1;
+        }
+        if added == 0 {
+            return Err(CertificateError::NotPem);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| CertificateError::NotAnAuthority)?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Distinguishes a timeout from other failures. The library reports the limit of connecting as an

@@ -59,6 +59,15 @@ impl Upstream {
         Self::open(Some(tls::Identity::of(protocol, certificate)), behaviour)
     }
 
+    /// Starts with TLS and a good certificate for other names than those of this machine. Only
+    /// clients that resolve such a name to [`address`](Self::address) by themselves find it.
+    ///
+    /// # Panics
+    /// No port can be opened, or no certificate can be made.
+    pub fn start_tls_named(names: &[&str], behaviour: Behaviour) -> Self {
+        Self::open(Some(tls::Identity::named(Protocol::Http1, names)), behaviour)
+    }
+
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     fn open(identity: Option<tls::Identity>, behaviour: Behaviour) -> Self {
         let listening = Listening::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");

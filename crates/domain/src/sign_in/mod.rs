@@ -3,10 +3,12 @@
 //!
 //! A client is known by the address of its own document ([`client_id_url`]) or by a registration.
 //! Both say the same things about it ([`client_metadata`]), above all where the browser takes the
-//! answer ([`redirect_uri`]). [`pkce`] ties a code to the client that asked for it.
+//! answer ([`redirect_uri`]). A document is fetched from the public network only
+//! ([`public_address`]). [`pkce`] ties a code to the client that asked for it.
 
 pub mod asked_access;
 pub mod client_id_url;
 pub mod client_metadata;
 pub mod pkce;
+pub mod public_address;
 pub mod redirect_uri;

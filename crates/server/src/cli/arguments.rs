@@ -38,6 +38,7 @@ Examples:
   stile grant create --client cursor --stream messages --since 2026-01-01
                                     let a client see some of them
   stile audit --since 1d            tell what agents did since yesterday
+  stile doctor --public URL         try whether clients reach a server
   stile config                      show all settings
 
 Exit codes:
@@ -58,6 +59,7 @@ Exit codes:
         .subcommand(client(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
+        .subcommand(doctor())
         .subcommand(config(settings))
 }
 
@@ -345,6 +347,32 @@ Examples:
   stile client list
   stile client end 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01
   stile client add --name Editor --redirect http://127.0.0.1/callback",
+        )
+}
+
+fn doctor() -> Command {
+    Command::new("doctor")
+        .about("Tries whether clients reach a server at its public address.")
+        .arg(
+            one("public", "URL", "The address that clients are given, without /mcp.")
+                .required(true),
+        )
+        .arg(one(
+            "ca_file",
+            "FILE",
+            "Certificates of authorities to trust besides the system's, in PEM.",
+        ))
+        .after_help(
+            "\
+It resolves the name, connects, and reads what a client reads before anybody has signed in. It \
+sends no token and changes nothing. One line for each check says what is so (ok), what clients it \
+keeps away (note), or what is wrong and what to change (bad). What this machine can reach, another \
+may not: a firewall between the two is not seen from here.
+
+Exit codes: 0 if no check is bad, 1 otherwise.
+
+Example:
+  stile doctor --public https://notes.example.org",
         )
 }
 

@@ -12,6 +12,7 @@ mod client;
 mod config;
 mod connections;
 mod declare;
+mod doctor;
 mod duration;
 mod export;
 mod extract_text;
@@ -160,6 +161,7 @@ fn run(
         "activity" => activity::run,
         "sign-in" => sign_in::run,
         "client" => client::run,
+        "doctor" => doctor::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -239,6 +241,8 @@ mod tests {
              token revoke, import, connections, streams, records, records show, declare, export, \
              backup, grant, grant create, grant list, grant show, grant revoke, audit, \
              audit verify, activity, sign-in, config";
+             backup, grant, grant create, grant list, grant show, grant revoke, sign-in, client, \
+             client list, client show, client add, client end, doctor, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

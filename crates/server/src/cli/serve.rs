@@ -13,13 +13,14 @@ use tokio::runtime::Handle;
 
 use super::identity_provider::IdentityProvider;
 use super::open::OpenSpace;
-use super::settings_files::http_client;
+use super::settings_files::{http_client, public_https};
 use super::{Failure, http_server, open, process, user_name, welcome};
 use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter, local_user};
 use crate::clock::wall_clock;
 use crate::config::{Config, Environment, Resolved, YesNo};
 use crate::http::HttpOptions;
 use crate::service::Service;
+use crate::sign_in::client_documents::ClientDocuments;
 use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::routes::routes;
 use crate::sign_in::settings::{AuthorizationServer, FolderLister, SignInSettings};
@@ -109,19 +110,26 @@ impl LocalTokens {
 }
 
 /// Returns the routes with which clients get tokens by themselves.
+///
+/// Documents of clients are fetched only if the operator has said that clients come from elsewhere,
+/// by naming the public address: they are requests to hosts that strangers choose.
 fn sign_in_routes(
     config: &Config,
     local: &LocalTokens,
     service: &Service,
     user: &str,
-) -> Option<Router> {
-    if config.sign_in == YesNo::No {
-        return None;
-    }
+) -> Result<Option<Router>, Failure> {
+    let Some(space) = service.space().filter(|_| config.sign_in == YesNo::Yes) else {
+        return Ok(None);
+    };
     let records = service.records().cloned().map(|service| {
         let owner = local_user(user, Scopes::none(), RecordsClaim::Owner);
         OwnedRecords { service, owner }
     });
+    let documents = match &config.public_url {
+        Some(_) => Some(ClientDocuments::new(public_https()?)),
+        None => None,
+    };
     let server = AuthorizationServer::new(SignInSettings {
         key: local.key.clone(),
         tokens: Arc::clone(&local.tokens),
@@ -129,11 +137,12 @@ fn sign_in_routes(
         public_url: config.public_url.clone(),
         verifier: Arc::clone(&local.verifier),
         records,
-        folders: folder_lister(service.space()?.clone(), user),
+        folders: folder_lister(space.clone(), user),
         access_life: Duration::from_secs(config.access_token_seconds as u64),
+        documents,
         clock: wall_clock,
     });
-    Some(routes(&Arc::new(server)))
+    Ok(Some(routes(&Arc::new(server))))
 }
 
 /// Returns what lists the folders of the space for its owner, on a blocking thread.
@@ -156,7 +165,7 @@ async fn serve_local(
 ) -> Result<(), Failure> {
     let LocalTokens { key, tokens, space, verifier } = local;
     let user = user_name(environment);
-    let sign_in = sign_in_routes(&resolved.config, local, &service, &user);
+    let sign_in = sign_in_routes(&resolved.config, local, &service, &user)?;
     let options = HttpOptions { sign_in, ..options };
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;

@@ -8,15 +8,28 @@ use stile_store::state::read_settings;
 use super::Failure;
 use crate::config::Config;
 use crate::outbound::OutboundClient;
+use crate::outbound::public_https::{PublicHttps, SystemNetwork};
 
 /// Returns the client for requests to other servers, which trusts the configured authorities.
 pub(super) fn http_client(config: &Config) -> Result<OutboundClient, Failure> {
-    let authorities = config.ca_file.as_deref().map(|file| read("--ca-file", file)).transpose()?;
-    OutboundClient::new(
-        authorities.as_deref(),
-        Duration::from_secs(config.upstream_connect_seconds),
-    )
-    .map_err(|error| Failure::Usage(format!("--ca-file {error}")))
+    let connect = Duration::from_secs(config.upstream_connect_seconds);
+    http_client_with(config.ca_file.as_deref(), connect)
+}
+
+/// Returns a client for requests to other servers that trusts the authorities in `ca_file`, too.
+pub(super) fn http_client_with(
+    ca_file: Option<&Path>,
+    connect: Duration,
+) -> Result<OutboundClient, Failure> {
+    let authorities = ca_file.map(|file| read("--ca-file", file)).transpose()?;
+    OutboundClient::new(authorities.as_deref(), connect)
+        .map_err(|error| Failure::Usage(format!("--ca-file {error}")))
+}
+
+/// Returns what fetches documents that strangers name, from the public network only. It trusts the
+/// system's authorities and no others.
+pub(super) fn public_https() -> Result<PublicHttps, Failure> {
+    PublicHttps::new(SystemNetwork, None).map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// Reads the one line of a file that holds a secret or a token. `flag` names the file in errors.

@@ -193,6 +193,16 @@ pub fn check_resources(parameters: &FormParameters, origin: &str) -> Result<(), 
     Err(OAuthError::new(OAuthErrorCode::InvalidTarget, why))
 }
 
+/// Returns a page for a request whose client has no usable document.
+pub fn refused(error: &OAuthError) -> Response<Body> {
+    let status = match error.code {
+        OAuthErrorCode::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+        OAuthErrorCode::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    refused_here(status, &error.description)
+}
+
 /// Returns a page for a request that leads nowhere.
 pub fn refused_here(status: StatusCode, why: &str) -> Response<Body> {
     let body = html! {

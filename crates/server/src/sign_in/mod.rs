@@ -4,7 +4,8 @@
 //!
 //! A request is read whole ([`web_request`]) and answered by a function over values: [`authorize`]
 //! and [`consent`] for the browser; [`register`], [`token`] and [`revoke`] for the
-//! client's program. [`routes`] says which path has which. What the owner approved is an
+//! client's program. [`routes`] says which path has which. [`client_documents`] has what clients
+//! publish about themselves. What the owner approved is an
 //! authorization of the state; access tokens are those of `stile token` with a short life, so
 //! scopes, grants and revocation work alike for both.
 //!
@@ -12,8 +13,10 @@
 
 pub mod access_request;
 pub mod authorize;
+pub mod client_documents;
 pub mod clients;
 pub mod consent;
+pub mod document_clients;
 pub mod introspect;
 pub mod oauth_error;
 pub mod parameters;

@@ -10,9 +10,10 @@ use http::Response;
 use stile_records::grant_document::REQUEST_TYPE;
 
 use super::authorize::CONSENT_PATH;
+use super::oauth_error::OAuthError;
 use super::server_metadata::{
-    AUTHORIZE_PATH, INTROSPECT_PATH, METADATA_PATH, PUSH_PATH, REGISTER_PATH, REVOKE_PATH,
-    TOKEN_PATH,
+    AUTHORIZE_PATH, DocumentSupport, INTROSPECT_PATH, METADATA_PATH, PUSH_PATH, REGISTER_PATH,
+    REVOKE_PATH, TOKEN_PATH,
 };
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
@@ -27,13 +28,20 @@ pub const OPENID_PATH: &str = "/.well-known/openid-configuration";
 /// A function that answers a request. It may use the disk.
 pub type WebHandler = fn(&AuthorizationServer, &WebRequest) -> Response<Body>;
 
+/// A function that answers a request whose client has no usable document.
+pub type RefusalHandler = fn(&OAuthError) -> Response<Body>;
+
 /// Returns the routes of the authorization server.
 pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
     let on_get = |handler: WebHandler| on(get, server, handler);
     let on_post = |handler: WebHandler| on(post, server, handler);
     let metadata: WebHandler = |server, request| {
+        let documents = match server.settings.documents {
+            Some(_) => DocumentSupport::Fetched,
+            None => DocumentSupport::None,
+        };
         let details = server.settings.records.as_ref().map(|_| REQUEST_TYPE);
-        server_metadata::answer(&request.origin, details.as_slice())
+        server_metadata::answer(&request.origin, details.as_slice(), documents)
     };
     let mut router = Router::new();
     for path in [METADATA_PATH, OPENID_PATH] {
@@ -44,16 +52,21 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
             .route(&format!("/mcp{path}"), on_get(metadata));
     }
     router
-        .route(AUTHORIZE_PATH, on_get(authorize::answer))
+        .route(AUTHORIZE_PATH, on_client(get, server, authorize::answer, authorize::refused))
         .route(REGISTER_PATH, on_post(register::answer))
         .route(TOKEN_PATH, on_post(token::answer))
         .route(REVOKE_PATH, on_post(revoke::answer))
         .route(INTROSPECT_PATH, on_post(introspect::answer))
-        .route(PUSH_PATH, on_post(push::answer))
+        .route(PUSH_PATH, on_client(post, server, push::answer, refused_as_json))
         .route(CONSENT_PATH, on_get(consent::show).merge(on_post(consent::decide)))
         .route(SIGN_IN_PATH, on_get(sign_in_page::show).merge(on_post(sign_in_page::sign_in)))
         .route(SIGN_OUT_PATH, on_post(sign_in_page::sign_out))
         .route(STYLE_PATH, get(|| async { style() }))
+}
+
+/// Returns the answer to a client's program whose document cannot be used.
+fn refused_as_json(error: &OAuthError) -> Response<Body> {
+    error.clone().into_response()
 }
 
 /// Returns a route that reads a request whole and answers it on a blocking thread.
@@ -62,7 +75,18 @@ pub fn on(
     server: &Arc<AuthorizationServer>,
     handler: WebHandler,
 ) -> MethodRouter {
-    method(HandlerOf { server: Arc::clone(server), handler })
+    method(HandlerOf { server: Arc::clone(server), handler, refuse: None })
+}
+
+/// Returns a route that begins a sign-in: it first fetches the document of the client that the
+/// request names, if the client has one. `refuse` answers if that fails.
+pub fn on_client(
+    method: fn(HandlerOf) -> MethodRouter,
+    server: &Arc<AuthorizationServer>,
+    handler: WebHandler,
+    refuse: RefusalHandler,
+) -> MethodRouter {
+    method(HandlerOf { server: Arc::clone(server), handler, refuse: Some(refuse) })
 }
 
 /// A handler with the server that it is of.
@@ -70,19 +94,27 @@ pub fn on(
 pub struct HandlerOf {
     server: Arc<AuthorizationServer>,
     handler: WebHandler,
+    /// Set for requests with which a sign-in begins.
+    refuse: Option<RefusalHandler>,
 }
 
 impl axum::handler::Handler<(), ()> for HandlerOf {
     type Future = std::pin::Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
     fn call(self, request: Request, (): ()) -> Self::Future {
-        let Self { server, handler } = self;
+        let Self { server, handler, refuse } = self;
         Box::pin(async move {
             let public_url = server.settings.public_url.as_deref();
             let request = match WebRequest::read(request, public_url).await {
                 Ok(request) => request,
                 Err(refused) => return *refused,
             };
+            if let Some(refuse) = refuse
+                && let Some(id) = request.client_id()
+                && let Err(error) = server.refresh_client(&id, &request.address).await
+            {
+                return refuse(&error);
+            }
             let answered = tokio::task::spawn_blocking(move || handler(&server, &request)).await;
             answered.unwrap_or_else(|_| responses::internal())
         })

@@ -1,6 +1,7 @@
 //! The metadata of the authorization server.
 //!
-//! *Source*: RFC 8414, section 2; RFC 9207, section 3; RFC 9126, section 5.
+//! *Source*: RFC 8414, section 2; RFC 9207, section 3; RFC 9126, section 5;
+//! draft-ietf-oauth-client-id-metadata-document-02, section 5.
 
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -23,8 +24,17 @@ pub const PUSH_PATH: &str = "/oauth/par";
 /// The path of the metadata (RFC 8414, section 3).
 pub const METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
 
+/// Whether the server fetches the documents of clients whose identifier is an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentSupport {
+    /// The server fetches them.
+    Fetched,
+    /// The server fetches none, so a client has to register.
+    None,
+}
+
 /// Returns the metadata of the issuer `origin`, with the types of `authorization_details`.
-pub fn answer(origin: &str, details: &[&str]) -> Response<Body> {
+pub fn answer(origin: &str, details: &[&str], documents: DocumentSupport) -> Response<Body> {
     let at = |path: &str| format!("{origin}{path}");
     let body = json!({
         "issuer": origin,
@@ -44,6 +54,7 @@ pub fn answer(origin: &str, details: &[&str]) -> Response<Body> {
         "scopes_supported": ["read:/", "write:/", "append:/", "offline_access"],
         "authorization_details_types_supported": details,
         "authorization_response_iss_parameter_supported": true,
+        "client_id_metadata_document_supported": documents == DocumentSupport::Fetched,
     });
     responses::json(StatusCode::OK, &body)
 }

@@ -9,6 +9,7 @@ use stile_records::grant_answers::authorization_detail;
 use stile_store::records::GrantStatus;
 use stile_store::state::{AuthorizationRecord, StateError, TokenKey, TokenStore};
 
+use super::client_documents::ClientDocuments;
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::pending::PendingRequests;
 use super::record_access::OwnedRecords;
@@ -34,6 +35,8 @@ pub struct SignInSettings {
     pub records: Option<OwnedRecords>,
     /// What lists the folders below a folder, for the owner to choose from.
     pub folders: FolderLister,
+    /// The documents of clients; `None` if this server fetches none.
+    pub documents: Option<ClientDocuments>,
     /// Where the time comes from.
     pub clock: fn() -> SystemTime,
 }

@@ -13,7 +13,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use tokio::time::timeout;
 
-use super::parameters::MAX_PARAMETER_BYTES;
+use super::parameters::{FormParameters, MAX_PARAMETER_BYTES};
 use crate::http::peer::RequestOrigin;
 use crate::http::{metadata, responses};
 
@@ -74,6 +74,12 @@ impl WebRequest {
         kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
             .then(|| std::str::from_utf8(&self.body).ok())
             .flatten()
+    }
+
+    /// Returns the client that a form or else the query names; `None` if it names none, or several.
+    pub fn client_id(&self) -> Option<String> {
+        let parameters = FormParameters::parse(self.form().unwrap_or(&self.query)).ok()?;
+        parameters.get("client_id").map(str::to_owned)
     }
 
     /// Returns the value of a cookie; `None` if it is absent or sent more than once.

@@ -11,6 +11,7 @@
 mod architecture;
 mod authorization;
 mod direct;
+mod doctor;
 mod documents;
 mod doors;
 mod gateway_deployment;
@@ -57,6 +58,7 @@ mod records_kit;
 mod records_owner;
 mod records_search;
 mod sign_in;
+mod sign_in_clients;
 mod sign_in_hostile;
 mod sign_in_kit;
 mod source_tree;

@@ -19,9 +19,9 @@ pub(super) const MIGRATION: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The most clients that registered themselves and that nobody approved yet. The oldest goes first.
+/// The most clients that the owner did not add and has not approved yet. The oldest goes first.
 pub const MAX_UNUSED_CLIENTS: i64 = 1000;
-/// How long a registration is kept that no owner has approved, in seconds.
+/// How long a client is kept that the owner neither added nor approved, in seconds.
 pub const UNUSED_CLIENT_SECONDS: i64 = 24 * 60 * 60;
 
 /// How a client became known.
@@ -125,7 +125,7 @@ fn store(connection: &mut Connection, client: &ClientRecord) -> rusqlite::Result
             client.created
         ],
     )?;
-    let unused = "kind = 'registered' AND used IS NULL";
+    let unused = "kind <> 'added' AND used IS NULL";
     transaction.execute(
         &format!("DELETE FROM clients WHERE {unused} AND created < ?1"),
         [client.created.saturating_sub(UNUSED_CLIENT_SECONDS)],

@@ -96,13 +96,17 @@ impl Pair {
         Self::of(Certificate::Good)
     }
 
-    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     fn of(certificate: Certificate) -> Self {
-        let names = if certificate == Certificate::OtherName {
-            vec!["elsewhere.example".to_owned()]
-        } else {
-            vec!["localhost".to_owned(), "127.0.0.1".to_owned()]
+        let names: &[&str] = match certificate {
+            Certificate::OtherName => &["elsewhere.example"],
+            _ => &["localhost", "127.0.0.1"],
         };
+        Self::signed(names, certificate)
+    }
+
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    fn signed(names: &[&str], certificate: Certificate) -> Self {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("the names are good");
         match certificate {
             Certificate::Expired => params.not_after = date_time_ymd(2020, 1, 1),
@@ -125,9 +129,17 @@ impl Default for Pair {
 }
 
 impl Identity {
-    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub(super) fn of(protocol: Protocol, certificate: Certificate) -> Self {
-        let pair = Pair::of(certificate);
+        Self::with(protocol, Pair::of(certificate))
+    }
+
+    /// One whose good certificate has these names.
+    pub(super) fn named(protocol: Protocol, names: &[&str]) -> Self {
+        Self::with(protocol, Pair::signed(names, Certificate::Good))
+    }
+
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    fn with(protocol: Protocol, pair: Pair) -> Self {
         let signed = CertificateDer::from_pem_slice(pair.certificate.as_bytes());
         let secret = PrivateKeyDer::from_pem_slice(pair.key.as_bytes());
         // The provider is named here, so no other crate's choice is in the way.
