@@ -109,9 +109,14 @@ class Browser {
   async close() {
     this.child.removeAllListeners('exit');
     const ended = new Promise((resolve) => this.child.once('exit', resolve));
-    this.child.kill();
+    this.session = undefined;
+    this.send('Browser.close').catch(() => {});
     await Promise.race([ended, pause(5000).then(() => this.child.kill('SIGKILL'))]);
-    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+    try {
+      rmSync(this.profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+    } catch {
+      // A process of Chromium still writes there. The caller removes the folder above.
+    }
   }
 }
 

@@ -31,6 +31,9 @@ start_server
 printf 'the plan\n' >"$tmp/space/plan.md"
 url=$origin/mcp
 
+# Profiles of Chromium go there, too.
+export TMPDIR=$tmp
+
 # sign_in NAME [--decision WORD] -- COMMAND...: the command signs in, and must end well.
 sign_in() {
   local name=$1 since=$SECONDS
@@ -52,7 +55,8 @@ sign_in typescript -- "$node" "$clients/typescript_sign_in.mjs" "$url" /plan.md 
 sign_in refusal --decision deny -- \
   "$node" "$clients/typescript_sign_in.mjs" "$url" /plan.md $'the plan\n' --expect-refusal
 sign_in mcp-remote -- "$node" "$clients/remote_sign_in.mjs" "$proxy" "$url" /plan.md $'the plan\n'
-sign_in inspector -- "$node" "$inspector" --cli --format json "$url" --transport http \
+# The Inspector wants a terminal or a browser to open. It finds none, and prints the address.
+sign_in inspector -- env MCP_AUTO_OPEN_ENABLED=true PATH=/nonexistent "$node" "$inspector" --cli --format json "$url" --transport http \
   --callback-url "http://127.0.0.1:$(free_port)/oauth/callback" \
   --method tools/call --tool-name file.list --tool-args-json '{"path":"/"}'
 grep -q 'plan.md' "$tmp/inspector.out" || fail "the Inspector's answer has no plan.md"
