@@ -240,9 +240,8 @@ mod tests {
         let commands = "serve, stdio, gateway, mcp, note, note outline, token, token list, \
              token revoke, import, connections, streams, records, records show, declare, export, \
              backup, grant, grant create, grant list, grant show, grant revoke, audit, \
-             audit verify, activity, sign-in, config";
-             backup, grant, grant create, grant list, grant show, grant revoke, sign-in, client, \
-             client list, client show, client add, client end, doctor, config";
+             audit verify, activity, sign-in, client, client list, client show, client add, \
+             client end, doctor, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }
