@@ -6,6 +6,7 @@
 
 pub mod audit;
 mod civil;
+pub mod client_file;
 pub mod edit;
 pub mod error;
 pub mod facts;

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod cancellation;
 pub mod clock;
 pub mod files;
+pub mod foreign_file;
 pub mod journal;
 pub mod records;
 pub mod sealer;
