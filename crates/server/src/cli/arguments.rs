@@ -2,6 +2,7 @@
 //!
 //! The arguments that are settings come from the declarations of these settings.
 
+mod connect;
 mod journal;
 mod records;
 
@@ -33,6 +34,7 @@ Examples:
   stile note outline inbox/one.md   print the headings of a note
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
+  stile connect cursor --write      add this server to Cursor, with a token of its own
   stile import messages.jsonl --connection mail --stream messages
                                     store records
   stile grant create --client cursor --stream messages --since 2026-01-01
@@ -57,6 +59,7 @@ Exit codes:
         .subcommand(token(settings))
         .subcommand(sign_in(settings))
         .subcommand(client(settings))
+        .subcommands(connect::commands(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
         .subcommand(doctor())

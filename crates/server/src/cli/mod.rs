@@ -9,7 +9,10 @@ mod arguments;
 mod audit;
 mod backup;
 mod client;
+mod client_entry;
+mod clients;
 mod config;
+mod connect;
 mod connections;
 mod declare;
 mod doctor;
@@ -149,6 +152,8 @@ fn run(
         "config" => return config::run(&settings()?, output),
         "note" => note::run,
         "token" => token::run,
+        "connect" => connect::connect,
+        "disconnect" => connect::disconnect,
         "import" => import::run,
         "connections" => connections::run,
         "streams" => streams::run,
@@ -242,6 +247,9 @@ mod tests {
              backup, grant, grant create, grant list, grant show, grant revoke, audit, \
              audit verify, activity, sign-in, client, client list, client show, client add, \
              client end, doctor, config";
+             token revoke, connect, disconnect, \
+             import, connections, streams, records, records show, declare, export, \
+             backup, grant, grant create, grant list, grant show, grant revoke, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

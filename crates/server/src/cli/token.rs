@@ -73,7 +73,7 @@ fn state(matches: &ArgMatches, environment: Environment<'_>) -> Result<StateDir,
 
 /// Returns the `aud` of the space that a new token is for: the folder that `--root` or a setting
 /// names, or the only space of the state.
-fn audience(
+pub(super) fn audience(
     matches: &ArgMatches,
     environment: Environment<'_>,
     tokens: &TokenStore,
@@ -159,7 +159,7 @@ pub(super) fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failur
 }
 
 /// Refuses a grant that does not exist. A server would refuse it only when the token is used.
-fn check_grant(
+pub(super) fn check_grant(
     matches: &ArgMatches,
     environment: Environment<'_>,
     id: &str,
@@ -189,7 +189,7 @@ fn rfc3339(seconds: i64) -> String {
 }
 
 /// Formats Unix seconds in UTC to the minute, as in `2026-01-31 09:05`.
-fn minute(seconds: i64) -> String {
+pub(super) fn minute(seconds: i64) -> String {
     let text = rfc3339(seconds);
     text.get(..16).unwrap_or_default().replace('T', " ")
 }

@@ -66,7 +66,7 @@ fn state_arguments(resolved: &Resolved) -> Vec<String> {
 
 /// Returns the program as a command line or a client can start it: its path if the system knows the
 /// path, because a person who runs the program from a checkout has no command `stile`.
-fn program() -> String {
+pub(super) fn program() -> String {
     std::env::current_exe()
         .map_or_else(|_| "stile".to_owned(), |path| path.to_string_lossy().into_owned())
 }
@@ -93,7 +93,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Returns the address that a client on this machine, or behind the operator's proxy, connects to.
-fn client_url(config: &Config, address: SocketAddr) -> String {
+pub(super) fn client_url(config: &Config, address: SocketAddr) -> String {
     let scheme = scheme(config);
     let origin = config.public_url.clone().unwrap_or_else(|| match address {
         SocketAddr::V4(address) if address.ip().is_unspecified() => {

@@ -13,7 +13,7 @@ use stile_ladder::budget::Budgets;
 use stile_store::space::SearchIgnore;
 
 use super::network::{Network, networks};
-use super::setting::CommandGroup::{Gateway, Mcp, Note, Records, Serve, Stdio, Token};
+use super::setting::CommandGroup::{Connect, Gateway, Mcp, Note, Records, Serve, Stdio, Token};
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
     AnswerForms, CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolGroups, ToolNames, YesNo,
@@ -25,18 +25,20 @@ use crate::by_vault::ByVault;
 
 const SPACE: &[CommandGroup] = &[Serve, Stdio];
 const HTTP: &[CommandGroup] = &[Serve, Gateway];
+/// The commands that need to know where a server is.
+const ADDRESS: &[CommandGroup] = &[Serve, Gateway, Connect];
 const RECORD_TOOLS: &[CommandGroup] = &[Serve, Stdio, Mcp];
 
 declare_settings! {
     /// Keep keys, tokens and the journal in this folder. It must lie outside the space.
     STATE: PathBuf = FlagOnly("state", "DIR"), path,
         default Computed { shown: STATE_SHOWN, compute: state_default },
-        for &[Serve, Stdio, Gateway, Note, Token, Records];
+        for &[Serve, Stdio, Gateway, Note, Token, Connect, Records];
 
     /// Read settings from this file.
     CONFIG: PathBuf = FlagOnly("config", "FILE"), path,
         default Computed { shown: "stile.toml in the state folder", compute: config_default },
-        for &[Serve, Stdio, Gateway, Mcp, Note, Token, Records];
+        for &[Serve, Stdio, Gateway, Mcp, Note, Token, Connect, Records];
 
     /// The folder that agents are let into.
     ROOT: PathBuf = Positional("root", "ROOT"), path, default Text("~/stile"), for SPACE;
@@ -47,7 +49,7 @@ declare_settings! {
 
     /// Accept connections on this address and port.
     LISTEN: SocketAddr = Flag("listen", "ADDR:PORT"), address, default Text("127.0.0.1:9999"),
-        for HTTP;
+        for ADDRESS;
 
     /// Serve over TLS with the certificate in this PEM file, followed by those that lead to its
     /// authority. A change of the file takes effect without a restart.
@@ -66,7 +68,7 @@ declare_settings! {
 
     /// Name this origin in challenges and metadata, as in `https://notes.example.org`; left
     /// out, the request's own Host is named.
-    PUBLIC_URL: Option<String> = Flag("public_url", "URL"), origin, for HTTP;
+    PUBLIC_URL: Option<String> = Flag("public_url", "URL"), origin, for ADDRESS;
 
     /// Accept these names in the Host header besides localhost and the address listened on.
     ALLOWED_HOSTS: Vec<String> = Flag("allowed_hosts", "HOST,…"), list, for HTTP;

@@ -56,6 +56,8 @@ pub(crate) enum CommandGroup {
     Mcp,
     Note,
     Token,
+    /// `stile connect`, `stile disconnect` and `stile doctor`.
+    Connect,
     /// The commands about records, from `stile import` to `stile grant`.
     Records,
 }

@@ -1,0 +1,242 @@
+//! Makes the entry of a client's configuration file, and reads one back.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value, json};
+use stile_domain::client_file::{self, CannotEdit};
+use stile_store::foreign_file::ForeignFile;
+
+use super::Failure;
+use super::clients::{ClientRow, Part, Platform, Transport};
+use crate::config::Environment;
+
+const BEARER: &str = "Bearer ";
+
+/// What an entry says.
+pub(super) struct EntryValues {
+    pub(super) url: String,
+    pub(super) token: String,
+    pub(super) program: String,
+    pub(super) arguments: Vec<String>,
+}
+
+impl EntryValues {
+    /// Returns the entry as this client takes it; `None` if the client's file cannot hold one.
+    pub(super) fn entry(&self, client: &ClientRow, transport: Transport) -> Option<Value> {
+        let pairs = client
+            .shape(transport)?
+            .iter()
+            .map(|(key, part)| ((*key).to_owned(), self.value(part)));
+        Some(Value::Object(pairs.collect::<Map<_, _>>()))
+    }
+
+    fn value(&self, part: &Part) -> Value {
+        let command = || std::iter::once(&self.program).chain(&self.arguments);
+        match part {
+            Part::Text(text) => (*text).into(),
+            Part::Yes => true.into(),
+            Part::Number(number) => (*number).into(),
+            Part::EmptyTable => json!({}),
+            Part::Url => self.url.as_str().into(),
+            Part::Headers => json!({ "Authorization": format!("{BEARER}{}", self.token) }),
+            Part::Program => self.program.as_str().into(),
+            Part::Arguments => json!(self.arguments),
+            Part::CommandLine => command().map(|word| Value::from(word.as_str())).collect(),
+        }
+    }
+}
+
+/// What the entry of a client leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A server at an address, with the token of the entry if it has one.
+    Http { url: String, token: Option<String> },
+    /// A program with its arguments.
+    Command(Vec<String>),
+}
+
+/// Reads what an entry leads to; `None` if it has neither an address nor a command.
+pub(super) fn target(entry: &Value) -> Option<Target> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+    let list = |key: &str| -> Vec<String> {
+        let items = entry.get(key).and_then(Value::as_array).into_iter().flatten();
+        items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    };
+    if let Some(url) = ["url", "httpUrl", "serverUrl", "uri"].into_iter().find_map(text) {
+        return Some(Target::Http { url, token: token(entry) });
+    }
+    let mut command = match ["command", "cmd"].into_iter().find_map(text) {
+        Some(program) => vec![program],
+        None => list("command"),
+    };
+    command.extend(list("args"));
+    (!command.is_empty()).then_some(Target::Command(command))
+}
+
+/// Returns the bearer token of an entry.
+pub(super) fn token(entry: &Value) -> Option<String> {
+    let headers = ["headers", "http_headers"].into_iter().find_map(|key| entry.get(key));
+    headers?
+        .as_object()?
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+        .and_then(|(_, value)| value.as_str()?.strip_prefix(BEARER))
+        .map(str::to_owned)
+}
+
+/// Returns the identifier of a token, without verifying the token.
+pub(super) fn identifier(token: &str) -> Option<String> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    claims.get("jti")?.as_str().map(str::to_owned)
+}
+
+/// Returns an entry with its keys in the order in which [`EntryValues::entry`] makes them. The
+/// parser of TOML sorts the keys.
+fn in_order(client: &ClientRow, entry: Value) -> Value {
+    let Value::Object(mut left) = entry else { return entry };
+    let shapes = [Transport::Http, Transport::Stdio].map(|transport| client.shape(transport));
+    let keys = shapes.into_iter().flatten().flatten().map(|(key, _)| *key);
+    let mut ordered: Map<String, Value> =
+        keys.filter_map(|key| left.shift_remove_entry(key)).collect();
+    ordered.extend(left);
+    Value::Object(ordered)
+}
+
+/// The configuration file of a client on this machine.
+pub(super) struct ClientFile {
+    pub(super) client: &'static ClientRow,
+    pub(super) file: ForeignFile,
+    /// The keys that lead to the entry.
+    path: Vec<&'static str>,
+    name: String,
+}
+
+impl ClientFile {
+    /// Reads the file of a client.
+    pub(super) fn read(
+        client: &'static ClientRow,
+        name: &str,
+        environment: Environment<'_>,
+    ) -> Result<Self, Failure> {
+        let files = client
+            .files(Platform::current(), environment)
+            .ok_or_else(|| Failure::Usage("there is no home folder: HOME is not set".to_owned()))?;
+        let path = files.iter().find(|file| is_there(file)).or(files.first());
+        let path = path.cloned().unwrap_or_default();
+        let file = ForeignFile::read(&path).map_err(|error| cannot("read", &path, &error))?;
+        let newer = client.newer_table.filter(|table| {
+            let found = client_file::find(client.format, file.text().unwrap_or_default(), table);
+            found.is_ok_and(|table| table.is_some_and(|table| table.is_object()))
+        });
+        let path = newer.unwrap_or(client.table).to_vec();
+        Ok(Self { client, file, path, name: name.to_owned() })
+    }
+
+    /// The path of the file for messages.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.path.iter().copied().chain([self.name.as_str()]).collect()
+    }
+
+    fn text(&self) -> &str {
+        self.file.text().unwrap_or_default()
+    }
+
+    /// Returns the entry of the file.
+    pub(super) fn entry(&self) -> Result<Option<Value>, Failure> {
+        let found = client_file::find(self.client.format, self.text(), &self.keys());
+        Ok(self.judged(found)?.map(|entry| in_order(self.client, entry)))
+    }
+
+    /// Returns the text of the file with an entry.
+    pub(super) fn with(&self, entry: &Value) -> Result<String, Failure> {
+        self.judged(client_file::set(self.client.format, self.text(), &self.keys(), entry))
+    }
+
+    /// Returns the text of the file without the entry.
+    pub(super) fn without(&self) -> Result<String, Failure> {
+        self.judged(client_file::remove(self.client.format, self.text(), &self.keys()))
+    }
+
+    /// Renders an entry as the only one of a file.
+    pub(super) fn rendered(&self, entry: &Value) -> Result<String, Failure> {
+        self.judged(client_file::set(self.client.format, "", &self.keys(), entry))
+    }
+
+    /// Returns the text that the file had before the entry was added: the copy beside the file, if
+    /// adding the entry to it gives exactly the present file. `Some(None)` if there was no file.
+    pub(super) fn text_before(&self, entry: &Value) -> Option<Option<String>> {
+        let (format, keys) = (self.client.format, self.keys());
+        let gives_this = |before: &str| {
+            client_file::find(format, before, &keys) == Ok(None)
+                && client_file::set(format, before, &keys, entry).as_deref() == Ok(self.text())
+        };
+        let copy = ForeignFile::read(&self.file.copy_path()).ok();
+        match copy.as_ref().and_then(ForeignFile::text) {
+            Some(before) if gives_this(before) => Some(Some(before.to_owned())),
+            Some(_) => None,
+            None => gives_this("").then_some(None),
+        }
+    }
+
+    /// Adds to an error that the file was left alone, and what can be done by hand.
+    fn judged<T>(&self, edited: Result<T, CannotEdit>) -> Result<T, Failure> {
+        edited.map_err(|error| {
+            let ClientRow { name, title, .. } = self.client;
+            Failure::Failed(format!(
+                "{}: {error}; the file was left as it is. Mend it, or add the entry by hand: \
+                 `stile connect {name} --show-token` prints the entry with a token for {title}",
+                self.path().display()
+            ))
+        })
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Returns the failure of an operation on a client's file.
+pub(super) fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("cannot {doing} {}: {error}", path.display()))
+}
+
+/// Returns a path without links at its end, as another program can use it from any folder.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clients::CLIENTS;
+    use super::*;
+
+    #[test]
+    fn every_shape_leads_back_to_what_it_was_made_of() {
+        let values = EntryValues {
+            url: "http://127.0.0.1:9999/mcp".to_owned(),
+            token: "a.b.c".to_owned(),
+            program: "/opt/stile".to_owned(),
+            arguments: vec!["stdio".to_owned(), "/my notes".to_owned()],
+        };
+        let http = Target::Http { url: values.url.clone(), token: Some("a.b.c".to_owned()) };
+        let command = ["/opt/stile", "stdio", "/my notes"].map(str::to_owned).to_vec();
+        for client in CLIENTS {
+            let entry = values.entry(client, Transport::Http);
+            if let Some(entry) = entry {
+                assert_eq!(target(&entry), Some(http.clone()), "{}", client.name);
+            }
+            let entry = values.entry(client, Transport::Stdio).unwrap();
+            assert_eq!(target(&entry), Some(Target::Command(command.clone())), "{}", client.name);
+            assert_eq!(token(&entry), None);
+        }
+        assert_eq!(target(&json!({ "type": "http" })), None);
+        assert_eq!(identifier("not.a.token"), None);
+    }
+}

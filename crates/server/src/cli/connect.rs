@@ -1,0 +1,394 @@
+//! `stile connect` and `stile disconnect`: add this server to a client's own configuration file,
+//! with a token for that client alone, and remove both.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_store::foreign_file::Secrecy;
+use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
+
+use super::client_entry::{
+    ClientFile, EntryValues, Target, absolute, cannot, identifier, target, token as token_of,
+};
+use super::clients::{CLIENTS, ClientRow, Platform, Transport, named};
+use super::{Failure, Invocation, duration, owner, settings, table, token, user_name, welcome};
+use crate::auth::{MintRequest, Minter};
+use crate::clock::{unix_seconds, wall_clock};
+use crate::config::declarations::{ROOT, STATE};
+use crate::config::{Environment, Resolved, Source, ToolNames};
+use crate::mcp::client_names::{Spelling, spelling};
+
+/// What stands for the token where none is shown.
+const NO_TOKEN: &str = "<token>";
+/// A token that is valid for less than this many seconds is replaced.
+const STAYS: i64 = 24 * 60 * 60;
+
+/// Connects a client, or lists all clients if none is named.
+pub(super) fn connect(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let Some(client) = owner::text(matches, "client").and_then(named) else {
+        return list(matches, environment, output);
+    };
+    let file = ClientFile::read(client, name(matches), environment)?;
+    let order = Order::read(matches, environment, client)?;
+    let present = file.entry()?;
+    if matches.get_flag("write") {
+        return write(&order, &file, present.as_ref(), output);
+    }
+    let token = match (matches.get_flag("show_token"), order.transport) {
+        (true, Transport::Http) => order.mint()?.token,
+        _ => NO_TOKEN.to_owned(),
+    };
+    let entry = order.entry(client, token)?;
+    writeln!(output, "{} keeps its servers in {}.", client.title, file.path().display())?;
+    let change = match present {
+        Some(_) => "replaces this entry",
+        None if file.file.text().is_some() => "adds this entry",
+        None => "makes this file",
+    };
+    let command = format!("stile connect {} --write", client.name);
+    writeln!(output, "`{command}` {change}, with a token of its own if it has one:\n")?;
+    output.write_all(file.rendered(&entry)?.as_bytes())?;
+    Ok(())
+}
+
+/// Removes the entry of a client and revokes its token.
+pub(super) fn disconnect(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let Some(client) = owner::text(matches, "client").and_then(named) else { return Ok(()) };
+    let file = ClientFile::read(client, name(matches), environment)?;
+    let path = file.path().display();
+    let Some(entry) = file.entry()? else {
+        let name = name(matches);
+        writeln!(output, "{path} has no entry `{name}`; nothing was changed")?;
+        return Ok(());
+    };
+    // The token ends first. If the file cannot be changed then, the entry is of no use to anyone.
+    if let Some(jti) = token_of(&entry).as_deref().and_then(identifier) {
+        let state = StateDir::open(&settings(matches, environment)?.config.state)?;
+        revoke(&state, &jti, output)?;
+    }
+    let written = match file.text_before(&entry) {
+        Some(None) => file.file.remove(),
+        Some(Some(before)) => file.file.replace(&before, Secrecy::AsBefore),
+        None => file.file.replace(&file.without()?, Secrecy::AsBefore),
+    };
+    written.map_err(|error| cannot("change", file.path(), &error))?;
+    writeln!(output, "removed `{}` from {path}", name(matches))?;
+    writeln!(output, "{}", client.after)?;
+    Ok(())
+}
+
+fn revoke(state: &StateDir, jti: &str, output: &mut dyn Write) -> Result<(), Failure> {
+    let tokens = TokenStore::open(state)?;
+    if tokens.find(jti)?.is_none() {
+        let line = format!(
+            "warning: the token {jti} is not of this state folder, so it was not revoked; \
+             revoke it with the --state that made it"
+        );
+        return Ok(owner::print_to_stderr(&line)?);
+    }
+    drop(tokens);
+    if TokenStore::revoke_in(state, jti, unix_seconds(wall_clock()))? == Revocation::Now {
+        writeln!(output, "the token {jti} is revoked; every server refuses it from now on")?;
+    }
+    Ok(())
+}
+
+fn name(matches: &ArgMatches) -> &str {
+    owner::text(matches, "name").unwrap_or("stile")
+}
+
+/// What a client shall be connected to, and what it may do.
+struct Order {
+    state: StateDir,
+    resolved: Resolved,
+    /// The folder that is served.
+    root: PathBuf,
+    audience: String,
+    transport: Transport,
+    request: MintRequest,
+    /// The scopes and denials as the command line gave them, for a client that starts the server.
+    scope_arguments: Vec<String>,
+    names: Spelling,
+}
+
+impl Order {
+    fn read(
+        matches: &ArgMatches,
+        environment: Environment<'_>,
+        client: &ClientRow,
+    ) -> Result<Self, Failure> {
+        let resolved = settings(matches, environment)?;
+        let records = token::grant(matches)?.unwrap_or_default();
+        if let RecordsClaim::Grant(id) = &records {
+            token::check_grant(matches, environment, id)?;
+        }
+        let given = token::scopes(matches)?;
+        let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
+        // A token for records needs no scope. Without either, the client gets what a person who
+        // pastes the block of `stile serve` gives it.
+        let default = if records == RecordsClaim::None { everything() } else { Scopes::none() };
+        let scopes = token::with_denials(given.unwrap_or(default), matches)?;
+        let scope_arguments = scope_arguments(matches, &records);
+        let expires = owner::text(matches, "expires").unwrap_or_default();
+        let life = duration::parse(expires).ok_or_else(|| {
+            Failure::Usage(format!(
+                "--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"
+            ))
+        })?;
+        let transport = match owner::text(matches, "transport") {
+            Some("http") => Transport::Http,
+            Some("stdio") => Transport::Stdio,
+            _ => client.best,
+        };
+        if client.shape(transport).is_none() {
+            return Err(Failure::Usage(format!(
+                "the file of {} cannot hold a server over HTTP; leave --transport out",
+                client.title
+            )));
+        }
+        let state = StateDir::open(&resolved.config.state)?;
+        let tokens = TokenStore::open(&state)?;
+        let audience = token::audience(matches, environment, &tokens)?;
+        let root = match resolved.source(&ROOT) {
+            Source::Default => {
+                let spaces = tokens.spaces()?;
+                let known = spaces.into_iter().find(|space| space.audience == audience);
+                known.and_then(|space| space.path).unwrap_or_else(|| resolved.config.root.clone())
+            }
+            _ => resolved.config.root.clone(),
+        };
+        let request = MintRequest {
+            subject: user_name(environment),
+            scopes,
+            client: Some(client.name.to_owned()),
+            records,
+            life,
+        };
+        let names = match owner::text(matches, "tool_names").map(str::parse::<ToolNames>) {
+            Some(names) => spelling(
+                names.map_err(|why| Failure::Usage(format!("--tool-names {why}")))?,
+                Some(client.name),
+                None,
+            ),
+            None => spelling(resolved.config.tool_names, Some(client.name), None),
+        };
+        let root = absolute(&root);
+        Ok(Self { state, resolved, root, audience, transport, request, scope_arguments, names })
+    }
+
+    /// Returns the entry with a token.
+    fn entry(&self, client: &ClientRow, token: String) -> Result<Value, Failure> {
+        let mut url = welcome::client_url(&self.resolved.config, self.resolved.config.listen);
+        let mut arguments = vec!["stdio".to_owned(), self.root.to_string_lossy().into_owned()];
+        arguments.extend(self.scope_arguments.iter().cloned());
+        if self.names == Spelling::Underscored {
+            // The name in the token decides, too, but a person may have named the server's spelling.
+            url += "?names=underscored";
+            arguments.extend(["--tool-names".to_owned(), "underscored".to_owned()]);
+        }
+        if *self.resolved.source(&STATE) != Source::Default {
+            let state = absolute(&self.resolved.config.state).to_string_lossy().into_owned();
+            arguments.extend(["--state".to_owned(), state]);
+        }
+        let values = EntryValues { url, token, program: welcome::program(), arguments };
+        values.entry(client, self.transport).ok_or_else(|| {
+            Failure::Usage(format!("the file of {} cannot hold such a server", client.title))
+        })
+    }
+
+    fn mint(&self) -> Result<crate::auth::MintedToken, Failure> {
+        let (key, tokens) = (TokenKey::open(&self.state)?, TokenStore::open(&self.state)?);
+        let minter = Minter { key: &key, tokens: &tokens, audience: &self.audience };
+        Ok(minter.mint(&self.request, wall_clock())?)
+    }
+
+    /// Returns whether a token is what [`Order::mint`] would make, and stays valid for another day.
+    fn is_met_by(&self, token: &TokenRecord, now: i64) -> bool {
+        let MintRequest { subject, scopes, client, records, .. } = &self.request;
+        let grant = match records {
+            RecordsClaim::Grant(grant) => Some(grant.to_string()),
+            RecordsClaim::None | RecordsClaim::Owner => None,
+        };
+        token.revoked.is_none()
+            && token.expires > now + STAYS
+            && token.audience.as_ref() == Some(&self.audience)
+            && token.subject == *subject
+            && token.client == *client
+            && token.grant == grant
+            && !token.owner
+            && token.scopes == scopes.to_string()
+    }
+}
+
+/// Returns the arguments of `stile stdio` that give a client the same rights as a token.
+fn scope_arguments(matches: &ArgMatches, records: &RecordsClaim) -> Vec<String> {
+    let mut arguments = Vec::new();
+    for flag in ["scope", "deny"] {
+        let values = owner::texts(matches, flag).into_iter();
+        arguments.extend(values.flat_map(|value| [format!("--{flag}"), value]));
+    }
+    if let RecordsClaim::Grant(id) = records {
+        arguments.extend(["--grant".to_owned(), id.to_string()]);
+    }
+    arguments
+}
+
+/// Adds or replaces the entry of a client.
+fn write(
+    order: &Order,
+    file: &ClientFile,
+    present: Option<&Value>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (client, path) = (file.client, file.path().display());
+    let old = present.and_then(token_of);
+    let old_jti = old.as_deref().and_then(identifier);
+    let tokens = TokenStore::open(&order.state)?;
+    let now = unix_seconds(wall_clock());
+    let old_record = old_jti.as_deref().map(|jti| tokens.find(jti)).transpose()?.flatten();
+    // An entry without a token needs none, so it is compared as it is.
+    let kept = match order.transport {
+        Transport::Http => {
+            old.filter(|_| old_record.as_ref().is_some_and(|token| order.is_met_by(token, now)))
+        }
+        Transport::Stdio => Some(String::new()),
+    };
+    if let Some(token) = kept
+        && present == Some(&order.entry(client, token)?)
+    {
+        writeln!(output, "{} is connected already: {path} has the entry", client.title)?;
+        return Ok(());
+    }
+    // A file that cannot be edited is found out before a token is made.
+    file.with(&order.entry(client, NO_TOKEN.to_owned())?)?;
+    let minted = match order.transport {
+        Transport::Http => Some(order.mint()?),
+        Transport::Stdio => None,
+    };
+    let token = minted.as_ref().map(|minted| minted.token.clone()).unwrap_or_default();
+    let secrecy = if minted.is_some() { Secrecy::OwnerOnly } else { Secrecy::AsBefore };
+    let written = keep_copy(file, present)
+        .and_then(|()| replace(file, &order.entry(client, token)?, secrecy));
+    if let Err(failure) = written {
+        // Nobody has the new token.
+        if let Some(minted) = &minted {
+            TokenStore::revoke_in(&order.state, &minted.jti, now)?;
+        }
+        return Err(failure);
+    }
+    let change = if present.is_some() { "replaced" } else { "added" };
+    writeln!(output, "{change} the entry of this server in {path}")?;
+    if file.file.text().is_some() {
+        let copy = file.file.copy_path();
+        let copy = copy.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        writeln!(output, "the file as it was before is beside it, as {copy}")?;
+    }
+    if let Some(minted) = minted {
+        let until = token::minute(minted.expires);
+        let scopes = &order.request.scopes;
+        let grant = match &order.request.records {
+            RecordsClaim::Grant(id) => format!(" and the records of grant {id}"),
+            RecordsClaim::None | RecordsClaim::Owner => String::new(),
+        };
+        writeln!(
+            output,
+            "{} may use `{scopes}`{grant} until {until} (UTC); token {}",
+            client.title, minted.jti
+        )?;
+    }
+    if let Some(record) = old_record.filter(|token| token.revoked.is_none()) {
+        revoke(&order.state, &record.jti, output)?;
+    }
+    writeln!(output, "{}", client.after)?;
+    Ok(())
+}
+
+/// Copies the file beside itself, unless the copy there is the file without the entry.
+fn keep_copy(file: &ClientFile, present: Option<&Value>) -> Result<(), Failure> {
+    if present.is_some_and(|entry| file.text_before(entry).is_some()) {
+        return Ok(());
+    }
+    file.file.keep_copy().map_err(|error| cannot("copy", file.path(), &error))
+}
+
+fn replace(file: &ClientFile, entry: &Value, secrecy: Secrecy) -> Result<(), Failure> {
+    let text = file.with(entry)?;
+    file.file.replace(&text, secrecy).map_err(|error| cannot("change", file.path(), &error))
+}
+
+/// Lists all clients, and which of them this server is in.
+fn list(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let rows: Vec<ListedClient> =
+        CLIENTS.iter().map(|client| listed(client, name(matches), environment)).collect();
+    if matches.get_flag("json") {
+        let rows = rows.iter().map(|row| {
+            json!({
+                "client": row.client.name,
+                "title": row.client.title,
+                "file": row.file,
+                "state": row.state,
+                "leads_to": row.leads_to,
+                "source": row.client.source,
+            })
+        });
+        writeln!(output, "{:#}", Value::Array(rows.collect()))?;
+        return Ok(());
+    }
+    let cells = rows.iter().map(|row| {
+        [
+            row.client.name.to_owned(),
+            row.state.to_owned(),
+            row.leads_to.clone().unwrap_or_else(|| "-".to_owned()),
+            row.file.clone(),
+        ]
+    });
+    output.write_all(table::table(["CLIENT", "STATE", "LEADS TO", "FILE"], cells).as_bytes())?;
+    Ok(())
+}
+
+struct ListedClient {
+    client: &'static ClientRow,
+    state: &'static str,
+    leads_to: Option<String>,
+    file: String,
+}
+
+fn listed(client: &'static ClientRow, name: &str, environment: Environment<'_>) -> ListedClient {
+    let first = client.files(Platform::current(), environment).unwrap_or_default();
+    let mut file = first.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let (state, leads_to) = match ClientFile::read(client, name, environment) {
+        Err(_) => ("unreadable", None),
+        Ok(read) => {
+            file = read.path().display().to_string();
+            match read.entry() {
+                Err(_) => ("unreadable", None),
+                Ok(None) if read.file.text().is_none() => ("no file", None),
+                Ok(None) => ("not connected", None),
+                Ok(Some(entry)) => ("connected", target(&entry).map(|target| described(&target))),
+            }
+        }
+    };
+    ListedClient { client, state, leads_to, file }
+}
+
+fn described(target: &Target) -> String {
+    match target {
+        Target::Http { url, .. } => url.clone(),
+        Target::Command(words) => words.join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests;
