@@ -184,6 +184,14 @@ impl RecordService {
     ) -> Result<Result<(), RecordsError>, Problem> {
         Ok(self.records.backup(&caller.gate().owner()?, to))
     }
+
+    /// Checks every page and index of the database. Blocks for long.
+    ///
+    /// # Errors
+    /// As [`RecordService::grants`]; [`Problem::Corrupt`] if the check finds damage.
+    pub fn check_database(&self, caller: &Principal) -> Result<(), Problem> {
+        self.records.check(&caller.gate().owner()?)
+    }
 }
 
 impl OwnerContext<'_> {

@@ -15,8 +15,8 @@ use axum::body::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Empty};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -50,7 +50,7 @@ const KEY_FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Sends requests, and keeps connections for the next ones. Clones share the connections.
 #[derive(Clone)]
 pub struct OutboundClient {
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 /// The limits of one request.
@@ -205,14 +205,40 @@ impl OutboundClient {
         timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
     }
 
+    /// Sends one `POST` with exactly these headers and `Host`, and returns the response of any
+    /// status.
+    ///
+    /// # Errors
+    /// [`OutboundError`], but never [`OutboundError::Status`].
+    pub async fn post(
+        &self,
+        uri: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+        limits: OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let mut request = request(uri, headers, Full::new(body));
+        *request.method_mut() = Method::POST;
+        let received = async {
+            let sent = self.client.request(request).await;
+            let response = sent.map_err(|error| transport_error(&error))?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = if status == StatusCode::OK {
+                read_plain_body(response, limits.body_bytes).await?
+            } else {
+                read_plain_body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default()
+            };
+            Ok(OutboundResponse { status, headers, body })
+        };
+        timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
+    }
+
     async fn send(
         &self,
         uri: Uri,
         headers: HeaderMap,
     ) -> Result<Response<Incoming>, OutboundError> {
-        let mut request = Request::new(Empty::new());
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers;
+        let request = request(uri, headers, Full::default());
         self.client.request(request).await.map_err(|error| transport_error(&error))
     }
 }
@@ -239,6 +265,13 @@ fn tls_config(authorities: Option<&str>) -> Result<ClientConfig, CertificateErro
         .with_safe_default_protocol_versions()
         .map_err(|_| CertificateError::NotAnAuthority)?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn request(uri: Uri, headers: HeaderMap, body: Full<Bytes>) -> Request<Full<Bytes>> {
+    let mut request = Request::new(body);
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
 }
 
 /// Distinguishes a timeout from other failures. The library reports the limit of connecting as an

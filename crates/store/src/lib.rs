@@ -9,6 +9,7 @@ pub mod clock;
 pub mod files;
 pub mod foreign_file;
 pub mod journal;
+pub mod probe;
 pub mod records;
 pub mod sealer;
 pub mod space;

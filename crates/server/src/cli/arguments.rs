@@ -5,6 +5,7 @@
 mod connect;
 mod journal;
 mod records;
+mod upkeep;
 
 use clap::{Arg, ArgAction, Command};
 
@@ -35,6 +36,8 @@ Examples:
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
   stile connect cursor --write      add this server to Cursor, with a token of its own
+  stile doctor                      find out why a client does not connect
+  stile service install ~/notes     keep the server running
   stile import messages.jsonl --connection mail --stream messages
                                     store records
   stile grant create --client cursor --stream messages --since 2026-01-01
@@ -60,9 +63,9 @@ Exit codes:
         .subcommand(sign_in(settings))
         .subcommand(client(settings))
         .subcommands(connect::commands(settings))
+        .subcommands(upkeep::commands(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
-        .subcommand(doctor())
         .subcommand(config(settings))
 }
 
@@ -350,32 +353,6 @@ Examples:
   stile client list
   stile client end 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01
   stile client add --name Editor --redirect http://127.0.0.1/callback",
-        )
-}
-
-fn doctor() -> Command {
-    Command::new("doctor")
-        .about("Tries whether clients reach a server at its public address.")
-        .arg(
-            one("public", "URL", "The address that clients are given, without /mcp.")
-                .required(true),
-        )
-        .arg(one(
-            "ca_file",
-            "FILE",
-            "Certificates of authorities to trust besides the system's, in PEM.",
-        ))
-        .after_help(
-            "\
-It resolves the name, connects, and reads what a client reads before anybody has signed in. It \
-sends no token and changes nothing. One line for each check says what is so (ok), what clients it \
-keeps away (note), or what is wrong and what to change (bad). What this machine can reach, another \
-may not: a firewall between the two is not seen from here.
-
-Exit codes: 0 if no check is bad, 1 otherwise.
-
-Example:
-  stile doctor --public https://notes.example.org",
         )
 }
 

@@ -11,6 +11,7 @@ mod backup;
 mod client;
 mod client_entry;
 mod clients;
+mod colours;
 mod config;
 mod connect;
 mod connections;
@@ -20,17 +21,21 @@ mod duration;
 mod export;
 mod extract_text;
 mod gateway;
+mod generated;
 mod grant;
 mod http_server;
 mod identity_provider;
 mod import;
 mod mcp;
 mod note;
+mod notify;
 mod open;
 mod owner;
 mod process;
 mod records;
 mod serve;
+mod service;
+mod service_files;
 mod settings_files;
 mod sign_in;
 mod stdio;
@@ -154,6 +159,10 @@ fn run(
         "token" => token::run,
         "connect" => connect::connect,
         "disconnect" => connect::disconnect,
+        "doctor" => doctor::run,
+        "service" => service::run,
+        "completions" => generated::completions,
+        "man" => generated::man,
         "import" => import::run,
         "connections" => connections::run,
         "streams" => streams::run,
@@ -166,7 +175,6 @@ fn run(
         "activity" => activity::run,
         "sign-in" => sign_in::run,
         "client" => client::run,
-        "doctor" => doctor::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -243,13 +251,11 @@ mod tests {
     fn every_command_has_help() {
         insta::assert_snapshot!("help", help(""));
         let commands = "serve, stdio, gateway, mcp, note, note outline, token, token list, \
-             token revoke, import, connections, streams, records, records show, declare, export, \
+             token revoke, connect, disconnect, doctor, service, service install, service logs, \
+             completions, import, connections, streams, records, records show, declare, export, \
              backup, grant, grant create, grant list, grant show, grant revoke, audit, \
              audit verify, activity, sign-in, client, client list, client show, client add, \
-             client end, doctor, config";
-             token revoke, connect, disconnect, \
-             import, connections, streams, records, records show, declare, export, \
-             backup, grant, grant create, grant list, grant show, grant revoke, config";
+             client end, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

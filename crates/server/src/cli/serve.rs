@@ -12,6 +12,7 @@ use stile_tools::space::SpaceTools;
 use tokio::runtime::Handle;
 
 use super::identity_provider::IdentityProvider;
+use super::notify::Notifier;
 use super::open::OpenSpace;
 use super::settings_files::{http_client, public_https};
 use super::{Failure, http_server, open, process, user_name, welcome};
@@ -53,14 +54,18 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         None => records,
     };
     let service = open::service(config, tools, &journal, Some(records));
+    let notifier = Notifier::new(environment);
     let served = process::block_on(async {
         let served = match (&provider, &local) {
-            (Some(provider), _) => serve_hosted(resolved, options, service, provider).await,
+            (Some(provider), _) => {
+                serve_hosted(resolved, options, service, provider, &notifier).await
+            }
             (None, Some(local)) => {
-                serve_local(resolved, environment, options, service, local).await
+                serve_local(resolved, environment, options, service, local, &notifier).await
             }
             (None, None) => Ok(()),
         };
+        notifier.stopping();
         space.close().await;
         served
     });
@@ -74,10 +79,14 @@ async fn serve_hosted(
     options: HttpOptions,
     service: Service,
     provider: &IdentityProvider,
+    notifier: &Notifier,
 ) -> Result<(), Failure> {
     let options = HttpOptions { authorization_servers: vec![provider.issuer.clone()], ..options };
     let verifier = provider.verifier(http_client(config)?).await?;
-    let on_listening = |address| http_server::print_address(config, address);
+    let on_listening = |address| {
+        http_server::print_address(config, address);
+        notifier.ready();
+    };
     http_server::serve(config, options, service, verifier, on_listening).await
 }
 
@@ -162,6 +171,7 @@ async fn serve_local(
     options: HttpOptions,
     service: Service,
     local: &LocalTokens,
+    notifier: &Notifier,
 ) -> Result<(), Failure> {
     let LocalTokens { key, tokens, space, verifier } = local;
     let user = user_name(environment);
@@ -171,8 +181,10 @@ async fn serve_local(
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
     }
     let minter = Minter { key, tokens, audience: &space.audience };
-    let on_listening =
-        |address| welcome::print_welcome(resolved, environment, minter, space, address);
+    let on_listening = |address| {
+        welcome::print_welcome(resolved, environment, minter, space, address);
+        notifier.ready();
+    };
     let verifier = Arc::clone(verifier);
     http_server::serve(&resolved.config, options, service, verifier, on_listening).await
 }

@@ -68,3 +68,4 @@ mod support;
 mod ten_tasks;
 mod tidy;
 mod tls;
+mod upkeep;

@@ -1,0 +1,123 @@
+//! The commands that keep the program running and in order: arguments and help.
+
+use clap::{Arg, Command, value_parser};
+use clap_complete::Shell;
+
+use super::{Settings, flag, json, one, positional, setting_argument, setting_arguments};
+use crate::config::CommandGroup;
+use crate::config::declarations::{CONFIG, ROOT, STATE};
+
+/// Returns the commands, in the order of help.
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 4] {
+    [doctor(settings), service(), completions(), man()]
+}
+
+fn doctor(settings: Settings<'_>) -> Command {
+    Command::new("doctor")
+        .about("Checks everything that a client needs, and names the step that fails.")
+        .arg(one(
+            ROOT.declaration.key,
+            "DIR",
+            "The folder that is served. [default: as for `stile serve`]",
+        ))
+        .arg(
+            one("name", "NAME", "The name of the entry in the files of clients.")
+                .default_value("stile"),
+        )
+        .arg(flag("deep", "Check every page of the database of records, which may take long."))
+        .arg(one(
+            "public",
+            "URL",
+            "Check instead whether clients reach a server at this address, which is given \
+             without /mcp.",
+        ))
+        .arg(one(
+            "ca_file",
+            "FILE",
+            "With --public: certificates of authorities to trust besides the system's, in PEM.",
+        ))
+        .arg(json())
+        .args(setting_arguments(settings, CommandGroup::Connect))
+        .after_help(
+            "\
+It checks the folder, the state, the disk, the clock, the key, the tokens, the journal and the port. \
+If a server runs, it sends what a client sends first: discovery, a request without a token, \
+authentication, the list of tools, one read. It does the same with the entry of each client that \
+`stile connect` knows; an entry with a command is started and ended.
+
+With --public it resolves the name, connects, and reads what a client reads before anybody has \
+signed in. It sends no token and changes nothing. What this machine can reach, another may not: a \
+firewall between the two is not seen from here.
+
+The exit code is 0 if every check passed, and 1 if one failed.
+
+Examples:
+  stile doctor
+  stile doctor --public https://notes.example.org
+  stile doctor --root ~/notes --json",
+        )
+}
+
+fn service() -> Command {
+    Command::new("service")
+        .about("Keeps `stile serve` running.")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("install")
+                .about("Makes a service of this user and starts it.")
+                .arg(setting_argument(&ROOT.declaration))
+                .arg(setting_argument(&STATE.declaration))
+                .arg(setting_argument(&CONFIG.declaration))
+                .arg(flag("no_start", "Only write the file."))
+                .arg(flag("print", "Print the file and change nothing."))
+                .arg(
+                    one("for", "SYSTEM", "The system that the file is for. [default: this one]")
+                        .value_parser(["linux", "macos", "windows"]),
+                )
+                .after_help(
+                    "\
+On Linux it is a unit of systemd for your user. The server says when it is ready, is started again \
+when it fails or hangs, and can change nothing but the folder and the state. All other settings \
+come from stile.toml in the state folder, since a service has no environment of yours.
+
+The files for launchd and for Windows are written from documentation; nobody has tried them yet.
+
+Examples:
+  stile service install ~/notes
+  stile service install ~/notes --print",
+                ),
+        )
+        .subcommand(Command::new("uninstall").about("Stops the service and removes its file."))
+        .subcommand(Command::new("status").about("Shows whether the service runs."))
+        .subcommand(
+            Command::new("logs")
+                .about("Shows what the service printed.")
+                .arg(flag("follow", "Go on with what it prints from now on.")),
+        )
+}
+
+fn completions() -> Command {
+    Command::new("completions")
+        .about("Prints a script that completes commands and flags in a shell.")
+        .arg(
+            Arg::new("shell")
+                .value_name("SHELL")
+                .required(true)
+                .value_parser(value_parser!(Shell))
+                .help("The shell."),
+        )
+        .after_help(
+            "\
+Examples:
+  stile completions bash > ~/.local/share/bash-completion/completions/stile
+  stile completions fish > ~/.config/fish/completions/stile.fish",
+        )
+}
+
+fn man() -> Command {
+    Command::new("man")
+        .hide(true)
+        .about("Writes the manual pages into a folder.")
+        .arg(positional("folder", "DIR", "The folder."))
+}
