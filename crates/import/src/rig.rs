@@ -85,6 +85,7 @@ impl Rig {
             bad_rows,
             now: Instant(7),
             text_reader: None,
+            on_rejected: None,
         };
         import.run(inputs, &mut on_progress)
     }

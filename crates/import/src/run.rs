@@ -45,6 +45,9 @@ pub struct Import<'a> {
     pub now: Instant,
     /// Reads attached documents. `None` reads those only that need no process of their own.
     pub text_reader: Option<&'a TextReader>,
+    /// Receives each row that cannot be stored, in the order of the files. If the import stops, the
+    /// last rows may be of a batch that was not stored.
+    pub on_rejected: Option<&'a dyn Fn(&BadRow)>,
 }
 
 /// A declaration, and its text as it is stored.
@@ -235,10 +238,17 @@ impl StoringPass<'_> {
                 if self.import.bad_rows == BadRowPolicy::StoreNothing {
                     return Err(ImportError::BadRow(bad));
                 }
-                self.report.add_bad_row(bad);
+                self.reject(bad);
             }
         }
         Ok(())
+    }
+
+    fn reject(&mut self, bad: BadRow) {
+        if let Some(on_rejected) = self.import.on_rejected {
+            on_rejected(&bad);
+        }
+        self.report.add_bad_row(bad);
     }
 
     fn store_in_one(
@@ -343,7 +353,7 @@ impl StoringPass<'_> {
             Err(bad) => Err(bad),
         };
         if let Err(bad) = stored {
-            self.report.add_bad_row(BadRow::new(&file, line, bad));
+            self.reject(BadRow::new(&file, line, bad));
         }
         Ok(())
     }

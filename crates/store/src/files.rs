@@ -216,6 +216,56 @@ impl ExportFolder {
     }
 }
 
+/// A reader of a file that the owner named.
+pub type SourceReader = File;
+
+/// Opens a file that was opened before, for a second look.
+///
+/// # Errors
+/// The error of the system.
+pub fn open_again(path: &Path) -> io::Result<SourceReader> {
+    File::open(path)
+}
+
+/// A new file of the owner, which nobody else can read.
+#[derive(Debug)]
+pub struct NewFile {
+    file: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl NewFile {
+    /// Creates a file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if the file exists; the error of the system.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = BufWriter::with_capacity(BUFFER, create_private(path)?);
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Syncs the file and its name.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn finish(self) -> io::Result<()> {
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        sync_folder(folder.unwrap_or(Path::new(".")))
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 /// A file of an export. The file gets its name when it is complete.
 #[derive(Debug)]
 pub struct ExportFile {

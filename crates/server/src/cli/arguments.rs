@@ -49,7 +49,8 @@ Examples:
 Exit codes:
   0  done
   1  failed at run time
-  2  wrong usage or configuration",
+  2  wrong usage or configuration
+  3  an import rejected some rows and stored the others",
         )
         .subcommand_required(true)
         .max_term_width(100)

@@ -3,9 +3,8 @@
 //! The formats come from the list of importers. `--format stile` has no importer: an export names
 //! its own connections and streams, so it is restored.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use stile_domain::records::identifiers::SourceName;
@@ -14,16 +13,20 @@ use stile_import::importer::{ImportTarget, Importer};
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
 use stile_import::report::{
-    BadRowPolicy, ImportError, ImportProgress, ImportReport, StoppedImport,
+    BadRow, BadRowPolicy, ImportError, ImportProgress, ImportReport, StoppedImport,
 };
 use stile_import::run::Import;
 
 use super::owner::Owner;
+use super::progress::{Progress, Step};
+use super::rejected::RejectedRows;
 use super::{Failure, Invocation, owner};
 use crate::config::Environment;
 
 /// The value of `--format` for what `stile export` wrote.
 pub(super) const EXPORT_FORMAT: &str = "stile";
+/// The exit code of an import that rejected some rows and stored the others.
+const SOME_REJECTED: u8 = 3;
 
 pub(super) fn run(
     Invocation { matches, environment, output }: Invocation<'_>,
@@ -60,14 +63,20 @@ pub(super) fn run_with(
     let reader = TextReader::new(program);
     let text_reader = Some(&reader);
     let (services, caller) = (&services, &caller);
+    let rejected = owner::text(matches, "rejected").map(RejectedRows::create).transpose()?;
+    let keep = rejected.as_ref().map(|rejected| |bad: &BadRow| rejected.add(bad));
+    let on_rejected = keep.as_ref().map(|keep| keep as &dyn Fn(&BadRow));
+    let target = &target;
     let import =
-        Import { services, caller, target: &target, key: &key, bad_rows, now, text_reader };
-    let mut line = ProgressLine::new();
-    let imported = import.run(&inputs, &mut |progress| line.show(progress));
+        Import { services, caller, target, key: &key, bad_rows, now, text_reader, on_rejected };
+    let mut line = Progress::new();
+    let imported = import.run(&inputs, &mut |progress| line.show(step(progress)));
     line.clear();
+    let kept = rejected.map(RejectedRows::finish);
     let report = print_report(imported, output)?;
+    kept.transpose()?;
     if !report.declared_because.is_empty() {
-        let ImportTarget { connection, stream } = &target;
+        let ImportTarget { connection, stream } = target;
         owner::print_to_stderr(&format!(
             "The stream `{stream}` of `{connection}` is new and now declared:"
         ))?;
@@ -81,7 +90,20 @@ pub(super) fn run_with(
              `{command} --from FILE`."
         ))?;
     }
-    Ok(())
+    some_rejected(report.bad_rows)
+}
+
+/// Ends the command with an exit code of its own if rows were rejected and others stored.
+fn some_rejected(bad_rows: u64) -> Result<(), Failure> {
+    let rows = match bad_rows {
+        0 => return Ok(()),
+        1 => "1 row was".to_owned(),
+        rows => format!("{rows} rows were"),
+    };
+    Err(Failure::Verbatim {
+        text: format!("{rows} rejected; every other row is stored"),
+        code: SOME_REJECTED,
+    })
 }
 
 /// Returns the stream that `--stream` names, or else the default of the importers if they agree.
@@ -115,20 +137,26 @@ fn restore(
             )));
         }
     }
+    if owner::text(matches, "rejected").is_some() {
+        return Err(Failure::Usage(format!(
+            "--rejected cannot be used with --format {EXPORT_FORMAT}: the rows are in the export"
+        )));
+    }
     let Owner { services, caller, .. } = owner::open(matches, environment)?;
+    let mut bad = 0;
     for file in files {
-        let mut line = ProgressLine::new();
+        let mut line = Progress::new();
         let restored = stile_import::restore::restore(
             &services,
             &caller,
             Path::new(file),
             bad_rows,
-            &mut |progress| line.show(progress),
+            &mut |progress| line.show(step(progress)),
         );
         line.clear();
-        print_report(restored, output)?;
+        bad += print_report(restored, output)?.bad_rows;
     }
-    Ok(())
+    some_rejected(bad)
 }
 
 fn input(
@@ -239,50 +267,6 @@ fn print_report(
     Ok(report)
 }
 
-/// The progress of an import in one line of a terminal. Without a terminal nothing is written.
-struct ProgressLine {
-    is_terminal: bool,
-    last_shown: Option<Instant>,
-}
-
-impl ProgressLine {
-    const EVERY: Duration = Duration::from_millis(100);
-
-    fn new() -> Self {
-        Self { is_terminal: io::stderr().is_terminal(), last_shown: None }
-    }
-
-    fn show(&mut self, progress: ImportProgress) {
-        if !self.is_terminal || self.last_shown.is_some_and(|shown| shown.elapsed() < Self::EVERY) {
-            return;
-        }
-        self.last_shown = Some(Instant::now());
-        // Progress is not part of the result, so a failure to write it is ignored.
-        let _ = write!(io::stderr(), "\r{}\x1b[K", progress_text(progress));
-    }
-
-    fn clear(&mut self) {
-        if self.last_shown.take().is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
-}
-
-fn progress_text(ImportProgress { storing, bytes, total }: ImportProgress) -> String {
-    let percent = (bytes.min(total) * 100).checked_div(total).unwrap_or(100);
-    let action = if storing { "storing" } else { "reading" };
-    format!("{action} {percent}% of {:.1} MB", total as f64 / 1e6)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_is_shown_in_percent_of_megabytes() {
-        let at = |storing, bytes, total| progress_text(ImportProgress { storing, bytes, total });
-        assert_eq!(at(false, 1_500_000, 3_000_000), "reading 50% of 3.0 MB");
-        assert_eq!(at(true, 5, 4), "storing 100% of 0.0 MB");
-        assert_eq!(at(true, 0, 0), "storing 100% of 0.0 MB");
-    }
+fn step(ImportProgress { storing, bytes, total }: ImportProgress) -> Step {
+    Step { action: if storing { "storing" } else { "reading" }, done: bytes, total }
 }

@@ -374,11 +374,18 @@ fn bad_rows_are_reported_and_a_strict_import_stores_nothing() {
     let strict = day.run(&[&import[..], &["--strict"]].concat());
     assert_eq!((strict.code, strict.output.as_str()), (Some(1), ""));
     assert!(strict.errors.contains("bad.jsonl:2: it is not valid JSON"), "{}", strict.errors);
-    let ran = day.run(&import);
+    let kept = day.at("rejected.jsonl");
+    let ran = day.run(&[&import[..], &["--rejected", kept.to_str().unwrap()]].concat());
     assert_eq!(
         (ran.code, ran.output.as_str()),
-        (Some(0), "added 2, changed 0, unchanged 0, bad 1\n")
+        (Some(3), "added 2, changed 0, unchanged 0, bad 1\n")
     );
+    assert!(ran.errors.ends_with("1 row was rejected; every other row is stored\n"));
+    let rejected = std::fs::read_to_string(&kept).unwrap();
+    assert_eq!(rejected.lines().count(), 1);
+    let rejected: serde_json::Value = serde_json::from_str(&rejected).unwrap();
+    assert_eq!((&rejected["line"], &rejected["row"]), (&2.into(), &"{\"id\":}".into()));
+    assert_eq!(rejected["code"], "invalid_json");
     assert!(
         ran.errors.contains("bad.jsonl:2: ") && ran.errors.contains("(invalid_json)"),
         "{}",

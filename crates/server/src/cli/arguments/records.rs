@@ -64,6 +64,12 @@ fn import(importers: &[&'static Importer]) -> Command {
                 .value_parser(PossibleValuesParser::new(names.chain([EXPORT_FORMAT]))),
         )
         .arg(flag("strict", "Store all rows, or nothing if one of them is bad."))
+        .arg(one(
+            "rejected",
+            "FILE",
+            "Keep the rejected rows in this new file, one line of JSON for each: file, line, code, reason, and the \
+             row itself if rows are lines.",
+        ))
         .after_help(
             "\
 A new stream is declared from the rows of the first file: its key, the field that orders it, what can be searched \
@@ -73,8 +79,8 @@ the same import again changes nothing.
 Exports of ChatGPT and Slack are imported as you get them, as a zip file or as the folder in it. Files that messages \
 refer to are stored with them if the export has them.
 
-Bad rows are skipped and reported on standard error with line and reason. Rows are stored in batches, each whole or \
-not at all.
+Bad rows are skipped and reported on standard error with line and reason; the exit code is then 3. Rows are stored \
+in batches, each whole or not at all.
 
 Examples:
   stile import messages.jsonl --connection gmail-work --stream messages
