@@ -14,6 +14,7 @@ pub mod records;
 pub mod sealer;
 pub mod space;
 pub mod state;
+pub mod state_backup;
 
 use std::io;
 use std::time::UNIX_EPOCH;

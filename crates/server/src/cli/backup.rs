@@ -1,16 +1,91 @@
-//! `stile backup`: copies the database of records and grants to a new file.
+//! `stile backup` and `stile restore-backup`: copy the whole state to an archive and bring it back.
 
 use std::path::Path;
 
-use super::{Failure, Invocation, owner};
+use stile_store::records::Records;
+use stile_store::state::StateDir;
+use stile_store::state_backup::{self, BackupError, BackupStamp, Present};
 
-/// Copies the database, also while servers use it.
+use super::progress::{Progress, Step};
+use super::{Failure, Invocation, owner, settings};
+use crate::clock;
+
+impl From<BackupError> for Failure {
+    fn from(error: BackupError) -> Self {
+        match error {
+            BackupError::NotEmpty { .. } => Self::Usage(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Copies the state, also while servers use it.
 pub(super) fn run(
     Invocation { matches, environment, output }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let owner = owner::open(matches, environment)?;
     let file = owner::text(matches, "file").unwrap_or_default();
-    owner.services.backup(&owner.caller, Path::new(file))??;
-    writeln!(output, "copied all records and grants to {file}")?;
+    if matches.get_flag("records_only") {
+        let owner = owner::open(matches, environment)?;
+        owner.services.backup(&owner.caller, Path::new(file))??;
+        writeln!(output, "copied all records and grants to {file}")?;
+        return Ok(());
+    }
+    let state = StateDir::open_existing(&settings(matches, environment)?.config.state)?;
+    let stamp = BackupStamp {
+        made_by: env!("CARGO_PKG_VERSION").to_owned(),
+        made_at: clock::now().to_rfc3339(),
+    };
+    // A database of an older version is migrated first, and the archive has the present form.
+    let records = Records::exists(&state).then(|| owner::open(matches, environment)).transpose()?;
+    let mut copy_records = |to: &Path| match &records {
+        None => Err("it has just appeared; run this again".to_owned()),
+        Some(owner) => match owner.services.backup(&owner.caller, to) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(problem) => Err(problem.to_string()),
+        },
+    };
+    let total = state_backup::size(&state).unwrap_or_default();
+    let (mut progress, mut done) = (Progress::new(), 0);
+    let mut on_file = |_: &str, bytes: u64| {
+        done += bytes;
+        progress.show(Step { action: "copying", done, total });
+    };
+    let made =
+        state_backup::create(&state, Path::new(file), stamp, &mut copy_records, &mut on_file);
+    progress.clear();
+    let (files, bytes) = made?.totals();
+    writeln!(
+        output,
+        "copied the key, the tokens, the records and the journal to {file}: {files} files, {:.1} MB",
+        bytes as f64 / 1e6
+    )?;
+    let note = "the archive holds the key and everything else of the state; keep it as safe";
+    owner::print_to_stderr(note)?;
+    Ok(())
+}
+
+/// Brings the state back from an archive.
+pub(super) fn restore(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let file = owner::text(matches, "file").unwrap_or_default();
+    let state = settings(matches, environment)?.config.state;
+    let present = match matches.get_flag("replace") {
+        true => Present::KeepAside,
+        false => Present::Refuse,
+    };
+    let restored = state_backup::restore(Path::new(file), &state, present)?;
+    let (files, bytes) = restored.manifest.totals();
+    writeln!(
+        output,
+        "restored {files} files, {:.1} MB, as they were on {}; each has the checksum that it had",
+        bytes as f64 / 1e6,
+        restored.manifest.made_at
+    )?;
+    if let Some(aside) = restored.aside {
+        writeln!(output, "the state before is in {}", aside.display())?;
+        writeln!(output, "a server that runs keeps to the state before until it is started again")?;
+    }
     Ok(())
 }

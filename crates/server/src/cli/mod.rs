@@ -172,6 +172,7 @@ fn run(
         "declare" => declare::run,
         "export" => export::run,
         "backup" => backup::run,
+        "restore-backup" => backup::restore,
         "grant" => grant::run,
         "audit" => audit::run,
         "activity" => activity::run,
@@ -258,6 +259,8 @@ mod tests {
              backup, grant, grant create, grant list, grant show, grant revoke, audit, \
              audit verify, activity, sign-in, client, client list, client show, client add, \
              client end, config";
+             backup, restore-backup, grant, grant create, grant list, grant show, grant revoke, \
+             config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

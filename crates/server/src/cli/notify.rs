@@ -44,7 +44,7 @@ impl Notifier {
         });
     }
 
-    /// Says that the server ends the calls in flight.
+    /// Says that the server is about to end.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1\n");
     }

@@ -493,8 +493,9 @@ fn only_the_note_command_prints_sections_or_headings() {
     assert_eq!(
         commands(&[]),
         [
-            "serve", "stdio", "gateway", "mcp", "note", "token", "import", "connections",
-            "streams", "records", "declare", "export", "backup", "grant", "config"
+            "serve", "stdio", "gateway", "mcp", "note", "token", "connect", "disconnect", "doctor",
+            "service", "completions", "import", "connections", "streams", "records", "declare",
+            "export", "backup", "restore-backup", "grant", "config"
         ]
     );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));

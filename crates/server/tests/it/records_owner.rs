@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stile_testkit::process::Rig;
 
 struct Day {
@@ -405,7 +405,7 @@ fn a_backup_made_while_a_server_runs_is_restored_by_copying() {
     day.import_all();
     let server = day.rig.serve(&[]);
     let file = day.at("copy.db");
-    let backup = ["backup", file.to_str().unwrap()];
+    let backup = ["backup", "--records-only", file.to_str().unwrap()];
     day.said(&backup);
     day.import("contacts.json", "later", "contacts", &[]);
     server.kill();
@@ -421,6 +421,42 @@ fn a_backup_made_while_a_server_runs_is_restored_by_copying() {
     let again = sample("messages.jsonl");
     let import = ["import", again.as_str(), "--connection", "chat", "--stream", "messages"];
     assert!(day.run_in(&other, &import).output.starts_with("added 0, changed 0, unchanged 30"));
+}
+
+#[test]
+fn the_whole_state_comes_back_from_an_archive_made_while_a_server_runs() {
+    let day = day();
+    day.import_all();
+    let token = day.rig.token(&["read:/"], &[]);
+    let server = day.rig.serve(&[]);
+    let file = day.at("backup.zip");
+    let said = day.said(&["backup", file.to_str().unwrap()]);
+    assert!(said.starts_with("copied the key, the tokens, the records and the journal"), "{said}");
+    server.kill();
+    let streams = day.said(&["streams", "--json"]);
+
+    let other = day.at("other");
+    let restore = ["restore-backup", file.to_str().unwrap()];
+    let restored = day.run_in(&other, &restore);
+    assert_eq!(restored.code, Some(0), "{}", restored.errors);
+    assert_eq!(day.run_in(&other, &["streams", "--json"]).output, streams);
+    let refused = day.run_in(&other, &restore);
+    assert!(refused.code == Some(2) && refused.errors.contains("--replace"), "{}", refused.errors);
+
+    // The token of before is accepted by a server with the restored state.
+    let rig = Rig { state: other, ..day.rig.clone() };
+    let server = rig.serve(&[]);
+    let reply = server.client(&token).post("tools/list", json!({})).unwrap();
+    assert_eq!(reply.status, 200);
+    server.kill();
+
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    std::fs::write(&file, bytes).unwrap();
+    let damaged = day.run_in(&day.at("third"), &restore);
+    assert!(damaged.errors.contains("nothing was changed"), "{}", damaged.errors);
+    assert!(!day.at("third").exists());
 }
 
 #[test]
@@ -487,7 +523,7 @@ fn a_damaged_database_is_reported_without_a_panic() {
     let file = day.rig.state.join("records.db");
     let good = {
         let copy = day.at("copy.db");
-        day.said(&["backup", copy.to_str().unwrap()]);
+        day.said(&["backup", "--records-only", copy.to_str().unwrap()]);
         std::fs::read(copy).unwrap()
     };
     let mut told = 0;

@@ -6,6 +6,7 @@
 mod authorizations;
 mod browser_sessions;
 mod clients;
+mod before_migration;
 mod key;
 mod private;
 mod reserve;
@@ -14,6 +15,7 @@ mod sign_in_tests;
 mod spaces;
 mod state_dir;
 mod tokens;
+mod version;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -25,6 +27,7 @@ pub use authorizations::{
 };
 pub use browser_sessions::{LINK_SECONDS, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest};
 pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
+pub(crate) use before_migration::copy_before_migration;
 pub use key::TokenKey;
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
 pub use spaces::{KnownSpace, SpaceOfFolder};

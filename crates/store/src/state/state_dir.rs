@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::private::{self, make_folder};
+use super::version;
 
 /// The state folder, which only its owner can change.
 #[derive(Clone, Debug)]
@@ -124,6 +125,7 @@ impl StateDir {
         if private::others_can_write(&metadata) {
             return Err(StateError::FolderWritable { path: path.to_owned() });
         }
+        version::check(path)?;
         Ok(Self { path: path.to_owned() })
     }
 

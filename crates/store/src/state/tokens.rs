@@ -13,9 +13,11 @@ use rusqlite::{
 };
 use stile_domain::percent;
 
+use super::before_migration::copy_before_migration;
 use super::private::lock_database;
 use super::reserve::Reserve;
 use super::state_dir::{StateDir, StateError, io_error};
+use super::version;
 
 const NAME: &str = "stile.db";
 /// `Stil`: tells our databases from those of other programs.
@@ -111,6 +113,8 @@ impl TokenStore {
     pub fn open(state: &StateDir) -> Result<Self, StateError> {
         let store = Self::open_on_any_disk(state)?;
         Reserve::of(state).fill();
+        // A disk without room gets the note at a later start, like the reserve.
+        let _ = version::note(state);
         Ok(store)
     }
 
@@ -125,6 +129,7 @@ impl TokenStore {
             }
             _ => StateError::Database { doing: "open", error },
         })?;
+        keep_older(&connection, &path).map_err(failed("copy, before a change of their tables,"))?;
         migrate(&mut connection, path)?;
         Ok(Self { connection: Mutex::new(connection), reopened: None })
     }
@@ -302,6 +307,17 @@ fn has_log_mode(path: &Path) -> bool {
     read.is_ok() && head.last() == Some(&2)
 }
 
+/// Copies a database of an older version of ours. The caller holds the lock of the database.
+fn keep_older(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let version = number("user_version")?;
+    let is_ours = number("application_id")? == i64::from(APPLICATION);
+    if is_ours && (1..MIGRATIONS.len() as i64).contains(&version) {
+        copy_before_migration(connection, path, version)?;
+    }
+    Ok(())
+}
+
 /// Checks that the database is ours, and migrates it to this version.
 fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError> {
     let steps = |connection: &mut Connection| -> rusqlite::Result<Result<(), StateError>> {
@@ -462,7 +478,7 @@ mod tests {
             );
             files += 1;
         }
-        assert_eq!(files, 2);
+        assert_eq!(files, 3, "the database, the reserve, the version");
     }
 
     #[test]
@@ -503,6 +519,19 @@ mod tests {
             TokenStore::open(&state).unwrap().list().unwrap(),
             [token("a"), owners, clients]
         );
+        // The database of before is beside it, with its tables and for its owner alone.
+        let copy = folder.path().join("stile.db.schema-1");
+        let older = Connection::open(&copy).unwrap();
+        let number = |name: &str| older.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        assert_eq!((number("user_version"), number("application_id")), (Ok(1), Ok(APPLICATION)));
+        let count: i64 =
+            older.query_row("SELECT count(*) FROM tokens", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::cli::import::{EXPORT_FORMAT, join_names};
 use crate::config::CommandGroup;
 
 /// Returns the commands about records, in the order of the help.
-pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 9] {
     let commands = [
         import(IMPORTERS),
         connections(),
@@ -19,6 +19,7 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
         declare(),
         export(),
         backup(),
+        restore_backup(),
         grant(),
     ];
     commands.map(|command| match command.has_subcommands() {
@@ -186,17 +187,37 @@ Examples:
 fn backup() -> Command {
     Command::new("backup")
         .about(
-            "Writes a consistent copy of all records and grants to a new file, also while servers \
-             run.",
+            "Copies the whole state to a new archive, also while servers run: key, tokens, records, \
+             attachments, journal.",
         )
         .arg(positional("file", "FILE", "The file to write. It must not exist yet."))
+        .arg(flag("records_only", "Copy the database of records and grants alone, as a database."))
         .after_help(
             "\
-To restore the copy, stop every server, remove records.db, records.db-wal and records.db-shm from \
-the state folder, and copy FILE there as records.db.
+The archive is a zip file with a checksum of each file. It holds the key, so whoever has it can make \
+tokens. Your folder is not in it. `stile restore-backup` brings the state back.
+
+To restore a copy of --records-only, stop every server, remove records.db, records.db-wal and \
+records.db-shm from the state folder, and copy FILE there as records.db.
 
 Example:
-  stile backup /mnt/backup/records-2026-07-01.db",
+  stile backup /mnt/backup/stile-2026-07-01.zip",
+        )
+}
+
+fn restore_backup() -> Command {
+    Command::new("restore-backup")
+        .about("Brings the state back from an archive of `stile backup`, and checks every file.")
+        .arg(positional("file", "FILE", "The archive."))
+        .arg(flag("replace", "Put a state folder that has files aside, under another name."))
+        .after_help(
+            "\
+Everything is unpacked beside the state folder and checked first: size and SHA-256 of each file, \
+every page of each database. Then the new folder gets the name of the state folder. If anything is \
+wrong, nothing changes. A server that runs keeps to the state before until it is started again.
+
+Example:
+  stile restore-backup /mnt/backup/stile-2026-07-01.zip --replace",
         )
 }
 

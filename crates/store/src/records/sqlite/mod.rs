@@ -37,7 +37,7 @@ use stile_domain::records::problem::Problem;
 use super::model::RecordsError;
 use super::read_limit::ReadLimit;
 use super::seal::{SealKey, Seals};
-use crate::state::{StateDir, create_private, lock_database, sync_folder};
+use crate::state::{StateDir, copy_before_migration, create_private, lock_database, sync_folder};
 
 use error::problem;
 pub(super) use read::Snapshot;
@@ -93,6 +93,9 @@ impl Sqlite {
         let _queue =
             lock_database(&path).map_err(|(doing, error)| failed_io(doing, &path, error))?;
         let mut writer = opened(&path, || open_to_write(&path))?;
+        if let Some(version) = opened(&path, || schema::outdated(&writer))? {
+            opened(&path, || copy_before_migration(&writer, &path, version))?;
+        }
         let migration = opened(&path, || schema::migrate(&mut writer))?;
         match migration {
             schema::Migration::Done => {}

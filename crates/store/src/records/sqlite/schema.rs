@@ -139,6 +139,14 @@ pub(super) enum Migration {
     Newer,
 }
 
+/// Returns the number of the schema of an older database of ours; `None` for any other database.
+pub(super) fn outdated(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let version = number("user_version")?;
+    let is_ours = number("application_id")? == i64::from(APPLICATION);
+    Ok((is_ours && (1..MIGRATIONS.len() as i64).contains(&version)).then_some(version))
+}
+
 /// Migrates a database to the schema of this version.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Migration> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
