@@ -256,11 +256,9 @@ mod tests {
         let commands = "serve, stdio, gateway, mcp, note, note outline, token, token list, \
              token revoke, connect, disconnect, doctor, service, service install, service logs, \
              completions, import, connections, streams, records, records show, declare, export, \
-             backup, grant, grant create, grant list, grant show, grant revoke, audit, \
-             audit verify, activity, sign-in, client, client list, client show, client add, \
-             client end, config";
              backup, restore-backup, grant, grant create, grant list, grant show, grant revoke, \
-             config";
+             audit, audit verify, activity, sign-in, client, client list, client show, client add, \
+             client end, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }
