@@ -22,6 +22,7 @@ pub mod line_search;
 pub mod lines;
 pub mod listing;
 pub mod notes;
+pub mod owner_password;
 pub mod path;
 pub mod percent;
 pub mod permit;

@@ -4,6 +4,7 @@
 
 mod connect;
 mod journal;
+mod owner;
 mod records;
 mod upkeep;
 
@@ -65,6 +66,7 @@ Exit codes:
         .subcommand(client(settings))
         .subcommands(connect::commands(settings))
         .subcommands(upkeep::commands(settings))
+        .subcommand(owner::command(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
         .subcommand(config(settings))

@@ -31,10 +31,12 @@ mod note;
 mod notify;
 mod open;
 mod owner;
+mod owner_account;
 mod process;
 mod progress;
 mod records;
 mod rejected;
+mod secret_input;
 mod serve;
 mod service;
 mod service_files;
@@ -165,6 +167,7 @@ fn run(
         "service" => service::run,
         "completions" => generated::completions,
         "man" => generated::man,
+        "owner" => owner_account::run,
         "import" => import::run,
         "connections" => connections::run,
         "streams" => streams::run,
@@ -259,6 +262,10 @@ mod tests {
              backup, restore-backup, grant, grant create, grant list, grant show, grant revoke, \
              audit, audit verify, activity, sign-in, client, client list, client show, client add, \
              client end, config";
+             token revoke, import, connections, streams, records, records show, declare, export, \
+             backup, grant, grant create, grant list, grant show, grant revoke, sign-in, client, client list, client show, client add, \
+             client end, owner, owner password, \
+             owner passkeys, owner remove-passkey, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

@@ -8,6 +8,7 @@ mod browser_sessions;
 mod clients;
 mod before_migration;
 mod key;
+mod owner_credentials;
 mod private;
 mod reserve;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use browser_sessions::{LINK_SECONDS, SESSION_IDLE_SECONDS, SESSION_SECONDS, 
 pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
 pub(crate) use before_migration::copy_before_migration;
 pub use key::TokenKey;
+pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
 pub use spaces::{KnownSpace, SpaceOfFolder};
 use state_dir::io_error;

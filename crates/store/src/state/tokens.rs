@@ -55,6 +55,7 @@ const MIGRATIONS: &[&str] = &[
     super::clients::MIGRATION,
     super::authorizations::MIGRATION,
     super::browser_sessions::MIGRATION,
+    super::owner_credentials::MIGRATION,
 ];
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
