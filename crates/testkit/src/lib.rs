@@ -1,6 +1,7 @@
 //! Helpers for the tests of the other crates: fixtures, scripted clients, misbehaving servers and
 //! the leak check.
 
+pub mod authenticator;
 pub mod bench;
 pub mod chance;
 pub mod client;
