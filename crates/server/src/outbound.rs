@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -203,6 +203,22 @@ impl OutboundClient {
             Ok(OutboundResponse { status, headers, body })
         };
         timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
+    }
+
+    /// Sends one `POST` with a form, these headers, `Host` and `Content-Type`. Returns the response
+    /// of any status.
+    ///
+    /// # Errors
+    /// [`OutboundError`], but never [`OutboundError::Status`].
+    pub async fn post_form(
+        &self,
+        uri: Uri,
+        mut headers: HeaderMap,
+        form: String,
+        limits: OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        self.post(uri, headers, Bytes::from(form), limits).await
     }
 
     /// Sends one `POST` with exactly these headers and `Host`, and returns the response of any

@@ -3,6 +3,8 @@
 //!
 //! The endpoint is an [`Upstream`], so the provider can have every fault of a note store.
 
+pub mod openid;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,6 +19,7 @@ use ring::signature::{
 };
 use serde_json::{Map, Value, json};
 
+use self::openid::OpenIdProvider;
 use crate::upstream::{Behaviour, Received, Reply, Upstream};
 
 /// RSA keys for tests, stored because making RSA keys takes long.
@@ -149,6 +152,7 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
 /// A running provider. Dropping it closes its port.
 pub struct Issuer {
     keys: Arc<Mutex<Keys>>,
+    openid: Arc<Mutex<OpenIdProvider>>,
     server: Upstream,
     tokens: AtomicU64,
 }
@@ -162,13 +166,19 @@ impl Issuer {
         let mut keys = Keys::default();
         keys.add();
         let server = Upstream::start(Behaviour::Refuse);
-        let issuer = Self { keys: Arc::new(Mutex::new(keys)), server, tokens: AtomicU64::new(0) };
+        let (keys, openid) = (Arc::new(Mutex::new(keys)), Arc::default());
+        let issuer = Self { keys, openid, server, tokens: AtomicU64::new(0) };
         issuer.go_well();
         issuer
     }
 
     fn keys(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what a test may change about the sign-in of people.
+    pub fn openid(&self) -> MutexGuard<'_, OpenIdProvider> {
+        self.openid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its name, which is the claim `iss`: a URL without a slash at the end.
@@ -240,14 +250,18 @@ impl Issuer {
 
     /// Serves its keys and says where they are.
     pub fn go_well(&self) {
-        let (keys, url) = (Arc::clone(&self.keys), self.url());
-        self.behave(Behaviour::notes(move |received| serve(received, &keys, &url, Duration::ZERO)));
+        self.go_slow(Duration::ZERO);
     }
 
     /// Serves its keys, but thinks so long about each answer.
     pub fn go_slow(&self, after: Duration) {
-        let (keys, url) = (Arc::clone(&self.keys), self.url());
-        self.behave(Behaviour::notes(move |received| serve(received, &keys, &url, after)));
+        let (keys, openid, url) = (Arc::clone(&self.keys), Arc::clone(&self.openid), self.url());
+        self.behave(Behaviour::notes(move |received| {
+            let keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut openid = openid.lock().unwrap_or_else(PoisonError::into_inner);
+            let reply = openid.answer(received, &keys, &url);
+            reply.unwrap_or_else(|| serve(received, &keys, &url)).after(after)
+        }));
     }
 
     /// Closes the port of the provider.
@@ -299,20 +313,15 @@ fn jwks(keys: &Keys) -> Value {
     json!({ "keys": keys.all.iter().filter(|key| key.published).map(Key::jwk).collect::<Vec<_>>() })
 }
 
-fn serve(received: &Received, keys: &Mutex<Keys>, url: &str, after: Duration) -> Reply {
-    let reply = match received.target.as_str() {
-        "/.well-known/jwks.json" => {
-            Reply::json(200, &jwks(&keys.lock().unwrap_or_else(PoisonError::into_inner)))
-        }
-        "/.well-known/openid-configuration" | "/.well-known/oauth-authorization-server" => {
-            Reply::json(
-                200,
-                &json!({ "issuer": url, "jwks_uri": format!("{url}/.well-known/jwks.json") }),
-            )
+fn serve(received: &Received, keys: &Keys, url: &str) -> Reply {
+    match received.target.as_str() {
+        "/.well-known/jwks.json" => Reply::json(200, &jwks(keys)),
+        "/.well-known/oauth-authorization-server" => {
+            let jwks = format!("{url}/.well-known/jwks.json");
+            Reply::json(200, &json!({ "issuer": url, "jwks_uri": jwks }))
         }
         _ => Reply::refusal(404, "not found"),
-    };
-    reply.after(after)
+    }
 }
 
 /// Returns the seconds since 1970.

@@ -56,6 +56,10 @@ pub(super) struct Claims {
     vault: Option<Value>,
     #[serde(default, deserialize_with = "present")]
     role: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) nonce: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    azp: Option<String>,
 }
 
 /// The claim `aud`: one name or a list of names.
@@ -148,6 +152,18 @@ impl Claims {
             Audience::Many(names) => names.iter().any(|name| name == audience),
         };
         is_addressed.then_some(()).ok_or(TokenRejected::OTHER_SERVER)
+    }
+
+    /// Refuses an identity token that was not made for this client alone, or not for this sign-in.
+    ///
+    /// *Source*: OpenID Connect Core 1.0, section 3.1.3.7, rules 3 to 5, 10 and 11.
+    pub(super) fn check_identity(&self, client: &str, nonce: &str) -> Result<(), TokenRejected> {
+        let authorized = self.azp.as_deref();
+        let is_for_client = authorized.is_none_or(|party| party == client);
+        let is_for_one = matches!(&self.aud, Audience::One(_)) || authorized.is_some();
+        check(is_for_client && is_for_one, "the identity token is for another client")?;
+        check(self.iat.is_some(), "the identity token does not say when it was issued")?;
+        check(self.nonce.as_deref() == Some(nonce), "the identity token is for another sign-in")
     }
 
     /// Returns the caller whom these claims describe. Everything else about them was checked.

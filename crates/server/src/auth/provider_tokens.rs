@@ -57,6 +57,25 @@ impl ProviderVerifier {
         Ok(caller)
     }
 
+    /// Verifies an identity token of OpenID Connect. The audience of this verifier is the client
+    /// that signs people in, and `nonce` is what that client sent for this sign-in.
+    ///
+    /// # Errors
+    /// [`TokenRejected`]; nobody is signed in.
+    pub async fn verify_identity(
+        &self,
+        token: &str,
+        nonce: &str,
+    ) -> Result<VerifiedCaller, TokenRejected> {
+        let jws = CompactJws::parse(token)?;
+        let header = jws.provider_header()?;
+        let kid = header.kid.as_deref();
+        self.keys.verify(kid, header.algorithm, jws.signing_input, &jws.signature).await?;
+        let claims = jws.claims()?;
+        claims.check_identity(&self.audience, nonce)?;
+        Ok(self.judge(claims)?.0)
+    }
+
     /// Judges the claims of a token whose signature is right.
     fn judge(&self, mut claims: Claims) -> Result<(VerifiedCaller, Validity), TokenRejected> {
         let is_issuer = claims.iss.as_ref().is_some_and(|issuer| issuer == &*self.issuer);
