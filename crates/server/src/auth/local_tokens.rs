@@ -14,6 +14,7 @@ use super::claims::{Claims, VerifiedCaller, whole_seconds};
 use super::jws::CompactJws;
 use super::rejection::{TokenRejected, check};
 use super::signature::Hs256Key;
+use super::token_uses::TokenUses;
 use super::verifier::TokenVerifier;
 use crate::clock::unix_seconds;
 
@@ -27,6 +28,8 @@ pub struct LocalVerifier {
     unbound_audience: String,
     tokens: Arc<TokenStore>,
     clock: fn() -> SystemTime,
+    /// `None` for a verifier that may not write.
+    uses: Option<Arc<TokenUses>>,
 }
 
 impl LocalVerifier {
@@ -38,7 +41,14 @@ impl LocalVerifier {
         clock: fn() -> SystemTime,
     ) -> Self {
         let (audience, unbound_audience) = (audience.to_owned(), key.audience.clone());
-        Self { key: Hs256Key::new(&key.secret), audience, unbound_audience, tokens, clock }
+        let key = Hs256Key::new(&key.secret);
+        Self { key, audience, unbound_audience, tokens, clock, uses: None }
+    }
+
+    /// Notes each accepted token in `uses`.
+    #[must_use]
+    pub fn with_uses(self, uses: Arc<TokenUses>) -> Self {
+        Self { uses: Some(uses), ..self }
     }
 
     /// Refuses a token that this server did not mint for this space, and says for what it is.
@@ -92,7 +102,13 @@ impl TokenVerifier for LocalVerifier {
         &'a self,
         token: &'a str,
     ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
-        Box::pin(std::future::ready(self.verify_now(token)))
+        let verified = self.verify_now(token);
+        if let (Ok(caller), Some(uses)) = (&verified, &self.uses)
+            && let Some(jti) = caller.principal.token()
+        {
+            uses.note(jti, unix_seconds((self.clock)()));
+        }
+        Box::pin(std::future::ready(verified))
     }
 
     fn is_revoked(&self, caller: &Principal) -> bool {

@@ -17,6 +17,7 @@ mod rejection;
 #[cfg(test)]
 mod samples;
 mod signature;
+mod token_uses;
 #[cfg(test)]
 mod vectors;
 mod verified_cache;
@@ -34,6 +35,7 @@ pub use mint::{MintError, MintRequest, MintedToken, Minter, ShownToken};
 pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
 pub use provider_tokens::ProviderVerifier;
 pub use rejection::TokenRejected;
+pub use token_uses::TokenUses;
 pub use verifier::TokenVerifier;
 
 /// Returns the local user, who started this process and gave the scopes, and perhaps a grant, on

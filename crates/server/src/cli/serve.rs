@@ -16,7 +16,7 @@ use super::notify::Notifier;
 use super::open::OpenSpace;
 use super::settings_files::{http_client, public_https};
 use super::{Failure, http_server, open, process, user_name, welcome};
-use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter, local_user};
+use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
 use crate::clock::wall_clock;
 use crate::config::{Config, Environment, Resolved, YesNo};
 use crate::http::HttpOptions;
@@ -102,7 +102,8 @@ impl LocalTokens {
     fn open(state: &StateDir, config: &Config) -> Result<Self, Failure> {
         let (key, tokens) = (TokenKey::open(state)?, Arc::new(TokenStore::open(state)?));
         let space = tokens.space_of(&config.root)?;
-        let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock);
+        let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock)
+            .with_uses(TokenUses::new(Arc::clone(&tokens)));
         Ok(Self { key, tokens, space, verifier: Arc::new(verifier) })
     }
 

@@ -15,6 +15,7 @@ mod reserve;
 mod sign_in_tests;
 mod spaces;
 mod state_dir;
+mod token_uses;
 mod tokens;
 mod version;
 

@@ -56,6 +56,7 @@ const MIGRATIONS: &[&str] = &[
     super::authorizations::MIGRATION,
     super::browser_sessions::MIGRATION,
     super::owner_credentials::MIGRATION,
+    super::token_uses::MIGRATION,
 ];
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.

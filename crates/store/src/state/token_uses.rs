@@ -1,0 +1,73 @@
+//! When each token was last used, to the minute or so.
+//!
+//! Kept apart from the list of tokens: it is written often, in groups, and decides nothing.
+
+use std::collections::HashMap;
+
+use super::state_dir::StateError;
+use super::tokens::{TokenStore, failed};
+
+/// The table of uses. A token without a row was not used since there is this table.
+pub(super) const MIGRATION: &str = "
+    CREATE TABLE token_uses (
+        jti TEXT PRIMARY KEY NOT NULL,
+        used INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
+impl TokenStore {
+    /// Records when tokens were last used, in UTC seconds since 1970, in one transaction.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails. No use is then recorded.
+    pub fn record_uses<'a>(
+        &self,
+        uses: impl IntoIterator<Item = (&'a str, i64)>,
+    ) -> Result<(), StateError> {
+        let mut connection = self.lock();
+        let record = |connection: &mut rusqlite::Connection| {
+            let transaction = connection.transaction()?;
+            for (jti, used) in uses {
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO token_uses (jti, used) VALUES (?1, ?2) \
+                         ON CONFLICT (jti) DO UPDATE SET used = max(used, ?2)",
+                    )?
+                    .execute(rusqlite::params![jti, used])?;
+            }
+            transaction.commit()
+        };
+        record(&mut connection).map_err(failed("record uses in"))
+    }
+
+    /// Returns when each token that was used was last used, in UTC seconds since 1970.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn uses(&self) -> Result<HashMap<String, i64>, StateError> {
+        let connection = self.lock();
+        let listed =
+            connection.prepare_cached("SELECT jti, used FROM token_uses").and_then(|mut query| {
+                query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+            });
+        listed.map_err(failed("list the uses in"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::StateDir;
+
+    #[test]
+    fn the_latest_use_of_each_token_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        assert_eq!(store.uses().unwrap(), HashMap::new());
+        store.record_uses([("a", 5), ("b", 7)]).unwrap();
+        store.record_uses([("a", 9), ("b", 6)]).unwrap();
+        store.record_uses([]).unwrap();
+        let expected = HashMap::from([("a".to_owned(), 9), ("b".to_owned(), 7)]);
+        assert_eq!(store.uses().unwrap(), expected);
+    }
+}
