@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pages of an allowed and of a foreign origin in Chromium against a built server, with and without
-# TLS:
+# In Chromium against a built server: pages of an allowed and of a foreign origin, with and without
+# TLS, and the owner's own pages, of which it leaves pictures:
 #
 #     run.sh STILE_BINARY [WORK_FOLDER]
 
@@ -48,4 +48,17 @@ for scheme in http https; do
   stop_server
   rm -r "$tmp/space" "$tmp/serve.log"
 done
+# The owner's pages, at a name at which browsers allow passkeys.
+since=$SECONDS
+mkdir -p "$work/browser"
+install_modules "$source_folder" "$work/browser"
+cp "$source_folder/pages.mjs" "$work/browser/"
+start_server
+printf 'correct horse battery %s\n' "$RANDOM$RANDOM" >"$tmp/password"
+"$stile" owner password --state "$tmp/state" <"$tmp/password" >"$tmp/owner.log"
+(cd "$work/browser" &&
+  timeout 240 "$node" pages.mjs "${origin/127.0.0.1/localhost}" "$tmp/password" "$work/browser/pictures") ||
+  { cat "$tmp/serve.log" >&2; fail "the owner's pages"; }
+stop_server
+echo "done the owner's pages: $((SECONDS - since)) s, pictures in $work/browser/pictures"
 echo "all pages: $((SECONDS - started)) s"

@@ -75,6 +75,8 @@ settings_list! {
         issuer: Option<String> = declarations::ISSUER,
         audience: Option<String> = declarations::AUDIENCE,
         sign_in: YesNo = declarations::SIGN_IN,
+        sign_in_client: Option<String> = declarations::SIGN_IN_CLIENT,
+        sign_in_secret_file: Option<PathBuf> = declarations::SIGN_IN_SECRET_FILE,
         access_token_seconds: usize = declarations::ACCESS_TOKEN_SECONDS,
         vault: String = declarations::VAULT,
         gateway_secret_file: Option<PathBuf> = declarations::GATEWAY_SECRET_FILE,

@@ -56,7 +56,7 @@ impl std::fmt::Debug for Authenticator {
 /// What a browser asks an authenticator to sign. All fields may be changed to what is wrong.
 #[derive(Clone, Debug)]
 pub struct Ceremony {
-    /// `webauthn.create` or `webauthn.get`.
+    /// The kind of ceremony: `webauthn.create` or `webauthn.get`.
     pub kind: String,
     /// The challenge, in base64url.
     pub challenge: String,
@@ -102,7 +102,7 @@ impl Ceremony {
 
 /// What a browser returns, each value in base64url.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct PasskeyAnswer {
     /// The identifier of the passkey.
     pub credential: String,
     /// The JSON that the browser made.
@@ -150,8 +150,8 @@ impl Authenticator {
         Self { secret, credential, counter: 0, user_handle: user_handle.to_owned() }
     }
 
-    /// Registers the passkey.
-    pub fn register(&self, ceremony: &Ceremony) -> Answer {
+    /// Registers the passkey as the ceremony asks.
+    pub fn register(&self, ceremony: &Ceremony) -> PasskeyAnswer {
         let length = u16::try_from(self.credential.len()).unwrap_or(u16::MAX);
         let data = [
             &ceremony.authenticator_data(HAS_CREDENTIAL, self.counter)[..],
@@ -161,7 +161,7 @@ impl Authenticator {
             &self.cose_key(),
         ]
         .concat();
-        Answer {
+        PasskeyAnswer {
             credential: URL_SAFE_NO_PAD.encode(&self.credential),
             client_data: URL_SAFE_NO_PAD.encode(ceremony.client_data()),
             authenticator_data: URL_SAFE_NO_PAD.encode(data),
@@ -171,11 +171,11 @@ impl Authenticator {
     }
 
     /// Signs in, with the counter as it is.
-    pub fn sign_in(&self, ceremony: &Ceremony) -> Answer {
+    pub fn sign_in(&self, ceremony: &Ceremony) -> PasskeyAnswer {
         let client_data = ceremony.client_data();
         let data = ceremony.authenticator_data(0, self.counter);
         let message = [data.as_slice(), digest(&SHA256, &client_data).as_ref()].concat();
-        Answer {
+        PasskeyAnswer {
             credential: URL_SAFE_NO_PAD.encode(&self.credential),
             client_data: URL_SAFE_NO_PAD.encode(&client_data),
             authenticator_data: URL_SAFE_NO_PAD.encode(&data),

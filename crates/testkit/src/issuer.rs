@@ -259,7 +259,7 @@ impl Issuer {
         self.behave(Behaviour::notes(move |received| {
             let keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
             let mut openid = openid.lock().unwrap_or_else(PoisonError::into_inner);
-            let reply = openid.answer(received, &keys, &url);
+            let reply = openid.answer(received, &url, now(), &|claims| sign(&keys, claims));
             reply.unwrap_or_else(|| serve(received, &keys, &url)).after(after)
         }));
     }
@@ -311,6 +311,14 @@ impl std::fmt::Debug for Issuer {
 
 fn jwks(keys: &Keys) -> Value {
     json!({ "keys": keys.all.iter().filter(|key| key.published).map(Key::jwk).collect::<Vec<_>>() })
+}
+
+/// Signs claims as they are, with the newest key of P-256.
+fn sign(keys: &Keys, claims: &Value) -> String {
+    let key = keys.newest(Alg::Es256);
+    let header = json!({ "typ": "JWT", "alg": "ES256", "kid": key.id });
+    let message = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
+    format!("{message}.{}", encode(key.sign(message.as_bytes())))
 }
 
 fn serve(received: &Received, keys: &Keys, url: &str) -> Reply {

@@ -115,6 +115,12 @@ impl<'a> CompactJws<'a> {
     }
 }
 
+/// Returns whether a token begins with the very header that this server writes.
+pub(super) fn has_local_header(token: &str) -> bool {
+    let header = URL_SAFE_NO_PAD.encode(LOCAL_HEADER);
+    token.strip_prefix(&header).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// Signs claims as a token of this server.
 pub(super) fn sign(key: &Hs256Key, claims: &Value) -> String {
     let mut token = URL_SAFE_NO_PAD.encode(LOCAL_HEADER);

@@ -97,6 +97,13 @@ pub fn local_token_id(key: &TokenKey, token: &str) -> Option<String> {
     is_signed.then(|| jws.claims().ok()?.jti).flatten()
 }
 
+impl LocalVerifier {
+    /// Returns whether this server issued a token with this identifier.
+    pub(super) fn is_listed(&self, jti: &str) -> bool {
+        matches!(self.tokens.find(jti), Ok(Some(_)))
+    }
+}
+
 impl TokenVerifier for LocalVerifier {
     fn verify<'a>(
         &'a self,

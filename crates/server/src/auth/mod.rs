@@ -6,6 +6,7 @@
 //! identity provider, with the keys that `provider_keys` fetches and `key_set` reads.
 
 mod claims;
+mod either_tokens;
 mod grant_tokens;
 mod jws;
 mod key_set;
@@ -28,6 +29,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 
 pub use claims::{IdentityClaims, MAX_LIFE, VaultClaim, VerifiedCaller};
+pub use either_tokens::EitherVerifier;
 pub use grant_tokens::LocalTokenIssuer;
 pub use key_set::{KeySetError, MAX_KEY_SET_BYTES};
 pub use local_tokens::{LocalVerifier, local_token_id};
@@ -44,4 +46,9 @@ pub use verifier::TokenVerifier;
 pub fn local_user(name: &str, scopes: Scopes, records: RecordsClaim) -> Principal {
     let token = matches!(records, RecordsClaim::Grant(_)).then(|| uuid::Uuid::new_v4().to_string());
     Principal::assert_verified(name, token.as_deref(), None, scopes, records)
+}
+
+/// Returns the owner of the records, who has just shown a session of this server's pages.
+pub fn signed_in_owner(name: &str) -> Principal {
+    Principal::assert_verified(name, None, None, Scopes::none(), RecordsClaim::Owner)
 }

@@ -85,13 +85,29 @@ impl Drop for TokenUses {
 
 #[cfg(test)]
 mod tests {
-    use stile_store::state::StateDir;
+    use stile_store::state::{StateDir, TokenRecord};
 
     use super::*;
 
     fn store() -> (tempfile::TempDir, Arc<TokenStore>) {
         let folder = tempfile::tempdir().unwrap();
         let store = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        for jti in ["a", "b"] {
+            let token = TokenRecord {
+                jti: jti.to_owned(),
+                audience: None,
+                shown: false,
+                subject: "ann".to_owned(),
+                client: None,
+                grant: None,
+                owner: false,
+                scopes: String::new(),
+                issued: 1,
+                expires: 2,
+                revoked: None,
+            };
+            store.record(&token).unwrap();
+        }
         (folder, Arc::new(store))
     }
 

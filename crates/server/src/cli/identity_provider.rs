@@ -1,11 +1,15 @@
 //! The identity provider whose tokens `stile serve` and `stile gateway` accept.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use super::Failure;
+use super::settings_files::read_secret;
 use crate::auth::{ProviderKeys, ProviderVerifier};
 use crate::clock::wall_clock;
 use crate::config::Config;
 use crate::outbound::{KeySetUrl, OutboundClient};
-use std::sync::Arc;
+use crate::owner_sign_in::openid::{OpenIdClient, OpenIdSignIn};
 
 pub(super) struct IdentityProvider {
     /// The address of the keys that sign its tokens.
@@ -41,6 +45,32 @@ impl IdentityProvider {
             )
         })?;
         Ok(Some(Self { jwks: jwks.clone(), issuer, audience }))
+    }
+
+    /// Returns what signs people in at the provider; `None` if no client is configured for that.
+    pub(super) fn sign_in(
+        &self,
+        config: &Config,
+        outbound: OutboundClient,
+    ) -> Result<Option<OpenIdSignIn>, Failure> {
+        let Some(client) = &config.sign_in_client else { return Ok(None) };
+        if *client == self.audience {
+            return Err(Failure::Usage(
+                "--sign-in-client must differ from --audience, or an identity token would be an \
+                 access token"
+                    .to_owned(),
+            ));
+        }
+        let secret = config.sign_in_secret_file.as_deref();
+        let secret = secret.map(|file| read_secret("--sign-in-secret-file", file)).transpose()?;
+        let keys = KeySetUrl::new(outbound.clone(), &self.jwks)
+            .ok_or_else(|| Failure::Usage("--jwks is not an address".to_owned()))?;
+        let keys = ProviderKeys::new(keys);
+        let verifier = Arc::new(ProviderVerifier::new(keys, &self.issuer, client, wall_clock));
+        let client = OpenIdClient { issuer: self.issuer.clone(), id: client.clone(), secret };
+        OpenIdSignIn::new(client, outbound, verifier, Instant::now())
+            .map(Some)
+            .map_err(|error| Failure::Failed(error.to_string()))
     }
 
     /// Returns the verifier of the provider's tokens, after one attempt to fetch its keys.

@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 use stile_domain::hash::hex;
 use stile_domain::owner_password::OwnerPassword;
-use stile_store::state::{Passkey, StateDir, TokenStore};
+use stile_store::state::{OpenSession, Passkey, StateDir, TokenStore};
 
 use super::secret_input::read_new_secret;
 use super::{Failure, Invocation, settings, table};
@@ -30,10 +30,17 @@ pub(super) fn run(
             let typed = read_new_secret("password")?;
             let password =
                 OwnerPassword::parse(&typed).map_err(|bad| Failure::Usage(bad.to_string()))?;
-            let stored = password::hash(&password, unix_seconds(wall_clock()))
+            let subject = super::user_name(environment);
+            let stored = password::hash(&subject, &password, unix_seconds(wall_clock()))
                 .map_err(|error| Failure::Failed(error.to_string()))?;
             tokens.set_owner_password(&stored)?;
-            writeln!(output, "the password is set; running servers accept it from now on")?;
+            // Whoever signed in with an old password is out.
+            let ended = tokens.close_all_sessions()?;
+            writeln!(
+                output,
+                "the password is set, and running servers accept it from now on; \
+                 {ended} browsers are signed out"
+            )?;
         }
         "passkeys" => output.write_all(passkey_table(&tokens.passkeys()?).as_bytes())?,
         "remove-passkey" => {
@@ -51,6 +58,14 @@ pub(super) fn run(
             };
             tokens.remove_passkey(&passkey.credential)?;
             writeln!(output, "the passkey {} is removed", passkey.name.escape_debug())?;
+        }
+        "sessions" => {
+            let now = unix_seconds(wall_clock());
+            output.write_all(session_table(&tokens.sessions(now)?).as_bytes())?;
+        }
+        "sign-out" => {
+            let ended = tokens.close_all_sessions()?;
+            writeln!(output, "{ended} browsers are signed out, from the next request on")?;
         }
         _ => {}
     }
@@ -73,6 +88,15 @@ fn passkey_table(passkeys: &[Passkey]) -> String {
             super::token::minute(passkey.created),
             passkey.last_used.map_or_else(|| "never".to_owned(), super::token::minute),
         ]
+    });
+    table::table(headings, rows)
+}
+
+fn session_table(sessions: &[OpenSession]) -> String {
+    let headings = ["USER", "SIGNED IN (UTC)", "LAST USED (UTC)"];
+    let rows = sessions.iter().map(|session| {
+        let minute = super::token::minute;
+        [session.subject.clone(), minute(session.created), minute(session.used)]
     });
     table::table(headings, rows)
 }

@@ -16,10 +16,11 @@ use super::notify::Notifier;
 use super::open::OpenSpace;
 use super::settings_files::{http_client, public_https};
 use super::{Failure, http_server, open, process, user_name, welcome};
-use crate::auth::{LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
+use crate::auth::{EitherVerifier, LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
 use crate::clock::wall_clock;
 use crate::config::{Config, Environment, Resolved, YesNo};
 use crate::http::HttpOptions;
+use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::service::Service;
 use crate::sign_in::client_documents::ClientDocuments;
 use crate::sign_in::record_access::OwnedRecords;
@@ -45,20 +46,22 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     }
     let OpenSpace { space, journal } = open_space;
     let local = match provider {
-        Some(_) => None,
-        None => Some(LocalTokens::open(&state, config)?),
+        Some(_) if config.sign_in_client.is_none() => None,
+        _ => Some(LocalTokens::open(&state, config)?),
     };
     let records = open::open_records(&state, &journal)?;
     let records = match &local {
-        Some(local) => records.with_token_issuer(local.issuer()),
-        None => records,
+        Some(local) if provider.is_none() => records.with_token_issuer(local.issuer()),
+        _ => records,
     };
     let service = open::service(config, tools, &journal, Some(records));
     let notifier = Notifier::new(environment);
     let served = process::block_on(async {
         let served = match (&provider, &local) {
-            (Some(provider), _) => {
-                serve_hosted(resolved, options, service, provider, &notifier).await
+            (Some(provider), local) => {
+                let user = user_name(environment);
+                let signing = (provider, user.as_str(), local.as_ref());
+                serve_hosted(resolved, options, service, signing, &notifier).await
             }
             (None, Some(local)) => {
                 serve_local(resolved, environment, options, service, local, &notifier).await
@@ -78,15 +81,25 @@ async fn serve_hosted(
     Resolved { config, .. }: &Resolved,
     options: HttpOptions,
     service: Service,
-    provider: &IdentityProvider,
+    (provider, user, local): (&IdentityProvider, &str, Option<&LocalTokens>),
     notifier: &Notifier,
 ) -> Result<(), Failure> {
     let options = HttpOptions { authorization_servers: vec![provider.issuer.clone()], ..options };
-    let verifier = provider.verifier(http_client(config)?).await?;
+    let outbound = http_client(config)?;
+    let verifier = provider.verifier(outbound.clone()).await?;
     let on_listening = |address| {
         http_server::print_address(config, address);
         notifier.ready();
     };
+    if let Some(local) = local {
+        let sign_in = provider.sign_in(config, outbound)?;
+        let sign_in = sign_in_routes(config, local, &service, user, sign_in)?;
+        // Clients take the first authorization server that they are told of.
+        let options = HttpOptions { sign_in, authorization_servers: Vec::new(), ..options };
+        let local = Arc::clone(&local.verifier);
+        let verifier = Arc::new(EitherVerifier { local, provider: verifier });
+        return http_server::serve(config, options, service, verifier, on_listening).await;
+    }
     http_server::serve(config, options, service, verifier, on_listening).await
 }
 
@@ -96,15 +109,17 @@ struct LocalTokens {
     tokens: Arc<TokenStore>,
     space: SpaceOfFolder,
     verifier: Arc<LocalVerifier>,
+    uses: Arc<TokenUses>,
 }
 
 impl LocalTokens {
     fn open(state: &StateDir, config: &Config) -> Result<Self, Failure> {
         let (key, tokens) = (TokenKey::open(state)?, Arc::new(TokenStore::open(state)?));
         let space = tokens.space_of(&config.root)?;
+        let uses = TokenUses::new(Arc::clone(&tokens));
         let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock)
-            .with_uses(TokenUses::new(Arc::clone(&tokens)));
-        Ok(Self { key, tokens, space, verifier: Arc::new(verifier) })
+            .with_uses(Arc::clone(&uses));
+        Ok(Self { key, tokens, space, verifier: Arc::new(verifier), uses })
     }
 
     /// Returns what makes tokens for the owner's requests.
@@ -128,11 +143,14 @@ fn sign_in_routes(
     local: &LocalTokens,
     service: &Service,
     user: &str,
+    provider: Option<OpenIdSignIn>,
 ) -> Result<Option<Router>, Failure> {
-    let Some(space) = service.space().filter(|_| config.sign_in == YesNo::Yes) else {
+    if config.sign_in == YesNo::No {
         return Ok(None);
-    };
-    let records = service.records().cloned().map(|service| {
+    }
+    let Some(space) = service.space() else { return Ok(None) };
+    // Records have one owner, whom no identity provider signs in.
+    let records = service.records().filter(|_| provider.is_none()).cloned().map(|service| {
         let owner = local_user(user, Scopes::none(), RecordsClaim::Owner);
         OwnedRecords { service, owner }
     });
@@ -151,7 +169,10 @@ fn sign_in_routes(
         access_life: Duration::from_secs(config.access_token_seconds as u64),
         documents,
         clock: wall_clock,
+        uses: Arc::clone(&local.uses),
+        provider,
     });
+    let server = server.map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(Some(routes(&Arc::new(server))))
 }
 
@@ -174,9 +195,9 @@ async fn serve_local(
     local: &LocalTokens,
     notifier: &Notifier,
 ) -> Result<(), Failure> {
-    let LocalTokens { key, tokens, space, verifier } = local;
+    let LocalTokens { key, tokens, space, verifier, .. } = local;
     let user = user_name(environment);
-    let sign_in = sign_in_routes(&resolved.config, local, &service, &user)?;
+    let sign_in = sign_in_routes(&resolved.config, local, &service, &user, None)?;
     let options = HttpOptions { sign_in, ..options };
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;

@@ -175,8 +175,16 @@ declare_settings! {
     AUDIENCE: Option<String> = Flag("audience", "AUD"), text, for HTTP;
 
     /// Let clients ask for access by themselves: they register, and the owner decides in a browser
-    /// (yes or no). Off with --jwks.
+    /// (yes or no). With --jwks it needs --sign-in-client.
     SIGN_IN: YesNo = Switch("sign_in", "yes|no"), word, default Text("yes"), for &[Serve];
+
+    /// With --jwks: let people sign in at the identity provider and decide about clients, as this
+    /// client of OpenID Connect. The provider must send them back to `/sign-in/provider/callback`.
+    SIGN_IN_CLIENT: Option<String> = Flag("sign_in_client", "ID"), text, for &[Serve];
+
+    /// The file with the secret of that client. Without one, the client is public.
+    SIGN_IN_SECRET_FILE: Option<PathBuf> = Flag("sign_in_secret_file", "FILE"), optional_path,
+        for &[Serve];
 
     /// How long an access token lives that a client got so. The client renews it by itself. No more
     /// than 86400.

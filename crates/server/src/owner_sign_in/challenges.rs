@@ -1,8 +1,8 @@
 //! Challenges: each is for one purpose of one browser at one site, for five minutes, once.
 //!
-//! A passkey signs a challenge, and an identity provider returns one as `state`. A challenge carries
-//! its own proof, so a visitor who asks for many takes no memory. Only a challenge that was answered
-//! rightly is remembered, so that it is not used again.
+//! A passkey signs a challenge, and an identity provider returns one as `state`. A challenge
+//! carries its own proof, so a visitor who asks for many takes no memory. Only a challenge that was
+//! answered rightly is remembered, so that it is not used again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

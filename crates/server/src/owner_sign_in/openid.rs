@@ -5,8 +5,8 @@
 //! never comes back. The identity token passes the rules of every token of the provider, with this
 //! client as its audience. It proves who a person is. It is not kept and opens nothing else.
 //!
-//! *Source*: OpenID Connect Core 1.0, section 3.1; OpenID Connect Discovery 1.0, section 4; RFC 7636;
-//! RFC 9207; RFC 9700, section 2.1.
+//! *Source*: OpenID Connect Core 1.0, section 3.1; OpenID Connect Discovery 1.0, section 4; RFC
+//! 7636; RFC 9207; RFC 9700, section 2.1.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ struct ProviderMetadata {
 pub struct OpenIdAnswer<'a> {
     /// The `state` that this server sent.
     pub state: &'a str,
-    /// The authorization code.
+    /// The authorization code, if the provider signed the person in.
     pub code: Option<&'a str>,
     /// The issuer that answers.
     pub iss: Option<&'a str>,

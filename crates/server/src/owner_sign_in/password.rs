@@ -41,10 +41,10 @@ pub enum PasswordError {
 }
 
 /// Whether an attempt had the owner's password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PasswordVerdict {
-    /// The attempt had the password.
-    Right,
+    /// The attempt had the password of this user.
+    Right(String),
     /// The attempt had another text, or there is no password.
     Wrong,
 }
@@ -84,14 +84,19 @@ impl PasswordChecker {
     }
 }
 
-/// Hashes a new password. `now` is in UTC seconds since 1970.
+/// Hashes a new password of a user. `now` is in UTC seconds since 1970.
 ///
 /// # Errors
 /// [`PasswordError::Unusable`] if the system has no random bytes or no memory.
-pub fn hash(password: &OwnerPassword, now: i64) -> Result<StoredPassword, PasswordError> {
+pub fn hash(
+    subject: &str,
+    password: &OwnerPassword,
+    now: i64,
+) -> Result<StoredPassword, PasswordError> {
     let mut salt = vec![0; SALT_BYTES];
     SystemRandom::new().fill(&mut salt).map_err(|_| PasswordError::Unusable)?;
     let mut stored = StoredPassword {
+        subject: subject.to_owned(),
         salt,
         hash: Vec::new(),
         memory_kib: MEMORY_KIB,
@@ -108,6 +113,7 @@ fn verify(
     attempt: &str,
 ) -> Result<PasswordVerdict, PasswordError> {
     let nobodys = StoredPassword {
+        subject: String::new(),
         salt: vec![0; SALT_BYTES],
         hash: vec![0; HASH_BYTES],
         memory_kib: MEMORY_KIB,
@@ -120,8 +126,10 @@ fn verify(
     let against = stored.unwrap_or(&nobodys);
     let hash = derive(against, bytes)?;
     let equal = is_equal(&hash, &against.hash);
-    let right = equal && stored.is_some() && attempt.is_some();
-    Ok(if right { PasswordVerdict::Right } else { PasswordVerdict::Wrong })
+    Ok(match (stored, attempt) {
+        (Some(stored), Some(_)) if equal => PasswordVerdict::Right(stored.subject.clone()),
+        _ => PasswordVerdict::Wrong,
+    })
 }
 
 fn derive(parameters: &StoredPassword, password: &[u8]) -> Result<Vec<u8>, PasswordError> {
@@ -155,6 +163,7 @@ mod tests {
     /// A hash that takes no time.
     fn quick(text: &str) -> StoredPassword {
         let mut stored = StoredPassword {
+            subject: "ann".to_owned(),
             salt: vec![7; 16],
             hash: Vec::new(),
             memory_kib: 8,
@@ -163,6 +172,10 @@ mod tests {
         };
         stored.hash = derive(&stored, password(text).as_bytes()).unwrap();
         stored
+    }
+
+    fn right() -> PasswordVerdict {
+        PasswordVerdict::Right("ann".to_owned())
     }
 
     fn store() -> (tempfile::TempDir, Arc<TokenStore>) {
@@ -175,6 +188,7 @@ mod tests {
     #[test]
     fn a_published_argon2id_hash_is_computed() {
         let parameters = StoredPassword {
+            subject: String::new(),
             salt: b"somesalt".to_vec(),
             hash: Vec::new(),
             memory_kib: 256,
@@ -191,7 +205,7 @@ mod tests {
     fn only_the_stored_password_is_right() {
         let stored = quick("correct horse battery");
         for (attempt, expected) in [
-            ("correct horse battery", PasswordVerdict::Right),
+            ("correct horse battery", right()),
             ("correct horse batterz", PasswordVerdict::Wrong),
             ("Correct horse battery", PasswordVerdict::Wrong),
             ("correct horse battery ", PasswordVerdict::Wrong),
@@ -206,12 +220,12 @@ mod tests {
     #[test]
     fn two_hashes_of_one_password_differ() {
         let (one, other) = (
-            hash(&password("correct horse battery"), 1),
-            hash(&password("correct horse battery"), 1),
+            hash("ann", &password("correct horse battery"), 1),
+            hash("ann", &password("correct horse battery"), 1),
         );
         let (one, other) = (one.unwrap(), other.unwrap());
         assert!(one.salt != other.salt && one.hash != other.hash);
-        assert_eq!(verify(Some(&one), "correct horse battery").unwrap(), PasswordVerdict::Right);
+        assert_eq!(verify(Some(&one), "correct horse battery").unwrap(), right());
     }
 
     #[tokio::test]
@@ -234,7 +248,7 @@ mod tests {
         assert!(matches!(refused, Err(PasswordError::Busy)), "{refused:?}");
         drop(turn);
         for attempt in attempts {
-            assert_eq!(attempt.await.unwrap().unwrap(), PasswordVerdict::Right);
+            assert_eq!(attempt.await.unwrap().unwrap(), right());
         }
         let checked = checker.check("wrong horse battery".to_owned()).await.unwrap();
         assert_eq!(checked, PasswordVerdict::Wrong);

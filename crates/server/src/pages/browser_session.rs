@@ -12,6 +12,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Response};
 use ring::digest::{SHA256, digest};
+use stile_domain::role::Role;
+use stile_domain::scope::{Scope, Verb};
+use stile_store::state::{SecretDigest, StateError};
 
 use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::secret::{RandomSecret, digest_of};
@@ -22,6 +25,8 @@ use crate::sign_in::web_request::WebRequest;
 pub struct BrowserSession {
     /// The user who signed in.
     pub subject: String,
+    /// The role of a person whom an identity provider signed in; `None` for the owner.
+    pub role: Option<Role>,
     secret: String,
 }
 
@@ -40,7 +45,34 @@ impl BrowserSession {
             tracing::error!(target: "stile::sign_in", %error, "a session could not be looked up");
             None
         });
-        user.map(|subject| Self { subject, secret })
+        let subject = user?;
+        let role = match server.tokens().session_role(&digest_of(&secret)) {
+            Ok(role) => role.map(|role| Role::from_claim(Some(&role))),
+            Err(error) => {
+                tracing::error!(target: "stile::sign_in", %error, "a role could not be read");
+                return None;
+            }
+        };
+        Some(Self { subject, role, secret })
+    }
+
+    /// Returns whether the person sees and ends what others approved.
+    pub fn administers(&self) -> bool {
+        matches!(self.role, None | Some(Role::Admin))
+    }
+
+    /// Returns whether the person may let a client do this. Who may only read lets clients only
+    /// read.
+    pub fn may_approve(&self, scope: &Scope) -> bool {
+        match self.role {
+            None | Some(Role::Admin | Role::Editor) => true,
+            Some(Role::Viewer | Role::Evaluator) => matches!(scope.verb(), Verb::Read | Verb::Deny),
+        }
+    }
+
+    /// Returns what the state holds of the session's secret. It names the session to the server.
+    pub fn digest(&self) -> SecretDigest {
+        digest_of(&self.secret)
     }
 
     /// Returns the token that each form of the session carries.
@@ -70,6 +102,18 @@ impl BrowserSession {
     }
 }
 
+/// Opens a session for a person whom an identity provider signed in, as [`open`] does.
+pub fn open_for_person(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    (subject, role): (&str, Role),
+    response: Response<Body>,
+) -> Option<Response<Body>> {
+    open_with(server, request, subject, response, |session| {
+        server.tokens().set_session_role(session, role.as_str())
+    })
+}
+
 /// Opens a session for a user who has proved who they are, and returns the response with its
 /// cookie; `None` if the state cannot be written.
 pub fn open(
@@ -78,8 +122,21 @@ pub fn open(
     subject: &str,
     response: Response<Body>,
 ) -> Option<Response<Body>> {
+    open_with(server, request, subject, response, |_| Ok(()))
+}
+
+fn open_with(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    subject: &str,
+    response: Response<Body>,
+    complete: impl FnOnce(&SecretDigest) -> Result<(), StateError>,
+) -> Option<Response<Body>> {
     let secret = RandomSecret::draw().ok()?;
-    let opened = server.tokens().open_session(&secret.digest(), subject, server.now());
+    let digest = secret.digest();
+    // The cookie is sent last, so nobody has a session without its role.
+    let opened = server.tokens().open_session(&digest, subject, server.now());
+    let opened = opened.and_then(|()| complete(&digest));
     if let Err(error) = opened {
         tracing::error!(target: "stile::sign_in", %error, "a session could not be opened");
         return None;

@@ -1,8 +1,8 @@
 //! The frame, the style and the headers of every page.
 //!
-//! No page runs a script, loads anything from elsewhere, or shows inside of another page. A form
-//! goes to this server; only the consent page names one more target, because browsers apply
-//! `form-action` to the redirect that follows.
+//! No page loads anything from elsewhere or shows inside of another page. Only a page that asks for
+//! a passkey runs a script. A form goes to this server; only the consent page names one more
+//! target, because browsers apply `form-action` to the redirect that follows.
 //!
 //! *Source*: Content Security Policy Level 3; RFC 9700, section 4.16.
 
@@ -11,23 +11,69 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use maud::{DOCTYPE, Markup, html};
 
 /// The path of the style sheet.
 pub const STYLE_PATH: &str = "/pages/style.css";
 const STYLE: &str = include_str!("style.css");
+/// The path of the script for passkeys.
+pub const PASSKEY_SCRIPT_PATH: &str = "/pages/passkey.js";
+const PASSKEY_SCRIPT: &str = include_str!("passkey.js");
+/// The path of the page that shows who may do what.
+pub const ACCESS_PATH: &str = "/owner/clients";
+/// The path of the page that shows what the owner signs in with.
+pub const ACCOUNT_PATH: &str = "/owner/account";
+/// The path of the page on which a visitor signs in.
+pub const SIGN_IN_PATH: &str = "/sign-in";
+/// The path that ends a session.
+pub const SIGN_OUT_PATH: &str = "/sign-out";
+
+/// The pages of the navigation.
+const PAGES: [(&str, &str); 2] = [(ACCESS_PATH, "Who may do what"), (ACCOUNT_PATH, "Signing in")];
+
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
+const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
 
 /// The frame of one page.
 pub struct PageFrame<'a> {
     title: &'a str,
     form_target: Option<String>,
+    navigation: Option<Navigation<'a>>,
+    script: PageScript,
+}
+
+/// The navigation of a signed-in person.
+struct Navigation<'a> {
+    csrf_token: String,
+    path: &'a str,
+}
+
+/// The script of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PageScript {
+    None,
+    Passkey,
 }
 
 impl<'a> PageFrame<'a> {
     /// Makes the frame of a page with this title.
     pub fn new(title: &'a str) -> Self {
-        Self { title, form_target: None }
+        Self { title, form_target: None, navigation: None, script: PageScript::None }
+    }
+
+    /// Shows the navigation of a signed-in person on the page at `path`. `csrf_token` is for the
+    /// form that signs out.
+    #[must_use]
+    pub fn with_navigation(self, path: &'a str, csrf_token: String) -> Self {
+        Self { navigation: Some(Navigation { csrf_token, path }), ..self }
+    }
+
+    /// Lets the page ask for a passkey, with the script of this server.
+    #[must_use]
+    pub fn with_passkey_script(self) -> Self {
+        Self { script: PageScript::Passkey, ..self }
     }
 
     /// Lets the forms of the page lead to another origin, too: `https://client.example`.
@@ -47,8 +93,16 @@ impl<'a> PageFrame<'a> {
                     meta name="robots" content="noindex";
                     title { (self.title) " · Stile" }
                     link rel="stylesheet" href=(STYLE_PATH);
+                    // Browsers would ask for an icon that there is not.
+                    link rel="icon" href="data:,";
+                    @if self.script == PageScript::Passkey {
+                        script src=(PASSKEY_SCRIPT_PATH) defer {}
+                    }
                 }
-                body { main { (body) } }
+                body {
+                    header { (self.header()) }
+                    main { (body) }
+                }
             }
         };
         let mut response = Response::new(Body::from(page.into_string()));
@@ -64,6 +118,8 @@ impl<'a> PageFrame<'a> {
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
             // With `no-referrer`, browsers send `Origin: null` with a form.
             (REFERRER_POLICY, "same-origin"),
+            (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
+            (PERMISSIONS_POLICY, "camera=(), geolocation=(), microphone=(), payment=()"),
         ];
         for (name, value) in fixed {
             headers.insert(name, HeaderValue::from_static(value));
@@ -71,14 +127,40 @@ impl<'a> PageFrame<'a> {
         response
     }
 
+    fn header(&self) -> Markup {
+        html! {
+            @match &self.navigation {
+                None => span.name { "Stile" },
+                Some(Navigation { csrf_token, path: here }) => {
+                    a.name href=(ACCESS_PATH) { "Stile" }
+                    nav aria-label="Pages" {
+                        @for (path, name) in PAGES {
+                            a href=(path) aria-current=[(path == *here).then_some("page")] {
+                                (name)
+                            }
+                        }
+                    }
+                    form method="post" action=(SIGN_OUT_PATH) {
+                        (csrf_field(csrf_token))
+                        button.link type="submit" { "Sign out" }
+                    }
+                }
+            }
+        }
+    }
+
     fn policy(&self) -> String {
         // A target with a space or a semicolon would be more than one target.
         let is_one = |target: &&String| !target.contains([' ', ';', ',']);
         let target = self.form_target.as_ref().filter(is_one);
         let target = target.map(|target| format!(" {target}")).unwrap_or_default();
+        let script = match self.script {
+            PageScript::None => "",
+            PageScript::Passkey => "script-src 'self'; ",
+        };
         format!(
-            "default-src 'none'; style-src 'self'; form-action 'self'{target}; \
-             frame-ancestors 'none'; base-uri 'none'"
+            "default-src 'none'; {script}style-src 'self'; img-src data:; form-action \
+             'self'{target}; frame-ancestors 'none'; base-uri 'none'"
         )
     }
 }
@@ -98,12 +180,63 @@ pub fn redirect(location: &str) -> Response<Body> {
     response
 }
 
+/// Returns the hidden field that proves that a form is from a page of the session.
+pub fn csrf_field(csrf_token: &str) -> Markup {
+    html! { input type="hidden" name="csrf" value=(csrf_token); }
+}
+
 /// Returns the style sheet.
 pub fn style() -> Response<Body> {
-    let mut response = Response::new(Body::from(STYLE));
+    file("text/css; charset=utf-8", STYLE)
+}
+
+/// Returns the script for passkeys.
+pub fn passkey_script() -> Response<Body> {
+    file("text/javascript; charset=utf-8", PASSKEY_SCRIPT)
+}
+
+fn file(media_type: &'static str, content: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(content));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(frame: &PageFrame<'_>) -> String {
+        let response = frame.respond(StatusCode::OK, &html! {});
+        response.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_policy_allows_what_a_page_needs_and_no_more() {
+        assert_eq!(
+            policy(&PageFrame::new("Sign in")),
+            "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; \
+             frame-ancestors 'none'; base-uri 'none'"
+        );
+        assert!(
+            policy(&PageFrame::new("").with_passkey_script()).contains("; script-src 'self'; ")
+        );
+        let with_target = |target: &str| PageFrame::new("").with_form_target(target.to_owned());
+        let consent = policy(&with_target("https://claude.ai"));
+        assert!(consent.contains("form-action 'self' https://claude.ai; "), "{consent}");
+        for target in ["https://a; script-src *", "https://a https://b", "a,b"] {
+            assert!(policy(&with_target(target)).contains("form-action 'self'; "), "{target}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_title_is_text_and_not_markup() {
+        let response = PageFrame::new("<script>").respond(StatusCode::OK, &html! {});
+        let page = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let page = String::from_utf8(page.to_vec()).unwrap();
+        assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"), "{page}");
+    }
 }

@@ -1,11 +1,22 @@
 //! What a browser sees: pages that the server renders, which work without any script.
 //!
-//! [`frame`] has the frame, the style and the headers of every page, [`browser_session`] the owner's
-//! session, [`sign_in_page`] the page that opens one, and [`consent_page`] the page where the owner
-//! decides. An agent's token opens no page, and a
-//! session opens nothing but pages.
+//! [`frame`] has the frame, the style and the headers of every page, [`browser_session`] the
+//! owner's session, [`sign_in_page`] the page that opens one, and [`consent_page`] the page where
+//! the owner decides. [`access_page`] shows who may do what, and [`account_page`] what the owner
+//! signs in with. An agent's token opens no page, and a session opens nothing but pages.
+//!
+//! What a page shows is a view: a type with a function that makes the content. So the signature
+//! says what a page can show, and a test can make any view.
 
+pub mod access_page;
+mod access_view;
+pub mod account_page;
+mod account_view;
 pub mod browser_session;
 pub mod consent_page;
 pub mod frame;
+pub mod shown_text;
+pub mod sign_in_methods;
 pub mod sign_in_page;
+mod sign_in_view;
+mod visitor;

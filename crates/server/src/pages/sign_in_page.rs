@@ -1,22 +1,25 @@
-//! The page where the owner signs in, with a one-time code that `stile sign-in` prints.
+//! The page where the owner signs in, and the one-time code that `stile sign-in` prints.
 //!
 //! Opening the link does not spend the code: programs that preview links would. The button does.
+//! `sign_in_methods` takes passwords and passkeys.
+
+use std::time::Instant;
 
 use axum::body::Body;
 use http::{Response, StatusCode};
-use maud::html;
 
 use super::browser_session::{self, BrowserSession};
-use super::frame::{PageFrame, redirect};
+use super::frame::{ACCESS_PATH, PageFrame, redirect};
+use super::sign_in_view::SignInView;
+use super::visitor::Visitor;
+use crate::passkeys::RelyingParty;
 use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::secret::digest_of;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-/// The path of the page.
-pub const SIGN_IN_PATH: &str = "/sign-in";
-/// The path that ends a session.
-pub const SIGN_OUT_PATH: &str = "/sign-out";
+pub use super::frame::{SIGN_IN_PATH, SIGN_OUT_PATH};
+
 /// The longest path to return to, in bytes.
 const MAX_RETURN_BYTES: usize = 512;
 
@@ -24,15 +27,12 @@ const MAX_RETURN_BYTES: usize = 512;
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let parameters = FormParameters::parse(&request.query).unwrap_or_default();
     let return_to = return_path(&parameters);
-    if let Some(session) = BrowserSession::of(server, request)
-        && parameters.get("code").is_none()
-    {
-        return match return_to {
-            Some(path) => redirect(path),
-            None => signed_in(&session),
-        };
+    let code = parameters.get("code");
+    if code.is_none() && BrowserSession::of(server, request).is_some() {
+        return redirect(return_to.unwrap_or(ACCESS_PATH));
     }
-    page(StatusCode::OK, parameters.get("code"), return_to, None)
+    let shown = Shown { status: StatusCode::OK, code, return_to, problem: None };
+    page(server, request, &shown)
 }
 
 /// Signs in with the code of the form.
@@ -40,7 +40,9 @@ pub fn sign_in(server: &AuthorizationServer, request: &WebRequest) -> Response<B
     let form = request.form().and_then(|form| FormParameters::parse(form).ok());
     let form = form.unwrap_or_default();
     let return_to = return_path(&form);
-    let refuse = |status, why| page(status, None, return_to, Some(why));
+    let refuse = |status, why| {
+        page(server, request, &Shown { status, code: None, return_to, problem: Some(why) })
+    };
     if request.is_cross_site() {
         return refuse(StatusCode::FORBIDDEN, "The form is not from this page.");
     }
@@ -51,7 +53,7 @@ pub fn sign_in(server: &AuthorizationServer, request: &WebRequest) -> Response<B
     let spent = server.tokens().spend_link(&digest_of(code), server.now());
     match spent {
         Ok(Some(subject)) => {
-            let response = redirect(return_to.unwrap_or(SIGN_IN_PATH));
+            let response = redirect(return_to.unwrap_or(ACCESS_PATH));
             browser_session::open(server, request, &subject, response).unwrap_or_else(|| {
                 refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not write its state.")
             })
@@ -91,51 +93,40 @@ pub fn return_path(parameters: &FormParameters) -> Option<&str> {
     parameters.get("return_to").filter(is_own)
 }
 
-fn page(
-    status: StatusCode,
-    code: Option<&str>,
-    return_to: Option<&str>,
-    problem: Option<&str>,
-) -> Response<Body> {
-    let body = html! {
-        h1 { "Sign in" }
-        @if let Some(problem) = problem { p.warning role="alert" { (problem) } }
-        form method="post" action=(SIGN_IN_PATH) {
-            @if let Some(path) = return_to {
-                input type="hidden" name="return_to" value=(path);
-            }
-            @if let Some(code) = code {
-                input type="hidden" name="code" value=(code);
-                p { "This opens the owner's pages in this browser." }
-            } @else {
-                p {
-                    "Run " code { "stile sign-in" } " in a terminal of the machine where Stile \
-                     runs, and paste the code that it prints."
-                }
-                p {
-                    label for="code" { "Code: " }
-                    input id="code" name="code" autocomplete="one-time-code" required;
-                }
-            }
-            p { button type="submit" { "Sign in" } }
-        }
-    };
-    PageFrame::new("Sign in").respond(status, &body)
+/// What differs between two showings of the page.
+pub(super) struct Shown<'a> {
+    pub(super) status: StatusCode,
+    /// The code of the link that was opened.
+    pub(super) code: Option<&'a str>,
+    /// The path that the visitor wanted.
+    pub(super) return_to: Option<&'a str>,
+    /// Why the last attempt failed.
+    pub(super) problem: Option<&'a str>,
 }
 
-fn signed_in(session: &BrowserSession) -> Response<Body> {
-    let body = html! {
-        h1 { "You are signed in" }
-        p {
-            "If an application waits for you, go back to its page in this browser and reload the \
-             page."
-        }
-        form method="post" action=(SIGN_OUT_PATH) {
-            input type="hidden" name="csrf" value=(session.csrf_token());
-            p { button type="submit" { "Sign out" } }
-        }
-    };
-    PageFrame::new("Signed in").respond(StatusCode::OK, &body)
+/// Returns the page, with a challenge for a passkey where browsers allow one.
+pub(super) fn page(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    &Shown { status, code, return_to, problem }: &Shown<'_>,
+) -> Response<Body> {
+    let provider = server.methods.provider.is_some();
+    let site = RelyingParty::of_origin(&request.origin).filter(|_| !provider);
+    // Only a challenge is bound to the browser.
+    let visitor = site.as_ref().and_then(|_| Visitor::known_or_new(request));
+    let asked = site.as_ref().zip(visitor.as_ref()).and_then(|(site, visitor)| {
+        let passkeys = &server.methods.passkeys;
+        passkeys.sign_in_challenge(site, visitor.binding(), Instant::now()).ok()
+    });
+    let passkey = asked.as_deref().zip(site.as_ref().map(RelyingParty::domain));
+    let body = SignInView { return_to, problem, code, provider, passkey }.markup();
+    let frame = PageFrame::new("Sign in");
+    let frame = if passkey.is_some() { frame.with_passkey_script() } else { frame };
+    let response = frame.respond(status, &body);
+    match visitor {
+        Some(visitor) => visitor.remember(request, response),
+        None => response,
+    }
 }
 
 #[cfg(test)]

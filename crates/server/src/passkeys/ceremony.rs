@@ -99,7 +99,7 @@ pub enum PasskeyRefused {
     /// The counter did not go up, so there may be a copy of the authenticator.
     #[error(
         "the passkey's counter went back, so there may be a copy of it; sign in with a link from \
-         `stile owner link` and remove the passkey"
+         `stile sign-in` and remove the passkey"
     )]
     CounterWentBack,
     /// The passkey is registered already.
@@ -172,15 +172,15 @@ impl Passkeys {
         self.issue(Purpose::PasskeySignIn, site, browser, now)
     }
 
-    /// Stores the passkey that the signed-in owner registered. `seconds` is the time in UTC seconds
-    /// since 1970.
+    /// Stores the passkey that the signed-in owner, `subject`, registered. `seconds` is the time in
+    /// UTC seconds since 1970.
     ///
     /// # Errors
     /// [`PasskeyRefused`]; nothing was stored.
     pub fn register(
         &self,
         site: &RelyingParty,
-        session: &[u8],
+        (session, subject): (&[u8], &str),
         answer: &Registration<'_>,
         name: &PasskeyName,
         (now, seconds): (Instant, i64),
@@ -196,6 +196,7 @@ impl Passkeys {
         }
         let added = self.tokens.add_passkey(&Passkey {
             credential: new.id.to_vec(),
+            subject: subject.to_owned(),
             name: name.0.clone(),
             domain: site.domain.clone(),
             public_key: new.public_key.encoded(),
@@ -210,8 +211,8 @@ impl Passkeys {
         }
     }
 
-    /// Verifies that a browser has a passkey of the owner. `seconds` is the time in UTC seconds
-    /// since 1970.
+    /// Verifies that a browser has a passkey, and returns the user of the passkey. `seconds` is the
+    /// time in UTC seconds since 1970.
     ///
     /// # Errors
     /// [`PasskeyRefused`]; the browser is not signed in.
@@ -221,7 +222,7 @@ impl Passkeys {
         browser: &[u8],
         answer: &Assertion<'_>,
         (now, seconds): (Instant, i64),
-    ) -> Result<(), PasskeyRefused> {
+    ) -> Result<String, PasskeyRefused> {
         let credential = decode(answer.credential)?;
         let client_data = decode(answer.client_data)?;
         let signed_data = decode(answer.authenticator_data)?;
@@ -247,7 +248,7 @@ impl Passkeys {
             return Err(PasskeyRefused::Challenge);
         }
         match self.tokens.use_passkey(&credential, data.counter, seconds)? {
-            PasskeyUse::Accepted => Ok(()),
+            PasskeyUse::Accepted => Ok(passkey.subject),
             PasskeyUse::Refused => Err(PasskeyRefused::CounterWentBack),
         }
     }

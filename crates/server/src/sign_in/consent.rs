@@ -76,8 +76,11 @@ fn approve(
     session: &BrowserSession,
     form: &FormParameters,
 ) -> Result<RandomSecret, OAuthError> {
-    let before = allowed_before(server, asked).map_err(OAuthError::of_state)?;
+    let before = allowed_before(server, asked, session).map_err(OAuthError::of_state)?;
     let approved = approved_scopes(asked, &before, form);
+    // What the person's role does not allow is left out.
+    let is_allowed = |scope: &&Scope| session.may_approve(scope);
+    let approved: Scopes = approved.iter().filter(is_allowed).cloned().collect();
     let now = server.now();
     let seconds = seconds_of(form);
     let expires = now.saturating_add(seconds);
@@ -168,9 +171,14 @@ fn is_denial(scope: &Scope) -> bool {
 fn allowed_before(
     server: &AuthorizationServer,
     asked: &AccessRequest,
+    session: &BrowserSession,
 ) -> Result<Scopes, StateError> {
     let latest = server.tokens().latest_authorization(&asked.client.id, server.now())?;
-    let is_of_space = |found: &AuthorizationRecord| found.audience == server.settings.audience;
+    // People of an organisation do not learn what others approved.
+    let is_of_space = |found: &AuthorizationRecord| {
+        found.audience == server.settings.audience
+            && (session.role.is_none() || found.subject == session.subject)
+    };
     let latest = latest.filter(is_of_space);
     Ok(latest.map_or_else(Scopes::none, |found| Scopes::from_claim(&found.scopes)))
 }
@@ -181,7 +189,7 @@ fn page(
     handle: &str,
     session: &BrowserSession,
 ) -> Response<Body> {
-    let before = match allowed_before(server, asked) {
+    let before = match allowed_before(server, asked, session) {
         Ok(before) => before,
         Err(error) => {
             let error = OAuthError::of_state(error);

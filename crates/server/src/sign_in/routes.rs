@@ -19,8 +19,14 @@ use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use super::{authorize, consent, introspect, push, register, revoke, server_metadata, token};
 use crate::http::responses;
-use crate::pages::frame::{STYLE_PATH, style};
+use crate::pages::frame::{
+    ACCESS_PATH, ACCOUNT_PATH, PASSKEY_SCRIPT_PATH, STYLE_PATH, passkey_script, style,
+};
+use crate::pages::sign_in_methods::{
+    self, CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH,
+};
 use crate::pages::sign_in_page::{self, SIGN_IN_PATH, SIGN_OUT_PATH};
+use crate::pages::{access_page, account_page};
 
 /// The copy of the metadata for clients that know OpenID Connect only.
 pub const OPENID_PATH: &str = "/.well-known/openid-configuration";
@@ -52,6 +58,20 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
             .route(&format!("/mcp{path}"), on_get(metadata));
     }
     router
+        .route(ACCESS_PATH, on_get(access_page::show))
+        .route(access_page::END_PATH, on_post(access_page::end))
+        .route(access_page::NARROW_PATH, on_post(access_page::narrow))
+        .route(access_page::REVOKE_TOKEN_PATH, on_post(access_page::revoke_token))
+        .route(access_page::REVOKE_GRANT_PATH, on_post(access_page::revoke_grant))
+        .route(ACCOUNT_PATH, on_get(account_page::show))
+        .route(account_page::REGISTER_PATH, on_post(account_page::register))
+        .route(account_page::REMOVE_PASSKEY_PATH, on_post(account_page::remove_passkey))
+        .route(account_page::END_SESSIONS_PATH, on_post(account_page::end_sessions))
+        .route(PASSWORD_PATH, on_post(sign_in_methods::with_password))
+        .route(PASSKEY_PATH, on_post(sign_in_methods::with_passkey))
+        .route(PROVIDER_PATH, on_get(sign_in_methods::to_provider))
+        .route(CALLBACK_PATH, on_get(sign_in_methods::from_provider))
+        .route(PASSKEY_SCRIPT_PATH, get(|| async { passkey_script() }))
         .route(AUTHORIZE_PATH, on_client(get, server, authorize::answer, authorize::refused))
         .route(REGISTER_PATH, on_post(register::answer))
         .route(TOKEN_PATH, on_post(token::answer))

@@ -13,9 +13,12 @@ use super::client_documents::ClientDocuments;
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::pending::PendingRequests;
 use super::record_access::OwnedRecords;
-use crate::auth::{LocalVerifier, Minter};
+use crate::auth::{LocalVerifier, Minter, TokenUses};
 use crate::clock::unix_seconds;
 use crate::http::rate_limit::RateLimit;
+use crate::owner_sign_in::methods::SignInMethods;
+use crate::owner_sign_in::openid::OpenIdSignIn;
+use crate::passkeys::PasskeyRefused;
 
 /// What the program configures.
 pub struct SignInSettings {
@@ -39,6 +42,10 @@ pub struct SignInSettings {
     pub documents: Option<ClientDocuments>,
     /// Where the time comes from.
     pub clock: fn() -> SystemTime,
+    /// When tokens were last used.
+    pub uses: Arc<TokenUses>,
+    /// Signs people in at an identity provider; `None` if the owner signs in alone.
+    pub provider: Option<OpenIdSignIn>,
 }
 
 /// Lists the paths of the folders directly below a folder, which is given with a final slash.
@@ -50,6 +57,8 @@ pub struct AuthorizationServer {
     pub settings: SignInSettings,
     /// The requests that wait for the owner.
     pub pending: PendingRequests,
+    /// What the owner signs in with.
+    pub methods: SignInMethods,
     rate: RateLimit,
     registrations: RateLimit,
 }
@@ -61,13 +70,19 @@ const REGISTRATION_RATE: (u32, u32) = (1, 60);
 
 impl AuthorizationServer {
     /// Makes a server with nothing pending.
-    pub fn new(settings: SignInSettings) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new(mut settings: SignInSettings) -> Result<Self, PasskeyRefused> {
+        let provider = settings.provider.take();
+        let methods = SignInMethods::new(&settings.tokens, &settings.key, provider)?;
+        Ok(Self {
             settings,
+            methods,
             pending: PendingRequests::default(),
             rate: RateLimit::new(RATE.0, RATE.1),
             registrations: RateLimit::new(REGISTRATION_RATE.0, REGISTRATION_RATE.1),
-        }
+        })
     }
 
     /// Returns the clients, approvals, sessions and tokens.

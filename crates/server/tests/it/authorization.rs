@@ -665,7 +665,6 @@ impl Ground {
     }
 }
 
-/// Returns the page with the table of what is expected.
 /// The paths of the authorization server and its pages, with the names of their constants.
 const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/.well-known/oauth-authorization-server", "METADATA_PATH", "everybody"),
@@ -679,8 +678,25 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     (CONSENT_PATH, "CONSENT_PATH", "the owner, with a session; decides with the token of its form"),
     (SIGN_IN_PATH, "SIGN_IN_PATH", "everybody; opens a session for what proves the owner"),
     (SIGN_OUT_PATH, "SIGN_OUT_PATH", "the owner, with a session"),
+    ("/sign-in/password", "PASSWORD_PATH", "everybody, with growing delays after failures"),
+    ("/sign-in/passkey", "PASSKEY_PATH", "everybody, at a limited rate"),
+    ("/sign-in/provider", "PROVIDER_PATH", "everybody; leads to the identity provider"),
+    ("/sign-in/provider/callback", "CALLBACK_PATH", "the browser that came from there"),
+    ("/owner/clients", "ACCESS_PATH", OWNER),
+    ("/owner/clients/end", "access_page::END_PATH", FORM),
+    ("/owner/clients/narrow", "access_page::NARROW_PATH", FORM),
+    ("/owner/clients/revoke-token", "access_page::REVOKE_TOKEN_PATH", FORM),
+    ("/owner/clients/revoke-grant", "access_page::REVOKE_GRANT_PATH", FORM),
+    ("/owner/account", "ACCOUNT_PATH", OWNER),
+    ("/owner/account/passkeys", "account_page::REGISTER_PATH", FORM),
+    ("/owner/account/passkeys/remove", "account_page::REMOVE_PASSKEY_PATH", FORM),
+    ("/owner/account/sessions/end", "account_page::END_SESSIONS_PATH", FORM),
+    ("/pages/passkey.js", "PASSKEY_SCRIPT_PATH", "everybody"),
     (STYLE_PATH, "STYLE_PATH", "everybody"),
 ];
+
+const OWNER: &str = "the owner, with a session";
+const FORM: &str = "the owner, with a session and the token of its form";
 
 #[test]
 fn the_page_of_callers_knows_every_route_of_signing_in() {
@@ -695,6 +711,7 @@ fn the_page_of_callers_knows_every_route_of_signing_in() {
     assert_eq!(named, SIGN_IN.iter().map(|(_, name, _)| *name).collect(), "add it to `SIGN_IN`");
 }
 
+/// Returns the page with the table of what is expected.
 fn page(surfaces: &[Surface]) -> String {
     let mut out =
         "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->\n\n\
@@ -739,7 +756,8 @@ fn page(surfaces: &[Surface]) -> String {
     out.push_str(
         "\n## Signing in\n\n\
          A token opens no page, and a session of a browser opens nothing but pages; the test \
-         `a_token_opens_no_page_and_a_session_opens_nothing_else` holds that.\n\n\
+         `a_token_opens_no_page_and_a_session_opens_nothing_else` holds that. \
+         [Signing in](owner-sign-in.md) says how the owner gets a session.\n\n\
          | path | who may use it |\n|---|---|\n",
     );
     for (path, _, who) in SIGN_IN {

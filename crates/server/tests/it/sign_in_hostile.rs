@@ -273,7 +273,7 @@ fn a_token_opens_no_page_and_a_session_opens_nothing_else() {
     }
     assert_eq!(read_file(&place, refresh, "/work/plan.md").0, 401);
     // Signing out ends the session on the server, too.
-    let signed_in = browser.get(&format!("{}/sign-in", origin(&place)));
+    let signed_in = browser.open(&format!("{}/sign-in", origin(&place)));
     assert_eq!(browser.submit(&place.url(), &signed_in, &[]).status, 303);
     let reply = fetch("GET", &consent, &[("Cookie", &cookie)], "");
     assert!(location(&reply).unwrap().starts_with("/sign-in?"), "{reply:?}");

@@ -1,6 +1,8 @@
 //! A client that knows nothing but the address of `/mcp`, and the owner's browser, both without any
 //! code of the server.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -76,7 +78,9 @@ pub fn fetch(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> R
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     let head = format!("{head}Content-Length: {}\r\n\r\n", body.len());
-    let mut client = Http::new(host.parse().unwrap(), "");
+    // The name stays in the head.
+    let address = host.replace("localhost", "127.0.0.1").parse().unwrap();
+    let mut client = Http::new(address, "");
     client.send(format!("{head}{body}").as_bytes()).unwrap()
 }
 
@@ -106,6 +110,8 @@ pub struct Browser {
 pub struct PageForm {
     pub action: String,
     pub fields: Vec<(String, String)>,
+    /// The names of all fields, those without a value too.
+    pub names: BTreeSet<String>,
 }
 
 impl Browser {
@@ -161,8 +167,11 @@ impl Browser {
 
     /// Sends the form of a page, with these fields changed; an empty value leaves a field out.
     pub fn submit(&mut self, base: &str, page: &Reply, changes: &[(&str, &str)]) -> Reply {
-        let page = form_of(page);
-        let mut fields = page.fields;
+        // A page may have several forms: the one that knows all these names is meant.
+        let forms = forms_of(page);
+        let knows = |form: &&PageForm| changes.iter().all(|(name, _)| form.names.contains(*name));
+        let page = forms.iter().find(knows).unwrap_or(&forms[0]);
+        let mut fields = page.fields.clone();
         for (name, value) in changes {
             fields.retain(|(known, _)| known != name);
             if !value.is_empty() {
@@ -196,15 +205,35 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     )
 }
 
+/// Reads the form of a page that goes to an address, as a browser would send it.
+pub fn form_to(page: &Reply, action: &str) -> PageForm {
+    let found = forms_of(page).into_iter().find(|form| form.action == action);
+    found.unwrap_or_else(|| panic!("no form to {action} in {}", text_of(page)))
+}
+
 /// Reads the first form of a page, as a browser would send it.
 pub fn form_of(page: &Reply) -> PageForm {
+    forms_of(page).remove(0)
+}
+
+/// Reads the forms of a page, at least one.
+pub fn forms_of(page: &Reply) -> Vec<PageForm> {
     let html = text_of(page);
-    let (_, rest) = html.split_once("<form").unwrap_or_else(|| panic!("no form in {html}"));
-    let (form, _) = rest.split_once("</form>").unwrap();
+    let forms: Vec<PageForm> = html
+        .split("<form")
+        .skip(1)
+        .map(|rest| read_form(rest.split_once("</form>").unwrap().0))
+        .collect();
+    assert!(!forms.is_empty(), "no form in {html}");
+    forms
+}
+
+fn read_form(form: &str) -> PageForm {
     let action = attribute(form, "action").unwrap();
-    let mut fields = Vec::new();
+    let (mut fields, mut names) = (Vec::new(), BTreeSet::new());
     for tag in form.split('<').skip(1) {
         let name = attribute(tag, "name");
+        names.extend(name.clone());
         if tag.starts_with("input") {
             let is_sent = !tag.contains("type=\"checkbox\"") || tag.contains(" checked");
             if let (Some(name), true) = (name, is_sent) {
@@ -220,7 +249,7 @@ pub fn form_of(page: &Reply) -> PageForm {
         }
     }
     fields.retain(|(_, value)| !value.is_empty());
-    PageForm { action, fields }
+    PageForm { action, fields, names }
 }
 
 /// A client of the authorization server, as an application has it.

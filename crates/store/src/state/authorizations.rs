@@ -277,7 +277,11 @@ impl TokenStore {
     ) -> Result<Issued, StateError> {
         self.change("record", |transaction| {
             let found = find(transaction, authorization)?;
-            if !found.is_some_and(|found| is_live(&found, token.issued)) {
+            // The owner may have narrowed the authorization since the token was ordered.
+            let is_current = |found: &AuthorizationRecord| {
+                is_live(found, token.issued) && found.scopes == token.scopes
+            };
+            if !found.as_ref().is_some_and(is_current) {
                 return Ok(Issued::AuthorizationEnded);
             }
             drop_expired_tokens(transaction, authorization, token.issued)?;
@@ -377,6 +381,29 @@ impl TokenStore {
         self.change("end an authorization of", |transaction| {
             end(transaction, id, now)?;
             Ok(find(transaction, id)?.is_some())
+        })
+    }
+
+    /// Leaves of an authorization only these scopes, durably, and revokes its access tokens, which
+    /// carry the old ones. The client gets a narrower one with its refresh token. Returns whether
+    /// there is such an authorization that has not ended. The caller has checked that the scopes
+    /// allow no more than the old ones. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn narrow_authorization(
+        &self,
+        id: &str,
+        scopes: &str,
+        now: i64,
+    ) -> Result<bool, StateError> {
+        self.change("narrow an authorization of", |transaction| {
+            let narrowed = transaction.execute(
+                "UPDATE authorizations SET scopes = ?2 WHERE id = ?1 AND ended IS NULL",
+                [id, scopes],
+            )?;
+            revoke_tokens(transaction, id, now)?;
+            Ok(narrowed > 0)
         })
     }
 
@@ -491,12 +518,17 @@ fn end(transaction: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<()
         "UPDATE authorizations SET ended = ?2 WHERE id = ?1 AND ended IS NULL",
         params![id, now],
     )?;
+    revoke_tokens(transaction, id, now)?;
+    transaction.execute("DELETE FROM refresh_tokens WHERE authorization = ?1", [id])?;
+    Ok(())
+}
+
+fn revoke_tokens(transaction: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<()> {
     transaction.execute(
         "UPDATE tokens SET revoked = ?2 WHERE revoked IS NULL AND jti IN \
          (SELECT jti FROM authorization_tokens WHERE authorization = ?1)",
         params![id, now],
     )?;
-    transaction.execute("DELETE FROM refresh_tokens WHERE authorization = ?1", [id])?;
     Ok(())
 }
 

@@ -26,6 +26,9 @@ pub(super) const MIGRATION: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// The role of the person, whom an identity provider signed in.
+pub(super) const ROLE_MIGRATION: &str = "ALTER TABLE browser_sessions ADD COLUMN role TEXT";
+
 /// A session ends this long after its last request, in seconds.
 pub const SESSION_IDLE_SECONDS: i64 = 30 * 60;
 /// A session ends this long after signing in, in seconds.
@@ -35,7 +38,88 @@ pub const LINK_SECONDS: i64 = 10 * 60;
 /// How often the last use of a session is written, in seconds.
 const USE_WRITTEN_SECONDS: i64 = 60;
 
+/// A session that has not ended. Times are UTC seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSession {
+    /// The digest of the secret that the browser has.
+    pub digest: SecretDigest,
+    /// The user who signed in.
+    pub subject: String,
+    /// When the user signed in.
+    pub created: i64,
+    /// When the browser last asked for a page, to the minute.
+    pub used: i64,
+}
+
 impl TokenStore {
+    /// Returns the sessions that have not ended at `now`, the latest first.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn sessions(&self, now: i64) -> Result<Vec<OpenSession>, StateError> {
+        let connection = self.lock();
+        let listed = connection
+            .prepare_cached(
+                "SELECT digest, subject, created, used FROM browser_sessions \
+                 WHERE ?1 - created <= ?2 AND ?1 - used <= ?3 ORDER BY used DESC, digest",
+            )
+            .and_then(|mut query| {
+                let bounds = [now, SESSION_SECONDS, SESSION_IDLE_SECONDS];
+                let rows = query.query_map(bounds, |row| {
+                    Ok(OpenSession {
+                        digest: row.get(0)?,
+                        subject: row.get(1)?,
+                        created: row.get(2)?,
+                        used: row.get(3)?,
+                    })
+                })?;
+                rows.collect()
+            });
+        listed.map_err(failed("list the sessions of"))
+    }
+
+    /// Notes the role of the person of a session, whom an identity provider signed in, durably.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn set_session_role(&self, session: &SecretDigest, role: &str) -> Result<(), StateError> {
+        let set = "UPDATE browser_sessions SET role = ?2 WHERE digest = ?1";
+        let set = self.lock().execute(set, params![session, role]);
+        set.map(drop).map_err(failed("note the role of a session in"))
+    }
+
+    /// Returns the role of the person of a session; `None` if no identity provider signed the
+    /// person in.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn session_role(&self, session: &SecretDigest) -> Result<Option<String>, StateError> {
+        let connection = self.lock();
+        let found = connection
+            .prepare_cached("SELECT role FROM browser_sessions WHERE digest = ?1")
+            .and_then(|mut query| query.query_row(params![session], |row| row.get(0)).optional());
+        Ok(found.map_err(failed("look up a session in"))?.flatten())
+    }
+
+    /// Ends the sessions of a user, durably, and returns how many there were.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn close_sessions_of(&self, subject: &str) -> Result<usize, StateError> {
+        let ended =
+            self.lock().execute("DELETE FROM browser_sessions WHERE subject = ?1", [subject]);
+        ended.map_err(failed("end the sessions of"))
+    }
+
+    /// Ends every session, durably, and returns how many there were.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn close_all_sessions(&self) -> Result<usize, StateError> {
+        let ended = self.lock().execute("DELETE FROM browser_sessions", []);
+        ended.map_err(failed("end the sessions of"))
+    }
+
     /// Records a one-time link for a user. `now` is in UTC seconds.
     ///
     /// # Errors
@@ -137,5 +221,29 @@ impl TokenStore {
         let connection = self.lock();
         let delete = "DELETE FROM browser_sessions WHERE digest = ?1";
         connection.execute(delete, params![session]).map(drop).map_err(failed("end a session of"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::StateDir;
+
+    #[test]
+    fn sessions_are_listed_until_they_end_and_all_end_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        store.open_session(&[1; 32], "ann", 1000).unwrap();
+        store.open_session(&[2; 32], "ann", 1100).unwrap();
+        let digests = |now| {
+            let sessions = store.sessions(now).unwrap();
+            sessions.iter().map(|session| session.digest[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(digests(1100), [2, 1]);
+        assert_eq!(digests(1050 + SESSION_IDLE_SECONDS), [2]);
+        assert_eq!(digests(1200 + SESSION_IDLE_SECONDS), []);
+        assert_eq!(store.close_all_sessions().unwrap(), 2);
+        assert_eq!(store.session_user(&[2; 32], 1100).unwrap(), None);
+        assert_eq!(store.close_all_sessions().unwrap(), 0);
     }
 }

@@ -27,7 +27,9 @@ pub use authorizations::{
     AuthorizationRecord, CODE_SECONDS, CodeSpent, Issued, NewCode, REFRESH_GRACE_SECONDS,
     RefreshSpent, SpentCode,
 };
-pub use browser_sessions::{LINK_SECONDS, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest};
+pub use browser_sessions::{
+    LINK_SECONDS, OpenSession, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest,
+};
 pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
 pub(crate) use before_migration::copy_before_migration;
 pub use key::TokenKey;

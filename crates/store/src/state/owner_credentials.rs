@@ -12,6 +12,7 @@ use super::tokens::{TokenStore, failed};
 pub(super) const MIGRATION: &str = "
     CREATE TABLE owner_password (
         only INTEGER PRIMARY KEY NOT NULL CHECK (only = 1),
+        subject TEXT NOT NULL,
         salt BLOB NOT NULL,
         hash BLOB NOT NULL,
         memory_kib INTEGER NOT NULL,
@@ -20,6 +21,7 @@ pub(super) const MIGRATION: &str = "
     ) STRICT;
     CREATE TABLE passkeys (
         credential BLOB PRIMARY KEY NOT NULL,
+        subject TEXT NOT NULL,
         name TEXT NOT NULL,
         domain TEXT NOT NULL,
         public_key BLOB NOT NULL,
@@ -35,6 +37,8 @@ pub(super) const MAX_PASSKEYS: i64 = 32;
 /// A password as argon2id hashed it, with the parameters that make the same hash again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredPassword {
+    /// The user whom the password signs in.
+    pub subject: String,
     /// The random salt of this password.
     pub salt: Vec<u8>,
     /// The output of argon2id.
@@ -58,6 +62,8 @@ impl std::fmt::Debug for StoredPassword {
 pub struct Passkey {
     /// The identifier that the authenticator chose, at most 1023 bytes.
     pub credential: Vec<u8>,
+    /// The user whom the passkey signs in.
+    pub subject: String,
     /// The name that the owner gave.
     pub name: String,
     /// The domain that the passkey is for: the relying party identifier.
@@ -99,14 +105,15 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn owner_password(&self) -> Result<Option<StoredPassword>, StateError> {
-        let query = "SELECT salt, hash, memory_kib, passes, changed FROM owner_password";
+        let query = "SELECT subject, salt, hash, memory_kib, passes, changed FROM owner_password";
         let read = |row: &Row<'_>| {
             Ok(StoredPassword {
-                salt: row.get(0)?,
-                hash: row.get(1)?,
-                memory_kib: row.get(2)?,
-                passes: row.get(3)?,
-                changed: row.get(4)?,
+                subject: row.get(0)?,
+                salt: row.get(1)?,
+                hash: row.get(2)?,
+                memory_kib: row.get(3)?,
+                passes: row.get(4)?,
+                changed: row.get(5)?,
             })
         };
         self.lock().query_row(query, [], read).optional().map_err(failed("look up the password in"))
@@ -118,9 +125,11 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails. The old password then stays.
     pub fn set_owner_password(&self, password: &StoredPassword) -> Result<(), StateError> {
         let store = "INSERT OR REPLACE INTO owner_password \
-                     (only, salt, hash, memory_kib, passes, changed) VALUES (1, ?1, ?2, ?3, ?4, ?5)";
+                     (only, subject, salt, hash, memory_kib, passes, changed) \
+                     VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)";
         let row = params![
-            password.salt, password.hash, password.memory_kib, password.passes, password.changed,
+            password.subject, password.salt, password.hash, password.memory_kib, password.passes,
+            password.changed,
         ];
         self.lock().execute(store, row).map(drop).map_err(failed("store the password in"))
     }
@@ -142,7 +151,7 @@ impl TokenStore {
         let connection = self.lock();
         let listed = connection
             .prepare_cached(
-                "SELECT credential, name, domain, public_key, counter, created, last_used \
+                "SELECT credential, subject, name, domain, public_key, counter, created, last_used \
                  FROM passkeys ORDER BY created, credential",
             )
             .and_then(|mut query| query.query_map([], passkey)?.collect());
@@ -157,7 +166,7 @@ impl TokenStore {
         let connection = self.lock();
         let found = connection
             .prepare_cached(
-                "SELECT credential, name, domain, public_key, counter, created, last_used \
+                "SELECT credential, subject, name, domain, public_key, counter, created, last_used \
                  FROM passkeys WHERE credential = ?1",
             )
             .and_then(|mut query| query.query_row([credential], passkey).optional());
@@ -171,13 +180,13 @@ impl TokenStore {
     pub fn add_passkey(&self, passkey: &Passkey) -> Result<PasskeyAdded, StateError> {
         // One statement, so that two registrations at once do not pass the limit together.
         let insert = "INSERT INTO passkeys \
-                      (credential, name, domain, public_key, counter, created, last_used) \
-                      SELECT ?1, ?2, ?3, ?4, ?5, ?6, NULL \
-                      WHERE (SELECT count(*) FROM passkeys) < ?7 \
+                      (credential, subject, name, domain, public_key, counter, created, last_used) \
+                      SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL \
+                      WHERE (SELECT count(*) FROM passkeys) < ?8 \
                       AND NOT EXISTS (SELECT 1 FROM passkeys WHERE credential = ?1)";
         let row = params![
-            passkey.credential, passkey.name, passkey.domain, passkey.public_key, passkey.counter,
-            passkey.created, MAX_PASSKEYS,
+            passkey.credential, passkey.subject, passkey.name, passkey.domain, passkey.public_key,
+            passkey.counter, passkey.created, MAX_PASSKEYS,
         ];
         let added = self.lock().execute(insert, row).map_err(failed("store a passkey in"))?;
         if added > 0 {
@@ -220,12 +229,13 @@ impl TokenStore {
 fn passkey(row: &Row<'_>) -> rusqlite::Result<Passkey> {
     Ok(Passkey {
         credential: row.get(0)?,
-        name: row.get(1)?,
-        domain: row.get(2)?,
-        public_key: row.get(3)?,
-        counter: row.get(4)?,
-        created: row.get(5)?,
-        last_used: row.get(6)?,
+        subject: row.get(1)?,
+        name: row.get(2)?,
+        domain: row.get(3)?,
+        public_key: row.get(4)?,
+        counter: row.get(5)?,
+        created: row.get(6)?,
+        last_used: row.get(7)?,
     })
 }
 
@@ -243,6 +253,7 @@ mod tests {
     fn key(credential: u8, counter: u32) -> Passkey {
         Passkey {
             credential: vec![credential; 16],
+            subject: "ann".to_owned(),
             name: "phone".to_owned(),
             domain: "localhost".to_owned(),
             public_key: vec![1, 2, 3],
@@ -257,6 +268,7 @@ mod tests {
         let (_folder, store) = store();
         assert_eq!(store.owner_password().unwrap(), None);
         let password = |changed| StoredPassword {
+            subject: "ann".to_owned(),
             salt: vec![1; 16],
             hash: vec![2; 32],
             memory_kib: 8,

@@ -35,9 +35,26 @@ impl TokenStore {
                     )?
                     .execute(rusqlite::params![jti, used])?;
             }
+            // The list forgets access tokens of clients some time after they expire.
+            transaction
+                .execute("DELETE FROM token_uses WHERE jti NOT IN (SELECT jti FROM tokens)", [])?;
             transaction.commit()
         };
         record(&mut connection).map_err(failed("record uses in"))
+    }
+
+    /// Returns the authorization of each token that was issued from one.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn authorizations_of_tokens(&self) -> Result<HashMap<String, String>, StateError> {
+        let connection = self.lock();
+        let listed = connection
+            .prepare_cached("SELECT jti, authorization FROM authorization_tokens")
+            .and_then(|mut query| {
+                query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+            });
+        listed.map_err(failed("list the tokens of"))
     }
 
     /// Returns when each token that was used was last used, in UTC seconds since 1970.
@@ -57,14 +74,33 @@ impl TokenStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::StateDir;
+    use crate::state::{StateDir, TokenRecord};
+
+    fn token(jti: &str) -> TokenRecord {
+        TokenRecord {
+            jti: jti.to_owned(),
+            audience: None,
+            shown: false,
+            subject: "ann".to_owned(),
+            client: None,
+            grant: None,
+            owner: false,
+            scopes: String::new(),
+            issued: 1,
+            expires: 2,
+            revoked: None,
+        }
+    }
 
     #[test]
     fn the_latest_use_of_each_token_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let store = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
         assert_eq!(store.uses().unwrap(), HashMap::new());
-        store.record_uses([("a", 5), ("b", 7)]).unwrap();
+        for jti in ["a", "b"] {
+            store.record(&token(jti)).unwrap();
+        }
+        store.record_uses([("a", 5), ("b", 7), ("unknown", 8)]).unwrap();
         store.record_uses([("a", 9), ("b", 6)]).unwrap();
         store.record_uses([]).unwrap();
         let expected = HashMap::from([("a".to_owned(), 9), ("b".to_owned(), 7)]);

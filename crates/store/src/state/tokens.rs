@@ -57,6 +57,7 @@ const MIGRATIONS: &[&str] = &[
     super::browser_sessions::MIGRATION,
     super::owner_credentials::MIGRATION,
     super::token_uses::MIGRATION,
+    super::browser_sessions::ROLE_MIGRATION,
 ];
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.

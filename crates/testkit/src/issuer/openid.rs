@@ -11,7 +11,6 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use super::{Alg, Keys, encode, now};
 use crate::upstream::{Received, Reply};
 
 /// The identifier of the only client.
@@ -42,13 +41,20 @@ impl OpenIdProvider {
         }
     }
 
-    /// Answers a request of a browser or of the client; `None` for another path.
-    pub(super) fn answer(&mut self, received: &Received, keys: &Keys, url: &str) -> Option<Reply> {
+    /// Answers a request of a browser or of the client at the time `now`, with identity tokens that
+    /// `sign` makes; `None` for another path.
+    pub(super) fn answer(
+        &mut self,
+        received: &Received,
+        url: &str,
+        now: i64,
+        sign: &dyn Fn(&Value) -> String,
+    ) -> Option<Reply> {
         let (path, query) = received.target.split_once('?').unwrap_or((&received.target, ""));
         match path {
             "/.well-known/openid-configuration" => Some(self.discovery(url)),
             "/authorize" => Some(self.authorize(query, url)),
-            "/token" => Some(self.token(received, keys, url)),
+            "/token" => Some(self.token(received, url, now, sign)),
             _ => None,
         }
     }
@@ -91,7 +97,13 @@ impl OpenIdProvider {
         Reply::bytes(302, "text/plain", "").with_header("Location", &location)
     }
 
-    fn token(&mut self, received: &Received, keys: &Keys, url: &str) -> Reply {
+    fn token(
+        &mut self,
+        received: &Received,
+        url: &str,
+        now: i64,
+        sign: &dyn Fn(&Value) -> String,
+    ) -> Reply {
         let form = members(&String::from_utf8_lossy(&received.body));
         let value = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         let basic = self
@@ -117,18 +129,15 @@ impl OpenIdProvider {
             "iss": url,
             "aud": CLIENT_ID,
             "sub": "ann",
-            "iat": now(),
-            "exp": now() + 300,
+            "iat": now,
+            "exp": now + 300,
             "nonce": asked("nonce"),
         });
         if let Some(members) = claims.as_object_mut() {
             members.extend(self.claims.clone());
             members.retain(|_, value| !value.is_null());
         }
-        let key = keys.newest(Alg::Es256);
-        let header = json!({ "typ": "JWT", "alg": "ES256", "kid": key.id });
-        let message = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
-        let token = format!("{message}.{}", encode(key.sign(message.as_bytes())));
+        let token = sign(&claims);
         let answer = json!({ "access_token": "opaque", "token_type": "Bearer", "id_token": token });
         Reply::json(200, &answer)
     }

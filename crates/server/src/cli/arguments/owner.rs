@@ -31,6 +31,12 @@ Examples:
         .subcommand(Command::new("passkeys").about(
             "Lists your passkeys. You register a passkey on a page of the server, while signed in.",
         ))
+        .subcommand(Command::new("sessions").about("Lists the browsers that are signed in."))
+        .subcommand(
+            Command::new("sign-out").about(
+                "Signs every browser out. Running servers refuse it from the next request on.",
+            ),
+        )
         .subcommand(
             Command::new("remove-passkey")
                 .about("Removes a passkey. It signs in no longer, from now on.")

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use stile_store::state::StateDir;
 use stile_testkit::authenticator::{
-    Answer, Authenticator, Ceremony as Asked, PasskeyAlgorithm, USER_PRESENT, USER_VERIFIED,
+    Authenticator, Ceremony as Asked, PasskeyAlgorithm, PasskeyAnswer as Answer, USER_PRESENT,
+    USER_VERIFIED,
 };
 
 use super::*;
@@ -46,10 +47,10 @@ impl Site {
             authenticator_data: &answer.authenticator_data,
         };
         let name = PasskeyName::parse("phone").unwrap();
-        self.passkeys.register(&self.site, SESSION, &answer, &name, (self.now, 100))
+        self.passkeys.register(&self.site, (SESSION, "ann"), &answer, &name, (self.now, 100))
     }
 
-    fn sign_in(&self, answer: &Answer) -> Result<(), PasskeyRefused> {
+    fn sign_in(&self, answer: &Answer) -> Result<String, PasskeyRefused> {
         let answer = Assertion {
             credential: &answer.credential,
             client_data: &answer.client_data,
@@ -81,7 +82,8 @@ fn a_registered_passkey_of_each_algorithm_signs_in_again_and_again() {
         let mut authenticator = site.registered(algorithm);
         for _ in 0..2 {
             authenticator.counter += 1;
-            site.sign_in(&authenticator.sign_in(&site.asked())).unwrap();
+            let user = site.sign_in(&authenticator.sign_in(&site.asked())).unwrap();
+            assert_eq!(user, "ann");
         }
     }
     let stored = site.tokens.passkeys().unwrap();

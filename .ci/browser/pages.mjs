@@ -1,0 +1,240 @@
+// The owner's pages in Chromium: sign-in, consent and "who may do what", with a script and without,
+// at 320 px, in both colour schemes, for hostile names.
+//
+//     pages.mjs ORIGIN PASSWORD_FILE PICTURES_FOLDER
+//
+// ORIGIN is http://localhost:PORT of a server whose owner has the password in the file.
+
+import assert from "node:assert/strict";
+import { createHash, randomBytes } from "node:crypto";
+import { readFileSync, mkdirSync } from "node:fs";
+import http from "node:http";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [origin, passwordFile, pictures] = process.argv.slice(2);
+const password = readFileSync(passwordFile, "utf8").trim();
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+mkdirSync(pictures, { recursive: true });
+
+const HOSTILE = [
+  "<script>document.title='owned'</script>",
+  "Claude\u202egro.live//:sptth",
+  "x".repeat(4096),
+];
+
+// The client: takes the browser back, as a client on this machine does.
+const answers = [];
+const client = http.createServer((request, response) => {
+  answers.push(new URL(request.url, "http://127.0.0.1"));
+  response.end("<!doctype html><html lang=en><title>Client</title><h1>Back at the client</h1>");
+});
+await new Promise((done) => client.listen(0, "127.0.0.1", done));
+const redirect = `http://127.0.0.1:${client.address().port}/callback`;
+
+// An empty console belongs to every page, so every message fails the run.
+const browser = await chromium.launch({
+  executablePath: "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+const said = [];
+let expectedStatus = 0;
+async function open(options = {}) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  page.on("console", (message) => {
+    const refused = /Failed to load resource.*status of (\d+)/.exec(message.text());
+    if (refused && Number(refused[1]) === expectedStatus) return;
+    said.push(`${page.url()}: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => said.push(`${page.url()}: ${error}`));
+  return page;
+}
+
+let number = 0;
+async function inspect(page, name) {
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const width of [1000, 320]) {
+      await page.setViewportSize({ width, height: 800 });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${name} scrolls sideways at ${width} px: ${wide} px`);
+      const file = `${String(number++).padStart(2, "0")}-${name}-${scheme}-${width}.png`;
+      await page.screenshot({ path: `${pictures}/${file}`, fullPage: true });
+    }
+    // Injected by the debugger, so the content security policy stays in force.
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run());
+    const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html)}`);
+    assert.deepEqual(found, [], `${name} in ${scheme}`);
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1000, height: 800 });
+  console.log(`ok ${name}: no violation, no sideways scroll`);
+}
+
+async function register(name) {
+  const response = await fetch(`${origin}/oauth/register`, {
+    method: "POST", headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ client_name: name, redirect_uris: [redirect],
+      token_endpoint_auth_method: "none", grant_types: ["authorization_code", "refresh_token"] }) });
+  return { status: response.status, ...(await response.json()) };
+}
+
+function authorizeUrl(clientId) {
+  const verifier = randomBytes(32).toString("base64url");
+  const challenge = createHash("sha256").update(verifier).digest("base64url");
+  const query = new URLSearchParams({ response_type: "code", client_id: clientId,
+    redirect_uri: redirect, code_challenge: challenge, code_challenge_method: "S256",
+    state: randomBytes(8).toString("hex"), scope: "read:/work/ write:/journal/",
+    resource: `${origin}/mcp` });
+  return { url: `${origin}/oauth/authorize?${query}`, verifier, state: query.get("state") };
+}
+
+async function redeem(clientId, code, verifier) {
+  const response = await fetch(`${origin}/oauth/token`, { method: "POST",
+    body: new URLSearchParams({ grant_type: "authorization_code", client_id: clientId, code,
+      redirect_uri: redirect, code_verifier: verifier }) });
+  return response.json();
+}
+
+async function signIn(page, text) {
+  await page.getByLabel("Password", { exact: true }).fill(text);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+}
+
+async function approve(page, clientId) {
+  const { url, verifier, state } = authorizeUrl(clientId);
+  await page.goto(url);
+  return { verifier, state };
+}
+
+async function pressApprove(page, clientId, { verifier, state }) {
+  answers.length = 0;
+  await page.getByRole("button", { name: /^(Allow|Approve)/ }).click();
+  await page.waitForURL(`${redirect}*`);
+  const [answer] = answers;
+  assert.equal(answer.searchParams.get("state"), state);
+  assert.equal(answer.searchParams.get("iss"), origin);
+  const tokens = await redeem(clientId, answer.searchParams.get("code"), verifier);
+  assert.ok(tokens.access_token && tokens.refresh_token, JSON.stringify(tokens));
+  return tokens;
+}
+
+async function withScript() {
+  const page = await open();
+  await page.goto(`${origin}/owner/clients`);
+  await page.waitForURL(/sign-in/);
+  await inspect(page, "sign-in");
+  expectedStatus = 403;
+  await signIn(page, "not the password at all");
+  await page.getByRole("alert").filter({ hasText: /\S/ }).first().waitFor();
+  await inspect(page, "sign-in refused");
+  expectedStatus = 0;
+  await signIn(page, password);
+  await page.getByRole("heading", { name: "Who may do what" }).waitFor();
+  console.log("ok a password signs in");
+
+  const plain = await register("A client of a test");
+  const asked = await approve(page, plain.client_id);
+  await inspect(page, "consent");
+  await pressApprove(page, plain.client_id, asked);
+  console.log("ok the button of the consent page leads to the client under the policy");
+
+  for (const [index, name] of HOSTILE.entries()) {
+    const hostile = await register(name);
+    // A name may be refused; a name that is accepted must do no harm.
+    if (hostile.status >= 400) continue;
+    const asked = await approve(page, hostile.client_id);
+    await inspect(page, `consent for hostile name ${index}`);
+    await pressApprove(page, hostile.client_id, asked);
+  }
+  await page.goto(`${origin}/owner/clients`);
+  assert.doesNotMatch(await page.title(), /owned/);
+  assert.doesNotMatch(await page.content(), /[\u202a-\u202e\u2066-\u2069]/);
+  await inspect(page, "clients");
+  const cards = page.getByRole("button", { name: "End this access" });
+  const before = await cards.count();
+  assert.ok(before >= 1);
+  await cards.first().click();
+  await page.getByRole("status").waitFor();
+  assert.equal(await cards.count(), before - 1);
+  console.log("ok a client is ended on the page");
+  return page;
+}
+
+async function passkeys(page) {
+  const debuggerOf = await page.context().newCDPSession(page);
+  await debuggerOf.send("WebAuthn.enable");
+  await debuggerOf.send("WebAuthn.addVirtualAuthenticator", { options: { protocol: "ctap2",
+    transport: "internal", hasResidentKey: true, hasUserVerification: true,
+    isUserVerified: true, automaticPresenceSimulation: true } });
+  await page.goto(`${origin}/owner/account`);
+  await inspect(page, "account");
+  await page.getByRole("button", { name: "Register a passkey" }).click();
+  await page.getByRole("status").waitFor();
+  await page.getByRole("button", { name: "Remove this passkey" }).waitFor();
+  await inspect(page, "account with a passkey");
+  await page.getByRole("button", { name: "Sign out", exact: true }).click();
+  await page.goto(`${origin}/owner/account`);
+  await page.getByRole("button", { name: "Sign in with a passkey" }).click();
+  await page.getByRole("heading", { name: "Signing in" }).waitFor();
+  console.log("ok a passkey is registered and signs in");
+}
+
+async function withoutScript() {
+  const page = await open({ javaScriptEnabled: false });
+  const { client_id: id } = await register("A client without a script");
+  const asked = await approve(page, id);
+  await signIn(page, password);
+  await pressApprove(page, id, asked);
+  await page.goto(`${origin}/owner/account`);
+  assert.equal(await page.getByRole("button", { name: "Register a passkey" }).count(), 0);
+  await page.getByRole("button", { name: "Sign out", exact: true }).click();
+  await page.goto(`${origin}/owner/clients`);
+  await page.waitForURL(/sign-in/);
+  console.log("ok everything but passkeys works without a script");
+}
+
+async function byKeyboard() {
+  const page = await open();
+  await page.goto(`${origin}/owner/clients`);
+  await page.getByLabel("Password", { exact: true }).focus();
+  await page.keyboard.type(password);
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Who may do what" }).waitFor();
+  console.log("ok the keyboard alone signs in");
+}
+
+async function inAFrame() {
+  const page = await open();
+  await page.goto(redirect);
+  said.length = 0;
+  for (const path of ["/sign-in", "/owner/clients"]) {
+    await page.evaluate((url) => new Promise((done) => {
+      const frame = document.createElement("iframe");
+      frame.onload = frame.onerror = done;
+      frame.src = url;
+      document.body.append(frame);
+    }), origin + path);
+  }
+  const shown = page.frames().filter((frame) => frame.url().startsWith(origin));
+  assert.equal(shown.length, 0, "a foreign page shows a page of the server in a frame");
+  said.length = 0;
+  console.log("ok no page shows in a frame of another site");
+}
+
+try {
+  const page = await withScript();
+  await passkeys(page);
+  await withoutScript();
+  await byKeyboard();
+  assert.deepEqual(said, [], "the console is not empty");
+  await inAFrame();
+} finally {
+  await browser.close();
+  client.close();
+}

@@ -1,0 +1,173 @@
+//! The page that shows what the owner signs in with, and the forms that change it.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use http::{Response, StatusCode};
+use stile_domain::hash::hex;
+use stile_domain::percent::encode_component;
+use stile_store::state::StateError;
+
+use super::access_page::{minute, refused};
+use super::account_view::{AccountView, PasskeyRow, SessionRow};
+use super::browser_session::BrowserSession;
+use super::frame::{ACCOUNT_PATH, PageFrame, SIGN_IN_PATH, redirect};
+use super::sign_in_methods::sentence;
+use crate::passkeys::{
+    PasskeyName, PasskeyRefused, Registration, RegistrationOptions, RelyingParty,
+};
+use crate::sign_in::parameters::FormParameters;
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+pub use super::account_view::{END_SESSIONS_PATH, REGISTER_PATH, REMOVE_PASSKEY_PATH};
+
+/// What the page says after a form: the word in the address and the sentence.
+const NOTICES: [(&str, &str); 3] = [
+    ("registered", "The passkey is registered. It signs in from now on."),
+    ("removed", "The passkey is removed. It signs in no longer."),
+    ("gone", "There was nothing to change: it had ended already."),
+];
+
+/// Shows the page, or sends a browser without a session to sign in first.
+pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    let Some(session) = BrowserSession::of(server, request) else {
+        return redirect(&format!("{SIGN_IN_PATH}?return_to={}", encode_component(ACCOUNT_PATH)));
+    };
+    let query = FormParameters::parse(&request.query).unwrap_or_default();
+    let done = query.get("done").unwrap_or_default();
+    let notice = NOTICES.iter().find(|(word, _)| *word == done).map(|(_, sentence)| *sentence);
+    page(server, request, &session, StatusCode::OK, notice)
+}
+
+fn page(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    session: &BrowserSession,
+    status: StatusCode,
+    notice: Option<&str>,
+) -> Response<Body> {
+    let csrf_token = session.csrf_token();
+    let view = match view(server, request, session) {
+        Ok(view) => AccountView { csrf_token: &csrf_token, notice, ..view },
+        Err(error) => return failed(&error),
+    };
+    let frame = PageFrame::new("Signing in").with_navigation(ACCOUNT_PATH, session.csrf_token());
+    let frame = if view.registration.is_some() { frame.with_passkey_script() } else { frame };
+    frame.respond(status, &view.markup())
+}
+
+fn view<'a>(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    session: &'a BrowserSession,
+) -> Result<AccountView<'a>, StateError> {
+    let tokens = server.tokens();
+    let is_owner = session.role.is_none();
+    let passkeys = tokens.passkeys()?.into_iter().filter(|_| is_owner).map(|passkey| PasskeyRow {
+        id: hex(&passkey.credential),
+        name: passkey.name,
+        site: passkey.domain,
+        created: minute(passkey.created),
+        last_used: passkey.last_used.map(minute),
+    });
+    let this = session.digest();
+    let mut open = tokens.sessions(server.now())?;
+    open.retain(|open| open.subject == session.subject);
+    let sessions = open.into_iter().map(|open| SessionRow {
+        began: minute(open.created),
+        last_used: minute(open.used),
+        is_this: open.digest == this,
+    });
+    Ok(AccountView {
+        csrf_token: "",
+        notice: None,
+        is_owner,
+        password_set: tokens.owner_password()?.map(|password| minute(password.changed)),
+        passkeys: passkeys.collect(),
+        registration: registration(server, request, session),
+        owner_name: &session.subject,
+        sessions: sessions.collect(),
+    })
+}
+
+/// Returns what the browser needs to register a passkey, where browsers allow one.
+fn registration(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    session: &BrowserSession,
+) -> Option<RegistrationOptions> {
+    let site = RelyingParty::of_origin(&request.origin).filter(|_| session.role.is_none())?;
+    let passkeys = &server.methods.passkeys;
+    passkeys.registration_options(&site, &session.digest(), Instant::now()).ok()
+}
+
+/// Registers the passkey that the browser made.
+pub fn register(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    change(server, request, |form, session| {
+        let value = |name: &str| form.get(name).unwrap_or_default();
+        let site = RelyingParty::of_origin(&request.origin).filter(|_| session.role.is_none());
+        let site = site.ok_or(PasskeyRefused::OtherSite)?;
+        let name = PasskeyName::parse(value("name")).ok_or(PasskeyRefused::Malformed)?;
+        let answer = Registration {
+            client_data: value("client_data"),
+            authenticator_data: value("authenticator_data"),
+        };
+        let (digest, times) = (session.digest(), (Instant::now(), server.now()));
+        let owner = (&digest[..], session.subject.as_str());
+        server.methods.passkeys.register(&site, owner, &answer, &name, times)?;
+        Ok(format!("{ACCOUNT_PATH}?done=registered"))
+    })
+}
+
+/// Removes the passkey whose identifier the form has.
+pub fn remove_passkey(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    change(server, request, |form, session| {
+        let id = form.get("id").unwrap_or_default();
+        let known = server.tokens().passkeys()?;
+        let named =
+            known.iter().find(|passkey| hex(&passkey.credential) == id && session.role.is_none());
+        let removed = match named {
+            Some(passkey) => server.tokens().remove_passkey(&passkey.credential)?,
+            None => false,
+        };
+        let done = if removed { "removed" } else { "gone" };
+        Ok(format!("{ACCOUNT_PATH}?done={done}"))
+    })
+}
+
+/// Ends all sessions of the person, this one too.
+pub fn end_sessions(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    change(server, request, |_, session| {
+        server.tokens().close_sessions_of(&session.subject)?;
+        Ok(SIGN_IN_PATH.to_owned())
+    })
+}
+
+/// Carries out a form of a session, and leads to the address that `change` returns.
+fn change(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    change: impl FnOnce(&FormParameters, &BrowserSession) -> Result<String, PasskeyRefused>,
+) -> Response<Body> {
+    let form = request.form().and_then(|form| FormParameters::parse(form).ok());
+    let form = form.unwrap_or_default();
+    let session = BrowserSession::of(server, request);
+    let Some(session) = session.filter(|session| session.sent(request, &form)) else {
+        return refused();
+    };
+    match change(&form, &session) {
+        Ok(location) => redirect(&location),
+        Err(PasskeyRefused::State(error)) => failed(&error),
+        Err(why) => page(server, request, &session, StatusCode::FORBIDDEN, Some(&sentence(&why))),
+    }
+}
+
+fn failed(error: &StateError) -> Response<Body> {
+    tracing::error!(target: "stile::sign_in", %error, "a page could not use the state");
+    let body = maud::html! {
+        h1 { "The server failed" }
+        p { "It could not use its state. Load the page again to see what is true now." }
+    };
+    PageFrame::new("The server failed").respond(StatusCode::INTERNAL_SERVER_ERROR, &body)
+}
