@@ -261,11 +261,8 @@ mod tests {
              completions, import, connections, streams, records, records show, declare, export, \
              backup, restore-backup, grant, grant create, grant list, grant show, grant revoke, \
              audit, audit verify, activity, sign-in, client, client list, client show, client add, \
-             client end, config";
-             token revoke, import, connections, streams, records, records show, declare, export, \
-             backup, grant, grant create, grant list, grant show, grant revoke, sign-in, client, \
-             client list, client show, client add, client end, owner, owner password, \
-             owner passkeys, owner sessions, owner sign-out, owner remove-passkey, config";
+             client end, owner, owner password, owner passkeys, owner sessions, owner sign-out, \
+             owner remove-passkey, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

@@ -100,7 +100,7 @@ impl Place {
         let audience = tokens.space_of(&ground.root()).unwrap().audience;
         let verifier = LocalVerifier::new(&key, &audience, Arc::clone(&tokens), SystemTime::now);
         let verifier = Arc::new(verifier);
-        let sign_in = routes(&Arc::new(AuthorizationServer::new(SignInSettings {
+        let server = AuthorizationServer::new(SignInSettings {
             key,
             tokens: Arc::clone(&tokens),
             audience,
@@ -111,7 +111,10 @@ impl Place {
             access_life: Duration::from_secs(3600),
             documents: Some(ClientDocuments::new(documents)),
             clock: SystemTime::now,
-        })));
+            uses: TokenUses::new(Arc::clone(&tokens)),
+            provider: None,
+        });
+        let sign_in = routes(&Arc::new(server.unwrap()));
         let options = HttpOptions {
             listen: ([127, 0, 0, 1], 0).into(),
             sign_in: Some(sign_in),
