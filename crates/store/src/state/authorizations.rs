@@ -103,7 +103,7 @@ pub struct NewCode<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeSpent {
     /// The code was good and is now spent.
-    Now(SpentCode),
+    Now(Box<SpentCode>),
     /// The code was spent before. Its authorization is now ended.
     Before,
     /// The code is unknown or too old, or its authorization has ended.
@@ -125,7 +125,7 @@ pub struct SpentCode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefreshSpent {
     /// The token was good; its successor is recorded.
-    Now(AuthorizationRecord),
+    Now(Box<AuthorizationRecord>),
     /// The token was used before, too long ago. Its authorization is now ended.
     Replayed,
     /// The token is unknown, or its authorization has ended or is another client's.
@@ -204,7 +204,7 @@ impl TokenStore {
             let live = find(transaction, &id)?.filter(|found| is_young && is_live(found, now));
             Ok(match live {
                 Some(authorization) => {
-                    CodeSpent::Now(SpentCode { authorization, redirect, challenge })
+                    CodeSpent::Now(Box::new(SpentCode { authorization, redirect, challenge }))
                 }
                 None => CodeSpent::Never,
             })
@@ -246,7 +246,7 @@ impl TokenStore {
                 params![token, now],
             )?;
             insert_refresh(transaction, successor, &id, now)?;
-            Ok(RefreshSpent::Now(authorization))
+            Ok(RefreshSpent::Now(Box::new(authorization)))
         })
     }
 
