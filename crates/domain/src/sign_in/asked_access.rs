@@ -70,9 +70,9 @@ pub enum BadAskedScopes {
 }
 
 impl AskedScopes {
-    /// Parses the `scope` of a request. Items of other servers (`openid`, `offline_access`) are left
-    /// out. A request without `scope` asks to read and to change everything, and the page leaves
-    /// changing to the owner's own choice.
+    /// Parses the `scope` of a request. Items of other servers (`openid`, `offline_access`) are
+    /// left out. A request without `scope` asks to read and to change everything, and the page
+    /// leaves changing to the owner's own choice.
     ///
     /// # Errors
     /// Every [`BadAskedScopes`].
@@ -151,7 +151,8 @@ fn is_known(item: &str) -> bool {
     matches!(item, "openid" | "offline_access" | "profile" | "email") || is_path_scope(item)
 }
 
-/// Narrows a line to a folder and to another verb; `None` if the result would be more than the line.
+/// Narrows a line to a folder and to another verb; `None` if the result would be more than the
+/// line.
 pub fn narrow(line: &Scope, verb: Verb, folder: &SpacePath) -> Option<Scope> {
     let asked: Scopes = std::iter::once(line.clone()).collect();
     if verb == line.verb() && folder == line.path() {

@@ -1,7 +1,7 @@
 //! The parameters of a query or a form, each at most once.
 //!
-//! *Source*: RFC 6749, section 3.1: a parameter without a value counts as left out, and no parameter
-//! may be repeated. RFC 8707 lets `resource` be repeated.
+//! *Source*: RFC 6749, section 3.1: a parameter without a value counts as left out, and no
+//! parameter may be repeated. RFC 8707 lets `resource` be repeated.
 
 use stile_domain::percent::decode_form;
 
