@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use stile_server::auth::LocalVerifier;
+use stile_server::auth::{LocalVerifier, TokenUses};
 use stile_server::http::{self, HttpOptions};
 use stile_server::outbound::public_https::{PublicHttps, PublicNetwork};
 use stile_server::service::Service;
