@@ -4,7 +4,8 @@
 #
 #     run.sh STILE_BINARY [WORK_FOLDER]
 #
-# The two SDKs and the Inspector are those of .ci/clients.
+# The two SDKs and the Inspector are those of .ci/clients, and the conformance suite is that of
+# .ci/conformance. Its scenarios `auth/…` test clients; two others test an authorization server.
 
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 prepare "$@"
@@ -19,6 +20,7 @@ mkdir -p "$clients"
 install_python "$here/clients" "$clients" &
 python_installed=$!
 install_modules "$source_folder" "$remote"
+install_modules "$here/conformance" "$work/conformance"
 install_modules "$here/clients" "$clients"
 wait "$python_installed" || exit 1
 # An ES module is resolved from where it lies, so it goes beside the node_modules.
@@ -60,5 +62,13 @@ sign_in inspector -- env MCP_AUTO_OPEN_ENABLED=true PATH=/nonexistent "$node" "$
   --callback-url "http://127.0.0.1:$(free_port)/oauth/callback" \
   --method tools/call --tool-name file.list --tool-args-json '{"path":"/"}'
 grep -q 'plan.md' "$tmp/inspector.out" || fail "the Inspector's answer has no plan.md"
+port=$(free_port)
+id=$("$stile" client add --state "$tmp/state" --name Conformance --redirect http://127.0.0.1/callback)
+sign_in conformance -- "$node" "$work/conformance/node_modules/conformance-0.2/dist/index.js" \
+  authorization --url "$origin" --client-id "$id" --resource "$url" --port "$port"
+grep -q 'Total: 2 passed, 0 failed' "$tmp/conformance.out" || {
+  cat "$tmp/conformance.out" >&2
+  fail "the scenarios of an authorization server"
+}
 stop_server
 echo "all clients signed in: $((SECONDS - started)) s"

@@ -411,7 +411,8 @@ mod tests {
         ) {
             let request = members(json!({ "redirect_uris": named }));
             if let Ok(client) = ClientMetadata::from_registration(&request) {
-                let kept: Vec<&str> = client.redirect_uris.iter().map(RedirectUri::as_str).collect();
+                let kept = client.redirect_uris.iter().map(RedirectUri::as_str);
+                let kept: Vec<&str> = kept.collect();
                 prop_assert_eq!(kept, named);
             }
         }

@@ -1,8 +1,8 @@
 //! Where the browser takes the answer to a client: redirect URIs, and which of them match.
 //!
-//! A redirect URI is accepted only in a form that every browser and every parser reads alike: ASCII,
-//! a lower-case scheme and host, no user information, no fragment, no `.` or `..` segment, and no
-//! backslash. So the host that the consent page shows is the host that receives the answer. Two
+//! A redirect URI is accepted only in a form that every browser and every parser reads alike:
+//! ASCII, a lower-case scheme and host, no user information, no fragment, no `.` or `..` segment,
+//! and no backslash. So the host that the consent page shows is the host that receives the answer. Two
 //! redirect URIs match if their texts are equal; at a loopback host over `http` the port may
 //! differ, since a native client listens on any free port.
 //!
@@ -234,8 +234,8 @@ impl fmt::Display for RedirectUri {
     }
 }
 
-/// Checks that the text has the characters of RFC 3986 only, and only complete escapes of bytes that
-/// are no control characters and no backslash.
+/// Checks that the text has the characters of RFC 3986 only, and only complete escapes of bytes
+/// that are no control characters and no backslash.
 pub(super) fn check_characters(text: &str) -> Result<(), BadRedirectUri> {
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -1,10 +1,10 @@
 //! Fetches documents from addresses that strangers choose, from the public network only.
 //!
-//! Whoever asks for a sign-in chooses the address, so a request from here could reach what only this
-//! machine reaches. Therefore: HTTPS on port 443; the name is resolved once, every address of the
-//! answer must be public, and the connection goes to one of these addresses, so that a second answer
-//! of the name server changes nothing; no redirect; nothing of the request is the stranger's but
-//! host and path; and time and size are limited.
+//! Whoever asks for a sign-in chooses the address, so a request from here could reach what only
+//! this machine reaches. Therefore: HTTPS on port 443; the name is resolved once, every address of
+//! the answer must be public, and the connection goes to one of these addresses, so that a second
+//! answer of the name server changes nothing; no redirect; nothing of the request is the stranger's
+//! but host and path; and time and size are limited.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -7,7 +7,6 @@
 //!
 //! What a page shows is a view: a type with a function that makes the content. So the signature
 //! says what a page can show, and a test can make any view.
-//! the owner decides. An agent's token opens no page, and a session opens nothing but pages.
 
 pub mod access_page;
 mod access_view;

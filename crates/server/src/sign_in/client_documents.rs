@@ -54,7 +54,8 @@ pub struct FetchedDocument {
     pub max_age: Option<u64>,
 }
 
-/// Why a document was not fetched. Repeats nothing that was received but the status, and no address.
+/// Why a document was not fetched. Repeats nothing that was received but the status, and no
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The host is unknown, does not answer, has no trusted certificate, or does not speak HTTP.

@@ -63,6 +63,7 @@ mod sign_in;
 mod sign_in_clients;
 mod sign_in_hostile;
 mod sign_in_kit;
+mod sign_in_survey;
 mod source_tree;
 mod stdio_protocol;
 mod subscriptions;

@@ -1,5 +1,5 @@
-//! `stile doctor --public`: tries whether clients reach a server at its public address, as far as one machine
-//! can tell.
+//! `stile doctor --public`: tries whether clients reach a server at its public address, as far as
+//! one machine can tell.
 //!
 //! It sends the requests that a client sends before anybody has signed in, and no token. Each check
 //! prints one line: what is so, or what is wrong and what to change.
