@@ -190,7 +190,7 @@ impl Order {
         let mut arguments = vec!["stdio".to_owned(), self.root.to_string_lossy().into_owned()];
         arguments.extend(self.scope_arguments.iter().cloned());
         if self.names == Spelling::Underscored {
-            // The name in the token decides, too, but a person may have named the server's spelling.
+            // The name in the token decides, too, unless the server has a setting.
             url += "?names=underscored";
             arguments.extend(["--tool-names".to_owned(), "underscored".to_owned()]);
         }

@@ -125,7 +125,11 @@ impl StateDir {
         if private::others_can_write(&metadata) {
             return Err(StateError::FolderWritable { path: path.to_owned() });
         }
-        version::check(path)?;
+        match version::newer(path) {
+            Ok(None) => {}
+            Ok(Some(path)) => return Err(StateError::Newer { path }),
+            Err((path, error)) => return Err(io_error("read", &path)(error)),
+        }
         Ok(Self { path: path.to_owned() })
     }
 

@@ -117,7 +117,7 @@ impl TokenStore {
         let store = Self::open_on_any_disk(state)?;
         Reserve::of(state).fill();
         // A disk without room gets the note at a later start, like the reserve.
-        let _ = version::note(state);
+        let _ = version::note(state.path());
         Ok(store)
     }
 

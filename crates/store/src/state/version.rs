@@ -4,13 +4,12 @@
 //! version that cannot read the folder refuses it before it opens any file.
 
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::private::{create_private, sync_folder};
-use super::state_dir::{StateDir, StateError, io_error};
 
 const NAME: &str = "version.json";
 /// The form of the state folder. A change that an older program must not meet adds one.
@@ -24,25 +23,28 @@ struct Written {
     written_by: String,
 }
 
-/// Refuses a folder whose form this version does not know. A folder of a version that wrote no such
-/// file has the first form.
-pub(super) fn check(folder: &Path) -> Result<(), StateError> {
+/// Returns the file that says so if a newer version changed the form of a folder. A folder of a
+/// version that wrote no such file has the first form.
+///
+/// # Errors
+/// The file, and why it cannot be read.
+pub(super) fn newer(folder: &Path) -> Result<Option<PathBuf>, (PathBuf, io::Error)> {
     let path = folder.join(NAME);
     match read(&path) {
-        Ok(Some(written)) if written.format > FORMAT => Err(StateError::Newer { path }),
-        Ok(_) => Ok(()),
-        Err(error) => Err(io_error("read", &path)(error)),
+        Ok(Some(written)) if written.format > FORMAT => Ok(Some(path)),
+        Ok(_) => Ok(None),
+        Err(error) => Err((path, error)),
     }
 }
 
-/// Notes this version in the folder, if another one is noted there.
-pub(super) fn note(state: &StateDir) -> Result<(), StateError> {
-    let path = state.path().join(NAME);
+/// Notes this version in a folder, if another one is noted there.
+pub(super) fn note(folder: &Path) -> io::Result<()> {
+    let path = folder.join(NAME);
     let now = Written { format: FORMAT, written_by: PROGRAM.to_owned() };
     if read(&path).is_ok_and(|written| written.as_ref() == Some(&now)) {
         return Ok(());
     }
-    write(state.path(), &path, &now).map_err(io_error("write", &path))
+    write(folder, &path, &now)
 }
 
 /// Returns what is noted; `None` if there is no file, or none that can be understood.
@@ -68,7 +70,7 @@ fn write(folder: &Path, path: &Path, written: &Written) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TokenStore;
+    use super::super::{StateDir, StateError, TokenStore};
     use super::*;
 
     #[test]
