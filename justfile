@@ -22,6 +22,10 @@ docs:
 bench *arguments="--workspace":
     cargo bench {{arguments}}
 
+# Build what is handed out: archive, MCP bundle and checksums, in target/dist-files.
+dist:
+    packaging/dist
+
 # Build the documentation as a book, in .ci/out/book.
 book:
     mdbook build docs

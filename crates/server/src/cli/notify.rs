@@ -70,7 +70,8 @@ impl Notifier {
     fn send(&self, _: &str) {}
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixDatagram;
 

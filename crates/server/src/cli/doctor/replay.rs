@@ -275,7 +275,8 @@ fn message(response: &OutboundResponse) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|_| {
         let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
         let messages = data.filter_map(|data| serde_json::from_str::<Value>(data.trim()).ok());
-        messages.filter(|message| message.get("id").is_some()).last().unwrap_or_default()
+        let mut answers = messages.filter(|message| message.get("id").is_some());
+        answers.next_back().unwrap_or_default()
     })
 }
 
