@@ -4,9 +4,9 @@
 //! cannot be trusted, an error names the remedy. Nothing is repaired without the operator.
 
 mod authorizations;
+mod before_migration;
 mod browser_sessions;
 mod clients;
-mod before_migration;
 mod key;
 mod owner_credentials;
 mod private;
@@ -27,11 +27,11 @@ pub use authorizations::{
     AuthorizationRecord, CODE_SECONDS, CodeSpent, Issued, NewCode, REFRESH_GRACE_SECONDS,
     RefreshSpent, SpentCode,
 };
+pub(crate) use before_migration::copy_before_migration;
 pub use browser_sessions::{
     LINK_SECONDS, OpenSession, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest,
 };
 pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
-pub(crate) use before_migration::copy_before_migration;
 pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
