@@ -2,8 +2,8 @@
 //!
 //! A redirect URI is accepted only in a form that every browser and every parser reads alike:
 //! ASCII, a lower-case scheme and host, no user information, no fragment, no `.` or `..` segment,
-//! and no backslash. So the host that the consent page shows is the host that receives the answer. Two
-//! redirect URIs match if their texts are equal; at a loopback host over `http` the port may
+//! and no backslash. So the host that the consent page shows is the host that receives the answer.
+//! Two redirect URIs match if their texts are equal; at a loopback host over `http` the port may
 //! differ, since a native client listens on any free port.
 //!
 //! *Source*: RFC 9700, section 2.1 (exact matching); RFC 8252, sections 7.1 and 7.3.

@@ -28,6 +28,9 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use crate::sign_in_kit::{Browser, ScriptedClient, discover, fetch, location, text_of};
+use crate::sign_in_survey::{
+    Known, Row, clients_that_register, clients_with_documents, document, with,
+};
 use crate::support::Ground;
 
 const HOSTS: [&str; 6] =

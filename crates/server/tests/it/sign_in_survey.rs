@@ -76,15 +76,27 @@ const NOT_LOOPBACK_CALLBACK: [&str; 7] = [
     "http://127.0.0.1:3118/callback?code=theirs",
 ];
 
+/// The redirect addresses of most programs on a person's computer.
+const LOOPBACK: [&str; 2] = ["http://127.0.0.1/callback", "http://localhost/callback"];
+
+fn published(
+    name: &'static str,
+    url: &'static str,
+    document: Value,
+    redirects: &'static [&'static str],
+    refused: &'static [&'static str],
+) -> Row {
+    let known = Known::Document(url, document);
+    Row { name, known, redirects, refused, scope: "read:/ offline_access" }
+}
+
+/// Clients that publish a document.
 pub fn clients_with_documents() -> Vec<Row> {
-    let row = |name, url, document, redirects, refused| Row {
-        name,
-        known: Known::Document(url, document),
-        redirects,
-        refused,
-        scope: "read:/ offline_access",
-    };
-    let loopback: [&str; 2] = ["http://127.0.0.1/callback", "http://localhost/callback"];
+    hosted_clients().into_iter().chain(programs()).collect()
+}
+
+/// Clients that run at their makers.
+fn hosted_clients() -> Vec<Row> {
     let jwt_bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
     let claude = with(
         document(CLAUDE, "Claude", &["https://claude.ai/api/mcp/auth_callback"]),
@@ -99,56 +111,71 @@ pub fn clients_with_documents() -> Vec<Row> {
         "logo_uri": "https://persistent.oaistatic.com/sonic/misc/openai-logo.png",
     });
     let chatgpt = |url, redirect| with(document(url, "ChatGPT", &[redirect]), with_key.clone());
-    let vs_code = ["http://127.0.0.1:33418/", "https://vscode.dev/redirect"];
-    let vs_code = with(
-        document(VS_CODE, "Visual Studio Code", &vs_code),
-        json!({ "application_type": "native",
-            "grant_types": ["authorization_code", "refresh_token",
-                "urn:ietf:params:oauth:grant-type:device_code"] }),
+    let chatgpt_row = published(
+        "ChatGPT",
+        CHATGPT,
+        chatgpt(CHATGPT, "https://chatgpt.com/connector_platform_oauth_redirect"),
+        &["https://chatgpt.com/connector_platform_oauth_redirect"],
+        &[
+            "https://chatgpt.com/connector_platform_oauth_redirect/x",
+            "https://chatgpt.com/connector/oauth/kDmjx77UnKOM",
+            "https://chat.openai.com/connector_platform_oauth_redirect",
+            "http://127.0.0.1:1/callback",
+        ],
     );
-    let mut rows = vec![
-        row("Claude", CLAUDE, claude, &["https://claude.ai/api/mcp/auth_callback"], &NOT_CLAUDE),
-        row(
-            "Claude Code",
-            CLAUDE_CODE,
-            document(CLAUDE_CODE, "Claude Code", &loopback),
-            &["http://localhost:53001/callback", "http://127.0.0.1:53002/callback"],
-            &NOT_LOOPBACK_CALLBACK,
+    vec![
+        published(
+            "Claude",
+            CLAUDE,
+            claude,
+            &["https://claude.ai/api/mcp/auth_callback"],
+            &NOT_CLAUDE,
         ),
-        row(
-            "ChatGPT",
-            CHATGPT,
-            chatgpt(CHATGPT, "https://chatgpt.com/connector_platform_oauth_redirect"),
-            &["https://chatgpt.com/connector_platform_oauth_redirect"],
-            &[
-                "https://chatgpt.com/connector_platform_oauth_redirect/x",
-                "https://chatgpt.com/connector/oauth/kDmjx77UnKOM",
-                "https://chat.openai.com/connector_platform_oauth_redirect",
-                "http://127.0.0.1:1/callback",
-            ],
-        ),
-        row(
+        // ChatGPT leaves the scope out when it connects again.
+        Row { scope: "", ..chatgpt_row },
+        published(
             "ChatGPT, with a document for each connection",
             CHATGPT_CALLBACK,
             chatgpt(CHATGPT_CALLBACK, "https://chatgpt.com/connector/oauth/kDmjx77UnKOM"),
             &["https://chatgpt.com/connector/oauth/kDmjx77UnKOM"],
             &["https://chatgpt.com/connector/oauth/another"],
         ),
-        row(
+    ]
+}
+
+/// Clients that run on a person's computer.
+fn programs() -> Vec<Row> {
+    let vs_code = ["http://127.0.0.1:33418/", "https://vscode.dev/redirect"];
+    let device_code = "urn:ietf:params:oauth:grant-type:device_code";
+    let vs_code = with(
+        document(VS_CODE, "Visual Studio Code", &vs_code),
+        json!({ "application_type": "native",
+            "grant_types": ["authorization_code", "refresh_token", device_code] }),
+    );
+    let native = json!({ "application_type": "native" });
+    vec![
+        published(
+            "Claude Code",
+            CLAUDE_CODE,
+            document(CLAUDE_CODE, "Claude Code", &LOOPBACK),
+            &["http://localhost:53001/callback", "http://127.0.0.1:53002/callback"],
+            &NOT_LOOPBACK_CALLBACK,
+        ),
+        published(
             "Codex",
             CODEX,
-            document(CODEX, "Codex", &loopback),
+            document(CODEX, "Codex", &LOOPBACK),
             &["http://127.0.0.1:41007/callback", "http://localhost:41007/callback"],
             &NOT_LOOPBACK_CALLBACK,
         ),
-        row(
+        published(
             "Codex, with a document for each connection",
             CODEX_CALLBACK,
-            document(CODEX_CALLBACK, "Codex", &loopback),
+            document(CODEX_CALLBACK, "Codex", &LOOPBACK),
             &["http://127.0.0.1:41008/callback"],
             &NOT_LOOPBACK_CALLBACK,
         ),
-        row(
+        published(
             "Visual Studio Code",
             VS_CODE,
             vs_code,
@@ -160,29 +187,24 @@ pub fn clients_with_documents() -> Vec<Row> {
                 "https://insiders.vscode.dev/redirect",
             ],
         ),
-        row(
+        published(
             "Zed",
             ZED,
             document(ZED, "Zed", &["http://127.0.0.1/callback"]),
             &["http://127.0.0.1:52011/callback"],
             &NOT_LOOPBACK_CALLBACK,
         ),
-        row(
+        published(
             "opencode",
             OPENCODE,
-            with(
-                document(OPENCODE, "opencode", &loopback),
-                json!({ "application_type": "native" }),
-            ),
+            with(document(OPENCODE, "opencode", &LOOPBACK), native),
             &["http://127.0.0.1:51675/callback"],
             &NOT_LOOPBACK_CALLBACK,
         ),
-    ];
-    // ChatGPT leaves the scope out when it connects again.
-    rows[2].scope = "";
-    rows
+    ]
 }
 
+/// Clients that register.
 pub fn clients_that_register() -> Vec<Row> {
     let row = |name: &'static str, redirects: &'static [&'static str], refused, more: Value| Row {
         name,
