@@ -59,7 +59,7 @@ pub(super) struct Claims {
     #[serde(default, deserialize_with = "present")]
     pub(super) nonce: Option<String>,
     #[serde(default, deserialize_with = "present")]
-    azp: Option<String>,
+    azp: Option<Value>,
 }
 
 /// The claim `aud`: one name or a list of names.
@@ -158,8 +158,8 @@ impl Claims {
     ///
     /// *Source*: OpenID Connect Core 1.0, section 3.1.3.7, rules 3 to 5, 10 and 11.
     pub(super) fn check_identity(&self, client: &str, nonce: &str) -> Result<(), TokenRejected> {
-        let authorized = self.azp.as_deref();
-        let is_for_client = authorized.is_none_or(|party| party == client);
+        let authorized = self.azp.as_ref();
+        let is_for_client = authorized.is_none_or(|party| party.as_str() == Some(client));
         let is_for_one = matches!(&self.aud, Audience::One(_)) || authorized.is_some();
         check(is_for_client && is_for_one, "the identity token is for another client")?;
         check(self.iat.is_some(), "the identity token does not say when it was issued")?;

@@ -117,6 +117,9 @@ impl Subscriptions {
 
     /// Tells the client of a `subscriptions/listen` of changes until the request or the token ends,
     /// or the server stops.
+    ///
+    /// Each address is told once at the beginning: the SDK acknowledges the request before this
+    /// function can watch anything, so a change may have come in between.
     pub async fn listen(
         self: &Arc<Self>,
         context: SubscriptionContext,
@@ -129,9 +132,12 @@ impl Subscriptions {
             let (sink, shared, life) =
                 (context.sink().clone(), Arc::clone(self), Arc::clone(&life));
             tasks.spawn(async move {
-                while shared.changed(&resource, &life, || false).await {
+                loop {
                     let sending = sink.notify_resource_updated(uri.clone());
                     if matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Err(_))) {
+                        return;
+                    }
+                    if !shared.changed(&resource, &life, || false).await {
                         return;
                     }
                 }

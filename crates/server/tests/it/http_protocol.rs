@@ -30,7 +30,9 @@ async fn the_handshake_agrees_on_a_version_and_names_the_server() {
             .unwrap()
             .starts_with("data:image/svg+xml;base64,")
     );
-    assert_eq!(result["capabilities"], json!({ "completions": {}, "resources": {}, "tools": {} }));
+    let capabilities =
+        json!({ "completions": {}, "resources": { "subscribe": true }, "tools": {} });
+    assert_eq!(result["capabilities"], capabilities);
     assert!(result["instructions"].as_str().unwrap().len() <= 600);
 }
 

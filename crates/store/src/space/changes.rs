@@ -1,134 +1,34 @@
-//! Watches folders and files, and wakes the watcher when what the watcher may see has changed.
+//! Finds out what changed in watched folders and files.
 //!
 //! The kernel's events are hints, which say soon and by name that something changed. What is true
 //! is decided by stamps, which a slow round compares: an event may be lost in a storm, a network
-//! file system has none, and a folder may be moved away and another one put in its place.
-//!
-//! One thread serves all watches of a space. A watcher that does not look misses nothing: the watch
-//! remembers one change, however many there were, and no writer ever waits for a watcher.
+//! file system has none, and a folder may be moved away and another one put in its place. One
+//! thread serves all watches of a space.
 
-#[cfg(target_os = "linux")]
-mod kernel_events;
-#[cfg(not(target_os = "linux"))]
-#[path = "changes/no_kernel_events.rs"]
-mod kernel_events;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use stile_domain::error::Refusal;
-use stile_domain::facts::FileStamp;
 use stile_domain::hash::{ContentHash, ContentHasher};
 use stile_domain::listing::{EntryKind, ListPosition};
-use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 use stile_domain::permit::{List, Permit};
 use tokio::sync::Notify;
 
+use super::change_feed::kernel_events::KernelEvents;
+use super::change_feed::{ChangeFeed, Seen, Target, Watch, WatchRefused, Watched};
 use super::{Inner, Space, os, refusal};
-use kernel_events::{FolderWatch, KernelEvent, KernelEvents};
 
 /// How often the kernel's events are taken. Events in between become one.
 const ROUND: Duration = Duration::from_millis(100);
 /// Every so many rounds the stamps of all watched folders are compared.
 const ROUNDS_PER_COMPARISON: u32 = 20;
-/// The most watches of one space.
-const MAX_WATCHES: usize = 4096;
-/// The most watches of one user in one space.
-const MAX_WATCHES_PER_SUBJECT: usize = 256;
 /// The most pages of a listing that are compared for a caller who may see only parts of it.
 const MAX_COMPARED_PAGES: usize = 16;
 
-/// Why a path is not watched.
-#[derive(Debug)]
-pub enum WatchRefused {
-    /// The path cannot be read.
-    Refused(Box<Refusal>),
-    /// The caller, or all callers together, watch too many paths.
-    TooMany,
-}
-
-/// A watch on a folder or a file. Dropping it ends it.
-pub struct Watch {
-    id: u64,
-    changed: Arc<Notify>,
-    feed: Arc<ChangeFeed>,
-}
-
-impl Watch {
-    /// Waits until something changed since the last call. Changes that come close together count as
-    /// one. May return although nothing changed.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.feed.lock().remove(self.id);
-    }
-}
-
-/// All watches of a space.
-pub(super) struct ChangeFeed {
-    table: Mutex<Table>,
-    added: Condvar,
-}
-
-#[derive(Default)]
-struct Table {
-    watches: BTreeMap<u64, Watched>,
-    /// The watches of each folder that the kernel watches.
-    by_folder: BTreeMap<FolderWatch, BTreeSet<u64>>,
-    events: Option<KernelEvents>,
-    next_id: u64,
-    has_thread: bool,
-}
-
-/// The path that a watch is for.
-struct Target {
-    permit: Permit<List>,
-    /// The folder: the path itself, or the folder of a file.
-    folder: SpacePath,
-    /// The name of the file, where a file is watched.
-    file: Option<String>,
-}
-
-/// A watch, and what it saw last.
-struct Watched {
-    target: Arc<Target>,
-    subject: Arc<str>,
-    folder_watch: Option<FolderWatch>,
-    seen: Seen,
-    /// Whether the kernel reported a change since the last comparison. Then the comparison has
-    /// nothing to find.
-    had_event: bool,
-    changed: Arc<Notify>,
-}
-
-/// What a path was like at the last comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Seen {
-    /// Nothing that can be opened.
-    Absent,
-    /// The stamp of the folder, or of the file in it.
-    Stamp(FileStamp),
-    /// A digest of what the caller may see of the folder.
-    Listing(ContentHash),
-}
-
 impl Target {
-    /// Whether the caller may know of a change of this name in the folder.
-    fn may_know(&self, name: &str) -> bool {
-        match &self.file {
-            Some(file) => file == name,
-            None => !name.starts_with(RESERVED_PREFIX) && self.permit.may_list(name),
-        }
-    }
-
     /// Looks at what is there now. Also returns the open folder, if there is one.
     fn look(&self, space: &Inner) -> (Seen, Option<OwnedFd>) {
         let Ok(folder) = space.root.open_folder(&self.folder) else { return (Seen::Absent, None) };
@@ -143,72 +43,7 @@ impl Target {
     }
 }
 
-impl Table {
-    fn remove(&mut self, id: u64) {
-        if let Some(watched) = self.watches.remove(&id)
-            && let Some(folder) = watched.folder_watch
-        {
-            self.leave(folder, id);
-        }
-    }
-
-    /// Takes a watch from a folder. The last one ends the kernel's watch.
-    fn leave(&mut self, folder: FolderWatch, id: u64) {
-        let ids = self.by_folder.entry(folder).or_default();
-        ids.remove(&id);
-        if ids.is_empty() {
-            self.by_folder.remove(&folder);
-            self.events.iter().for_each(|events| events.forget(folder));
-        }
-    }
-
-    fn has_room_for(&self, subject: &str) -> bool {
-        let of_subject = self.watches.values().filter(|watched| *watched.subject == *subject);
-        self.watches.len() < MAX_WATCHES && of_subject.count() < MAX_WATCHES_PER_SUBJECT
-    }
-
-    /// Takes the kernel's events, and wakes who may know of them.
-    fn take_events(&mut self) {
-        let Some(events) = &mut self.events else { return };
-        for event in events.take() {
-            match event {
-                KernelEvent::Named(folder, name) => {
-                    let ids = self.by_folder.get(&folder).into_iter().flatten();
-                    for id in ids {
-                        if let Some(watched) = self.watches.get_mut(id) {
-                            watched.had_event = true;
-                            if watched.target.may_know(&name) {
-                                watched.changed.notify_one();
-                            }
-                        }
-                    }
-                }
-                // The comparison finds what became of the folder.
-                KernelEvent::Gone(folder) => {
-                    for id in self.by_folder.remove(&folder).unwrap_or_default() {
-                        if let Some(watched) = self.watches.get_mut(&id) {
-                            watched.folder_watch = None;
-                        }
-                    }
-                }
-                // Nobody knows what was lost, so every watcher looks.
-                KernelEvent::Lost => {
-                    self.watches.values().for_each(|watched| watched.changed.notify_one());
-                }
-            }
-        }
-    }
-}
-
 impl ChangeFeed {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { table: Mutex::default(), added: Condvar::new() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Serves the watches until the space is closed. Sleeps while there are none.
     fn serve(&self, space: &Weak<Inner>) {
         for round in 1u32.. {
@@ -285,8 +120,8 @@ fn digest(space: &Inner, permit: &Permit<List>) -> Option<ContentHash> {
 }
 
 impl Space {
-    /// Watches a folder, or a file, for changes that the caller may see. `subject` is the user whose
-    /// watches are counted.
+    /// Watches a folder, or a file, for changes that the caller may see. `subject` is the user
+    /// whose watches are counted.
     ///
     /// # Errors
     /// [`WatchRefused`].

@@ -8,16 +8,13 @@
 //! `folder_names` remembers what large folders hold, and `names` names our own files. `walk` goes
 //! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
 //! and finds names on the way, `text_search` finds texts (`hit_lines` collects them, also from
-//! `long_lines`), and `notes` finds notes by their facts;
-//! `walk_pages` is what these are asked for and answer. `disclosure` decides what a refusal may tell.
-//! `changes` watches what clients subscribe to.
 //! `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are asked for
 //! and answer. `disclosure` is what a refusal may tell, and `refusals` keeps to it.
-//! and finds names on the way, `text_search` finds texts, and `notes` finds notes by their facts;
-//! `walk_pages` is what these are asked for and answer. `link_rewriting` moves a file and rewrites
-//! the links that led to it.
+//! `link_rewriting` moves a file and rewrites the links that led to it. `changes` finds out what
+//! changed, and `change_feed` wakes the clients that watch it.
 
 mod attempt;
+mod change_feed;
 mod changes;
 mod clean;
 mod disclosure;
@@ -79,7 +76,7 @@ use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk}
 
 use crate::cancellation::Cancellation;
 
-pub use changes::{Watch, WatchRefused};
+pub use change_feed::{Watch, WatchRefused};
 use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
@@ -142,7 +139,7 @@ struct Inner {
     folders: Arc<lock::Folders>,
     keeper: Arc<keeper::Keeper>,
     memory: Mutex<StampCache<FileFacts>>,
-    changes: Arc<changes::ChangeFeed>,
+    changes: Arc<change_feed::ChangeFeed>,
     folder_names: Mutex<StampCache<FolderNames>>,
     note_facts: Mutex<StampCache<NoteFacts>>,
     own: Mutex<VecDeque<FileStamp>>,
@@ -304,7 +301,7 @@ impl Space {
             folders,
             keeper: keeper::Keeper::new(Arc::clone(&options.events)),
             memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
-            changes: changes::ChangeFeed::new(),
+            changes: change_feed::ChangeFeed::new(),
             folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
             note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
             own: Mutex::default(),

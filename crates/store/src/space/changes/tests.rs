@@ -6,10 +6,12 @@ use std::fs;
 use std::time::Duration;
 
 use stile_domain::limits::FileLimits;
+use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 
+use super::super::change_feed::MAX_WATCHES_PER_SUBJECT;
 use super::super::tests::Rig;
 use super::*;
 

@@ -10,11 +10,11 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 /// A folder that the kernel watches. All watches of one folder are the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FolderWatch(i32);
+pub(in crate::space) struct FolderWatch(i32);
 
 /// What the kernel reports.
 #[derive(Debug)]
-pub(super) enum KernelEvent {
+pub(in crate::space) enum KernelEvent {
     /// Something happened to this name in the folder.
     Named(FolderWatch, String),
     /// The folder was removed, or its file system unmounted. It is not watched any more.
@@ -24,7 +24,7 @@ pub(super) enum KernelEvent {
 }
 
 /// The events of all watched folders.
-pub(super) struct KernelEvents {
+pub(in crate::space) struct KernelEvents {
     queue: OwnedFd,
 }
 
@@ -33,13 +33,13 @@ const MOST_EVENTS: usize = 1 << 16;
 
 impl KernelEvents {
     /// Opens a queue; `None` if the system gives no more.
-    pub(super) fn open() -> Option<Self> {
+    pub(in crate::space) fn open() -> Option<Self> {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         Some(Self { queue })
     }
 
     /// Watches an open folder; `None` if the system watches no more, or the folder is gone.
-    pub(super) fn watch(&self, folder: &OwnedFd) -> Option<FolderWatch> {
+    pub(in crate::space) fn watch(&self, folder: &OwnedFd) -> Option<FolderWatch> {
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
@@ -51,14 +51,14 @@ impl KernelEvents {
     }
 
     /// Ends the watch of a folder.
-    pub(super) fn forget(&self, FolderWatch(number): FolderWatch) {
+    pub(in crate::space) fn forget(&self, FolderWatch(number): FolderWatch) {
         // The only error is that the folder is gone.
         let _ = inotify::remove_watch(&self.queue, number);
     }
 
     /// Takes the events that are there, without waiting. Names that are not UTF-8 have no event,
     /// since no path holds them. Equal events that follow one another are one.
-    pub(super) fn take(&mut self) -> Vec<KernelEvent> {
+    pub(in crate::space) fn take(&mut self) -> Vec<KernelEvent> {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = Reader::new(&self.queue, &mut buffer);
         let mut events: Vec<KernelEvent> = Vec::new();
@@ -72,7 +72,8 @@ impl KernelEvents {
             } else if let Some(name) = event.file_name().and_then(|name| name.to_str().ok()) {
                 let is_repeated = matches!(
                     events.last(),
-                    Some(KernelEvent::Named(last, last_name)) if *last == folder && last_name == name
+                    Some(KernelEvent::Named(last, last_name))
+                        if *last == folder && last_name == name
                 );
                 if !is_repeated {
                     events.push(KernelEvent::Named(folder, name.to_owned()));

@@ -4,11 +4,11 @@ use std::os::fd::OwnedFd;
 
 /// A folder that the kernel watches. There is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FolderWatch {}
+pub(in crate::space) enum FolderWatch {}
 
 /// What the kernel reports.
 #[derive(Debug)]
-pub(super) enum KernelEvent {
+pub(in crate::space) enum KernelEvent {
     /// Something happened to this name in the folder.
     Named(FolderWatch, String),
     /// The folder was removed. It is not watched any more.
@@ -18,26 +18,26 @@ pub(super) enum KernelEvent {
 }
 
 /// The events of all watched folders. There are none.
-pub(super) enum KernelEvents {}
+pub(in crate::space) enum KernelEvents {}
 
 impl KernelEvents {
     /// Returns `None`.
-    pub(super) fn open() -> Option<Self> {
+    pub(in crate::space) fn open() -> Option<Self> {
         None
     }
 
     /// Never called.
-    pub(super) fn watch(&self, _: &OwnedFd) -> Option<FolderWatch> {
+    pub(in crate::space) fn watch(&self, _: &OwnedFd) -> Option<FolderWatch> {
         match *self {}
     }
 
     /// Never called.
-    pub(super) fn forget(&self, _: FolderWatch) {
+    pub(in crate::space) fn forget(&self, _: FolderWatch) {
         match *self {}
     }
 
     /// Never called.
-    pub(super) fn take(&mut self) -> Vec<KernelEvent> {
+    pub(in crate::space) fn take(&mut self) -> Vec<KernelEvent> {
         match *self {}
     }
 }
