@@ -127,7 +127,8 @@ fn error_column(text: &str, kind: &globset::ErrorKind) -> usize {
     while let Some((character, column)) = characters.next() {
         match character {
             '\\' => {
-                if characters.next().is_none() && *kind == DanglingEscape {
+                let escaped = characters.next();
+                if escaped.is_none() && *kind == DanglingEscape {
                     return column;
                 }
             }

@@ -162,12 +162,12 @@ async fn an_append_to_an_unread_file_tells_only_whether_it_was_made() {
             "latin" => fs::write(&log, b"secret \xe9").unwrap(),
             "hard link" => fs::hard_link(space.join("other"), &log).unwrap(),
             "protected" => {
-                let file = fs::File::create(&log).unwrap();
-                let mut permissions = file.metadata().unwrap().permissions();
+                fs::write(&log, "").unwrap();
+                let mut permissions = log.metadata().unwrap().permissions();
                 permissions.set_readonly(true);
-                file.set_permissions(permissions).unwrap();
+                fs::set_permissions(&log, permissions).unwrap();
             }
-            "large" => fs::File::create(&log).unwrap().set_len(64 << 20).unwrap(),
+            "large" => fs::write(&log, vec![0; 64 << 20]).unwrap(),
             _ => {}
         }
         let appended = append_unread(&rig, "append:/logs/").await;
