@@ -130,7 +130,8 @@ async function decide(browser, url) {
     const link = execFileSync(stile, ['sign-in', '--state', state, '--address', origin], { encoding: 'utf8' });
     const code = new URL(link.trim()).searchParams.get('code');
     await browser.evaluate(`document.querySelector('input[name=code]').value = ${JSON.stringify(code)}`);
-    await browser.press('form button[type=submit], form input[type=submit]');
+    // The page has a form for each way of signing in.
+    await browser.press('form:has(input[name=code]) button');
     await browser.until('the page of the decision', `document.querySelector('button[name=decision]')`);
     console.log('ok the owner signed in');
   }
