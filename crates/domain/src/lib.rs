@@ -13,6 +13,7 @@ pub mod facts;
 pub mod file_cursor;
 pub mod find;
 pub mod hash;
+pub mod history;
 mod inline_schema;
 pub mod journal;
 pub mod journal_chain;

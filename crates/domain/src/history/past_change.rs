@@ -1,0 +1,151 @@
+//! One change of a file that a call made, as the history records it.
+
+use std::fmt;
+
+use crate::hash::ContentHash;
+use crate::path::SpacePath;
+use crate::permit::Principal;
+use crate::records::instant::Instant;
+
+/// The number of a change in a history. Later changes have greater numbers. The number of a call is
+/// that of its first change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChangeNumber(pub i64);
+
+impl fmt::Display for ChangeNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a change did to its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PastChangeKind {
+    /// The file got other content.
+    Replaced,
+    /// Content was added to the end of the file.
+    Appended,
+    /// The file was created.
+    Created,
+    /// The file was removed.
+    Removed,
+    /// The file got another path.
+    Moved,
+}
+
+impl PastChangeKind {
+    const ALL: [Self; 5] =
+        [Self::Replaced, Self::Appended, Self::Created, Self::Removed, Self::Moved];
+
+    /// Returns the word that the history and its answers use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Replaced => "replaced",
+            Self::Appended => "appended",
+            Self::Created => "created",
+            Self::Removed => "removed",
+            Self::Moved => "moved",
+        }
+    }
+
+    /// Finds the kind with a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// Who made a change, and with which tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Author {
+    /// The tool by its canonical name.
+    pub tool: String,
+    /// The user who called.
+    pub subject: String,
+    /// The client that the token was issued to; `None` where the token names none.
+    pub client: Option<String>,
+    /// The token's `jti`; `None` for the local user.
+    pub token: Option<String>,
+}
+
+impl Author {
+    /// Returns the author of what `principal` does with a tool.
+    pub fn new(tool: &str, principal: &Principal) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            subject: principal.subject().to_owned(),
+            client: principal.client().map(str::to_owned),
+            token: principal.token().map(str::to_owned),
+        }
+    }
+
+    /// Whether two authors are the same caller, whatever tools they used: the same user with the
+    /// same client, or, where the tokens name no client, with the same token.
+    pub fn is_same_caller(&self, other: &Self) -> bool {
+        self.subject == other.subject
+            && self.client == other.client
+            && (self.client.is_some() || self.token == other.token)
+    }
+}
+
+/// One change of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastChange {
+    /// The number of the change.
+    pub number: ChangeNumber,
+    /// The number of the call that made the change.
+    pub call: ChangeNumber,
+    /// When the change was recorded, just before it was made.
+    pub at: Instant,
+    /// What the change did.
+    pub kind: PastChangeKind,
+    /// The file; for a move, the path that the file had before.
+    pub path: SpacePath,
+    /// The path that a move gave the file.
+    pub to: Option<SpacePath>,
+    /// The version before the change; `None` for a creation.
+    pub before: Option<ContentHash>,
+    /// The size of the version before the change in bytes.
+    pub size_before: u64,
+    /// The version that the change made; `None` for a removal.
+    pub after: Option<ContentHash>,
+    /// Who made the change.
+    pub author: Author,
+}
+
+impl PastChange {
+    /// Whether the change concerns this file, under its path before or after a move.
+    pub fn concerns(&self, path: &SpacePath) -> bool {
+        self.path == *path || self.to.as_ref() == Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_found_by_its_word() {
+        for kind in PastChangeKind::ALL {
+            assert_eq!(PastChangeKind::from_word(kind.word()), Some(kind));
+        }
+        assert_eq!(PastChangeKind::from_word("exchanged"), None);
+    }
+
+    #[test]
+    fn callers_differ_by_user_and_client_and_else_by_token() {
+        let author = |subject: &str, client: Option<&str>, token: Option<&str>| Author {
+            tool: "text.edit".to_owned(),
+            subject: subject.to_owned(),
+            client: client.map(str::to_owned),
+            token: token.map(str::to_owned),
+        };
+        let ann = author("ann", Some("cursor"), Some("t1"));
+        assert!(ann.is_same_caller(&author("ann", Some("cursor"), Some("t2"))));
+        assert!(!ann.is_same_caller(&author("bob", Some("cursor"), Some("t1"))));
+        assert!(!ann.is_same_caller(&author("ann", Some("codex"), Some("t1"))));
+        assert!(!ann.is_same_caller(&author("ann", None, Some("t1"))));
+        let nameless = author("ann", None, Some("t1"));
+        assert!(nameless.is_same_caller(&author("ann", None, Some("t1"))));
+        assert!(!nameless.is_same_caller(&author("ann", None, Some("t2"))));
+    }
+}
