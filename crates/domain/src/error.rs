@@ -347,6 +347,26 @@ pub enum Refusal {
         /// The path that the call named.
         path: SpacePath,
     },
+    /// The version before the change could not be kept in the history, which the owner insists on.
+    #[error(
+        "the version of `{path}` before the change could not be kept, and the user wants no change \
+         without that. Nothing was changed. Reading works. Tell the user; the same call works once \
+         the history has room."
+    )]
+    NotKept {
+        /// The path that the call named.
+        path: SpacePath,
+    },
+    /// The history cannot give a version of a file.
+    #[error(
+        "{why}. Nothing was changed. `file.history` shows which versions of `{path}` there are."
+    )]
+    NoVersion {
+        /// The path that the call named.
+        path: SpacePath,
+        /// What is wrong with the version.
+        why: String,
+    },
     /// The disk with the journal is full, so a change could not be journaled.
     #[error(
         "the disk that holds the server's journal is full. Nothing was changed. Reading works. \
@@ -452,6 +472,8 @@ impl Refusal {
             Self::UnsafeFrontMatter { .. } => ("unsafe_front_matter", Remedy::Agent),
             Self::TooLarge { .. } => ("too_large", Remedy::Agent),
             Self::NoSpace { .. } | Self::JournalFull => ("no_space", Remedy::User),
+            Self::NotKept { .. } => ("not_kept", Remedy::User),
+            Self::NoVersion { .. } => ("no_version", Remedy::Agent),
             Self::UnknownOutcome { .. } => ("unknown_outcome", Remedy::Agent),
             Self::InsufficientScope { .. } => ("insufficient_scope", Remedy::User),
             Self::Internal { .. } => ("internal", Remedy::Operator),
@@ -548,6 +570,8 @@ impl Refusal {
             | Self::AmbiguousMatch { path, .. }
             | Self::TooLarge { path, .. }
             | Self::NoSpace { path }
+            | Self::NotKept { path }
+            | Self::NoVersion { path, .. }
             | Self::UnknownOutcome { path } => Some(path),
             _ => None,
         }

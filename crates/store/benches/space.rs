@@ -28,7 +28,9 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
+use stile_store::history::{History, HistoryLimits, UnkeptChange};
 use stile_store::space::{SearchIgnore, Space, SpaceOptions, WindowStart};
+use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, timed};
 
 fn main() {
@@ -42,16 +44,14 @@ fn main() {
         Scopes::from_claim("write:/"),
         RecordsClaim::None,
     );
-    let open = || {
-        let options = SpaceOptions {
-            limits: FileLimits::default(),
-            mounts: Vec::new(),
-            search_ignore: SearchIgnore::default(),
-            lock_wait: Duration::from_secs(10),
-            events: Arc::new(|_| {}),
-        };
-        Space::open_ambient(folder.path(), options).unwrap().0
+    let options = || SpaceOptions {
+        limits: FileLimits::default(),
+        mounts: Vec::new(),
+        search_ignore: SearchIgnore::default(),
+        lock_wait: Duration::from_secs(10),
+        events: Arc::new(|_| {}),
     };
+    let open = || Space::open_ambient(folder.path(), options()).unwrap().0;
 
     // Numbered lines of 50 bytes: a million of them.
     let big: String = (0..1_000_000).map(|line| format!("{line:>48}.\n")).collect();
@@ -91,35 +91,20 @@ fn main() {
         },
     );
 
-    let note: String = (0..20_000).map(|line| format!("{line:>51}\n")).collect();
-    fs::write(folder.path().join("note"), &note).unwrap();
-    fs::write(folder.path().join("hand"), &note).unwrap();
-    let note_path = SpacePath::parse("note").unwrap();
-    let (mut base, mut version) = (ContentHash::digest(note.as_bytes()), 0);
-    let mut hand_version = 0;
-    compare(
-        "durable edit of one line of 1 MB",
-        plan.rounds(200),
-        || {
-            version += 1;
-            let (old, new) = (
-                format!("{:>51}", if version == 1 { 10_000 } else { 1_000_000 + version - 1 }),
-                format!("{:>51}", 1_000_000 + version),
-            );
-            let permit = principal.gate().permit::<Edit>(&note_path).unwrap();
-            let plan = move |text: &str| edit::replace(text, LineRange::ALL, &old, &new);
-            timed(|| {
-                base =
-                    runtime.block_on(space.edit(permit, base, ["lines", "old"], plan)).unwrap().hash
-            })
-        },
-        "read, hash, write, sync, rename, sync by hand",
-        || {
-            hand_version += 1;
-            timed(|| edit_by_hand(folder.path(), hand_version))
-        },
-    );
+    let edits =
+        Edits { plan: &plan, folder: folder.path(), principal: &principal, runtime: &runtime };
+    edits.compare(&space, "durable edit of one line of 1 MB", 20_000);
     runtime.block_on(space.close());
+    // With a history, whose every version is a new one. The hand may sync once more.
+    let state_folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(state_folder.path()).unwrap();
+    let limits = HistoryLimits { days: 30, bytes: 1 << 30 };
+    let history = History::open(&state, folder.path(), limits, UnkeptChange::IsRefused).unwrap();
+    let (kept, _) =
+        Space::open_ambient_with(folder.path(), options(), Some(Arc::new(history))).unwrap();
+    edits.compare(&kept, "the same, and the old version is kept", 20_000);
+    edits.compare(&kept, "a small file, and the old version is kept", 80);
+    runtime.block_on(kept.close());
 
     let crowd = folder.path().join("crowd");
     fs::create_dir(&crowd).unwrap();
@@ -160,12 +145,72 @@ fn main() {
     );
 }
 
+/// What the edits of a benchmark need.
+struct Edits<'a> {
+    plan: &'a Plan,
+    folder: &'a Path,
+    principal: &'a Principal,
+    runtime: &'a tokio::runtime::Runtime,
+}
+
+impl Edits<'_> {
+    /// Compares edits of the middle line of a file of 52 bytes a line with the steps by hand.
+    fn compare(&self, space: &Space, what: &str, lines: usize) {
+        let note: String = (0..lines).map(|line| format!("{line:>51}\n")).collect();
+        fs::write(self.folder.join("note"), &note).unwrap();
+        fs::write(self.folder.join("hand"), &note).unwrap();
+        let path = SpacePath::parse("note").unwrap();
+        let (mut base, mut version) = (ContentHash::digest(note.as_bytes()), 0);
+        let mut hand_version = 0;
+        let floor = match space.history() {
+            None => "read, hash, write, sync, rename, sync by hand",
+            Some(_) => "the same by hand, and one more write and sync",
+        };
+        compare(
+            what,
+            self.plan.rounds(200),
+            || {
+                version += 1;
+                let (old, new) = (
+                    format!(
+                        "{:>51}",
+                        if version == 1 { lines / 2 } else { 1_000_000 + version - 1 }
+                    ),
+                    format!("{:>51}", 1_000_000 + version),
+                );
+                let permit = self.principal.gate().permit::<Edit>(&path).unwrap();
+                let plan = move |text: &str| edit::replace(text, LineRange::ALL, &old, &new);
+                timed(|| {
+                    let edit = space.edit(permit, base, ["lines", "old"], plan);
+                    base = self.runtime.block_on(edit).unwrap().hash;
+                })
+            },
+            floor,
+            || {
+                hand_version += 1;
+                timed(|| {
+                    edit_by_hand(self.folder, hand_version, lines / 2);
+                    if space.history().is_some() {
+                        let mut log = fs::File::options()
+                            .create(true)
+                            .append(true)
+                            .open(self.folder.join("log"))
+                            .unwrap();
+                        log.write_all(&[1; 64]).unwrap();
+                        log.sync_all().unwrap();
+                    }
+                })
+            },
+        );
+    }
+}
+
 /// Edits a file durably, without a lock, a check of the displaced file, or metadata.
-fn edit_by_hand(folder: &Path, version: u64) {
+fn edit_by_hand(folder: &Path, version: u64, line: usize) {
     let text = fs::read_to_string(folder.join("hand")).unwrap();
     let hash = ContentHash::digest(text.as_bytes());
     std::hint::black_box(hash);
-    let at = 10_000 * 52;
+    let at = line * 52;
     let new = format!("{}{version:>51}{}", &text.get(..at).unwrap(), text.get(at + 51..).unwrap());
     let mut file = fs::File::create(folder.join("hand.tmp")).unwrap();
     file.write_all(new.as_bytes()).unwrap();

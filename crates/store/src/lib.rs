@@ -8,6 +8,7 @@ pub mod cancellation;
 pub mod clock;
 pub mod files;
 pub mod foreign_file;
+pub mod history;
 pub mod journal;
 pub mod probe;
 pub mod records;

@@ -6,6 +6,7 @@
 //! [`super::SpaceOptions::lock_wait`], or when the call is cancelled.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use stile_domain::error::Refusal;
@@ -34,10 +35,11 @@ impl Space {
         let mut pause = FIRST_PAUSE;
         let (mut turn, mut gives_up) = (None, false);
         loop {
-            let cancellation = self.cancellation.clone();
+            let (cancellation, call) = (self.cancellation.clone(), Arc::clone(&self.call));
             let attempt = self.answer(to.clone(), move |inner| {
                 let turn = Cell::new(turn);
-                let change = Change { inner, cancellation: &cancellation, turn, gives_up };
+                let cancellation = &cancellation;
+                let change = Change { inner, cancellation, call: &call, turn, gives_up };
                 match work(&change) {
                     Ok(done) => Ok(Ok(done)),
                     Err(Stop::Refused(refusal)) => Err(refusal),

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use stile_domain::listing::EntryKind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 
+use super::conflict::{SpaceEvents, make_conflict_copy, report_copy};
 use super::file_hash::hash_file;
-use super::keeper::{SpaceEvents, make_conflict_copy, report_copy};
 use super::lock::Folders;
 use super::names::{ChangeKind, Owner, TemporaryName, marker_owner, short};
 use super::os;
@@ -97,7 +97,7 @@ fn clean_file(
     let is_new = hash.is_some() && found == name.new;
     let absent = || os::status_at(folder, &name.original).is_err();
     let copy = || {
-        if let Some(copy) = make_conflict_copy(folder, text, &name.original) {
+        if let Some(copy) = make_conflict_copy(folder, folder, text, &name.original) {
             let beside = path.child(&name.original).unwrap_or_else(|| path.clone());
             report_copy(events, &beside, &copy);
         }

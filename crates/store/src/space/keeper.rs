@@ -3,21 +3,23 @@
 //! A program that had the old file open continues to write to the displaced file. So a displaced
 //! file stays beside the new one, hidden, for ten seconds, or for one second if many are kept. Then
 //! it is hashed. If it still is the replaced version, it is deleted. Otherwise it is somebody's
-//! save, and becomes a visible conflict copy with a line in the journal.
+//! save, and becomes a visible conflict copy with a line in the journal. With a history, the file
+//! waits in a folder of the history (see [`super::held`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use stile_domain::hash::ContentHash;
-use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 
+use super::conflict::{SpaceEvents, make_conflict_copy, report_copy};
 use super::file_hash::hash_file;
+use super::held::Held;
 use super::identity::Identity;
-use super::names::{self, Owner};
+use super::names::Owner;
 use super::os;
 
 /// How long a displaced file is kept if many are kept, and otherwise.
@@ -31,32 +33,56 @@ const ROOM_FILES: usize = 64;
 /// How long one request to hurry counts. Whoever waits asks more often than that.
 const HURRY: Duration = Duration::from_millis(500);
 
-/// Receives journal lines of events that no call caused.
-pub type SpaceEvents = Arc<dyn Fn(JournalLine) + Send + Sync>;
-
 /// A folder in which this process keeps files. Its marker keeps cleaners away from them.
 #[derive(Debug)]
 pub(super) struct MarkedFolder {
     pub(super) owner: Owner,
     handle: Arc<OwnedFd>,
-    /// The open marker, which holds the lock.
-    _marker: std::fs::File,
+    /// The open marker, which holds the lock. Absent while no file of this process outlives the
+    /// lock of the folder.
+    marker: OnceLock<std::fs::File>,
+}
+
+impl MarkedFolder {
+    /// Makes the marker, unless there is one. The folder must be locked, so that no cleaner can
+    /// find the marker before it is locked.
+    pub(super) fn mark(&self) -> std::io::Result<()> {
+        if self.marker.get().is_some() {
+            return Ok(());
+        }
+        let (marker, _) = os::make_file(&self.handle, &self.owner.marker(), os::NEW_FILE)?;
+        let is_locked = os::try_lock(&marker)?;
+        let _ = self.marker.set(marker);
+        if is_locked { Ok(()) } else { Err(std::io::ErrorKind::WouldBlock.into()) }
+    }
 }
 
 impl Drop for MarkedFolder {
     fn drop(&mut self) {
-        let _ = os::unlink(&self.handle, &self.owner.marker());
+        if self.marker.get().is_some() {
+            let _ = os::unlink(&self.handle, &self.owner.marker());
+        }
     }
 }
 
 /// A displaced file that is kept.
 struct Displaced {
     folder: Arc<MarkedFolder>,
+    place: KeptPlace,
     name: String,
     path: SpacePath,
     expected: ContentHash,
     size: u64,
     since: Instant,
+}
+
+/// Where a displaced file waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeptPlace {
+    /// In the folder from which it was displaced.
+    Beside,
+    /// In the folder of the history.
+    Held,
 }
 
 #[derive(Default)]
@@ -80,11 +106,13 @@ pub(super) struct Keeper {
     queue: Mutex<Queue>,
     changed: Condvar,
     events: SpaceEvents,
+    /// Where displaced files are held, if there is a history.
+    pub(super) held: Option<Held>,
 }
 
 impl Keeper {
-    pub(super) fn new(events: SpaceEvents) -> Arc<Self> {
-        let (process, _) = uuid::Uuid::new_v4().as_u64_pair();
+    /// `process` is a random number for this process, which its files have in their names.
+    pub(super) fn new(process: u64, held: Option<Held>, events: SpaceEvents) -> Arc<Self> {
         Arc::new(Self {
             process,
             folders: AtomicU64::new(0),
@@ -92,6 +120,7 @@ impl Keeper {
             queue: Mutex::default(),
             changed: Condvar::new(),
             events,
+            held,
         })
     }
 
@@ -114,12 +143,12 @@ impl Keeper {
             return Ok(kept);
         }
         let owner = Owner::new(self.process, self.folders.fetch_add(1, Ordering::Relaxed));
-        // The folder is locked, so no cleaner can find the marker before it is locked.
-        let (marker, _) = os::make_file(handle, &owner.marker(), os::NEW_FILE)?;
-        let kept = Arc::new(MarkedFolder { owner, handle: Arc::clone(handle), _marker: marker });
-        if !os::try_lock(&kept._marker)? {
-            return Err(std::io::ErrorKind::WouldBlock.into());
+        let kept = MarkedFolder { owner, handle: Arc::clone(handle), marker: OnceLock::new() };
+        // A displaced file that is held outlives no lock here, so the folder needs no marker.
+        if !self.held.as_ref().is_some_and(|held| held.may_take_from(identity)) {
+            kept.mark()?;
         }
+        let kept = Arc::new(kept);
         let mut queue = self.queue();
         queue.folders.retain(|_, kept| kept.strong_count() > 0);
         queue.folders.insert(identity, Arc::downgrade(&kept));
@@ -141,6 +170,7 @@ impl Keeper {
     pub(super) fn keep(
         self: &Arc<Self>,
         folder: Arc<MarkedFolder>,
+        place: KeptPlace,
         name: String,
         path: SpacePath,
         expected: ContentHash,
@@ -150,6 +180,7 @@ impl Keeper {
         queue.bytes += size;
         queue.waiting.push_back(Displaced {
             folder,
+            place,
             name,
             path,
             expected,
@@ -173,6 +204,7 @@ impl Keeper {
         loop {
             let Some(oldest) = queue.waiting.front() else {
                 if queue.closing {
+                    queue.started = false;
                     return;
                 }
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -196,6 +228,9 @@ impl Keeper {
             queue.working = true;
             drop(queue);
             self.release(&displaced);
+            if let Some(held) = &self.held {
+                held.history.prune_if_due();
+            }
             let size = displaced.size;
             drop(displaced);
             queue = self.queue();
@@ -207,21 +242,29 @@ impl Keeper {
 
     /// Deletes a displaced file, or saves a copy if somebody changed it.
     fn release(&self, displaced: &Displaced) {
-        let Displaced { folder, name, path, expected, .. } = displaced;
-        let known = os::open_in(&folder.handle, name).and_then(|file| hash_file(&file));
-        match known {
-            Ok(hash) if hash == *expected => {
+        let Displaced { folder, place, name, path, expected, .. } = displaced;
+        let held = self.held.as_ref().filter(|_| *place == KeptPlace::Held);
+        let place = held.map_or(&*folder.handle, |held| &held.handle);
+        let known = os::open_in(place, name).and_then(|file| hash_file(&file));
+        match (known, held) {
+            (Ok(hash), Some(held)) if hash == *expected => held.delete(name),
+            (Ok(hash), None) if hash == *expected => {
                 let _ = os::unlink(&folder.handle, name);
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            _ => self.save_copy(&folder.handle, name, path),
+            (Err(error), _) if error.kind() == std::io::ErrorKind::NotFound => {}
+            _ => self.save_copy_from(place, &folder.handle, name, path),
         }
     }
 
     /// Makes a temporary file a conflict copy beside `path`, with a line in the journal.
     pub(super) fn save_copy(&self, folder: &OwnedFd, name: &str, path: &SpacePath) {
+        self.save_copy_from(folder, folder, name, path);
+    }
+
+    /// Makes a file of the folder `from` a conflict copy in `folder`, beside `path`.
+    fn save_copy_from(&self, from: &OwnedFd, folder: &OwnedFd, name: &str, path: &SpacePath) {
         let original = path.split().map_or_else(|| "file".to_owned(), |(_, name)| name.to_owned());
-        if let Some(copy) = make_conflict_copy(folder, name, &original) {
+        if let Some(copy) = make_conflict_copy(from, folder, name, &original) {
             report_copy(&self.events, path, &copy);
         }
     }
@@ -235,37 +278,4 @@ impl Keeper {
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
-}
-
-/// Renames a temporary file to a free visible name. Returns `None` if that fails; the next start
-/// tries again.
-pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, original: &str) -> Option<String> {
-    let when = jiff::Zoned::now().strftime("%Y-%m-%d %H-%M-%S").to_string();
-    for attempt in 1..1000 {
-        let copy = names::conflict_copy(original, &when, attempt);
-        match os::rename_new(folder, name, &copy) {
-            Ok(()) => {
-                let _ = os::sync(folder);
-                return Some(copy);
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                tracing::error!(kind = ?error.kind(), "a save of another program could not be given a visible name");
-                return None;
-            }
-        }
-    }
-    None
-}
-
-/// Reports a conflict copy in the journal, with the path of the copy.
-pub(super) fn report_copy(events: &SpaceEvents, beside: &SpacePath, copy: &str) {
-    let folder = beside.split().map_or_else(SpacePath::root, |(folder, _)| folder);
-    tracing::warn!("a save of another program was kept as a conflict copy");
-    events(JournalLine {
-        tool: "conflict_copy".to_owned(),
-        path: folder.child(copy),
-        outcome: "ok".to_owned(),
-        ..JournalLine::default()
-    });
 }

@@ -4,12 +4,14 @@
 //! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
 //! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
 //! who else holds a lock, `write` compares and swaps, `moves` moves files and makes and removes
-//! folders, `keeper` keeps displaced files, `clean` cleans up after a kill, `read` reads windows,
-//! `folder_names` remembers what large folders hold, and `names` names our own files. `walk` goes
-//! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
-//! and finds names on the way, `text_search` finds texts (`hit_lines` collects them, also from
-//! `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are asked for
-//! and answer. `disclosure` is what a refusal may tell, and `refusals` keeps to it.
+//! folders, `recorded` records changes in the history, `restore` gives files old versions,
+//! `conflict` makes conflict copies, `keeper` keeps displaced files, `held` holds them in the state
+//! folder, `clean` cleans up after a kill, `edit_refusal` explains refused edits, `read` reads
+//! windows, `folder_names` remembers what large folders hold, and `names` names our own files.
+//! `walk` goes through a folder and what is below it, except for what `search_ignore` leaves out;
+//! `tree` lists and finds names on the way, `text_search` finds texts (`hit_lines` collects them,
+//! also from `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are
+//! asked for and answer. `disclosure` is what a refusal may tell, and `refusals` keeps to it.
 //! `link_rewriting` moves a file and rewrites the links that led to it. `changes` finds out what
 //! changed, and `change_feed` wakes the clients that watch it.
 
@@ -17,11 +19,14 @@ mod attempt;
 mod change_feed;
 mod changes;
 mod clean;
+mod conflict;
 mod disclosure;
+mod edit_refusal;
 mod fault;
 mod file_hash;
 mod folder_names;
 mod foreign_lock;
+mod held;
 mod hit_lines;
 mod identity;
 mod keeper;
@@ -34,7 +39,9 @@ mod names;
 mod notes;
 mod os;
 mod read;
+mod recorded;
 mod refusals;
+mod restore;
 mod root;
 mod search_ignore;
 mod text_search;
@@ -75,12 +82,13 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk};
 
 use crate::cancellation::Cancellation;
+use crate::history::{Call, History};
 
 pub use change_feed::{Watch, WatchRefused};
+pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
-pub use keeper::SpaceEvents;
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
@@ -106,6 +114,8 @@ const OWN_WRITES: usize = 1024;
 pub struct Space {
     inner: Arc<Inner>,
     cancellation: Cancellation,
+    call: Arc<Call>,
+    history_reach: HistoryReach,
     thread_share: Option<Arc<dyn ThreadShare>>,
 }
 
@@ -138,6 +148,7 @@ struct Inner {
     can_exchange: bool,
     folders: Arc<lock::Folders>,
     keeper: Arc<keeper::Keeper>,
+    history: Option<Arc<History>>,
     memory: Mutex<StampCache<FileFacts>>,
     changes: Arc<change_feed::ChangeFeed>,
     folder_names: Mutex<StampCache<FolderNames>>,
@@ -237,6 +248,25 @@ pub struct EditedFile {
     pub total_lines: u64,
 }
 
+/// Whose changes a caller may see and take back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistoryReach {
+    /// The changes of the caller alone.
+    #[default]
+    OwnChanges,
+    /// All changes, for the owner.
+    AllChanges,
+}
+
+/// A file that got an old version.
+#[derive(Clone, Copy, Debug)]
+pub struct RestoredFile {
+    /// The hash of the version.
+    pub hash: ContentHash,
+    /// The size of the file in bytes.
+    pub size_bytes: u64,
+}
+
 impl Space {
     /// Opens a folder of the machine, by the authority of the person who started the program.
     /// Cleans up after killed processes. Also returns notices for that person.
@@ -247,7 +277,21 @@ impl Space {
         root: &Path,
         options: SpaceOptions,
     ) -> Result<(Self, Vec<String>), OpenError> {
+        Self::open_ambient_with(root, options, None)
+    }
+
+    /// Opens a folder of the machine as [`Space::open_ambient`] does. Its changes are recorded in
+    /// the history, if there is one.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the folder cannot be opened.
+    pub fn open_ambient_with(
+        root: &Path,
+        options: SpaceOptions,
+        history: Option<Arc<History>>,
+    ) -> Result<(Self, Vec<String>), OpenError> {
         let root = Root::open(root, &options.mounts)?;
+        let (process, _) = uuid::Uuid::new_v4().as_u64_pair();
         let folders = Arc::new(lock::Folders::default());
         let mut notices = Vec::new();
         let mut abilities = probe(&root);
@@ -274,7 +318,13 @@ impl Space {
                     .to_owned(),
             );
         }
-        Ok((Self::new(root, folders, abilities, options), notices))
+        let held = history.as_ref().map(|history| held::Held::open(Arc::clone(history), process));
+        let held = held.transpose()?;
+        if let Some(held) = held.as_ref().filter(|_| abilities.lock) {
+            held::clean(held, &root, &options.events);
+        }
+        let keeper = keeper::Keeper::new(process, held, Arc::clone(&options.events));
+        Ok((Self::new(root, folders, abilities, options, (history, keeper)), notices))
     }
 
     /// Opens a folder of the machine for reading, by the authority of the person who started the
@@ -285,7 +335,8 @@ impl Space {
     pub fn open_ambient_to_read(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
         let abilities = Abilities { lock: false, exchange: None };
         let root = Root::open(root, &options.mounts)?;
-        Ok(Self::new(root, Arc::default(), abilities, options))
+        let keeper = keeper::Keeper::new(0, None, Arc::clone(&options.events));
+        Ok(Self::new(root, Arc::default(), abilities, options, (None, keeper)))
     }
 
     fn new(
@@ -293,13 +344,15 @@ impl Space {
         folders: Arc<lock::Folders>,
         abilities: Abilities,
         options: SpaceOptions,
+        (history, keeper): (Option<Arc<History>>, Arc<keeper::Keeper>),
     ) -> Self {
         let inner = Inner {
             root,
             can_lock: abilities.lock,
             can_exchange: abilities.exchange.unwrap_or(true),
             folders,
-            keeper: keeper::Keeper::new(Arc::clone(&options.events)),
+            keeper,
+            history,
             memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
             changes: change_feed::ChangeFeed::new(),
             folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
@@ -310,7 +363,9 @@ impl Space {
             search_helpers: lock::Turnstile::new(search_helpers()),
             options,
         };
-        Self { inner: Arc::new(inner), cancellation: Cancellation::default(), thread_share: None }
+        let (cancellation, call) = (Cancellation::default(), Arc::default());
+        let history_reach = HistoryReach::default();
+        Self { inner: Arc::new(inner), cancellation, call, history_reach, thread_share: None }
     }
 
     /// Reads lines of a text file.
@@ -580,6 +635,17 @@ impl Space {
     #[must_use]
     pub fn until(&self, cancellation: Cancellation) -> Self {
         Self { cancellation, ..self.clone() }
+    }
+
+    /// Returns the same space, whose changes are recorded as those of this call.
+    #[must_use]
+    pub fn for_call(self, call: Arc<Call>) -> Self {
+        Self { call, ..self }
+    }
+
+    /// Returns the history of the space, if it has one.
+    pub fn history(&self) -> Option<&Arc<History>> {
+        self.inner.history.as_ref()
     }
 
     /// Returns the same space for a call that holds `share`, and that gives it back while it waits.

@@ -11,12 +11,16 @@ use std::os::fd::OwnedFd;
 
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
+
+use crate::history::{NewChange, VersionSource};
 
 use super::file_hash::hash_file;
 use super::lock::{Stop, Wait};
 use super::names::ChangeKind;
 use super::read::{read_whole, regular};
+use super::recorded::Recorded;
 use super::write::{Change, LARGE, LockedFile};
 use super::{CreatedFile, os, refusal};
 
@@ -64,15 +68,20 @@ impl Change<'_> {
         if os::status_at(folder, destination.name).is_ok() {
             return Err(Refusal::AlreadyExists { path: to.clone() }.into());
         }
+        let mut recorded = self.record_move(path, to, base)?;
         self.may_begin()?;
         let (from, new) = ((source.handle(), source.name), (folder, destination.name));
-        match os::move_new(from, new) {
-            Ok(()) => self.finish_move(&source, folder, &destination, base)?,
+        let moved = match os::move_new(from, new) {
+            Ok(()) => self.finish_move(&source, folder, &destination, base),
             Err(error) if os::is_unsupported(&error) => {
-                self.move_by_link(&source, new, to, base, old.status.stamp.size)?;
+                self.move_by_link(&source, new, to, base, old.status.stamp.size)
             }
-            Err(error) => return Err(refused(&error, to).into()),
+            Err(error) => Err(refused(&error, to)),
+        };
+        if matches!(moved, Ok(()) | Err(Refusal::UnknownOutcome { .. })) {
+            recorded.was_made();
         }
+        moved?;
         self.remember_own(old.status.identity(), &old.file);
         Ok(())
     }
@@ -131,8 +140,9 @@ impl Change<'_> {
         if let Err(error) = linked {
             match os::rename_new(source.handle(), &aside, source.name) {
                 // Another program has saved over the name: the file is a version that it replaced.
+                // The record of a move has no bytes, so the history does not have this version.
                 Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {
-                    self.keep(source, aside, base, size);
+                    self.keep_beside(source, aside, (base, size));
                 }
                 Err(_) => self.keeper.save_copy(source.handle(), &aside, source.path),
                 Ok(()) => {}
@@ -142,6 +152,7 @@ impl Change<'_> {
         }
         // If the new name may not be durable, the name of ours stays for the next start.
         os::sync(new.0)
+            .inspect_err(|_| source.mark())
             .and_then(|()| os::unlink(source.handle(), &aside))
             .and_then(|()| os::sync(source.handle()))
             .map_err(|_| Refusal::UnknownOutcome { path: to.clone() })
@@ -254,6 +265,28 @@ impl Change<'_> {
         }
         let unknown = |_| Refusal::UnknownOutcome { path: path.clone() };
         Ok(os::sync(target.handle()).map_err(unknown)?)
+    }
+}
+
+impl<'a> Change<'a> {
+    /// Records a move.
+    pub(super) fn record_move(
+        &self,
+        path: &SpacePath,
+        to: &SpacePath,
+        hash: ContentHash,
+    ) -> Result<Recorded<'a>, Refusal> {
+        let change = NewChange {
+            kind: PastChangeKind::Moved,
+            path,
+            to: Some(to),
+            before: Some(hash),
+            size_before: 0,
+            after: Some(hash),
+            held: None,
+            call: self.call,
+        };
+        self.inner.record(&change, VersionSource::WithinAfter)
     }
 }
 

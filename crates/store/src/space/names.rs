@@ -20,6 +20,11 @@ impl Owner {
         Self(format!("{process:016x}-{number:x}"))
     }
 
+    /// Returns the number of the process, as text.
+    pub(super) fn process(&self) -> &str {
+        self.0.split('-').next().unwrap_or_default()
+    }
+
     /// Returns the name of the marker, a file that the owner keeps locked while it is alive.
     pub(super) fn marker(&self) -> String {
         format!("{RESERVED_PREFIX}{}{MARKER}", self.0)

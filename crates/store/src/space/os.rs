@@ -341,15 +341,20 @@ pub(super) fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// Gives a temporary file of ours another name in its folder. Fails if the new name is in use.
+pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
+    move_ours((folder, from), (folder, to))
+}
+
+/// Moves a temporary file of ours, also to another folder. Fails if the new name is in use.
 ///
 /// No other program writes the name `from`, so a file system without [`move_new`] may link and
 /// unlink: neither step replaces or removes a file of anybody else. After a crash between them the
 /// file has both names, and the cleaner removes the temporary one.
-pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
-    match move_new((folder, from), (folder, to)) {
+pub(super) fn move_ours(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
+    match move_new(from, to) {
         Err(error) if is_unsupported(&error) => {
-            link_new((folder, from), (folder, to))?;
-            unlink(folder, from)
+            link_new(from, to)?;
+            unlink(from.0, from.1)
         }
         done => done,
     }

@@ -19,9 +19,10 @@ impl Inner {
             match refusal {
                 // Another program saved just now. The caller knows no version that could be stale.
                 Refusal::Stale { .. } => return Refusal::Busy { path, is_locked_by_other: false },
-                Refusal::Busy { .. } | Refusal::NoSpace { .. } | Refusal::UnknownOutcome { .. } => {
-                    return refusal;
-                }
+                Refusal::Busy { .. }
+                | Refusal::NoSpace { .. }
+                | Refusal::NotKept { .. }
+                | Refusal::UnknownOutcome { .. } => return refusal,
                 _ if !to.sight.may_see(&path) => return Refusal::NotAppendable { path },
                 _ => {}
             }

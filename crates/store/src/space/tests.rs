@@ -4,6 +4,7 @@
 
 mod changes;
 mod faults;
+mod history;
 mod link_rewriting;
 mod links;
 mod listing;
@@ -38,6 +39,8 @@ use stile_domain::scope::Scopes;
 use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 use tokio::task::JoinHandle;
+
+use crate::history::History;
 
 use super::fault::Effect;
 use super::lock::{Folders, LockError, Stop, Wait};
@@ -74,7 +77,8 @@ impl OnThisThread<'_> {
         loop {
             let (inner, cancellation) = (&*self.0.inner, &self.0.cancellation);
             let gives_up = Instant::now() >= deadline;
-            let change = Change { inner, cancellation, turn: Cell::new(turn), gives_up };
+            let (call, turn_now) = (&*self.0.call, Cell::new(turn));
+            let change = Change { inner, cancellation, call, turn: turn_now, gives_up };
             turn = match work(&change) {
                 Ok(done) => return Ok(done),
                 Err(Stop::Refused(refusal)) => return Err(refusal),
@@ -148,16 +152,22 @@ impl Rig {
         mounts: Vec<SpacePath>,
         lock_wait: Duration,
     ) -> Self {
-        let (rig, notices) = Self::opened(folder, limits, mounts, lock_wait);
+        let (rig, notices) = Self::opened(folder, (limits, mounts, lock_wait), None);
+        assert_eq!(notices, Vec::<String>::new());
+        rig
+    }
+
+    fn with_history(folder: tempfile::TempDir, history: Option<Arc<History>>) -> Self {
+        let options = (FileLimits::default(), Vec::new(), Duration::from_secs(20));
+        let (rig, notices) = Self::opened(folder, options, history);
         assert_eq!(notices, Vec::<String>::new());
         rig
     }
 
     fn opened(
         folder: tempfile::TempDir,
-        limits: FileLimits,
-        mounts: Vec<SpacePath>,
-        lock_wait: Duration,
+        (limits, mounts, lock_wait): (FileLimits, Vec<SpacePath>, Duration),
+        history: Option<Arc<History>>,
     ) -> (Self, Vec<String>) {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
@@ -168,27 +178,27 @@ impl Rig {
             lock_wait,
             events: Arc::new(move |line| sink.lock().unwrap().push(line)),
         };
-        let (space, notices) = Space::open_ambient(folder.path(), options).unwrap();
+        let (space, notices) = Space::open_ambient_with(folder.path(), options, history).unwrap();
         (Self { folder, space, events }, notices)
     }
 
     /// Returns a rig on a file system that cannot exchange files. The thread of the test must lack
     /// the flags of renames.
     fn without_exchange() -> Self {
-        let (rig, notices) = Self::opened(
-            tempfile::tempdir().unwrap(),
-            FileLimits::default(),
-            Vec::new(),
-            Duration::from_secs(20),
-        );
+        Self::without_exchange_with(tempfile::tempdir().unwrap(), None)
+    }
+
+    fn without_exchange_with(folder: tempfile::TempDir, history: Option<Arc<History>>) -> Self {
+        let options = (FileLimits::default(), Vec::new(), Duration::from_secs(20));
+        let (rig, notices) = Self::opened(folder, options, history);
         assert_eq!(notices.len(), 1, "the probe finds that the exchange is missing");
         rig
     }
 
     /// Returns a rig, whatever the file system can do.
     pub(super) fn on_any(folder: tempfile::TempDir) -> Self {
-        let limits = FileLimits::default();
-        Self::opened(folder, limits, Vec::new(), Duration::from_secs(20)).0
+        let options = (FileLimits::default(), Vec::new(), Duration::from_secs(20));
+        Self::opened(folder, options, None).0
     }
 
     pub(super) fn inner(&self) -> OnThisThread<'_> {

@@ -10,7 +10,6 @@
 //! After an error before the exchange only the old file remains. Every later error is
 //! [`Refusal::UnknownOutcome`].
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -23,18 +22,22 @@ use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
 use stile_domain::facts::FileFacts;
 use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::path::SpacePath;
 
 use crate::cancellation::Cancellation;
+use crate::history::{Call, NewChange, VersionSource};
 
+use super::edit_refusal::{explain, too_large_to_edit};
 use super::file_hash::hash_file;
 use super::foreign_lock::foreign_holder;
 use super::identity::Identity;
-use super::keeper::MarkedFolder;
+use super::keeper::{KeptPlace, MarkedFolder};
 use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
 use super::names::{ChangeKind, TemporaryName};
 use super::os;
 use super::read::{Opened, facts_of, read_whole, regular};
+use super::recorded::Recorded;
 use super::root::Check;
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
@@ -42,7 +45,7 @@ use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 pub(super) type Plan = Box<dyn Fn(&str) -> Result<String, EditError> + Send>;
 
 /// Makes the new bytes of a file from the old ones.
-type BytesPlan<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>, Refusal> + 'a;
+pub(super) type BytesPlan<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>, Refusal> + 'a;
 
 /// What a caller knows of the file that it changes.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +91,12 @@ impl LockedFile<'_> {
         &self.folder.handle
     }
 
+    /// Marks the folder, for a file that outlives its lock. Without the marker, a start of another
+    /// process may clean the file up early.
+    pub(super) fn mark(&self) {
+        let _ = self.kept.mark();
+    }
+
     /// Maps errors of the system to refusals.
     pub(super) fn io(&self) -> impl Fn(io::Error) -> Refusal + '_ {
         |error| refusal(&error, self.path)
@@ -114,6 +123,8 @@ impl Drop for Draft<'_> {
 pub(super) struct Change<'a> {
     pub(super) inner: &'a Inner,
     pub(super) cancellation: &'a Cancellation,
+    /// The call that the history records as the author.
+    pub(super) call: &'a Call,
     /// The turn that an earlier attempt waited for.
     pub(super) turn: Cell<Option<FolderTurn>>,
     /// Whether the time to wait is over, so that nothing is attempted any more.
@@ -245,7 +256,7 @@ impl Change<'_> {
         self.edit_bytes(path, Base::Whole(base), &|bytes| Ok([bytes, more].concat()))
     }
 
-    fn edit_bytes(
+    pub(super) fn edit_bytes(
         &self,
         path: &SpacePath,
         base: Base,
@@ -274,7 +285,7 @@ impl Change<'_> {
             Base::Whole(hash) => hash,
             Base::Prefix { .. } | Base::Unread => ContentHash::digest(&bytes),
         };
-        self.swap(&target, &old, replaced, &new, edited.hash)?;
+        self.swap(&target, &old, (&bytes, replaced), (&new, edited.hash))?;
         Ok(edited)
     }
 
@@ -331,20 +342,36 @@ impl Change<'_> {
         &self,
         target: &LockedFile<'_>,
         old: &Opened,
-        base: ContentHash,
-        bytes: &[u8],
-        hash: ContentHash,
+        (old_bytes, base): (&[u8], ContentHash),
+        (bytes, hash): (&[u8], ContentHash),
     ) -> Result<(), Refusal> {
         let change = if self.can_exchange { ChangeKind::Exchange } else { ChangeKind::Replace };
         let name = self.temporary_name(target, change, Some(&base), Some(&hash));
+        let displaced = match self.can_exchange {
+            true => name.clone(),
+            false => self.temporary_name(target, ChangeKind::Exchange, Some(&base), None),
+        };
         // The cleaner deletes files that are write-only for their owner, so a displaced file must
         // not be one.
         if old.status.mode & 0o400 == 0 {
             return Err(Refusal::NotPermitted { path: target.path.clone() });
         }
-        let mut draft = self.draft(target, name, bytes, Some(old))?;
+        let (kind, source) = kind_of_edit(old_bytes, bytes);
+        let change = NewChange {
+            kind,
+            path: target.path,
+            to: None,
+            before: Some(base),
+            size_before: old_bytes.len() as u64,
+            after: Some(hash),
+            held: Some(&displaced),
+            call: self.call,
+        };
+        let (mut recorded, mut draft) = self
+            .inner
+            .record_during(&change, source, || self.draft(target, name, bytes, Some(old)))?;
         if !self.can_exchange {
-            return self.replace_aside(target, draft, base, old.status.stamp.size);
+            return self.replace_aside(target, draft, (base, displaced), recorded);
         }
         let ours = os::status(&draft.file).map_err(target.io())?.identity();
         self.may_begin()?;
@@ -352,26 +379,58 @@ impl Change<'_> {
         draft.is_unused = false;
         let unknown = |_| Refusal::UnknownOutcome { path: target.path.clone() };
         if !self.is_version(target, &draft.name, base) {
-            self.undo(target, &draft.name, ours, hash, bytes.len() as u64);
+            self.undo(target, &draft.name, (ours, hash, bytes.len() as u64), &recorded);
             os::sync(target.handle()).map_err(unknown)?;
             return Err(Refusal::Stale { path: target.path.clone(), argument: "hash" });
         }
-        let synced = os::sync(target.handle());
-        self.keep(target, draft.name.clone(), base, old.status.stamp.size);
+        let size = old.status.stamp.size;
+        let synced = self.keep(target, draft.name.clone(), (base, size), &recorded);
+        recorded.was_made();
         synced.map_err(unknown)?;
         self.remember_own(ours, &draft.file);
         Ok(())
     }
 
-    /// Keeps the displaced file `aside`, whose hash should be `expected`.
-    pub(super) fn keep(
+    /// Takes the displaced file `aside` out of the folder if its content is in the history, syncs
+    /// the folder, and keeps the file for a while. Its hash should be `expected`.
+    fn keep(
         &self,
         target: &LockedFile<'_>,
         aside: String,
-        expected: ContentHash,
-        size: u64,
+        (expected, size): (ContentHash, u64),
+        recorded: &Recorded<'_>,
+    ) -> io::Result<()> {
+        let held = self.keeper.held.as_ref().filter(|_| recorded.is_kept());
+        let taken = held.is_some_and(|held| held.take(target.handle(), &aside).is_ok());
+        let synced = os::sync(target.handle());
+        if taken {
+            self.keep_at(KeptPlace::Held, target, aside, (expected, size));
+        } else {
+            self.keep_beside(target, aside, (expected, size));
+        }
+        synced
+    }
+
+    /// Keeps the displaced file `aside` in its folder for a while. Its hash should be `expected`.
+    pub(super) fn keep_beside(
+        &self,
+        target: &LockedFile<'_>,
+        aside: String,
+        version: (ContentHash, u64),
     ) {
-        self.keeper.keep(Arc::clone(&target.kept), aside, target.path.clone(), expected, size);
+        target.mark();
+        self.keep_at(KeptPlace::Beside, target, aside, version);
+    }
+
+    fn keep_at(
+        &self,
+        place: KeptPlace,
+        target: &LockedFile<'_>,
+        aside: String,
+        (expected, size): (ContentHash, u64),
+    ) {
+        let (folder, path) = (Arc::clone(&target.kept), target.path.clone());
+        self.keeper.keep(folder, place, aside, path, expected, size);
     }
 
     /// Returns a new temporary name for a change of a file.
@@ -405,9 +464,8 @@ impl Change<'_> {
         &self,
         target: &LockedFile<'_>,
         aside: &str,
-        ours: Identity,
-        hash: ContentHash,
-        size: u64,
+        (ours, hash, size): (Identity, ContentHash, u64),
+        recorded: &Recorded<'_>,
     ) {
         for _ in 0..16 {
             let Ok(older) = os::status_at(target.handle(), aside) else { return };
@@ -417,7 +475,8 @@ impl Change<'_> {
             }
             let back = os::status_at(target.handle(), aside).map(|status| status.identity());
             if back.is_ok_and(|identity| identity == ours) && self.is_version(target, aside, hash) {
-                return self.keep(target, aside.to_owned(), hash, size);
+                let _ = self.keep(target, aside.to_owned(), (hash, size), recorded);
+                return;
             }
             // The program saved once more, so the displaced file is newer than the one in place.
             if os::exchange(target.handle(), aside, target.name).is_err() {
@@ -434,24 +493,37 @@ impl Change<'_> {
 
     /// Replaces a file without an exchange: moves the old file aside and renames the new one. Loses
     /// nothing, but for a moment no file has the name.
+    ///
+    /// Until the new file durably has the name, the name of the old one tells the cleaner to put it
+    /// back after a crash. Then the old file is renamed to `displaced`, as after an exchange. So it
+    /// does not come back if the new file is moved or removed later.
     fn replace_aside(
         &self,
         target: &LockedFile<'_>,
         mut draft: Draft<'_>,
-        base: ContentHash,
-        size: u64,
+        (base, displaced): (ContentHash, String),
+        mut recorded: Recorded<'_>,
     ) -> Result<(), Refusal> {
         let aside = self.temporary_name(target, ChangeKind::Replace, Some(&base), None);
         self.may_begin()?;
         os::set_aside(target.handle(), target.name, &aside).map_err(target.io())?;
+        let size = os::status_at(target.handle(), &aside).map_or(0, |status| status.stamp.size);
         let fits = self.is_version(target, &aside, base);
         if !fits || os::rename_new(target.handle(), &draft.name, target.name).is_err() {
             self.put_back(target, &aside);
             return Err(Refusal::Stale { path: target.path.clone(), argument: "hash" });
         }
         draft.is_unused = false;
-        let synced = os::sync(target.handle());
-        self.keep(target, aside, base, size);
+        let renamed = os::sync(target.handle())
+            .and_then(|()| os::rename_new(target.handle(), &aside, &displaced));
+        let synced = match renamed {
+            Ok(()) => self.keep(target, displaced, (base, size), &recorded),
+            Err(error) => {
+                self.keep_beside(target, aside, (base, size));
+                Err(error)
+            }
+        };
+        recorded.was_made();
         synced.map_err(|_| Refusal::UnknownOutcome { path: target.path.clone() })
     }
 
@@ -515,7 +587,20 @@ impl Change<'_> {
         }
         let FileFacts { hash, lines } = facts_of(bytes);
         let name = self.temporary_name(&target, ChangeKind::Create, None, Some(&hash));
-        let mut draft = self.draft(&target, name, bytes, like)?;
+        let change = NewChange {
+            kind: PastChangeKind::Created,
+            path,
+            to: None,
+            before: None,
+            size_before: 0,
+            after: Some(hash),
+            held: None,
+            call: self.call,
+        };
+        let (mut recorded, mut draft) =
+            self.inner.record_during(&change, VersionSource::WithinAfter, || {
+                self.draft(&target, name, bytes, like)
+            })?;
         self.may_begin()?;
         os::rename_new(target.handle(), &draft.name, target.name).map_err(|error| {
             match error.kind() {
@@ -524,6 +609,7 @@ impl Change<'_> {
             }
         })?;
         draft.is_unused = false;
+        recorded.was_made();
         os::sync(target.handle()).map_err(|_| Refusal::UnknownOutcome { path: path.clone() })?;
         if let Ok(status) = os::status(&draft.file) {
             self.remember_own(status.identity(), &draft.file);
@@ -609,14 +695,25 @@ impl Change<'_> {
             return Err(stale().into());
         }
         let aside = self.temporary_name(&target, ChangeKind::Remove, Some(&base), None);
+        let change = NewChange {
+            kind: PastChangeKind::Removed,
+            path,
+            to: None,
+            before: Some(base),
+            size_before: size,
+            after: None,
+            held: Some(&aside),
+            call: self.call,
+        };
+        let mut recorded = self.inner.record(&change, VersionSource::File(&old.file, size))?;
         self.may_begin()?;
         os::set_aside(target.handle(), target.name, &aside).map_err(target.io())?;
         if !self.is_version(&target, &aside, base) {
             self.put_back(&target, &aside);
             return Err(stale().into());
         }
-        let synced = os::sync(target.handle());
-        self.keep(&target, aside, base, size);
+        let synced = self.keep(&target, aside, (base, size), &recorded);
+        recorded.was_made();
         Ok(synced.map_err(|_| Refusal::UnknownOutcome { path: path.clone() })?)
     }
 }
@@ -632,86 +729,23 @@ fn busy(path: &SpacePath, open: impl Fn() -> io::Result<OwnedFd>) -> Refusal {
     Refusal::Busy { path: path.clone(), is_locked_by_other: holder.is_some() }
 }
 
+/// The most bytes of a version that is stored although the version after begins with it.
+const MOST_STORED_TWICE: usize = 64 * 1024;
+
+/// Returns what an edit does, and what of the old version the history stores. A long file to whose
+/// end a program keeps adding is not stored again each time.
+fn kind_of_edit<'b>(old: &'b [u8], new: &[u8]) -> (PastChangeKind, VersionSource<'b>) {
+    match new.starts_with(old) {
+        false => (PastChangeKind::Replaced, VersionSource::Bytes(old)),
+        true if old.len() <= MOST_STORED_TWICE => {
+            (PastChangeKind::Appended, VersionSource::Bytes(old))
+        }
+        true => (PastChangeKind::Appended, VersionSource::WithinAfter),
+    }
+}
+
 fn edited_file(bytes: &[u8]) -> EditedFile {
     let FileFacts { hash, lines } = facts_of(bytes);
     let total_lines = lines.map_or(0, |lines| lines.total_lines());
     EditedFile { hash, size_bytes: bytes.len() as u64, total_lines }
-}
-
-fn too_large_to_edit(path: &SpacePath, limit_bytes: u64) -> Refusal {
-    Refusal::TooLarge {
-        path: path.clone(),
-        limit_bytes,
-        advice: "Put the text into another file, or ask the user to raise the server's limit.",
-    }
-}
-
-/// Maps an error of an edit to a refusal.
-fn explain(
-    error: EditError,
-    path: &SpacePath,
-    [range, text]: [&'static str; 2],
-    limit_bytes: u64,
-) -> Refusal {
-    let advice = "Narrow `lines` to the one you mean, or add neighbouring lines to `old`.";
-    let (range, text) = (Cow::Borrowed(range), Cow::Borrowed(text));
-    match error {
-        EditError::TooLarge => too_large_to_edit(path, limit_bytes),
-        EditError::Several { error, .. } if *error == EditError::TooLarge => {
-            too_large_to_edit(path, limit_bytes)
-        }
-        EditError::Several { index, error } => {
-            let [range, text] =
-                ["lines", "old"].map(|name| Cow::Owned(format!("edits[{index}].{name}")));
-            let advice = "Narrow `lines` to the one you mean, add neighbouring text to `old`, or \
-                          set `all`. No edit was made.";
-            explain_match(*error, path, range, text, "", advice)
-        }
-        error => explain_match(error, path, range, text, "as whole lines ", advice),
-    }
-}
-
-fn explain_match(
-    error: EditError,
-    path: &SpacePath,
-    range: Cow<'static, str>,
-    text: Cow<'static, str>,
-    unit: &str,
-    advice: &'static str,
-) -> Refusal {
-    match error {
-        EditError::Range { total_lines } => Refusal::InvalidRange { argument: range, total_lines },
-        EditError::Ambiguous { matches, more } => {
-            Refusal::AmbiguousMatch { path: path.clone(), argument: text, advice, matches, more }
-        }
-        EditError::NoMatch { searched, lines, elsewhere } => {
-            let place = match searched.count() {
-                1 => format!("{unit}at line {}", searched.start),
-                _ => format!(
-                    "{unit}in lines {} to {}",
-                    searched.start,
-                    searched.end.saturating_sub(1).max(searched.start)
-                ),
-            };
-            let hint = match elsewhere.as_slice() {
-                [] => String::new(),
-                lines => {
-                    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
-                    format!(" It stands at line {} instead.", lines.join(", "))
-                }
-            };
-            Refusal::NoMatch { path: path.clone(), argument: text, place, hint, lines, elsewhere }
-        }
-        EditError::FrontMatter { why, searched, lines } => Refusal::UnsafeFrontMatter {
-            path: path.clone(),
-            name: "name",
-            why,
-            first: searched.start,
-            last: searched.end.saturating_sub(1).max(searched.start),
-            lines,
-        },
-        EditError::Several { error, .. } => explain_match(*error, path, range, text, unit, advice),
-        // `explain` has the limit, and answers this before.
-        EditError::TooLarge => too_large_to_edit(path, u64::MAX),
-    }
 }

@@ -35,6 +35,7 @@ pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SE
 pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
+pub(crate) use spaces::folder_identity;
 pub use spaces::{KnownSpace, SpaceOfFolder};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};

@@ -47,7 +47,8 @@ impl TokenStore {
     pub fn space_of(&self, folder: &Path) -> Result<SpaceOfFolder, StateError> {
         let path = folder.canonicalize().map_err(io_error("find", folder))?;
         let metadata = path.metadata().map_err(io_error("find", folder))?;
-        let (identity, path) = (identity(&metadata, &path), path.to_string_lossy().into_owned());
+        let (identity, path) =
+            (folder_identity(&metadata, &path), path.to_string_lossy().into_owned());
         let mut connection = self.lock();
         bind(&mut connection, &identity, &path).map_err(failed("look up the space of"))
     }
@@ -134,7 +135,7 @@ fn new_audience() -> String {
 
 /// Returns what a folder is recognised by: its file number and its time of birth in nanoseconds, or
 /// its path if the file system keeps no time of birth. *Example*: `812-1763800000123456789`.
-fn identity(metadata: &Metadata, path: &Path) -> String {
+pub(crate) fn folder_identity(metadata: &Metadata, path: &Path) -> String {
     let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     match born {
         Some(born) => format!("{}-{}", file_number(metadata), born.as_nanos()),

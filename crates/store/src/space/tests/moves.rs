@@ -4,7 +4,7 @@ use stile_domain::permit::{RemoveFolder, Walk};
 
 use super::*;
 
-fn move_file(rig: &Rig, from: &str, base: &str, to: &str) -> Result<(), Refusal> {
+pub(super) fn move_file(rig: &Rig, from: &str, base: &str, to: &str) -> Result<(), Refusal> {
     let mut made = Vec::new();
     rig.inner().change(|change| change.move_file(&path(from), hash(base), &path(to), &mut made))
 }
@@ -253,10 +253,10 @@ fn copies_and_trials_of_large_files_take_turns() {
 }
 
 /// A file system without renames that exchange or refuse to replace, on this thread.
-struct WithoutFlags;
+pub(super) struct WithoutFlags;
 
 impl WithoutFlags {
-    fn answering(errno: i32) -> Self {
+    pub(super) fn answering(errno: i32) -> Self {
         fault::lack_flags(Some(errno));
         Self
     }
@@ -268,11 +268,11 @@ impl Drop for WithoutFlags {
     }
 }
 
-const EINVAL: i32 = 22;
+pub(super) const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;
 
 /// Returns the text of every visible file, below folders too.
-fn all_texts(rig: &Rig) -> Vec<String> {
+pub(super) fn all_texts(rig: &Rig) -> Vec<String> {
     let mut folders = vec![rig.folder.path().to_owned()];
     let mut texts = Vec::new();
     while let Some(folder) = folders.pop() {

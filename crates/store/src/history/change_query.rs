@@ -1,0 +1,27 @@
+//! Which changes of a history to find.
+
+use stile_domain::history::past_change::{Author, ChangeNumber, PastChange};
+use stile_domain::path::SpacePath;
+use stile_domain::records::instant::Instant;
+
+/// Which changes to find. Every condition that is given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct ChangeQuery {
+    /// Changes of this file, or of the files below this folder.
+    pub path: Option<SpacePath>,
+    /// Changes by tokens of this client.
+    pub client: Option<String>,
+    /// Changes by this caller.
+    pub caller: Option<Author>,
+    /// Changes at this time or later.
+    pub since: Option<Instant>,
+    /// Changes of this call.
+    pub call: Option<ChangeNumber>,
+    /// Changes with smaller numbers.
+    pub below: Option<ChangeNumber>,
+    /// At most this many changes, the latest.
+    pub limit: Option<usize>,
+}
+
+/// Changes in the order from the latest to the earliest.
+pub type NewestFirst = Vec<PastChange>;

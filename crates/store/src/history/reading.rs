@@ -1,0 +1,195 @@
+//! Finds changes, and the versions of a file.
+
+use rusqlite::{Row, params_from_iter, types::Value};
+use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
+use stile_domain::history::version::OldVersion;
+use stile_domain::path::SpacePath;
+use stile_domain::records::instant::Instant;
+
+use super::History;
+use super::change_query::{ChangeQuery, NewestFirst};
+use super::error::{HistoryError, VersionError};
+
+const COLUMNS: &str = "number, call, at, kind, path, destination, before, size_before, after, \
+                       tool, subject, client, token";
+
+impl History {
+    /// Finds changes, the latest first.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn changes(&self, query: &ChangeQuery) -> Result<NewestFirst, HistoryError> {
+        let mut sql = format!("SELECT {COLUMNS} FROM changes WHERE space = ?");
+        let mut values = vec![Value::Integer(self.space)];
+        let mut and = |condition: &str, with: Vec<Value>| {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            values.extend(with);
+        };
+        if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
+            // All paths below a folder lie between `folder/` and `folder0`, since `0` follows `/`.
+            let path = path.as_str();
+            let three = [path.to_owned(), format!("{path}/"), format!("{path}0")].map(Value::Text);
+            let twice = three.iter().chain(&three).cloned().collect();
+            and(
+                "((path = ? OR (path >= ? AND path < ?)) OR \
+                 (destination = ? OR (destination >= ? AND destination < ?)))",
+                twice,
+            );
+        }
+        if let Some(client) = &query.client {
+            and("client = ?", vec![Value::Text(client.clone())]);
+        }
+        if let Some(caller) = &query.caller {
+            and("subject = ?", vec![Value::Text(caller.subject.clone())]);
+        }
+        if let Some(Instant(since)) = query.since {
+            and("at >= ?", vec![Value::Integer(since)]);
+        }
+        if let Some(ChangeNumber(call)) = query.call {
+            // The number of a call is that of its first change.
+            and("number >= ? AND call = ?", vec![Value::Integer(call); 2]);
+        }
+        if let Some(ChangeNumber(below)) = query.below {
+            and("number < ?", vec![Value::Integer(below)]);
+        }
+        sql.push_str(" ORDER BY number DESC");
+        let connection = self.relaxed();
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(params_from_iter(values), change)?;
+        let mut found = Vec::new();
+        for row in rows {
+            let row = row?;
+            let is_wanted = |row: &PastChange| {
+                query.caller.as_ref().is_none_or(|caller| row.author.is_same_caller(caller))
+            };
+            found.extend(row.filter(is_wanted));
+            if query.limit.is_some_and(|limit| found.len() >= limit) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the hash of a version of a file. With `caller`, only versions that a change of this
+    /// caller replaced or removed are found.
+    ///
+    /// # Errors
+    /// [`VersionError`].
+    pub fn find_version(
+        &self,
+        path: &SpacePath,
+        version: &OldVersion,
+        caller: Option<&Author>,
+    ) -> Result<ContentHash, VersionError> {
+        let query = ChangeQuery {
+            path: Some(path.clone()),
+            caller: caller.cloned(),
+            ..ChangeQuery::default()
+        };
+        let mut changes = self.changes(&query)?;
+        changes.retain(|change| change.concerns(path));
+        let unknown = || VersionError::Unknown { version: version.clone() };
+        match version {
+            OldVersion::Before(number) => {
+                let change = changes.iter().find(|change| change.number == *number);
+                change.ok_or_else(unknown)?.before.ok_or(VersionError::NoVersionBefore)
+            }
+            OldVersion::Hash(digits) => {
+                // The version after a change of the caller may hold what others wrote before.
+                let after = |change: &PastChange| change.after.filter(|_| caller.is_none());
+                let mut found: Vec<ContentHash> = changes
+                    .iter()
+                    .flat_map(|change| [change.before, after(change)])
+                    .flatten()
+                    .filter(|hash| hash.to_string().starts_with(digits.as_str()))
+                    .collect();
+                found.sort();
+                found.dedup();
+                match found.as_slice() {
+                    [] => Err(unknown()),
+                    [one] => Ok(*one),
+                    _ => Err(VersionError::Ambiguous { digits: digits.clone() }),
+                }
+            }
+        }
+    }
+
+    /// Returns the bytes of a version of a file of at most `limit` bytes. `current` are the bytes
+    /// of the file now: the version may be the beginning of them, if content was only added since.
+    ///
+    /// # Errors
+    /// [`VersionError`].
+    pub fn bytes_of(
+        &self,
+        path: &SpacePath,
+        hash: ContentHash,
+        current: Option<&[u8]>,
+        limit: u64,
+    ) -> Result<Vec<u8>, VersionError> {
+        if let Some(current) = current.filter(|bytes| ContentHash::digest(bytes) == hash) {
+            return Ok(current.to_vec());
+        }
+        let not_kept = match self.version_bytes(hash, limit) {
+            Err(error @ VersionError::NotKept { .. }) => error,
+            done => return done,
+        };
+        let query = ChangeQuery { path: Some(path.clone()), ..ChangeQuery::default() };
+        let mut appends = self.changes(&query)?;
+        appends.retain(|change| change.kind == PastChangeKind::Appended);
+        let of = |hash: ContentHash| appends.iter().find(|change| change.before == Some(hash));
+        let Some(size) = of(hash).and_then(|change| usize::try_from(change.size_before).ok())
+        else {
+            return Err(not_kept);
+        };
+        let beginning = |bytes: &[u8]| {
+            let beginning = bytes.get(..size)?;
+            (ContentHash::digest(beginning) == hash).then(|| beginning.to_vec())
+        };
+        if let Some(found) = current.and_then(beginning) {
+            return Ok(found);
+        }
+        // The version that the last append made may have been replaced later, and is kept then.
+        let mut later = hash;
+        for _ in 0..=appends.len() {
+            let Some(after) = of(later).and_then(|change| change.after) else { break };
+            match self.version_bytes(after, limit) {
+                Ok(bytes) => return beginning(&bytes).ok_or(VersionError::Damaged { hash }),
+                Err(VersionError::NotKept { .. }) => later = after,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(not_kept)
+    }
+}
+
+/// Reads a row; `None` if it has a path or a kind that this version does not know.
+fn change(row: &Row<'_>) -> rusqlite::Result<Option<PastChange>> {
+    let hash = |bytes: Option<[u8; 32]>| bytes.map(ContentHash::from_bytes);
+    let (kind, path, to): (String, String, Option<String>) =
+        (row.get(3)?, row.get(4)?, row.get(5)?);
+    let to = to.map(|to| SpacePath::parse(&to)).transpose();
+    let (Some(kind), Ok(path), Ok(to)) =
+        (PastChangeKind::from_word(&kind), SpacePath::parse(&path), to)
+    else {
+        return Ok(None);
+    };
+    Ok(Some(PastChange {
+        number: ChangeNumber(row.get(0)?),
+        call: ChangeNumber(row.get(1)?),
+        at: Instant(row.get(2)?),
+        kind,
+        path,
+        to,
+        before: hash(row.get(6)?),
+        size_before: u64::try_from(row.get::<_, i64>(7)?).unwrap_or_default(),
+        after: hash(row.get(8)?),
+        author: Author {
+            tool: row.get(9)?,
+            subject: row.get(10)?,
+            client: row.get(11)?,
+            token: row.get(12)?,
+        },
+    }))
+}

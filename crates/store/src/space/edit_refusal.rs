@@ -1,0 +1,85 @@
+//! Refusals of edits: where the text that an edit names is not what the file holds.
+
+use std::borrow::Cow;
+
+use stile_domain::edit::EditError;
+use stile_domain::error::Refusal;
+use stile_domain::path::SpacePath;
+
+pub(super) fn too_large_to_edit(path: &SpacePath, limit_bytes: u64) -> Refusal {
+    Refusal::TooLarge {
+        path: path.clone(),
+        limit_bytes,
+        advice: "Put the text into another file, or ask the user to raise the server's limit.",
+    }
+}
+
+/// Maps an error of an edit to a refusal.
+pub(super) fn explain(
+    error: EditError,
+    path: &SpacePath,
+    [range, text]: [&'static str; 2],
+    limit_bytes: u64,
+) -> Refusal {
+    let advice = "Narrow `lines` to the one you mean, or add neighbouring lines to `old`.";
+    let (range, text) = (Cow::Borrowed(range), Cow::Borrowed(text));
+    match error {
+        EditError::TooLarge => too_large_to_edit(path, limit_bytes),
+        EditError::Several { error, .. } if *error == EditError::TooLarge => {
+            too_large_to_edit(path, limit_bytes)
+        }
+        EditError::Several { index, error } => {
+            let [range, text] =
+                ["lines", "old"].map(|name| Cow::Owned(format!("edits[{index}].{name}")));
+            let advice = "Narrow `lines` to the one you mean, add neighbouring text to `old`, or \
+                          set `all`. No edit was made.";
+            explain_match(*error, path, range, text, "", advice)
+        }
+        error => explain_match(error, path, range, text, "as whole lines ", advice),
+    }
+}
+
+fn explain_match(
+    error: EditError,
+    path: &SpacePath,
+    range: Cow<'static, str>,
+    text: Cow<'static, str>,
+    unit: &str,
+    advice: &'static str,
+) -> Refusal {
+    match error {
+        EditError::Range { total_lines } => Refusal::InvalidRange { argument: range, total_lines },
+        EditError::Ambiguous { matches, more } => {
+            Refusal::AmbiguousMatch { path: path.clone(), argument: text, advice, matches, more }
+        }
+        EditError::NoMatch { searched, lines, elsewhere } => {
+            let place = match searched.count() {
+                1 => format!("{unit}at line {}", searched.start),
+                _ => format!(
+                    "{unit}in lines {} to {}",
+                    searched.start,
+                    searched.end.saturating_sub(1).max(searched.start)
+                ),
+            };
+            let hint = match elsewhere.as_slice() {
+                [] => String::new(),
+                lines => {
+                    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+                    format!(" It stands at line {} instead.", lines.join(", "))
+                }
+            };
+            Refusal::NoMatch { path: path.clone(), argument: text, place, hint, lines, elsewhere }
+        }
+        EditError::FrontMatter { why, searched, lines } => Refusal::UnsafeFrontMatter {
+            path: path.clone(),
+            name: "name",
+            why,
+            first: searched.start,
+            last: searched.end.saturating_sub(1).max(searched.start),
+            lines,
+        },
+        EditError::Several { error, .. } => explain_match(*error, path, range, text, unit, advice),
+        // `explain` has the limit, and answers this before.
+        EditError::TooLarge => too_large_to_edit(path, u64::MAX),
+    }
+}

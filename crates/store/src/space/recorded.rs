@@ -1,0 +1,85 @@
+//! Records a change in the history before it is made, and takes the record back if it is not.
+
+use stile_domain::error::Refusal;
+use stile_domain::history::past_change::ChangeNumber;
+use stile_domain::journal::JournalLine;
+
+use crate::history::{History, NewChange, UnkeptChange, VersionSource};
+
+use super::Inner;
+
+/// A change that the history has, unless there is no history or the owner does not insist on it.
+#[must_use]
+pub(super) struct Recorded<'a> {
+    kept: Option<(&'a History, ChangeNumber)>,
+}
+
+impl Recorded<'_> {
+    /// Whether the history has the version before the change.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Leaves the record in the history, since the change was made.
+    pub(super) fn was_made(&mut self) {
+        self.kept = None;
+    }
+}
+
+impl Drop for Recorded<'_> {
+    fn drop(&mut self) {
+        if let Some((history, number)) = self.kept.take() {
+            history.forget(number);
+        }
+    }
+}
+
+impl Inner {
+    /// Records a change, durably, with the version before it.
+    ///
+    /// # Errors
+    /// [`Refusal::NotKept`] if that fails and the owner wants such changes refused.
+    pub(super) fn record(
+        &self,
+        change: &NewChange<'_>,
+        source: VersionSource<'_>,
+    ) -> Result<Recorded<'_>, Refusal> {
+        let Some(history) = &self.history else { return Ok(Recorded { kept: None }) };
+        match history.keep(change, source) {
+            Ok(number) => Ok(Recorded { kept: Some((history, number)) }),
+            Err(error) => {
+                tracing::error!(%error, "the version before a change was not kept");
+                (self.options.events)(JournalLine {
+                    tool: "history_not_kept".to_owned(),
+                    path: Some(change.path.clone()),
+                    before: change.before,
+                    outcome: error.outcome().to_owned(),
+                    ..JournalLine::default()
+                });
+                match history.unkept() {
+                    UnkeptChange::GoesOn => Ok(Recorded { kept: None }),
+                    UnkeptChange::IsRefused => Err(Refusal::NotKept { path: change.path.clone() }),
+                }
+            }
+        }
+    }
+
+    /// Records a change while `work` prepares it, so that both wait for the disk at the same time.
+    pub(super) fn record_during<T>(
+        &self,
+        change: &NewChange<'_>,
+        source: VersionSource<'_>,
+        work: impl FnOnce() -> Result<T, Refusal>,
+    ) -> Result<(Recorded<'_>, T), Refusal> {
+        if self.history.is_none() {
+            return Ok((Recorded { kept: None }, work()?));
+        }
+        let (recorded, done) = std::thread::scope(|scope| {
+            let recording = scope.spawn(|| self.record(change, source));
+            let done = work();
+            let stopped = |_| Err(crate::incident("history", &std::io::Error::other("a panic")));
+            (recording.join().unwrap_or_else(stopped), done)
+        });
+        Ok((recorded?, done?))
+    }
+}

@@ -1,0 +1,159 @@
+//! Old versions of files: lists them, reads them, and gives a file one of them again.
+
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::{Author, ChangeNumber, PastChange};
+use stile_domain::history::version::OldVersion;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Edit, Permit, Read};
+
+use crate::history::{ChangeQuery, History, VersionError};
+
+use super::disclosure::Disclosure;
+use super::lock::Stop;
+use super::read::{read_whole, regular};
+use super::write::{Base, Change};
+use super::{HistoryReach, Inner, RestoredFile, Space, refusal};
+
+impl Space {
+    /// Returns the same space for a caller who may see all changes, as the owner may.
+    #[must_use]
+    pub fn with_whole_history(self) -> Self {
+        Self { history_reach: HistoryReach::AllChanges, ..self }
+    }
+
+    /// Returns the caller whose changes alone may be seen.
+    fn only_caller(&self) -> Option<Author> {
+        match self.history_reach {
+            HistoryReach::OwnChanges => Some(self.call.author().clone()),
+            HistoryReach::AllChanges => None,
+        }
+    }
+
+    /// Returns the changes of a file with numbers below `below`, at most `limit`, the latest first.
+    ///
+    /// # Errors
+    /// [`Refusal::NoVersion`] if there is no history.
+    pub async fn past_changes(
+        &self,
+        permit: Permit<Read>,
+        below: Option<ChangeNumber>,
+        limit: usize,
+    ) -> Result<Vec<PastChange>, Refusal> {
+        let (to, caller) = (Disclosure::of(&permit), self.only_caller());
+        self.answer(to, move |inner| {
+            let path = permit.path();
+            let query = ChangeQuery {
+                path: Some(path.clone()),
+                caller,
+                below,
+                limit: Some(limit),
+                ..ChangeQuery::default()
+            };
+            let found = inner.known_history(path)?.changes(&query);
+            let mut changes = found.map_err(|error| no_version(path, error.into()))?;
+            changes.retain(|change| change.concerns(path));
+            Ok(changes)
+        })
+        .await
+    }
+
+    /// Returns the bytes of an old version.
+    ///
+    /// # Errors
+    /// [`Refusal::NoVersion`].
+    pub async fn read_version(
+        &self,
+        permit: Permit<Read>,
+        version: OldVersion,
+    ) -> Result<Vec<u8>, Refusal> {
+        let (to, caller) = (Disclosure::of(&permit), self.only_caller());
+        self.answer(to, move |inner| inner.version(permit.path(), &version, caller.as_ref())).await
+    }
+
+    /// Gives a file an old version, if the file still is the version `base`, or if there is no file
+    /// and `base` is `None`.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the file is then unchanged.
+    pub async fn restore(
+        &self,
+        permit: Permit<Edit>,
+        base: Option<ContentHash>,
+        version: OldVersion,
+    ) -> Result<RestoredFile, Refusal> {
+        let (caller, mut made) = (self.only_caller(), Vec::new());
+        let to = match base {
+            Some(_) => Disclosure::of(&permit),
+            None => Disclosure::of(&permit).making(&permit),
+        };
+        self.change(to, move |change| {
+            change.restore(permit.path(), base, (&version, caller.as_ref()), &mut made)
+        })
+        .await
+    }
+}
+
+impl Inner {
+    fn known_history(&self, path: &SpacePath) -> Result<&History, Refusal> {
+        let none = || Refusal::NoVersion {
+            path: path.clone(),
+            why: "this server keeps no history".to_owned(),
+        };
+        self.history.as_deref().ok_or_else(none)
+    }
+
+    fn version(
+        &self,
+        path: &SpacePath,
+        version: &OldVersion,
+        caller: Option<&Author>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let (history, limit) = (self.known_history(path)?, self.options.limits.file_size);
+        let current = match self.root.open_file(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            opened => {
+                let opened = regular(opened, path)?;
+                read_whole(&opened.file, opened.status.stamp.size, limit)
+                    .map_err(|error| refusal(&error, path))?
+            }
+        };
+        history
+            .find_version(path, version, caller)
+            .and_then(|hash| history.bytes_of(path, hash, current.as_deref(), limit))
+            .map_err(|error| no_version(path, error))
+    }
+}
+
+impl Change<'_> {
+    fn restore(
+        &self,
+        path: &SpacePath,
+        base: Option<ContentHash>,
+        (version, caller): (&OldVersion, Option<&Author>),
+        made: &mut Vec<SpacePath>,
+    ) -> Result<RestoredFile, Stop> {
+        let bytes = self.version(path, version, caller)?;
+        Ok(match base {
+            Some(base) => {
+                let edited = self.edit_bytes(path, Base::Whole(base), &|_| Ok(bytes.clone()))?;
+                RestoredFile { hash: edited.hash, size_bytes: edited.size_bytes }
+            }
+            None => {
+                let created = self.create(path, &bytes, made)?;
+                RestoredFile { hash: created.hash, size_bytes: created.size_bytes }
+            }
+        })
+    }
+}
+
+/// Maps an error of the history to a refusal.
+fn no_version(path: &SpacePath, error: VersionError) -> Refusal {
+    match error {
+        VersionError::History(error) => {
+            tracing::error!(%error, "the history failed");
+            crate::incident("history", &std::io::Error::other("the history failed"))
+        }
+        error => Refusal::NoVersion { path: path.clone(), why: error.to_string() },
+    }
+}
