@@ -28,7 +28,7 @@ pub(crate) use lookup::{
 pub use network::Network;
 pub(crate) use setting::{CommandGroup, Declaration, DefaultValue, Form, Setting};
 pub use values::{AnswerForms, ToolGroups, ToolNames};
-pub(crate) use values::{CredentialMode, Environment, LogLevel, YesNo, is_exposed};
+pub(crate) use values::{CredentialMode, Environment, HistoryMode, LogLevel, YesNo, is_exposed};
 #[cfg(test)]
 pub(crate) use {setting::declare_settings, values::count};
 
@@ -70,6 +70,10 @@ settings_list! {
         strict_schemas: YesNo = declarations::STRICT_SCHEMAS,
         lock_wait_seconds: u64 = declarations::LOCK_WAIT_SECONDS,
         mounts: Vec<SpacePath> = declarations::MOUNTS,
+        history: HistoryMode = declarations::HISTORY,
+        history_days: u64 = declarations::HISTORY_DAYS,
+        history_bytes: u64 = declarations::HISTORY_BYTES,
+        agent_undo: YesNo = declarations::AGENT_UNDO,
         search_ignore: SearchIgnore = declarations::SEARCH_IGNORE,
         jwks: Option<String> = declarations::JWKS,
         issuer: Option<String> = declarations::ISSUER,

@@ -3,6 +3,7 @@
 //! The arguments that are settings come from the declarations of these settings.
 
 mod connect;
+mod history;
 mod journal;
 mod owner;
 mod records;
@@ -39,6 +40,9 @@ Examples:
   stile connect cursor --write      add this server to Cursor, with a token of its own
   stile doctor                      find out why a client does not connect
   stile service install ~/notes     keep the server running
+  stile history --since 12h         show what agents changed
+  stile undo --client cursor --since 12h
+                                    show what it takes to undo that, and do it with --yes
   stile import messages.jsonl --connection mail --stream messages
                                     store records
   stile grant create --client cursor --stream messages --since 2026-01-01
@@ -67,6 +71,7 @@ Exit codes:
         .subcommands(connect::commands(settings))
         .subcommands(upkeep::commands(settings))
         .subcommand(owner::command(settings))
+        .subcommands(history::commands(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
         .subcommand(config(settings))

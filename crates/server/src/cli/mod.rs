@@ -23,6 +23,7 @@ mod extract_text;
 mod gateway;
 mod generated;
 mod grant;
+mod history;
 mod http_server;
 mod identity_provider;
 mod import;
@@ -46,6 +47,7 @@ mod stdio;
 mod streams;
 mod table;
 mod token;
+mod undo;
 mod welcome;
 
 use std::ffi::OsString;
@@ -181,6 +183,11 @@ fn run(
         "activity" => activity::run,
         "sign-in" => sign_in::run,
         "client" => client::run,
+        "history" => history::list,
+        "show" => history::show,
+        "diff" => history::diff,
+        "restore" => history::restore,
+        "undo" => undo::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -260,9 +267,9 @@ mod tests {
              token revoke, connect, disconnect, doctor, service, service install, service logs, \
              completions, import, connections, streams, records, records show, declare, export, \
              backup, restore-backup, grant, grant create, grant list, grant show, grant revoke, \
-             audit, audit verify, activity, sign-in, client, client list, client show, client add, \
-             client end, owner, owner password, owner passkeys, owner sessions, owner sign-out, \
-             owner remove-passkey, config";
+             audit, audit verify, activity, history, show, diff, restore, undo, sign-in, client, \
+             client list, client show, client add, client end, owner, owner password, \
+             owner passkeys, owner sessions, owner sign-out, owner remove-passkey, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }
@@ -374,6 +381,11 @@ mod tests {
             "audit --since yesterday --state <state>",
             "audit --path ../x --state <state>",
             "activity --since 1 --state <state>",
+            "show a.md --state <state>",
+            "undo --state <state>",
+            "undo --client c --state <state>",
+            "undo 3 --client c --since 1h --state <state>",
+            "serve --history some",
         ] {
             let (output, error, code) = stile(&line.replace("<state>", path));
             assert_eq!((output.as_str(), code), ("", 2), "{line}: {error}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use stile_ladder::port::RecordServer;
 use stile_ladder::{Ladder, SchemaStyle};
 use stile_records::RecordService;
+use stile_store::history::{History, HistoryLimits, UnkeptChange};
 use stile_store::journal::Journal;
 use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
@@ -17,7 +18,7 @@ use stile_tools::space::SpaceTools;
 use super::Failure;
 use crate::clock;
 use crate::config::declarations::ROOT;
-use crate::config::{Config, Resolved, Source, YesNo};
+use crate::config::{Config, HistoryMode, Resolved, Source, YesNo};
 use crate::service::Service;
 use crate::shares::Shares;
 use crate::stored_records::StoredRecords;
@@ -47,12 +48,35 @@ pub(super) fn open_space(resolved: &Resolved) -> Result<(StateDir, OpenSpace), F
         })?;
     }
     // The only place that names the root of a space to the store in order to change files.
-    let (space, notices) = Space::open_ambient(&config.root, space_options(config, &journal))
+    let history = open_history(config, &state)?;
+    let options = space_options(config, &journal);
+    let (space, notices) = Space::open_ambient_with(&config.root, options, history)
         .map_err(|error| cannot_open(config, &error))?;
     for notice in notices {
         writeln!(io::stderr(), "{notice}")?;
     }
     Ok((state, OpenSpace { space, journal }))
+}
+
+/// Opens the history of the space, as the settings want it. If it cannot be used, that is said, and
+/// the space is opened without it unless the owner requires it.
+fn open_history(config: &Config, state: &StateDir) -> Result<Option<Arc<History>>, Failure> {
+    let unkept = match config.history {
+        HistoryMode::Off => return Ok(None),
+        HistoryMode::Keep => UnkeptChange::GoesOn,
+        HistoryMode::Require => UnkeptChange::IsRefused,
+    };
+    let limits = HistoryLimits { days: config.history_days, bytes: config.history_bytes };
+    match History::open(state, &config.root, limits, unkept) {
+        Ok(history) => Ok(Some(Arc::new(history))),
+        // The space reports what is wrong with its folder.
+        Err(_) if !config.root.is_dir() => Ok(None),
+        Err(error) if unkept == UnkeptChange::IsRefused => Err(Failure::Failed(error.to_string())),
+        Err(error) => {
+            writeln!(io::stderr(), "{error}; old versions of files are not kept")?;
+            Ok(None)
+        }
+    }
 }
 
 /// Opens the same for a command that only reads. A missing space is not made, and an existing one
@@ -103,6 +127,10 @@ pub(super) fn service(
 ) -> Service {
     let shares = Arc::new(Shares::new(config.max_connections, config.max_body_bytes));
     let readers = Arc::clone(&shares.database_readers);
+    let tools = match config.agent_undo {
+        YesNo::Yes => tools.with_history_tools(),
+        YesNo::No => tools,
+    };
     let service = Service::of_space(tools).with_shares(shares);
     let Some(records) = records else { return service };
     let port = StoredRecords::new(records.clone(), clock::now).with_readers(readers);

@@ -13,17 +13,21 @@ use stile_ladder::budget::Budgets;
 use stile_store::space::SearchIgnore;
 
 use super::network::{Network, networks};
-use super::setting::CommandGroup::{Connect, Gateway, Mcp, Note, Records, Serve, Stdio, Token};
+use super::setting::CommandGroup::{
+    Connect, Gateway, History, Mcp, Note, Records, Serve, Stdio, Token,
+};
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
-    AnswerForms, CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolGroups, ToolNames, YesNo,
-    address, bytes, bytes_within, count, count_to, header_value, ignore_rules, list, loopback,
-    optional_count, optional_path, origin, path, paths_by_vault, space_paths, text, texts_by_vault,
-    trusted_url, url, urls_by_vault, word,
+    AnswerForms, CredentialMode, HistoryMode, LogLevel, MIN_BYTES, ParseContext, ToolGroups,
+    ToolNames, YesNo, address, bytes, bytes_within, count, count_to, header_value, ignore_rules,
+    list, loopback, optional_count, optional_path, origin, path, paths_by_vault, space_paths, text,
+    texts_by_vault, trusted_url, url, urls_by_vault, word,
 };
 use crate::by_vault::ByVault;
 
 const SPACE: &[CommandGroup] = &[Serve, Stdio];
+/// The commands that change files.
+const CHANGES: &[CommandGroup] = &[Serve, Stdio, History];
 const HTTP: &[CommandGroup] = &[Serve, Gateway];
 /// The commands that need to know where a server is.
 const ADDRESS: &[CommandGroup] = &[Serve, Gateway, Connect];
@@ -33,12 +37,12 @@ declare_settings! {
     /// Keep keys, tokens and the journal in this folder. It must lie outside the space.
     STATE: PathBuf = FlagOnly("state", "DIR"), path,
         default Computed { shown: STATE_SHOWN, compute: state_default },
-        for &[Serve, Stdio, Gateway, Note, Token, Connect, Records];
+        for &[Serve, Stdio, Gateway, Note, Token, Connect, Records, History];
 
     /// Read settings from this file.
     CONFIG: PathBuf = FlagOnly("config", "FILE"), path,
         default Computed { shown: "stile.toml in the state folder", compute: config_default },
-        for &[Serve, Stdio, Gateway, Mcp, Note, Token, Connect, Records];
+        for &[Serve, Stdio, Gateway, Mcp, Note, Token, Connect, Records, History];
 
     /// The folder that agents are let into.
     ROOT: PathBuf = Positional("root", "ROOT"), path, default Text("~/stile"), for SPACE;
@@ -84,7 +88,8 @@ declare_settings! {
         for SPACE;
 
     /// Refuse a change that would leave a longer file.
-    MAX_FILE_BYTES: u64 = Flag("max_file_bytes", "BYTES"), bytes, default Text("64MiB"), for SPACE;
+    MAX_FILE_BYTES: u64 = Flag("max_file_bytes", "BYTES"), bytes, default Text("64MiB"),
+        for CHANGES;
 
     /// Refuse to read a longer file.
     MAX_READ_BYTES: u64 = Flag("max_read_bytes", "BYTES"), bytes, default Text("1GiB"), for SPACE;
@@ -153,11 +158,27 @@ declare_settings! {
 
     /// Wait this long for another process that is changing the same file.
     LOCK_WAIT_SECONDS: u64 = Flag("lock_wait_seconds", "SECONDS"), count, default Text("10"),
-        for SPACE;
+        for CHANGES;
 
     /// Enter these mount points inside the space, named from its root as in `/archive`. Calls at
     /// any other mount point are refused.
-    MOUNTS: Vec<SpacePath> = Flag("mounts", "PATH,…"), space_paths, for SPACE;
+    MOUNTS: Vec<SpacePath> = Flag("mounts", "PATH,…"), space_paths, for CHANGES;
+
+    /// What to do with the old versions of files that calls change: keep them; require to keep
+    /// them, which refuses a change whose old version cannot be kept; or off.
+    HISTORY: HistoryMode = Flag("history", "keep|require|off"), word, default Text("keep"),
+        for CHANGES;
+
+    /// Keep old versions for this many days.
+    HISTORY_DAYS: u64 = Flag("history_days", "DAYS"), count, default Text("30"), for CHANGES;
+
+    /// Keep at most this much of old versions, compressed, and no more than a tenth of the disk.
+    /// The oldest go first.
+    HISTORY_BYTES: u64 = Flag("history_bytes", "BYTES"), bytes, default Text("1GiB"), for CHANGES;
+
+    /// Let agents see and take back their own changes, with file.history and file.restore (yes or
+    /// no).
+    AGENT_UNDO: YesNo = Switch("agent_undo", "yes|no"), word, default Text("no"), for SPACE;
 
     /// Leave these files and folders out of `file.list`, `file.find` and `text.search`: patterns as
     /// in git's ignore files.
@@ -257,7 +278,7 @@ declare_settings! {
 
     /// Log at this level to standard error: error, warn, info, debug or trace.
     LOG: LogLevel = Flag("log", "LEVEL"), word, default Text("info"),
-        for &[Serve, Stdio, Gateway, Mcp, Note];
+        for &[Serve, Stdio, Gateway, Mcp, Note, History];
 }
 
 #[cfg(target_os = "macos")]

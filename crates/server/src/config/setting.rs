@@ -58,6 +58,8 @@ pub(crate) enum CommandGroup {
     Token,
     /// `stile connect`, `stile disconnect` and `stile doctor`.
     Connect,
+    /// The commands about old versions of files, from `stile history` to `stile undo`.
+    History,
     /// The commands about records, from `stile import` to `stile grant`.
     Records,
 }

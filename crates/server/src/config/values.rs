@@ -426,6 +426,18 @@ words! {
 }
 
 words! {
+    /// What to do with old versions of files.
+    pub(crate) enum HistoryMode {
+        /// Keep them; a change goes on if its old version cannot be kept.
+        Keep = "keep",
+        /// Keep them; a change is refused if its old version cannot be kept.
+        Require = "require",
+        /// Keep none.
+        Off = "off",
+    } "is not keep, require or off"
+}
+
+words! {
     /// Yes or no.
     pub(crate) enum YesNo {
         /// Yes.

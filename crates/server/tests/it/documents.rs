@@ -14,7 +14,7 @@ use stile_records::openapi;
 use stile_records::operations::OPERATIONS;
 use stile_testkit::documents::assert_document;
 use stile_tools::definition::ToolDefinition;
-use stile_tools::space::{SpaceTools, list};
+use stile_tools::space::{HISTORY_TOOLS, SpaceTools, list};
 
 const WRITTEN: &str =
     "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
@@ -79,15 +79,14 @@ fn the_tools_page_matches_the_code() {
          but for the four tools that tell the structure of a note: theirs is `{{\"error\", \"code\": \"RUNTIME_ERROR\"}}`. \
          The six tools about records come last; a caller sees them whose token names a grant or is the owner's.\n"
     );
-    let mut tools: Vec<_> = SpaceTools::built_in().collect();
+    let mut tools: Vec<_> = SpaceTools::built_in().chain(HISTORY_TOOLS).collect();
     tools.sort_by_key(|tool| tool.name);
     for tool in &tools {
         let verb = if tool.read_only { "read" } else { "write" };
-        section(
-            &mut out,
-            &tool.definition(),
-            &format!("Needs a `{verb}` scope that covers `path`."),
-        );
+        let optional = HISTORY_TOOLS.iter().any(|optional| optional.name == tool.name);
+        let setting = if optional { " Only with `--agent-undo`." } else { "" };
+        let needs = format!("Needs a `{verb}` scope that covers `path`.{setting}");
+        section(&mut out, &tool.definition(), &needs);
     }
     let _ = writeln!(
         out,
@@ -183,6 +182,11 @@ fn samples() -> Vec<Refusal> {
             advice: "Put the text into another file, or ask the user to raise the server's limit.",
         },
         Refusal::NoSpace { path: path.clone() },
+        Refusal::NotKept { path: path.clone() },
+        Refusal::NoVersion {
+            path: path.clone(),
+            why: "the history has no version 42 of this file".to_owned(),
+        },
         Refusal::JournalFull,
         Refusal::UnknownOutcome { path: path.clone() },
         Refusal::InsufficientScope {
@@ -219,6 +223,8 @@ fn samples() -> Vec<Refusal> {
             | Refusal::AmbiguousMatch { .. }
             | Refusal::TooLarge { .. }
             | Refusal::NoSpace { .. }
+            | Refusal::NotKept { .. }
+            | Refusal::NoVersion { .. }
             | Refusal::JournalFull
             | Refusal::UnknownOutcome { .. }
             | Refusal::InsufficientScope { .. }

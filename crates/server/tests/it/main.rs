@@ -40,6 +40,7 @@ mod ladder_faults;
 mod ladder_guide;
 mod ladder_http;
 mod notes;
+mod old_versions;
 mod owner_pages;
 mod program;
 mod provider;

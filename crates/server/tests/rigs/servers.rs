@@ -126,6 +126,17 @@ impl Field {
         strays
     }
 
+    /// Displaced files that wait in a state folder.
+    pub(crate) fn held(&self, state: &str) -> Vec<PathBuf> {
+        let mut held = Vec::new();
+        walk(&self.folder.path().join(state).join("history/held"), &mut |path| {
+            if !path.to_string_lossy().ends_with(".alive") {
+                held.push(path.to_path_buf());
+            }
+        });
+        held
+    }
+
     /// What the journals say was done: tool, path and the hash after it.
     pub(crate) fn journalled(&self) -> Vec<Value> {
         let mut lines = Vec::new();

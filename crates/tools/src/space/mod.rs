@@ -7,8 +7,10 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use stile_domain::history::past_change::Author;
 use stile_domain::path::SpacePath;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_store::history::Call;
 use stile_store::journal::Journal;
 use stile_store::space::{Space, Watch};
 
@@ -26,16 +28,19 @@ pub mod file_append;
 pub mod file_copy;
 pub mod file_create;
 pub mod file_find;
+pub mod file_history;
 pub mod file_list;
 pub mod file_move;
 pub mod file_read;
 pub mod file_remove;
+pub mod file_restore;
 pub mod folder_create;
 pub mod folder_remove;
 pub mod list;
 pub mod note_find;
 pub mod note_links;
 pub mod note_set_property;
+mod owner_history;
 pub mod text_append;
 pub mod text_edit;
 pub mod text_insert;
@@ -72,6 +77,10 @@ pub const NOTE_FILE_TOOLS: &[ToolEntry<Space>] = &[
     ToolEntry::new::<note_links::NoteLinks>(),
     ToolEntry::new::<note_set_property::NoteSetProperty>(),
 ];
+
+/// The tools for a caller's own changes, in reading order, for a server whose owner allows them.
+pub const HISTORY_TOOLS: &[ToolEntry<Space>] =
+    &[ToolEntry::new::<file_history::FileHistory>(), ToolEntry::new::<file_restore::FileRestore>()];
 
 /// The most paths that instructions and the list of resources name.
 const MOST_BEGINNINGS: usize = 10;
@@ -113,12 +122,15 @@ pub struct SpaceTools {
     space: Space,
     log: CallLog,
     tools: Vec<&'static ToolEntry<Space>>,
+    /// The call that makes all changes, for a command of the owner.
+    owner_call: Option<Arc<Call>>,
 }
 
 impl SpaceTools {
     /// Offers the tools for files, text and notes.
     pub fn new(space: Space, journal: Arc<Journal>) -> Self {
-        Self { space, log: CallLog::new(journal), tools: Self::built_in().collect() }
+        let (log, tools) = (CallLog::new(journal), Self::built_in().collect());
+        Self { space, log, tools, owner_call: None }
     }
 
     /// Returns the built-in tools, in reading order.
@@ -141,6 +153,13 @@ impl SpaceTools {
     #[must_use]
     pub fn without_note_tools(self) -> Self {
         Self { tools: FILE_TOOLS.iter().collect(), ..self }
+    }
+
+    /// Offers the tools for a caller's own changes too.
+    #[must_use]
+    pub fn with_history_tools(mut self) -> Self {
+        self.tools.extend(HISTORY_TOOLS);
+        self
     }
 
     /// Offers other tools than the built-in ones.
@@ -201,7 +220,10 @@ impl Toolset for SpaceTools {
             let space = self
                 .space
                 .until(caller.cancellation.clone())
-                .with_thread_share(caller.thread_share.clone());
+                .with_thread_share(caller.thread_share.clone())
+                .for_call(self.owner_call.clone().unwrap_or_else(|| {
+                    Arc::new(Call::new(Author::new(tool.name, &caller.principal)))
+                }));
             Ok(tool.call(arguments, &caller.principal, &space, &self.log).await)
         }
         .boxed()

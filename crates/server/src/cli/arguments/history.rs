@@ -1,0 +1,115 @@
+//! The commands about old versions of files: arguments and help.
+
+use clap::{Arg, ArgGroup, Command};
+
+use super::{Settings, flag, json, one, positional, setting_arguments};
+use crate::config::CommandGroup;
+use crate::config::declarations::ROOT;
+
+const PATH_HELP: &str = "The file, from the root of the space, as in notes/plan.md, with @ and \
+                         the number of a change for the version before that change, or @ and 8 or \
+                         more digits of the hash of a version.";
+
+/// Returns the commands about old versions, in the order of the help.
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 5] {
+    [history(), show(), diff(), restore(), undo()].map(|command| {
+        // Here the root is a flag, because the file is the argument.
+        let root =
+            one(ROOT.declaration.key, "DIR", "The folder with the files. [default: ~/stile]");
+        command.arg(root).args(setting_arguments(settings, CommandGroup::History))
+    })
+}
+
+fn optional(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    positional(name, value, help).required(false).allow_hyphen_values(true)
+}
+
+fn client(help: &'static str) -> Arg {
+    one("client", "NAME", help)
+}
+
+fn since(help: &'static str) -> Arg {
+    one("since", "TIME", help)
+}
+
+fn history() -> Command {
+    Command::new("history")
+        .about("Shows what agents changed: when, who, and which versions there are.")
+        .arg(optional("path", "PATH", "Only changes of this file, or of files in this folder."))
+        .arg(client("Only changes by tokens of this client."))
+        .arg(since(
+            "Only changes since then: a time such as 2026-11-24T13:00, in UTC, or how long ago, as \
+             in 90m, 12h or 3d.",
+        ))
+        .arg(json())
+        .after_help(
+            "\
+The number of a change names the version before it: PATH@NUMBER.
+
+Examples:
+  stile history notes/plan.md
+  stile history --client cursor --since 12h --root ~/notes",
+        )
+}
+
+fn show() -> Command {
+    Command::new("show")
+        .about("Prints an old version of a file.")
+        .arg(positional("path", "PATH@VERSION", PATH_HELP).allow_hyphen_values(true))
+        .after_help("Example:\n  stile show notes/plan.md@42 > plan-as-it-was.md")
+}
+
+fn diff() -> Command {
+    Command::new("diff")
+        .about("Shows what changed between two versions of a text file.")
+        .arg(positional("path", "PATH[@VERSION]", PATH_HELP).allow_hyphen_values(true))
+        .arg(optional(
+            "other",
+            "@VERSION",
+            "The version to compare with. [default: the file as it is now]",
+        ))
+        .after_help(
+            "\
+Without a version it compares the version before the last change with the file as it is now.
+
+Examples:
+  stile diff notes/plan.md
+  stile diff notes/plan.md@42 @57",
+        )
+}
+
+fn restore() -> Command {
+    Command::new("restore")
+        .about("Gives a file an old version again, also if it was removed.")
+        .arg(positional("path", "PATH[@VERSION]", PATH_HELP).allow_hyphen_values(true))
+        .after_help(
+            "\
+Without a version the file becomes what it was before its last change. What the file holds now goes \
+to the history, so the command can be taken back in the same way. It may run beside a server.
+
+Examples:
+  stile restore notes/plan.md
+  stile restore notes/plan.md@42",
+        )
+}
+
+fn undo() -> Command {
+    Command::new("undo")
+        .about("Takes back what one call or one client changed.")
+        .arg(optional("call", "CALL", "The number of the call, as `stile history` shows it."))
+        .arg(client("Take back what tokens of this client changed.").requires("since"))
+        .arg(since("Take back changes since then, as in 2026-11-24T13:00 (UTC), 90m, 12h or 3d."))
+        .arg(one("path", "PATH", "Take back changes of this file or folder only."))
+        .arg(flag("yes", "Do it. Without this flag the command only shows what it would do."))
+        .group(ArgGroup::new("what").args(["call", "client"]).required(true))
+        .after_help(
+            "\
+It first shows the plan. A file that anybody changed since is left as it is. Files that were moved go \
+back, files that were created are removed; what they held stays in the history. An undo is a change \
+like others, so `stile undo` takes it back too. After an interruption, run it again: it goes on.
+
+Examples:
+  stile undo 42
+  stile undo --client cursor --since 5h --yes",
+        )
+}

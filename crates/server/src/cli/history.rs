@@ -1,0 +1,277 @@
+//! `stile history`, `show`, `diff` and `restore`: old versions of files, for their owner.
+//!
+//! The commands change files through the same tools as a client does, so a change is guarded,
+//! journalled and kept in the history like any other. They may run beside a server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use stile_domain::error::Refusal;
+use stile_domain::history::past_change::{Author, ChangeNumber, PastChange};
+use stile_domain::history::version::OldVersion;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::Principal;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::instant::Instant;
+use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_store::history::{Call, ChangeQuery, History, HistoryError};
+use stile_store::journal::Journal;
+use stile_tools::space::SpaceTools;
+use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
+
+use super::table::{cell, table};
+use super::{Failure, Invocation, duration, open, owner, process, settings, user_name};
+use crate::auth;
+use crate::clock;
+use crate::config::Environment;
+
+/// The most time that a comparison of two versions takes before it shows larger blocks.
+const DIFF_TIME: Duration = Duration::from_secs(5);
+
+/// The owner's session with the files of a space and their history.
+pub(super) struct FilesOwner {
+    pub(super) tools: SpaceTools,
+    pub(super) history: Arc<History>,
+    pub(super) caller: Principal,
+    journal: Arc<Journal>,
+}
+
+impl FilesOwner {
+    /// Opens the space and its history. What the session changes, it changes with `tool`.
+    pub(super) fn open(
+        matches: &ArgMatches,
+        environment: Environment<'_>,
+        tool: &str,
+    ) -> Result<Self, Failure> {
+        let resolved = settings(matches, environment)?;
+        process::log(resolved.config.log);
+        let everything = Scopes::from_iter([Scope::everything(Verb::Write)]);
+        let caller = auth::local_user(&user_name(environment), everything, RecordsClaim::None);
+        let (_, open_space) = open::open_space(&resolved)?;
+        let call = Arc::new(Call::new(Author::new(tool, &caller)));
+        let tools = open_space.tools().for_owner(call);
+        let history = open_space.space.history().cloned().ok_or_else(|| {
+            Failure::Usage("there is no history, since the setting `history` is off".to_owned())
+        })?;
+        Ok(Self { tools, history, caller, journal: open_space.journal })
+    }
+
+    /// Calls a tool, and returns its structured answer, or its refusal as text.
+    pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
+        let unknown = |UnknownTool| "this program has no such tool".to_owned();
+        let tool = self.tools.find(tool).ok_or(UnknownTool).map_err(unknown)?;
+        let caller = Caller::local(self.caller.clone());
+        let answer = self.tools.call(tool, arguments, &caller).await.map_err(unknown)?;
+        match answer.failure {
+            None => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
+            Some(_) => Err(answer.text),
+        }
+    }
+
+    /// Runs `work`, which changes nothing.
+    pub(super) fn read<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
+    where
+        Failure: From<E>,
+    {
+        process::block_on(async { Ok(work.await?) })
+    }
+
+    /// Runs `work`, and then waits until all changes are complete and journalled.
+    pub(super) fn run<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let done = process::block_on(async {
+            let done = work.await;
+            self.tools.space().close().await;
+            done
+        });
+        self.journal.sync();
+        done
+    }
+
+    /// Returns the version before the last change of a file.
+    fn last_version(&self, path: &SpacePath) -> Result<OldVersion, Failure> {
+        let query = ChangeQuery { path: Some(path.clone()), ..ChangeQuery::default() };
+        let changes = self.history.changes(&query)?;
+        let last = changes.iter().find(|change| change.concerns(path) && change.before.is_some());
+        let none = || Failure::Failed(format!("the history has no earlier version of {path}"));
+        last.map(|change| OldVersion::Before(change.number)).ok_or_else(none)
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoVersion { path, why } => Self::Failed(format!("{path}: {why}")),
+            refusal => Self::Failed(refusal.to_string()),
+        }
+    }
+}
+
+/// Parses the path of a file as a person types it.
+pub(super) fn path(text: &str) -> Result<SpacePath, Failure> {
+    SpacePath::parse(text).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Parses the time that `--since` gives: a time, or how long ago.
+pub(super) fn since(matches: &ArgMatches) -> Result<Option<Instant>, Failure> {
+    let Some(text) = owner::text(matches, "since") else { return Ok(None) };
+    let ago = duration::parse(text).map(|ago| {
+        let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
+        Instant(clock::now().0.saturating_sub(micros))
+    });
+    let wrong = || {
+        Failure::Usage(format!(
+            "--since: `{}` is neither a time such as 2026-11-24T13:00 nor one of 90m, 12h or 3d",
+            text.escape_debug()
+        ))
+    };
+    ago.or_else(|| Instant::parse(text)).map(Some).ok_or_else(wrong)
+}
+
+/// Returns the path and the version that an argument names.
+fn path_and_version(matches: &ArgMatches) -> Result<(SpacePath, Option<OldVersion>), Failure> {
+    let (text, version) = OldVersion::split(owner::text(matches, "path").unwrap_or_default());
+    Ok((path(text)?, version))
+}
+
+/// Lists changes.
+pub(super) fn list(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let owner = FilesOwner::open(matches, environment, "history")?;
+    let query = ChangeQuery {
+        path: owner::text(matches, "path").map(path).transpose()?,
+        client: owner::text(matches, "client").map(str::to_owned),
+        since: since(matches)?,
+        ..ChangeQuery::default()
+    };
+    let changes = owner.history.changes(&query)?;
+    if matches.get_flag("json") {
+        writeln!(output, "{:#}", Value::from_iter(changes.iter().map(to_json)))?;
+        return Ok(());
+    }
+    let headings = ["CHANGE", "CALL", "WHEN (UTC)", "CLIENT", "USER", "TOOL", "WHAT"];
+    let rows = changes.iter().map(|change| {
+        [
+            change.number.to_string(),
+            change.call.to_string(),
+            owner::minute(change.at),
+            cell(change.author.client.as_deref()),
+            cell(Some(&change.author.subject)),
+            cell(Some(&change.author.tool)),
+            what(change),
+        ]
+    });
+    output.write_all(table(headings, rows).as_bytes())?;
+    Ok(())
+}
+
+/// Says in words what a change did.
+fn what(change: &PastChange) -> String {
+    let path = &change.path;
+    match &change.to {
+        Some(to) => format!("moved {path} to {to}"),
+        None => format!("{} {path}", change.kind.word()),
+    }
+}
+
+fn to_json(change: &PastChange) -> Value {
+    let ChangeNumber(number) = change.number;
+    json!({
+        "change": number,
+        "call": change.call.0,
+        "at": change.at.to_rfc3339(),
+        "kind": change.kind.word(),
+        "path": change.path,
+        "to": change.to,
+        "before": change.before,
+        "after": change.after,
+        "tool": change.author.tool,
+        "subject": change.author.subject,
+        "client": change.author.client,
+    })
+}
+
+/// Prints a version.
+pub(super) fn show(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let (path, version) = path_and_version(matches)?;
+    let Some(version) = version else {
+        return Err(Failure::Usage(format!(
+            "name a version, as in {path}@42; `stile history {path}` shows the versions"
+        )));
+    };
+    let owner = FilesOwner::open(matches, environment, "show")?;
+    let bytes = owner.read(owner.tools.version_bytes(&owner.caller, &path, Some(version)))?;
+    Ok(output.write_all(&bytes)?)
+}
+
+/// Prints the difference between two versions.
+pub(super) fn diff(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let (path, version) = path_and_version(matches)?;
+    let other = owner::text(matches, "other");
+    let other = other.map(|text| {
+        let version = text.strip_prefix('@').and_then(OldVersion::parse);
+        version.ok_or_else(|| {
+            Failure::Usage(format!("`{}` is not a version such as @42", text.escape_debug()))
+        })
+    });
+    let other = other.transpose()?;
+    let owner = FilesOwner::open(matches, environment, "diff")?;
+    let version = match version {
+        Some(version) => version,
+        None => owner.last_version(&path)?,
+    };
+    let names = [
+        format!("{path}@{version}"),
+        other.as_ref().map_or_else(|| format!("{path}"), |other| format!("{path}@{other}")),
+    ];
+    let read = async {
+        let old = owner.tools.version_bytes(&owner.caller, &path, Some(version)).await?;
+        Ok::<_, Refusal>([old, owner.tools.version_bytes(&owner.caller, &path, other).await?])
+    };
+    let versions = owner.read(read)?.map(String::from_utf8);
+    let [Ok(old), Ok(new)] = versions else {
+        return Err(Failure::Failed(format!("{path} is not text in both versions")));
+    };
+    let mut config = similar::TextDiff::configure();
+    let diff = config.timeout(DIFF_TIME).diff_lines(&old, &new);
+    let [old_name, new_name] = &names;
+    let text = diff.unified_diff().header(old_name, new_name).to_string();
+    Ok(output.write_all(text.as_bytes())?)
+}
+
+/// Gives a file an old version.
+pub(super) fn restore(
+    Invocation { matches, environment, output }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let (path, version) = path_and_version(matches)?;
+    let owner = FilesOwner::open(matches, environment, "restore")?;
+    let version = match version {
+        Some(version) => version,
+        None => owner.last_version(&path)?,
+    };
+    owner.run(async {
+        let hash = owner.tools.current_hash(&owner.caller, &path).await?;
+        let mut arguments = json!({ "path": path, "version": version.to_string() });
+        if let (Some(hash), Some(arguments)) = (hash, arguments.as_object_mut()) {
+            arguments.insert("hash".to_owned(), json!(hash));
+        }
+        owner.call("file.restore", arguments).await.map_err(Failure::Failed)
+    })?;
+    writeln!(output, "{path} is what it was at {version}")?;
+    Ok(())
+}

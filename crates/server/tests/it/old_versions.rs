@@ -1,0 +1,284 @@
+//! Old versions of files: what the owner's commands show and take back beside a running server, and
+//! what agents may take back themselves.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+use stile_store::journal;
+use stile_store::state::StateDir;
+use stile_testkit::client::{Http, McpClient as _};
+use stile_testkit::process::{Rig, Server};
+
+struct Stage {
+    folder: tempfile::TempDir,
+    rig: Rig,
+    server: Server,
+}
+
+impl Stage {
+    fn new(more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        let server = rig.serve(more);
+        Self { folder, rig, server }
+    }
+
+    fn client(&self, name: &str) -> Http {
+        self.server.client(&self.rig.token(&["write:/"], &["--client", name]))
+    }
+
+    /// Runs a command of the owner.
+    fn stile(&self, arguments: &[&str]) -> Output {
+        let mut command = self.rig.command(arguments);
+        command.arg("--root").arg(&self.rig.root).arg("--state").arg(&self.rig.state);
+        command.output().unwrap()
+    }
+
+    fn owner(&self, arguments: &[&str]) -> String {
+        let output = self.stile(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.rig.root.join(name)).ok()
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        std::fs::write(self.rig.root.join(name), text).unwrap();
+    }
+
+    /// Returns the changes of the history, the latest first.
+    fn changes(&self) -> Vec<Value> {
+        serde_json::from_str(&self.owner(&["history", "--json"])).unwrap()
+    }
+}
+
+fn hash(text: &str) -> String {
+    ContentHash::digest(text.as_bytes()).to_string()
+}
+
+/// Replaces the only line of a file.
+fn replace(client: &mut Http, path: &str, old: &str, new: &str) -> Value {
+    let arguments = json!({
+        "path": path, "hash": hash(&format!("{old}\n")), "lines": [1, 0], "old": old, "new": new,
+    });
+    client.tool("text.replace", arguments).unwrap()
+}
+
+fn hidden(folder: &Path) -> usize {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(".stile-")).count()
+}
+
+#[test]
+fn a_version_is_shown_compared_and_restored_beside_a_running_server() {
+    let stage = Stage::new(&[]);
+    stage.put("plan.md", "one\n");
+    let mut agent = stage.client("cursor");
+    assert!(replace(&mut agent, "/plan.md", "one", "two")["hash"].is_string());
+    assert_eq!(hidden(&stage.rig.root), 0);
+    let listed = stage.owner(&["history", "plan.md"]);
+    assert!(listed.contains("cursor") && listed.contains("replaced /plan.md"), "{listed}");
+    assert_eq!(stage.owner(&["show", "plan.md@1"]), "one\n");
+    let short = hash("one\n").chars().take(8).collect::<String>();
+    assert_eq!(stage.owner(&["show", &format!("plan.md@{short}")]), "one\n");
+    let diff = stage.owner(&["diff", "plan.md"]);
+    assert_eq!(diff, "--- /plan.md@1\n+++ /plan.md\n@@ -1 +1 @@\n-one\n+two\n");
+    stage.owner(&["restore", "plan.md@1"]);
+    assert_eq!(stage.text("plan.md").as_deref(), Some("one\n"));
+    // What the command replaced is kept too.
+    stage.owner(&["restore", "plan.md"]);
+    assert_eq!(stage.text("plan.md").as_deref(), Some("two\n"));
+    let state = StateDir::open(&stage.rig.state).unwrap();
+    let lines = journal::read_all(&state).unwrap().lines;
+    let restored = lines.iter().filter(|line| line.tool == "file.restore" && line.client.is_none());
+    assert_eq!(restored.count(), 2);
+}
+
+#[test]
+fn an_afternoon_is_taken_back_and_what_a_person_changed_is_left() {
+    let stage = Stage::new(&[]);
+    for name in ["edited.md", "mine.md", "removed.md", "moved.md"] {
+        stage.put(name, "one\n");
+    }
+    let (mut cursor, mut other) = (stage.client("cursor"), stage.client("codex"));
+    replace(&mut cursor, "/edited.md", "one", "two");
+    replace(&mut cursor, "/edited.md", "two", "three");
+    replace(&mut cursor, "/mine.md", "one", "two");
+    let one = hash("one\n");
+    cursor.tool("file.remove", json!({ "path": "/removed.md", "hash": one })).unwrap();
+    let moving = json!({ "path": "/moved.md", "hash": one, "to": "/d/moved.md" });
+    cursor.tool("file.move", moving).unwrap();
+    replace(&mut cursor, "/d/moved.md", "one", "two");
+    cursor.tool("file.create", json!({ "path": "/created.md", "content": "new\n" })).unwrap();
+    other.tool("file.create", json!({ "path": "/others.md", "content": "new\n" })).unwrap();
+    stage.put("mine.md", "typed by hand\n");
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    let plan = stage.owner(&undo);
+    insta::assert_snapshot!(plan, @r"
+    restore    /d/moved.md as before change 6
+    move back  /d/moved.md to /moved.md
+    remove     /created.md, which was created
+    restore    /edited.md as before change 1
+    bring back /removed.md as before change 4
+    leave      /mine.md, which was changed since (change 3)
+    Nothing was changed. Add --yes to do this.
+    ");
+    assert_eq!(stage.text("edited.md").as_deref(), Some("three\n"));
+    let done = stage.owner(&[&undo[..], &["--yes"]].concat());
+    assert!(done.ends_with("5 of 5 done.\n"), "{done}");
+    for name in ["edited.md", "removed.md", "moved.md"] {
+        assert_eq!(stage.text(name).as_deref(), Some("one\n"), "{name}");
+    }
+    assert_eq!(stage.text("mine.md").as_deref(), Some("typed by hand\n"));
+    assert_eq!((stage.text("created.md"), stage.text("d/moved.md")), (None, None));
+    assert_eq!(stage.text("others.md").as_deref(), Some("new\n"));
+    assert_eq!(hidden(&stage.rig.root), 0);
+    // The undo is one call, and is taken back like one.
+    let call = stage.changes()[0]["call"].to_string();
+    stage.owner(&["undo", &call, "--yes"]);
+    assert_eq!(stage.text("edited.md").as_deref(), Some("three\n"));
+    assert_eq!(stage.text("d/moved.md").as_deref(), Some("two\n"));
+    assert_eq!(stage.text("created.md").as_deref(), Some("new\n"));
+    assert_eq!((stage.text("removed.md"), stage.text("moved.md")), (None, None));
+}
+
+#[test]
+fn a_damaged_version_is_named_and_the_rest_is_taken_back() {
+    let stage = Stage::new(&[]);
+    // A long text that does not compress well is a file of its own.
+    let noise: String = (0..8000).map(|line| format!("{}\n", hash(&line.to_string()))).collect();
+    stage.put("large.md", &noise);
+    stage.put("small.md", "one\n");
+    let mut agent = stage.client("cursor");
+    agent.tool("file.remove", json!({ "path": "/large.md", "hash": hash(&noise) })).unwrap();
+    replace(&mut agent, "/small.md", "one", "two");
+    let objects = stage.rig.state.join("history/objects");
+    let [object] = std::fs::read_dir(objects)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap();
+    let mut bytes = std::fs::read(&object).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&object, bytes).unwrap();
+    let output = stage.stile(&["undo", "--client", "cursor", "--since", "1h", "--yes"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("/large.md: ") && error.contains("is damaged"), "{error}");
+    assert!(error.contains(&hash(&noise)[..12]), "{error}");
+    assert_eq!(stage.text("small.md").as_deref(), Some("one\n"));
+    assert_eq!(stage.text("large.md"), None);
+}
+
+#[test]
+fn a_save_that_an_agent_displaced_is_there() {
+    let stage = Stage::new(&[]);
+    stage.put("a.md", "one\n");
+    let mut agent = stage.client("cursor");
+    replace(&mut agent, "/a.md", "one", "two");
+    stage.put("a.md", "typed by hand\n");
+    replace(&mut agent, "/a.md", "typed by hand", "three");
+    assert_eq!(stage.owner(&["show", "a.md@2"]), "typed by hand\n");
+}
+
+#[test]
+fn agents_take_back_their_own_changes_alone_and_only_if_the_owner_allows_it() {
+    let names = |client: &mut Http| -> Vec<String> {
+        let listed = client.request("tools/list", json!({})).unwrap();
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().replace('_', ".")).collect()
+    };
+    let offers = |names: &[String]| names.iter().any(|name| name == "file.restore");
+    let stage = Stage::new(&[]);
+    assert!(!offers(&names(&mut stage.client("cursor"))));
+
+    let stage = Stage::new(&["--agent-undo"]);
+    stage.put("a.md", "one\n");
+    let (mut cursor, mut codex) = (stage.client("cursor"), stage.client("codex"));
+    assert!(offers(&names(&mut cursor)));
+    replace(&mut cursor, "/a.md", "one", "two");
+    replace(&mut codex, "/a.md", "two", "three");
+    let history =
+        |client: &mut Http| client.tool("file.history", json!({ "path": "/a.md" })).unwrap();
+    let mine = history(&mut cursor);
+    assert_eq!(mine["changes"].as_array().unwrap().len(), 1, "{mine}");
+    assert_eq!((&mine["changes"][0]["change"], &mine["truncated"]), (&json!(1), &json!(false)));
+    assert_eq!(history(&mut codex)["changes"][0]["change"], 2);
+    // The version before the change of another caller is nobody else's business.
+    let now = hash("three\n");
+    let restore = |client: &mut Http, version: &str, hash: &str| {
+        client
+            .tool("file.restore", json!({ "path": "/a.md", "version": version, "hash": hash }))
+            .unwrap()
+    };
+    assert_eq!(restore(&mut cursor, "2", &now)["error"]["code"], "no_version");
+    let whole = hash("two\n");
+    assert_eq!(restore(&mut cursor, &whole[..16], &now)["error"]["code"], "no_version");
+    assert_eq!(restore(&mut cursor, "1", &hash("two\n"))["error"]["code"], "stale");
+    assert_eq!(restore(&mut cursor, "1", &now)["hash"], hash("one\n"));
+    assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
+    // A scope that does not cover the file covers its history no more.
+    let token = stage.rig.token(&["read:/b/"], &["--client", "cursor"]);
+    let outside = stage
+        .server
+        .client(&token)
+        .post("tools/call", json!({ "name": "file.history", "arguments": { "path": "/a.md" } }));
+    assert_eq!(outside.unwrap().status, 403);
+    drop(stage.folder);
+}
+
+#[test]
+fn a_change_whose_old_version_cannot_be_kept_is_refused_if_the_owner_wants_that() {
+    let noise: String = (0..200).map(|line| hash(&line.to_string())).collect();
+    for (mode, refused) in [("require", true), ("keep", false)] {
+        // No long version fits into so little.
+        let stage = Stage::new(&["--history", mode, "--history-bytes", "1024"]);
+        stage.put("a.md", &format!("{noise}\n"));
+        let answer = replace(&mut stage.client("cursor"), "/a.md", &noise, "two");
+        if refused {
+            assert_eq!(answer["error"]["code"], "not_kept", "{answer}");
+        } else {
+            assert_eq!(answer["hash"], hash("two\n"), "{answer}");
+        }
+        let state = StateDir::open(&stage.rig.state).unwrap();
+        let lines = journal::read_all(&state).unwrap().lines;
+        let said = lines.iter().find(|line| line.tool == "history_not_kept").unwrap();
+        assert_eq!(said.outcome, "too_large");
+    }
+}
+
+#[test]
+fn an_undo_that_is_killed_leaves_whole_files_and_goes_on_when_it_is_run_again() {
+    let stage = Stage::new(&[]);
+    let names: Vec<String> = (0..40).map(|number| format!("{number}.md")).collect();
+    let mut agent = stage.client("cursor");
+    for name in &names {
+        stage.put(name, "one\n");
+        replace(&mut agent, &format!("/{name}"), "one", "two");
+    }
+    let undo = ["undo", "--client", "cursor", "--since", "1h", "--yes"];
+    let mut command = stage.rig.command(&undo);
+    command.arg("--root").arg(&stage.rig.root).arg("--state").arg(&stage.rig.state);
+    let mut running = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let is_back = |name: &String| stage.text(name).as_deref() == Some("one\n");
+    while !names.iter().any(is_back) && running.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+    for name in &names {
+        let text = stage.text(name).unwrap();
+        assert!(["one\n", "two\n"].contains(&text.as_str()), "{name}: {text:?}");
+    }
+    stage.owner(&undo);
+    assert!(names.iter().all(is_back));
+    assert_eq!(hidden(&stage.rig.root), 0);
+    assert_eq!(std::fs::read_dir(&stage.rig.root).unwrap().count(), names.len());
+}
