@@ -31,6 +31,7 @@ use crate::history::{Call, NewChange, VersionSource};
 use super::edit_refusal::{explain, too_large_to_edit};
 use super::file_hash::hash_file;
 use super::foreign_lock::foreign_holder;
+use super::held::Held;
 use super::identity::Identity;
 use super::keeper::{KeptPlace, MarkedFolder};
 use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
@@ -364,7 +365,7 @@ impl Change<'_> {
             before: Some(base),
             size_before: old_bytes.len() as u64,
             after: Some(hash),
-            held: Some(&displaced),
+            held: self.held_name(target, &displaced),
             call: self.call,
         };
         let (mut recorded, mut draft) = self
@@ -400,8 +401,11 @@ impl Change<'_> {
         (expected, size): (ContentHash, u64),
         recorded: &Recorded<'_>,
     ) -> io::Result<()> {
-        let held = self.keeper.held.as_ref().filter(|_| recorded.is_kept());
+        let held = self.held_for(target).filter(|_| recorded.is_kept());
         let taken = held.is_some_and(|held| held.take(target.handle(), &aside).is_ok());
+        if let Some(held) = held.filter(|_| !taken) {
+            held.history.release(&aside);
+        }
         let synced = os::sync(target.handle());
         if taken {
             self.keep_at(KeptPlace::Held, target, aside, (expected, size));
@@ -409,6 +413,17 @@ impl Change<'_> {
             self.keep_beside(target, aside, (expected, size));
         }
         synced
+    }
+
+    /// Returns where displaced files of a folder are held; `None` if they stay in the folder.
+    fn held_for(&self, target: &LockedFile<'_>) -> Option<&Held> {
+        let held = self.keeper.held.as_ref()?;
+        held.may_take_from(target.folder.identity()).then_some(held)
+    }
+
+    /// Returns the name under which a displaced file will be held.
+    fn held_name<'n>(&self, target: &LockedFile<'_>, name: &'n str) -> Option<&'n str> {
+        self.held_for(target).map(|_| name)
     }
 
     /// Keeps the displaced file `aside` in its folder for a while. Its hash should be `expected`.
@@ -702,7 +717,7 @@ impl Change<'_> {
             before: Some(base),
             size_before: size,
             after: None,
-            held: Some(&aside),
+            held: self.held_name(&target, &aside),
             call: self.call,
         };
         let mut recorded = self.inner.record(&change, VersionSource::File(&old.file, size))?;
