@@ -391,3 +391,27 @@ fn a_fault_of_the_system_never_loses_a_file_that_is_moved_by_a_link() {
     }
     panic!("a move makes fewer calls");
 }
+
+#[test]
+fn an_edited_file_that_is_moved_or_removed_stays_so_after_a_kill_without_an_exchange() {
+    let _lacking = WithoutFlags::answering(EINVAL);
+    for is_moved in [true, false] {
+        let rig = Rig::without_exchange();
+        rig.put("a", "x");
+        rig.replace("a", "x", "x", "y").unwrap();
+        if is_moved {
+            move_file(&rig, "/a", "y", "/b").unwrap();
+        } else {
+            rig.inner().remove(&path("/a"), hash("y")).unwrap();
+        }
+        // A copy has no locks, as after a kill.
+        let killed = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(rig.folder.path()).unwrap().map(|entry| entry.unwrap()) {
+            fs::copy(entry.path(), killed.path().join(entry.file_name())).unwrap();
+        }
+        let started = Rig::on_any(killed);
+        let expected: &[&str] = if is_moved { &["y"] } else { &[] };
+        assert_eq!(all_texts(&started), expected);
+        assert_eq!(started.hidden(), Vec::<String>::new());
+    }
+}
