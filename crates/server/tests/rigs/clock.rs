@@ -239,12 +239,14 @@ fn a_clock_that_jumps_expires_tokens_and_breaks_nothing_else() {
     let log = String::from_utf8_lossy(&log);
     assert!(status.success() && !log.contains("ERROR") && !log.contains("panicked"), "{log}");
     let mut dated = Vec::new();
+    // A jump by more than a day begins a new file.
     walk(&place.rig.state.join("journal"), &mut |path| {
         let lines = fs::read_to_string(path).unwrap();
         let at = |line: &str| serde_json::from_str::<Value>(line).unwrap()["at"].to_string();
-        dated.extend(lines.lines().map(at));
+        let of_file: Vec<String> = lines.lines().map(at).collect();
+        assert!(of_file.is_sorted(), "lines of a file are dated in their order");
+        dated.extend(of_file);
     });
-    assert!(dated.is_sorted(), "lines of a file are dated in their order");
     let read = journal::read_all(&StateDir::open(&place.rig.state).unwrap()).unwrap();
     assert_eq!((read.lines.len(), read.damaged), (dated.len(), 0));
     println!("{jumps} jumps, {} records, {} lines in the journal", followed.records, dated.len());
