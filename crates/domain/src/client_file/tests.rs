@@ -142,7 +142,7 @@ fn an_entry_is_a_table_of_its_own_in_toml() {
     // A table in one line cannot be added to by a header.
     let inline = "mcp_servers = { git = { command = \"g\" } }\n";
     assert_eq!(set(FileFormat::Toml, inline, path, &entry()), Err(CannotEdit::NotAlone));
-    // A header in a text is no header.
+    // A header inside a multi-line text does not begin a table.
     let text = "a = \"\"\"\n[mcp_servers.stile]\n\"\"\"\n";
     there_and_back_or_refused(FileFormat::Toml, text, path);
 }
