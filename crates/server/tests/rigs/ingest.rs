@@ -68,9 +68,14 @@ fn a_killed_ingest_leaves_whole_batches() {
     let rig = Rig::below(folder.path(), binary());
     let token = rig.token(&[], &["--owner"]);
     let mut stored = 0;
-    for _ in 0..scaled(6, 40) {
+    // The kill comes at a random instant below this. It is doubled while nothing was stored, since a
+    // slow machine may need longer than this for the first batch.
+    let mut longest = Duration::from_secs(2);
+    let mut rounds = scaled(6, 40);
+    while rounds > 0 {
+        rounds -= 1;
         let server = rig.serve(&[]);
-        let wait = Duration::from_micros(chance.below(2_000_000) as u64);
+        let wait = longest.mul_f64(chance.below(1_000_000) as f64 / 1e6);
         let killed = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| ingest(&server, &token, stored, 20 * BATCH));
@@ -100,6 +105,10 @@ fn a_killed_ingest_leaves_whole_batches() {
             assert_eq!(count % BATCH, 0, "whole batches: {count}");
             assert!(count >= stored, "nothing that was there is gone");
             stored = count;
+        }
+        if stored == 0 && longest < Duration::from_secs(60) {
+            longest *= 2;
+            rounds = rounds.max(1);
         }
         let (status, log) = server.stop();
         assert!(status.success(), "{}", String::from_utf8_lossy(&log));
