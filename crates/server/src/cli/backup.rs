@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use stile_store::records::Records;
-use stile_store::state::StateDir;
+use stile_store::state::{StateDir, TokenStore};
 use stile_store::state_backup::{self, BackupError, BackupStamp, Present};
 
 use super::progress::{Progress, Step};
@@ -82,6 +82,13 @@ pub(super) fn restore(
         "restored {files} files, {:.1} MB, as they were on {}; each has the checksum that it had",
         bytes as f64 / 1e6,
         restored.manifest.made_at
+    )?;
+    // Whoever was signed in when the backup was made signs in again.
+    TokenStore::open(&StateDir::open_existing(&state)?)?.close_all_sessions()?;
+    writeln!(
+        output,
+        "what you ended after that is valid again: `stile client list` and `stile token list` show \
+         it, and `stile client end --all` ends what clients have"
     )?;
     if let Some(aside) = restored.aside {
         writeln!(output, "the state before is in {}", aside.display())?;

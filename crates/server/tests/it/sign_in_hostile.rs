@@ -333,3 +333,29 @@ fn a_database_of_a_backup_brings_back_no_more_than_it_had() {
     let refused = client.refresh(back["refresh_token"].as_str().unwrap());
     assert_eq!(error_of(&refused), (401, json!("invalid_client")));
 }
+
+#[test]
+fn a_restored_backup_has_no_session_and_says_that_what_was_ended_is_back() {
+    let place = Place::new();
+    let client = ScriptedClient::connect(&place.url());
+    let mut browser = place.signed_in_browser();
+    let tokens = client.tokens(&mut browser, "read:/work/");
+    let archive = place.rig.state.with_file_name("backup.zip");
+    let archive = archive.to_str().unwrap();
+    place.stile(&["backup", archive]);
+    place.stile(&["client", "end", &client.id]);
+
+    let mut said = String::new();
+    let rig = place.rig.clone();
+    let place = place.restarted_after(|| {
+        let mut command = rig.command(&["restore-backup", archive, "--replace", "--state"]);
+        let output = command.arg(&rig.state).output().unwrap();
+        said = String::from_utf8(output.stdout).unwrap();
+    });
+    assert!(said.contains("what you ended after that is valid again"), "{said}");
+    assert_eq!(read_file(&place, access_of(&tokens), "/work/plan.md").0, 200);
+    let page = browser.open(&format!("{}/owner/clients", origin(&place)));
+    assert!(text_of(&page).contains("Sign in"), "{}", text_of(&page));
+    place.stile(&["client", "end", "--all"]);
+    assert_eq!(read_file(&place, access_of(&tokens), "/work/plan.md").0, 401);
+}
