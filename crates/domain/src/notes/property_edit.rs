@@ -178,7 +178,16 @@ struct Entry {
     form: Form,
     /// Whether the key or the value has an anchor or a tag, or the value has an alias in it.
     is_marked: bool,
+    /// Where the quoted scalars of the value are, in which no comment can be.
+    quoted: Vec<std::ops::Range<usize>>,
     nodes: Vec<Node>,
+}
+
+impl Entry {
+    /// Whether a byte of the front matter is in a quoted scalar of the value.
+    fn is_quoted(&self, at: usize) -> bool {
+        self.quoted.iter().any(|quoted| quoted.contains(&at))
+    }
 }
 
 /// The front matter, member by member.
@@ -222,7 +231,7 @@ impl Mapping {
         events: &mut impl Iterator<Item = (Event<'a>, Span)>,
     ) -> Option<Entry> {
         let (mut nodes, mut depth, mut is_marked) = (Vec::new(), 0usize, is_key_marked);
-        let (mut start, mut form) = (None, Form::Scalar);
+        let (mut start, mut form, mut quoted) = (None, Form::Scalar, Vec::new());
         let end = loop {
             let (event, span) = events.next()?;
             if start.is_none() {
@@ -244,6 +253,9 @@ impl Mapping {
                 Event::Scalar(text, style, anchor, tag) => {
                     is_marked |= anchor != 0 || tag.is_some();
                     let is_plain = style == ScalarStyle::Plain;
+                    if matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted) {
+                        quoted.push(span.start.byte_offset()?..span.end.byte_offset()?);
+                    }
                     nodes.push(Node::Scalar { text: text.into_owned(), is_plain });
                 }
                 Event::SequenceStart(_, anchor, tag) => {
@@ -278,6 +290,7 @@ impl Mapping {
             value: start?..end,
             form,
             is_marked,
+            quoted,
             nodes,
         })
     }
@@ -317,9 +330,12 @@ impl<'f> Place<'f> {
             let without = block.strip_suffix('\n').unwrap_or(block);
             let Some(at) = without.rfind('\n') else { break };
             let last = without.get(at + 1..).unwrap_or_default();
+            let sign = at + 1 + (last.len() - last.trim_start().len());
             let is_comment = match entry.form {
                 Form::BlockScalar => last.starts_with('#'),
-                _ => last.trim_start().starts_with('#'),
+                _ => {
+                    last.trim_start().starts_with('#') && !entry.is_quoted(entry.line_start + sign)
+                }
             };
             if !is_comment && !last.trim().is_empty() {
                 break;
@@ -355,8 +371,13 @@ impl<'f> Place<'f> {
         if entry.form == Form::Flow && !(is_here && is_one_line) {
             return refused("the value is a list or a mapping in brackets over several lines");
         }
-        let has_comment = |line: &str| line.trim_start().starts_with('#') || line.contains(" #");
-        if entry.form != Form::BlockScalar && rest.lines().any(has_comment) {
+        let rest_start = lines.start + first.len();
+        let has_comment = rest.match_indices('#').any(|(at, _)| {
+            let before = rest.get(..at).unwrap_or_default();
+            (before.is_empty() || before.ends_with([' ', '\n']))
+                && !entry.is_quoted(rest_start + at)
+        });
+        if entry.form != Form::BlockScalar && has_comment {
             return refused("the lines of the value have comments");
         }
         let tail_start = match entry.form {
@@ -568,6 +589,18 @@ mod tests {
         assert!(front("a: 1\n", "b", None).contains("no such property"));
     }
 
+    #[test]
+    fn a_number_sign_in_quotes_is_not_a_comment() {
+        for (old, new) in [
+            ("b:\n  - \"bb # c\"\n  - 'it''s # d'\na: 1\n", "b: x\na: 1\n"),
+            ("b: \"one\n  # two\"\na: 1\n", "b: x\na: 1\n"),
+            ("b:\n  - \"bb\" # c\n", "2 to 4: the lines of the value have comments"),
+            ("b:\n  # c\n  - \"b\"\n", "2 to 5: the lines of the value have comments"),
+        ] {
+            assert_eq!(front(old, "b", Some(text("x"))), new, "{old}");
+        }
+    }
+
     fn entry_text() -> impl Strategy<Value = String> {
         let value = prop::sample::select(vec![
             " 1", " x y # why", " 'q # q'", " \"d\"", "", " # c", " [a, 'b'] # l", " {x: 1}",
@@ -579,7 +612,45 @@ mod tests {
         (value, after).prop_map(|(value, after)| format!(":{value}{after}"))
     }
 
+    /// Texts of the characters that YAML gives a meaning.
+    fn syntax_text() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[ #:'\"a1,\\\\\\[\\]{}&*!|>%@`\t\n-]{0,8}",
+            "\\PC{0,4}",
+            "\\PC{0,3} # \\PC{0,3}"
+        ]
+    }
+
+    fn any_value() -> impl Strategy<Value = NewValue> {
+        prop_oneof![
+            syntax_text().prop_map(|one| text(&one)),
+            prop::collection::vec(syntax_text(), 0..4).prop_map(|items| {
+                NewValue::List(items.into_iter().map(NewScalar::Text).collect())
+            }),
+        ]
+    }
+
     proptest! {
+        /// What one edit wrote, the next one can change. What it added, the next one can remove.
+        #[test]
+        fn a_property_that_was_set_can_be_set_again(
+            entries in prop::collection::vec(entry_text(), 0..3),
+            name in "(k1|[ #:'\"a\\[-]{1,5})",
+            first in any_value(),
+            second in any_value(),
+        ) {
+            let parts = entries.iter().enumerate().map(|(index, rest)| format!("k{index}{rest}"));
+            let note = format!("---\n{}---\nbody\n", parts.collect::<String>());
+            if let Ok(edited) = set_property(&note, &name, Some(&first)) {
+                let again = set_property(&edited, &name, Some(&second));
+                prop_assert!(again.is_ok(), "{edited:?} {again:?}");
+                if name != "k1" {
+                    let removed = set_property(&again.unwrap(), &name, None);
+                    prop_assert_eq!(removed, Ok(note), "{:?}", edited);
+                }
+            }
+        }
+
         /// Each other member keeps its lines byte for byte, in the same order.
         #[test]
         fn every_other_byte_is_kept(
