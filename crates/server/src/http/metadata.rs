@@ -7,6 +7,7 @@ use http::uri::Scheme;
 use http::{Response, StatusCode};
 use serde_json::json;
 use stile_domain::records::request::ReadOperation;
+use stile_records::grant_document::REQUEST_TYPE;
 use stile_records::list_response::{DEFAULT_LIMIT, MAX_LIMIT};
 
 use stile_tools::space::SpaceTools;
@@ -49,6 +50,8 @@ pub struct SupportedFeatures {
     pub scopes: bool,
     /// The server has records, which clients can search and read in parts.
     pub records: bool,
+    /// A client that signs in can ask for records.
+    pub record_requests: bool,
 }
 
 /// Returns the metadata at `path`: of the protected resource `/mcp`, or of the origin.
@@ -73,6 +76,12 @@ pub fn protected_resource(
         && let Some(members) = body.as_object_mut()
     {
         members.insert("authorization_servers".to_owned(), json!(authorization_servers));
+    }
+    if supported.record_requests
+        && let Some(members) = body.as_object_mut()
+    {
+        // No scope opens records: a client asks for them by these documents. RFC 9728 §2.
+        members.insert("authorization_details_types_supported".to_owned(), json!([REQUEST_TYPE]));
     }
     if supported.scopes
         && let Some(members) = body.as_object_mut()

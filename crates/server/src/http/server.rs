@@ -161,8 +161,11 @@ fn routes(
         let (admission, notes) = (Arc::clone(&admission), options.notes.clone());
         Arc::new(GatewayNotes::new(tools.clone(), admission, notes))
     });
-    let supported =
-        SupportedFeatures { scopes: notes.is_some(), records: service.records().is_some() };
+    let supported = SupportedFeatures {
+        scopes: notes.is_some(),
+        records: service.records().is_some(),
+        record_requests: service.records().is_some() && options.sign_in.is_some(),
+    };
     let records = service.records().map(|records| {
         Arc::new(V1::new(records.clone(), Arc::clone(&admission), options.timeouts))
     });

@@ -233,6 +233,10 @@ fn a_request_for_records_becomes_a_grant_that_the_owner_narrowed() {
     .unwrap();
     let import = ["import", rows.to_str().unwrap(), "--connection", "mail", "--stream", "messages"];
     place.stile(&[&import[..], &["--key", "id"]].concat());
+    let resource = "/.well-known/oauth-protected-resource";
+    let resource = fetch("GET", &place.url().replace("/mcp", resource), &[], "").json();
+    let types = &resource["authorization_details_types_supported"];
+    assert_eq!(types, &json!(["https://pdpp.dev/data-access"]), "{resource}");
     let client = ScriptedClient::connect(&place.url());
     let mut browser = place.signed_in_browser();
     let details = json!([{
