@@ -194,6 +194,6 @@ fn each_class_reaches_every_byte_of_hostile_records_on_another_server() {
         let world = World { sources: vec![source.clone()] };
         let stand_in = StandIn::of(source, units);
         let client = Client::over(stand_in.provider, owner());
-        walk(&client, &VisibleRecords::of(&world, None), 3);
+        walk(&client, &VisibleRecords::of(&world, None).of_another_server(), 3);
     }
 }

@@ -55,9 +55,13 @@ impl Content {
 
     /// Returns the paths of the references to bytes within the JSON of the field `name`.
     pub(super) fn references(&self, name: &str) -> BTreeSet<String> {
+        self.references_where(name, places::names_blob)
+    }
+
+    fn references_where(&self, name: &str, is_reference: fn(&str) -> bool) -> BTreeSet<String> {
         let Self::Json(json) = self else { return BTreeSet::new() };
         let placed = places::all(json).into_iter();
-        let named = placed.filter(|placed| places::names_blob(placed.json));
+        let named = placed.filter(|placed| is_reference(placed.json));
         named.map(|placed| format!("{name}{}", placed.pointer)).collect()
     }
 
@@ -95,6 +99,8 @@ fn decoded(text: &str) -> Vec<u8> {
 /// The records and fields that a caller may see.
 pub(super) struct VisibleRecords {
     records: BTreeMap<String, Vec<(String, Content)>>,
+    /// Whether the records are another server's, which may name its blobs in any way.
+    of_another_server: bool,
 }
 
 /// Returns the identifier that answers show for a record.
@@ -122,7 +128,21 @@ impl VisibleRecords {
                 }
             }
         }
-        Self { records }
+        Self { records, of_another_server: false }
+    }
+
+    /// Says that another server has the records.
+    pub(super) fn of_another_server(self) -> Self {
+        Self { of_another_server: true, ..self }
+    }
+
+    /// Returns the paths within a field that may be named as bytes and need not be: what looks like
+    /// a blob of another server.
+    pub(super) fn possible_references(&self, id: &str, name: &str) -> BTreeSet<String> {
+        match self.of_another_server {
+            true => self.field(id, name).references_where(name, places::may_name_blob),
+            false => BTreeSet::new(),
+        }
     }
 
     pub(super) fn has(&self, id: &str) -> bool {

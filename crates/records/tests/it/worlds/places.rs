@@ -73,6 +73,11 @@ pub(crate) fn value_at(value: &FieldValue, pointer: &str) -> Option<FieldValue> 
     })
 }
 
+/// Returns whether JSON is an object that names a blob as some server may.
+pub(crate) fn may_name_blob(json: &str) -> bool {
+    J::parse(json).get("blob_id").text().is_some()
+}
+
 /// Returns whether JSON is an object that names a blob as this server does.
 pub(crate) fn names_blob(json: &str) -> bool {
     let json = J::parse(json);
