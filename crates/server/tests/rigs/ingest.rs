@@ -68,8 +68,8 @@ fn a_killed_ingest_leaves_whole_batches() {
     let rig = Rig::below(folder.path(), binary());
     let token = rig.token(&[], &["--owner"]);
     let mut stored = 0;
-    // The kill comes at a random instant below this. It is doubled while nothing was stored, since a
-    // slow machine may need longer than this for the first batch.
+    // The kill comes at a random instant below this. It is doubled while nothing was stored, since
+    // a slow machine may need longer than this for the first batch.
     let mut longest = Duration::from_secs(2);
     let mut rounds = scaled(6, 40);
     while rounds > 0 {
