@@ -5,6 +5,7 @@
 mod changes;
 mod faults;
 mod history;
+mod kills;
 mod link_rewriting;
 mod links;
 mod listing;
