@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::change_feed::kernel_events::KernelEvents;
 use super::change_feed::{ChangeFeed, Seen, Target, Watch, WatchRefused, Watched};
+use super::disclosure::Disclosure;
 use super::{Inner, Space, os, refusal};
 
 /// How often the kernel's events are taken. Events in between become one.
@@ -127,7 +128,15 @@ impl Space {
     /// [`WatchRefused`].
     pub async fn watch(&self, permit: Permit<List>, subject: &str) -> Result<Watch, WatchRefused> {
         let (subject, space): (Arc<str>, _) = (subject.into(), Arc::clone(&self.inner));
-        let watching = self.run(move |_| Ok(space.watch(permit, subject)));
+        let to = Disclosure::of(&permit);
+        let watching = self.run(move |inner| {
+            Ok(space.watch(permit, subject).map_err(|refused| match refused {
+                WatchRefused::Refused(refusal) => {
+                    WatchRefused::Refused(Box::new(inner.disclosed(*refusal, &to)))
+                }
+                WatchRefused::TooMany => WatchRefused::TooMany,
+            }))
+        });
         watching.await.unwrap_or_else(|refusal| Err(WatchRefused::Refused(Box::new(refusal))))
     }
 }

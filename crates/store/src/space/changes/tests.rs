@@ -192,3 +192,27 @@ async fn what_is_not_there_is_not_watched() {
         assert!(matches!(refused, Err(WatchRefused::Refused(_))), "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_hidden_parent_that_cannot_be_entered_is_refused_like_an_absent_one() {
+    let mut told = Vec::new();
+    for parent in ["absent", "file", "link"] {
+        let rig = rig();
+        let hidden = rig.folder.path().join("hidden");
+        match parent {
+            "file" => fs::write(hidden, "x").unwrap(),
+            "link" => std::os::unix::fs::symlink("work", hidden).unwrap(),
+            _ => {}
+        }
+        for path in ["/hidden/plan.md", "/hidden/deep/x"] {
+            let Err(WatchRefused::Refused(refusal)) =
+                try_watch(&rig, path, &format!("read:{path}")).await
+            else {
+                panic!("{parent}: {path} is watched");
+            };
+            told.push((path, format!("{refusal:?}")));
+        }
+    }
+    assert_eq!(told[..2], told[2..4]);
+    assert_eq!(told[..2], told[4..]);
+}
