@@ -10,6 +10,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use stile_domain::history::past_change::Author;
 
 use super::error::HistoryError;
+use super::file_metadata::FileMetadata;
 use super::objects::Place;
 use super::{NewChange, Waiting};
 use crate::now;
@@ -21,7 +22,8 @@ const APPLICATION: i32 = 0x5374_6968;
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
 /// Each item migrates the schema from the version that is its index.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE spaces (
         space INTEGER PRIMARY KEY,
         folder TEXT UNIQUE NOT NULL,
@@ -63,7 +65,12 @@ const MIGRATIONS: &[&str] = &["
         name TEXT PRIMARY KEY NOT NULL,
         path TEXT NOT NULL
     ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+    ALTER TABLE changes ADD COLUMN mode INTEGER;
+    ALTER TABLE changes ADD COLUMN attributes TEXT;
+",
+];
 
 /// The row of a change, without its number.
 pub(super) struct ChangeRow {
@@ -78,6 +85,8 @@ pub(super) struct ChangeRow {
     size_before: i64,
     after: Option<[u8; 32]>,
     author: Author,
+    mode: Option<u32>,
+    attributes: Option<String>,
     held: Option<String>,
 }
 
@@ -94,6 +103,8 @@ impl ChangeRow {
             size_before: integer(change.size_before),
             after: change.after.map(|hash| *hash.as_bytes()),
             author: change.call.author().clone(),
+            mode: change.metadata.map(|metadata| metadata.mode),
+            attributes: change.metadata.and_then(FileMetadata::attribute_text),
             held: change.held.map(str::to_owned),
         }
     }
@@ -213,8 +224,8 @@ fn insert(transaction: &Connection, waiting: &Waiting) -> rusqlite::Result<i64> 
     };
     let mut insert = transaction.prepare_cached(
         "INSERT INTO changes (space, call, at, kind, path, destination, before, size_before, \
-         after, version, tool, subject, client, token) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+         after, version, tool, subject, client, token, mode, attributes) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
     insert.execute(params![
         row.space,
@@ -231,6 +242,8 @@ fn insert(transaction: &Connection, waiting: &Waiting) -> rusqlite::Result<i64> 
         row.author.subject,
         row.author.client,
         row.author.token,
+        row.mode,
+        row.attributes,
     ])?;
     let number = transaction.last_insert_rowid();
     if row.call.is_none() {

@@ -4,7 +4,8 @@
 //! and a row that says who changes what. Both are durable when the function returns. A version is
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `retention` removes the oldest, and `reading` finds
-//! changes and their versions. Several processes use one history at once.
+//! changes and their versions. `file_metadata` is what a removed file had beside its content. Several
+//! processes use one history at once.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
@@ -12,6 +13,7 @@
 mod change_query;
 mod database;
 mod error;
+mod file_metadata;
 mod objects;
 mod reading;
 mod retention;
@@ -32,6 +34,7 @@ use crate::state::{StateDir, folder_identity, make_folder};
 
 pub use change_query::{ChangeQuery, NewestFirst};
 pub use error::{HistoryError, VersionError};
+pub(crate) use file_metadata::FileMetadata;
 
 /// The folder of the history in the state folder.
 const FOLDER: &str = "history";
@@ -81,6 +84,8 @@ pub(crate) struct NewChange<'a> {
     pub(crate) before: Option<ContentHash>,
     pub(crate) size_before: u64,
     pub(crate) after: Option<ContentHash>,
+    /// What a removed file had beside its content.
+    pub(crate) metadata: Option<&'a FileMetadata>,
     /// The name that the displaced file gets, under which a start finds its path again.
     pub(crate) held: Option<&'a str>,
     pub(crate) call: &'a Call,

@@ -1,6 +1,6 @@
 //! Finds changes, and the versions of a file.
 
-use rusqlite::{Row, params_from_iter, types::Value};
+use rusqlite::{Row, params, params_from_iter, types::Value};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::version::OldVersion;
@@ -10,6 +10,7 @@ use stile_domain::records::instant::Instant;
 use super::History;
 use super::change_query::{ChangeQuery, NewestFirst};
 use super::error::{HistoryError, VersionError};
+use super::file_metadata::FileMetadata;
 
 const COLUMNS: &str = "number, call, at, kind, path, destination, before, size_before, after, \
                        tool, subject, client, token";
@@ -114,6 +115,22 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Returns what a file had beside its content when it was removed for the last time with this
+    /// version; `None` if that was not recorded.
+    pub(crate) fn metadata_of(&self, path: &SpacePath, hash: ContentHash) -> Option<FileMetadata> {
+        let (mode, attributes): (u32, Option<String>) = self
+            .relaxed()
+            .query_row(
+                "SELECT mode, attributes FROM changes \
+                 WHERE space = ?1 AND path = ?2 AND before = ?3 AND mode IS NOT NULL \
+                 ORDER BY number DESC LIMIT 1",
+                params![self.space, path.as_str(), hash.as_bytes()],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .ok()?;
+        Some(FileMetadata::from_columns(mode, attributes.as_deref()))
     }
 
     /// Returns the bytes of a version of a file of at most `limit` bytes. `current` are the bytes

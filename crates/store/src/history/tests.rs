@@ -78,6 +78,7 @@ fn keep(
         size_before: before.len() as u64,
         after: Some(ContentHash::digest(after)),
         held: None,
+        metadata: None,
         call: &Call::new(author.clone()),
     };
     history.keep(&change, VersionSource::Bytes(before))
@@ -141,6 +142,7 @@ fn a_file_that_is_longer_than_memory_should_hold_is_compressed_in_pieces() {
         size_before: bytes.len() as u64,
         after: None,
         held: None,
+        metadata: None,
         call: &call,
     };
     let source = VersionSource::File(&file, bytes.len() as u64);
@@ -220,6 +222,7 @@ fn what_only_grew_is_not_stored_again_and_still_found() {
             size_before: pair[0].len() as u64,
             after: Some(ContentHash::digest(&pair[1])),
             held: None,
+            metadata: None,
             call: &call,
         };
         rig.history.keep(&change, VersionSource::WithinAfter).unwrap();
@@ -327,4 +330,31 @@ fn versions_that_no_row_names_are_removed_when_they_are_old() {
     }
     open(&rig.folder, LIMITS).unwrap();
     assert_eq!([old, new, known].map(|path| path.exists()), [false, true, true]);
+}
+
+#[test]
+fn a_history_of_the_first_version_keeps_its_changes_and_gets_room_for_metadata() {
+    let rig = Rig::new();
+    let number = rig.replace("/a.md", b"one", b"two");
+    let Rig { folder, history } = rig;
+    drop(history);
+    // The first version of the schema had no metadata.
+    let database = rusqlite::Connection::open(folder.path().join("state/history/history.db"));
+    let first = "ALTER TABLE changes DROP COLUMN mode; ALTER TABLE changes DROP COLUMN attributes; \
+                 PRAGMA user_version = 1;";
+    database.unwrap().execute_batch(first).unwrap();
+    let history = Arc::new(open(&folder, LIMITS).unwrap());
+    let rig = Rig { folder, history };
+    assert_eq!(rig.version("/a.md", &number.0.to_string()).unwrap(), b"one");
+    let hash = ContentHash::digest(b"one");
+    assert_eq!(rig.history.metadata_of(&path("/a.md"), hash), None);
+    rig.replace("/a.md", b"two", b"three");
+}
+
+#[test]
+fn a_recorded_change_survives_a_power_cut_since_its_connection_syncs_each_commit() {
+    let rig = Rig::new();
+    let full: i64 =
+        rig.history.connection().pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    assert_eq!(full, 2, "2 stands for FULL");
 }

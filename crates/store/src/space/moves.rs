@@ -21,7 +21,7 @@ use super::lock::{Stop, Wait};
 use super::names::ChangeKind;
 use super::read::{read_whole, regular};
 use super::recorded::Recorded;
-use super::write::{Change, LARGE, LockedFile};
+use super::write::{Change, LARGE, Like, LockedFile};
 use super::{CreatedFile, os, refusal};
 
 /// Where a move or a copy puts a file: an open, locked folder, and the name in it.
@@ -217,7 +217,7 @@ impl Change<'_> {
         if ContentHash::digest(&bytes) != base {
             return Err(Refusal::Stale { path: path.clone(), argument: "hash" }.into());
         }
-        self.create_like(to, &bytes, made, Some(&source))
+        self.create_like(to, &bytes, made, Some(Like::File(&source)))
     }
 
     /// Makes a folder for `folder.create`, with its parents. Returns whether it was not there.
@@ -284,6 +284,7 @@ impl<'a> Change<'a> {
             size_before: 0,
             after: Some(hash),
             held: None,
+            metadata: None,
             call: self.call,
         };
         self.inner.record(&change, VersionSource::WithinAfter)

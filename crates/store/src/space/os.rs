@@ -22,6 +22,8 @@ use rustix::io::Errno;
 use stile_domain::facts::{FileStamp, UnixNanos};
 use stile_domain::listing::EntryKind;
 
+use crate::history::FileMetadata;
+
 use super::fault::{self, Effect};
 use super::identity::Identity;
 
@@ -437,6 +439,20 @@ pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Resu
         }
     }
     set_mode(to, status.mode & !0o6000)
+}
+
+/// Returns what a file has beside its content. Attributes that cannot be read are left out.
+pub(super) fn metadata(file: &File, status: &Status) -> FileMetadata {
+    let attributes = attributes(file).unwrap_or_default().into_iter().collect();
+    FileMetadata { mode: status.mode & !0o6000, attributes }
+}
+
+/// Gives a new file the mode and the attributes of a removed one, as far as the system lets it.
+pub(super) fn give_metadata(file: &File, metadata: &FileMetadata) -> io::Result<()> {
+    for (name, value) in &metadata.attributes {
+        let _ = fsetxattr(file, name.as_str(), value, rustix::fs::XattrFlags::empty());
+    }
+    set_mode(file, metadata.mode & 0o777)
 }
 
 fn attributes(file: impl AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {

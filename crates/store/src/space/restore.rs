@@ -12,7 +12,7 @@ use crate::history::{ChangeQuery, History, VersionError};
 use super::disclosure::Disclosure;
 use super::lock::Stop;
 use super::read::{read_whole, regular};
-use super::write::{Base, Change};
+use super::write::{Base, Change, Like};
 use super::{HistoryReach, Inner, RestoredFile, Space, refusal};
 
 impl Space {
@@ -140,7 +140,10 @@ impl Change<'_> {
                 RestoredFile { hash: edited.hash, size_bytes: edited.size_bytes }
             }
             None => {
-                let created = self.create(path, &bytes, made)?;
+                let history = self.known_history(path)?;
+                let metadata = history.metadata_of(path, ContentHash::digest(&bytes));
+                let like = metadata.as_ref().map(Like::Removed);
+                let created = self.create_like(path, &bytes, made, like)?;
                 RestoredFile { hash: created.hash, size_bytes: created.size_bytes }
             }
         })

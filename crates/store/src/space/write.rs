@@ -26,7 +26,7 @@ use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::path::SpacePath;
 
 use crate::cancellation::Cancellation;
-use crate::history::{Call, NewChange, VersionSource};
+use crate::history::{Call, FileMetadata, NewChange, VersionSource};
 
 use super::edit_refusal::{explain, too_large_to_edit};
 use super::file_hash::hash_file;
@@ -102,6 +102,15 @@ impl LockedFile<'_> {
     pub(super) fn io(&self) -> impl Fn(io::Error) -> Refusal + '_ {
         |error| refusal(&error, self.path)
     }
+}
+
+/// Where a new file gets its metadata from.
+#[derive(Clone, Copy)]
+pub(super) enum Like<'a> {
+    /// From an open file.
+    File(&'a Opened),
+    /// From what the history has of a removed file.
+    Removed(&'a FileMetadata),
 }
 
 /// A temporary file beside the file that it is for. It is deleted unless it was put in place.
@@ -309,7 +318,7 @@ impl Change<'_> {
         target: &'p LockedFile<'_>,
         name: String,
         bytes: &[u8],
-        like: Option<&Opened>,
+        like: Option<Like<'_>>,
     ) -> Result<Draft<'p>, Refusal> {
         let io = target.io();
         // A draft that replaces a file is marked as unfinished from the start: the cleaner must
@@ -322,15 +331,17 @@ impl Change<'_> {
         os::write(&mut draft.file, bytes).map_err(&io)?;
         match like {
             // Before the exchange, so that metadata that cannot be kept causes a refusal.
-            Some(old) => {
-                os::copy_metadata(&old.file, &old.status, &draft.file).map_err(|error| {
+            Some(Like::File(old)) => os::copy_metadata(&old.file, &old.status, &draft.file)
+                .map_err(|error| {
                     let refused = refusal(&error, target.path);
                     if matches!(refused, Refusal::NoSpace { .. }) {
                         refused
                     } else {
                         Refusal::NotPermitted { path: target.path.clone() }
                     }
-                })?
+                })?,
+            Some(Like::Removed(metadata)) => {
+                os::give_metadata(&draft.file, metadata).map_err(&io)?;
             }
             None => os::set_mode(&draft.file, mode).map_err(&io)?,
         }
@@ -366,11 +377,12 @@ impl Change<'_> {
             size_before: old_bytes.len() as u64,
             after: Some(hash),
             held: self.held_name(target, &displaced),
+            metadata: None,
             call: self.call,
         };
-        let (mut recorded, mut draft) = self
-            .inner
-            .record_during(&change, source, || self.draft(target, name, bytes, Some(old)))?;
+        let (mut recorded, mut draft) = self.inner.record_during(&change, source, || {
+            self.draft(target, name, bytes, Some(Like::File(old)))
+        })?;
         if !self.can_exchange {
             return self.replace_aside(target, draft, (base, displaced), recorded);
         }
@@ -567,7 +579,7 @@ impl Change<'_> {
         path: &SpacePath,
         bytes: &[u8],
         made: &mut Vec<SpacePath>,
-        like: Option<&Opened>,
+        like: Option<Like<'_>>,
     ) -> Result<CreatedFile, Stop> {
         if bytes.len() as u64 > self.options.limits.file_size {
             return Err(Refusal::TooLarge {
@@ -594,7 +606,7 @@ impl Change<'_> {
         &self,
         path: &SpacePath,
         bytes: &[u8],
-        like: Option<&Opened>,
+        like: Option<Like<'_>>,
     ) -> Result<CreatedFile, Stop> {
         let target = self.lock(path)?;
         if os::status_at(target.handle(), target.name).is_ok() {
@@ -610,6 +622,7 @@ impl Change<'_> {
             size_before: 0,
             after: Some(hash),
             held: None,
+            metadata: None,
             call: self.call,
         };
         let (mut recorded, mut draft) =
@@ -710,6 +723,7 @@ impl Change<'_> {
             return Err(stale().into());
         }
         let aside = self.temporary_name(&target, ChangeKind::Remove, Some(&base), None);
+        let metadata = self.history.is_some().then(|| os::metadata(&old.file, &old.status));
         let change = NewChange {
             kind: PastChangeKind::Removed,
             path,
@@ -718,6 +732,7 @@ impl Change<'_> {
             size_before: size,
             after: None,
             held: self.held_name(&target, &aside),
+            metadata: metadata.as_ref(),
             call: self.call,
         };
         let mut recorded = self.inner.record(&change, VersionSource::File(&old.file, size))?;

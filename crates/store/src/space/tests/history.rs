@@ -90,6 +90,7 @@ impl Kept {
             size_before: before.len() as u64,
             after: None,
             held: Some(&held),
+            metadata: None,
             call: &Call::default(),
         };
         self.history.keep(&change, VersionSource::Bytes(before.as_bytes())).unwrap();
@@ -342,4 +343,30 @@ async fn a_move_and_the_notes_that_it_rewrites_are_one_call_that_can_be_undone()
     assert!(plan.left.is_empty());
     let back = plan.steps.iter().filter(|step| matches!(step, UndoStep::Restore { .. })).count();
     assert_eq!((plan.steps.len(), back), (4, 3));
+}
+
+#[tokio::test]
+async fn a_removed_file_comes_back_with_its_mode_and_attributes() {
+    let kept = Kept::new();
+    kept.rig.put("a.md", "one\n");
+    let file = kept.rig.file("a.md");
+    let set = rustix::fs::XattrFlags::empty();
+    let has_attributes = rustix::fs::setxattr(&file, "user.colour", b"green", set).is_ok();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o4640)).unwrap();
+    kept.rig.inner().remove(&path("a.md"), hash("one\n")).unwrap();
+    // A later file of the same name and another content has its own mode.
+    kept.rig.put("a.md", "two\n");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    kept.rig.inner().remove(&path("a.md"), hash("two\n")).unwrap();
+    let principal = principal("write:/");
+    let permit = principal.gate().permit(&path("a.md")).unwrap();
+    let version = OldVersion::parse("1").unwrap();
+    kept.rig.space.clone().with_whole_history().restore(permit, None, version).await.unwrap();
+    assert_eq!(kept.rig.text("a.md"), "one\n");
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o640);
+    if has_attributes {
+        let mut value = [0; 16];
+        let length = rustix::fs::getxattr(&file, "user.colour", &mut value).unwrap();
+        assert_eq!(&value[..length], b"green");
+    }
 }
