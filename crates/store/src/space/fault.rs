@@ -61,8 +61,8 @@ pub(super) fn before_swap() {}
 
 #[cfg(test)]
 pub(super) use armed::{
-    arm, before_swap, calls, disarm, flags, lack_flags, moment, on_call, on_swap, point, record,
-    record_effects, recorded,
+    after_each_effect, arm, before_swap, calls, disarm, flags, lack_flags, moment, on_call,
+    on_swap, point, record, record_effects, recorded,
 };
 
 #[cfg(test)]
@@ -77,6 +77,7 @@ mod armed {
         static LEFT: Cell<Option<(u32, i32)>> = const { Cell::new(None) };
         static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
         static EFFECTS: RefCell<Option<Vec<Effect>>> = const { RefCell::new(None) };
+        static AFTER_EFFECT: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
         static ON_SWAP: Cell<Option<Act>> = const { Cell::new(None) };
         static ON_CALL: Cell<Option<(u32, Act)>> = const { Cell::new(None) };
         static LACKS_FLAGS: Cell<Option<i32>> = const { Cell::new(None) };
@@ -107,6 +108,11 @@ mod armed {
         EFFECTS.set(Some(Vec::new()));
     }
 
+    /// Runs `act` after each effect of this thread that is recorded; `None` ends that.
+    pub(in crate::space) fn after_each_effect(act: Option<Box<dyn FnMut()>>) {
+        AFTER_EFFECT.set(act);
+    }
+
     /// Returns the effects of this thread since recording began.
     pub(in crate::space) fn recorded() -> Vec<Effect> {
         EFFECTS.with_borrow(|effects| effects.clone().unwrap_or_default())
@@ -116,6 +122,7 @@ mod armed {
         EFFECTS.with_borrow_mut(|effects| {
             if let Some(effects) = effects {
                 effects.push(effect().unwrap());
+                AFTER_EFFECT.with_borrow_mut(|act| act.iter_mut().for_each(|act| act()));
             }
         });
     }

@@ -11,13 +11,24 @@
 //! not acknowledged is there whole or not at all. The start removes the temporary files of Stile,
 //! but for one kind: if the mode of a new file reached the disk before its content, Stile cannot
 //! tell that file from a save of another program, and keeps it as a conflict copy.
+//!
+//! With a history, the folder of the displaced files is on the simulated disk too. SQLite syncs the
+//! database itself, so its files are copied as they are at each call. Law: whatever change is on the
+//! disk after the cut, the history has the content that the change replaced or removed.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
 
+use stile_domain::hash::ContentHash;
 use stile_testkit::chance::{Chance, scaled_long, seed};
+
+use crate::history::{History, HistoryLimits, UnkeptChange};
+use crate::state::{StateDir, folder_identity};
 
 use super::fault::{self, Effect};
 use super::identity::Identity;
@@ -260,6 +271,8 @@ struct Done {
     /// The number of effects when it was acknowledged.
     end: usize,
     files: Files,
+    /// The content that the change replaced or removed.
+    replaced: Option<Vec<u8>>,
 }
 
 /// Makes some changes, and returns their effects.
@@ -275,6 +288,8 @@ fn change(
         let any = chance.below(files.len());
         let (name, old) = files.iter().nth(any).unwrap();
         let (name, old) = (name.clone(), String::from_utf8(old.clone()).unwrap());
+        let before = old.clone().into_bytes();
+        let mut replaced = None;
         match chance.below(5) {
             4 => {
                 let folder = ["", "/folder", "/new", "/new/deep"][chance.below(4)];
@@ -298,6 +313,7 @@ fn change(
             1 if files.len() > 2 => {
                 rig.inner().remove(&path(&name), hash(&old)).unwrap();
                 files.remove(&name);
+                replaced = Some(before);
             }
             _ => {
                 let new = format!("{old}change {number}\n");
@@ -305,9 +321,10 @@ fn change(
                 let plan = Box::new(move |_: &str| Ok(text.clone()));
                 rig.inner().edit(&path(&name), hash(&old), ["lines", "old"], plan).unwrap();
                 files.insert(name, new.into_bytes());
+                replaced = Some(before);
             }
         }
-        done.push(Done { end: fault::recorded().len(), files: files.clone() });
+        done.push(Done { end: fault::recorded().len(), files: files.clone(), replaced });
     }
     (fault::recorded(), done)
 }
@@ -317,7 +334,7 @@ fn build(folder: &Path, tree: &Tree) {
     for (at, content) in tree.iter().filter(|(at, _)| !at.is_empty()) {
         let at = folder.join(&at[1..]);
         match content {
-            None => fs::create_dir(&at).unwrap(),
+            None => fs::create_dir_all(&at).unwrap(),
             Some((node, _)) if built.contains_key(node) => {
                 fs::hard_link(&built[node], &at).unwrap();
             }
@@ -409,4 +426,119 @@ fn a_power_cut_at_any_call_loses_no_acknowledged_change_and_tears_no_file() {
     }
     fault::lack_flags(None);
     println!("{built} disks, {copies} of them with a torn conflict copy");
+}
+
+/// The folders of a space and of its state, on one disk.
+struct Both {
+    folder: tempfile::TempDir,
+    rig: Rig,
+    history: Arc<History>,
+}
+
+const STATE: &str = "state";
+const DATABASE: &str = "state/history/history.db";
+
+/// What is in the files of the database, by the ending of their names.
+type Database = Vec<(&'static str, Vec<u8>)>;
+
+fn database(folder: &Path) -> Database {
+    // The log is read last: it is only added to meanwhile.
+    let files = ["", "-wal"].map(|end| (end, fs::read(format!("{}{end}", at(folder)))));
+    files.into_iter().filter_map(|(end, bytes)| Some((end, bytes.ok()?))).collect()
+}
+
+fn at(folder: &Path) -> String {
+    folder.join(DATABASE).into_os_string().into_string().unwrap()
+}
+
+impl Both {
+    fn open(folder: tempfile::TempDir, space: tempfile::TempDir) -> Self {
+        let state = StateDir::open(&folder.path().join(STATE)).unwrap();
+        let limits = HistoryLimits { days: 30, bytes: 1 << 30 };
+        let history = History::open(&state, space.path(), limits, UnkeptChange::IsRefused).unwrap();
+        let history = Arc::new(history);
+        let rig = Rig::on_any_with(space, Some(Arc::clone(&history)));
+        Self { folder, rig, history }
+    }
+
+    fn space(folder: &Path) -> tempfile::TempDir {
+        tempfile::Builder::new().prefix("space").rand_bytes(0).tempdir_in(folder).unwrap()
+    }
+
+    fn new() -> Self {
+        let folder = folder();
+        let space = Self::space(folder.path());
+        fs::create_dir(space.path().join("folder")).unwrap();
+        for name in ["a.md", "folder/b.md"] {
+            fs::write(space.path().join(name), "first\n").unwrap();
+        }
+        Self::open(folder, space)
+    }
+
+    /// Starts on the disk that a cut left.
+    fn after_a_cut(tree: &Tree, database: &Database) -> Self {
+        let folder = folder();
+        let space = Self::space(folder.path());
+        build(folder.path(), tree);
+        for end in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(format!("{}{end}", at(folder.path())));
+        }
+        for (end, bytes) in database {
+            fs::write(format!("{}{end}", at(folder.path())), bytes).unwrap();
+        }
+        // The space is recognised by the number of its folder, which is another one here.
+        let identity = folder_identity(&space.path().metadata().unwrap(), space.path());
+        let connection = rusqlite::Connection::open(at(folder.path())).unwrap();
+        assert_eq!(connection.execute("UPDATE spaces SET folder = ?1", [identity]).unwrap(), 1);
+        drop(connection);
+        Self::open(folder, space)
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_in_the_history_what_any_change_on_the_disk_replaced() {
+    let seed = seed();
+    println!("STILE_RIG_SEED={seed}");
+    let mut chance = Chance::of(seed);
+    let (mut built, mut kept) = (0, 0);
+    for round in 0..scaled_long(2, 100, 4_000) {
+        fault::lack_flags((round % 2 == 1).then_some(EINVAL));
+        let both = Both::new();
+        let mut files = Files::new();
+        visit(both.rig.folder.path(), "", &mut files);
+        let mut disk = Disk::read(both.folder.path());
+        let before = files.clone();
+        let databases = Rc::new(RefCell::new(vec![database(both.folder.path())]));
+        let (seen, whole) = (Rc::clone(&databases), both.folder.path().to_owned());
+        let copy = Box::new(move || seen.borrow_mut().push(database(&whole)));
+        fault::after_each_effect(Some(copy));
+        let (effects, done) = change(&both.rig, &mut chance, &mut files, 2);
+        fault::after_each_effect(None);
+        for cut in 0..=effects.len() {
+            if cut > 0 {
+                disk.apply(&effects[cut - 1]);
+            }
+            let count = done.iter().filter(|done| done.end <= cut).count();
+            let old = count.checked_sub(1).map_or(&before, |last| &done[last].files);
+            let new = done.get(count).map_or(old, |done| &done.files);
+            for tree in disk.after_a_cut(&mut chance) {
+                let again = Both::after_a_cut(&tree, &databases.borrow()[cut]);
+                let mut found = Files::new();
+                visit(again.rig.folder.path(), "", &mut found);
+                take_torn_copy(&mut found, old, new);
+                let is_new = found == *new;
+                assert!(found == *old || is_new, "seed {seed}, cut {cut}: {tree:?}: {found:?}");
+                let made = done.iter().take(count + usize::from(is_new));
+                for bytes in made.filter_map(|done| done.replaced.as_ref()) {
+                    let found = again.history.version_bytes(ContentHash::digest(bytes), u64::MAX);
+                    assert_eq!(found.unwrap(), *bytes, "seed {seed}, cut {cut} of {effects:?}");
+                    kept += 1;
+                }
+                built += 1;
+            }
+        }
+    }
+    fault::lack_flags(None);
+    assert!(kept > 0, "seed {seed}: some change replaced something");
+    println!("{built} disks, {kept} versions found in their histories");
 }

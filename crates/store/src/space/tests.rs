@@ -198,8 +198,12 @@ impl Rig {
 
     /// Returns a rig, whatever the file system can do.
     pub(super) fn on_any(folder: tempfile::TempDir) -> Self {
+        Self::on_any_with(folder, None)
+    }
+
+    pub(super) fn on_any_with(folder: tempfile::TempDir, history: Option<Arc<History>>) -> Self {
         let options = (FileLimits::default(), Vec::new(), Duration::from_secs(20));
-        Self::opened(folder, options, None).0
+        Self::opened(folder, options, history).0
     }
 
     pub(super) fn inner(&self) -> OnThisThread<'_> {
