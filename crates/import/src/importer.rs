@@ -13,7 +13,7 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::rows::{DecodedRow, RowDecodeError, RowDecoder};
 use stile_store::archive::Archive;
-use stile_store::files::{self, TextFile};
+use stile_store::files::{self, StreamedText};
 
 use crate::attachment::Attachment;
 use crate::preset::PresetDeclaration;
@@ -149,7 +149,7 @@ pub struct ImportRow {
     /// How many halves of surrogate pairs became U+FFFD.
     pub replaced: u64,
     /// A text that is read when the row is stored, and the field that it belongs to.
-    pub streamed_text: Option<(&'static str, TextFile)>,
+    pub streamed_text: Option<(&'static str, StreamedText)>,
     /// The files that the fields refer to.
     pub attachments: Vec<Attachment>,
     /// The texts of these files, once they are read.

@@ -1,11 +1,18 @@
 //! Reads the files and folders of one import, one after the other, row by row or in batches.
 
+use std::fmt;
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use stile_domain::path::SpacePath;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::batch::BATCH_BYTES;
+use stile_store::space::NoteFolder;
 
 use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
+use crate::importers::markdown;
 use crate::report::{ImportError, ImportProgress, OnProgress};
 
 /// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of
@@ -19,6 +26,54 @@ pub struct ImportInput {
     pub path: PathBuf,
     /// The importer that reads it.
     pub importer: &'static Importer,
+    /// The notes to read of a folder of notes; `None` to read all that is there.
+    pub selection: Option<SelectedNotes>,
+}
+
+impl ImportInput {
+    /// Creates an input that is read whole.
+    pub fn whole(path: PathBuf, importer: &'static Importer) -> Self {
+        Self { path, importer, selection: None }
+    }
+
+    /// Returns how many bytes are to be read. An input that cannot be read fails when it is opened.
+    fn byte_count(&self) -> u64 {
+        match &self.selection {
+            Some(selection) => selection.bytes,
+            None => (self.importer.byte_count)(&self.path).unwrap_or_default(),
+        }
+    }
+
+    fn open(&self, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
+        match &self.selection {
+            Some(selection) => Ok(selection.rows()),
+            None => (self.importer.open)(&self.path, target),
+        }
+    }
+}
+
+/// Some notes of a folder that is open.
+#[derive(Clone)]
+pub struct SelectedNotes {
+    pub(crate) folder: NoteFolder,
+    pub(crate) notes: Arc<[SpacePath]>,
+    /// The size of all these notes.
+    pub(crate) bytes: u64,
+    /// Whether the reading should stop.
+    pub(crate) should_stop: Arc<AtomicBool>,
+}
+
+impl SelectedNotes {
+    fn rows(&self) -> Box<dyn ImportRows> {
+        let (notes, should_stop) = (Arc::clone(&self.notes), Arc::clone(&self.should_stop));
+        markdown::selected_rows(&self.folder, notes, should_stop)
+    }
+}
+
+impl fmt::Debug for SelectedNotes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.notes.iter()).finish()
+    }
 }
 
 /// A row with the importer that read it.
@@ -39,11 +94,7 @@ pub(crate) struct InputRows<'i> {
 
 impl<'i> InputRows<'i> {
     pub(crate) fn new(inputs: &'i [ImportInput], target: ImportTarget) -> Self {
-        // An input that cannot be read fails when it is opened.
-        let total = inputs
-            .iter()
-            .map(|input| (input.importer.byte_count)(&input.path).unwrap_or_default())
-            .sum();
+        let total = inputs.iter().map(ImportInput::byte_count).sum();
         Self { remaining: inputs.iter(), current: None, before: 0, reported: 0, total, target }
     }
 
@@ -58,8 +109,8 @@ impl<'i> InputRows<'i> {
                 Some((input, rows)) => (*input, rows),
                 None => {
                     let Some(input) = self.remaining.next() else { return Ok(None) };
-                    let rows = (input.importer.open)(&input.path, &self.target)
-                        .map_err(|error| unreadable(input, error))?;
+                    let rows =
+                        input.open(&self.target).map_err(|error| unreadable(input, error))?;
                     (input, &mut self.current.insert((input, rows)).1)
                 }
             };

@@ -3,7 +3,8 @@
 //! [`importer`] says what an importer declares, and [`importers`] has one file for each and the
 //! list of all. [`attachment_text`] reads the text of attached documents. [`run`] stores the rows
 //! of an import: it reads them through [`input`] and reports them as [`report`] defines. [`export`]
-//! writes records to files and [`restore`] reads them back.
+//! writes records to files and [`restore`] reads them back. [`sync`] keeps records in step with a
+//! folder of notes.
 
 pub mod importer;
 
@@ -20,6 +21,7 @@ mod json_object;
 pub mod input;
 pub mod report;
 pub mod run;
+pub mod sync;
 mod transaction;
 mod versions;
 

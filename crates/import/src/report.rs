@@ -4,7 +4,7 @@ use std::io;
 
 use stile_domain::records::declaration::BadDeclaration;
 use stile_domain::records::problem::Problem;
-use stile_store::records::UpsertOutcome;
+use stile_store::records::{UpsertOutcome, WriteRefusal};
 
 use crate::attachment_text::UnreadDocuments;
 use crate::importer::UnusableRow;
@@ -58,10 +58,31 @@ impl ImportReport {
             UpsertOutcome::Changed => self.changed += 1,
             UpsertOutcome::Unchanged => self.unchanged += 1,
             UpsertOutcome::Refused(refused) => {
-                return Err(UnusableRow::new("not_stored", refused));
+                let code = match refused {
+                    WriteRefusal::NotUtf8 => "invalid_utf8",
+                    WriteRefusal::Unreadable => "unreadable",
+                    _ => "not_stored",
+                };
+                return Err(UnusableRow::new(code, refused));
             }
         }
         Ok(())
+    }
+
+    /// Adds the counts and bad rows of another import.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.added += other.added;
+        self.changed += other.changed;
+        self.unchanged += other.unchanged;
+        self.bad_rows += other.bad_rows;
+        self.bad.extend(other.bad);
+        self.bad.truncate(BAD_ROWS_LISTED);
+        self.replaced += other.replaced;
+        self.texts_read += other.texts_read;
+        self.unread.damaged += other.unread.damaged;
+        self.unread.too_large += other.unread.too_large;
+        self.undeclared_texts += other.undeclared_texts;
+        self.declared_because.extend(other.declared_because);
     }
 
     /// Counts a bad row, and lists it if there is room.

@@ -50,7 +50,7 @@ pub(crate) fn target() -> ImportTarget {
 /// A file or folder with the importer that recognises it.
 pub(crate) fn recognised(path: &Path) -> ImportInput {
     let importer: &'static Importer = importers::recognise(IMPORTERS, path).unwrap().unwrap();
-    ImportInput { path: path.to_owned(), importer }
+    ImportInput::whole(path.to_owned(), importer)
 }
 
 /// How many rows were added, changed, unchanged and bad.

@@ -3,9 +3,11 @@
 //! These files have nothing to do with a space, its permits or its locks: whoever starts the
 //! program can read them anyway. Only the owner can read the files of an export.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use stile_domain::records::instant::Instant;
 
@@ -35,16 +37,29 @@ pub struct SourceFile {
 pub fn open(path: &Path) -> io::Result<SourceFile> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(not_regular());
     }
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    let modified = metadata.modified().ok().and_then(instant);
-    Ok(SourceFile {
-        reader: BufReader::with_capacity(BUFFER, file),
-        bytes: metadata.len(),
-        modified,
-    })
+    SourceFile::of(File::open(path)?)
+}
+
+impl SourceFile {
+    /// Takes an open file.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub(crate) fn of(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(not_regular());
+        }
+        let modified = metadata.modified().ok().and_then(instant);
+        let reader = BufReader::with_capacity(BUFFER, file);
+        Ok(Self { reader, bytes: metadata.len(), modified })
+    }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 /// Reads a source to its end.
@@ -111,12 +126,14 @@ pub struct NoteFile {
 /// # Errors
 /// The error of the system for a folder that cannot be read.
 pub fn find_notes(folder: &Path) -> io::Result<Vec<NoteFile>> {
-    let is_note = |path: &Path| {
-        let extension =
-            path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
-        matches!(extension.as_deref(), Some("md" | "markdown"))
-    };
     below(folder, &is_note)
+}
+
+/// Returns whether a file is a note by its name.
+pub(crate) fn is_note(path: &Path) -> bool {
+    let extension =
+        path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+    matches!(extension.as_deref(), Some("md" | "markdown"))
 }
 
 /// Finds the files below a folder for which `wanted` returns `true`, like [`find_notes`].
@@ -162,7 +179,33 @@ fn walk(
     Ok(())
 }
 
+/// Opens one file from its beginning, as often as it is asked to.
+pub type FileOpener = Arc<dyn Fn() -> io::Result<SourceFile> + Send + Sync>;
+
 /// The text of a file from an offset on, which can be read repeatedly.
+#[derive(Clone)]
+pub struct StreamedText {
+    /// What opens the file.
+    pub opener: FileOpener,
+    /// The offset of the text in bytes.
+    pub from: u64,
+}
+
+impl fmt::Debug for StreamedText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StreamedText").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl TextSource for StreamedText {
+    fn open(&mut self) -> io::Result<Box<dyn Read + '_>> {
+        let mut file = (self.opener)()?.reader;
+        file.seek(SeekFrom::Start(self.from))?;
+        Ok(Box::new(file))
+    }
+}
+
+/// The text of a file of the machine from an offset on, which can be read repeatedly.
 #[derive(Clone, Debug)]
 pub struct TextFile {
     /// The path of the file on the machine.

@@ -7,13 +7,17 @@
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value as Json;
 use stile_domain::notes::parse_front_matter;
+use stile_domain::path::SpacePath;
 use stile_domain::records::identifiers;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_store::files::{self, NoteFile, TextFile};
+use stile_store::files::{self, FileOpener, NoteFile, StreamedText};
+use stile_store::space::NoteFolder;
 
 use crate::importer::{
     Contents, ImportRow, ImportRows, Importer, LocatedRow, Recognition, StreamDeclaration,
@@ -35,7 +39,12 @@ pub static IMPORTER: Importer = Importer {
             .try_fold(0, |bytes, note| Ok(bytes + files::open(&note.path)?.bytes))
     },
     open: |path, _| {
-        Ok(Box::new(NoteRows { remaining: note_files(path)?.into_iter(), consumed: 0 }))
+        let notes = note_files(path)?.into_iter().map(|NoteFile { path, name }| NoteSource {
+            file: path.display().to_string().into(),
+            name,
+            opener: Arc::new(move || files::open(&path)),
+        });
+        Ok(Box::new(NoteRows { remaining: Box::new(notes), consumed: 0 }))
     },
     declaration: StreamDeclaration::InferredWithKey {
         field: PATH,
@@ -44,7 +53,7 @@ pub static IMPORTER: Importer = Importer {
 };
 
 /// The field with the note's path in its folder, `/` between its parts. The key.
-const PATH: &str = "path";
+pub(crate) const PATH: &str = "path";
 /// The field with the time of the file's last change.
 const MODIFIED: &str = "modified";
 /// The field with the text after the front matter.
@@ -54,29 +63,87 @@ const HEAD_BYTES: usize = 1024 * 1024;
 /// The prefix of a member of the front matter that is named like one of the fields above.
 const PREFIX: &str = "fm_";
 
+/// The code of a row of a note that could not be read, though it is there.
+pub(crate) const UNREADABLE: &str = "unreadable";
+/// The code of a row of a note that was removed after it was found.
+pub(crate) const ABSENT: &str = "absent";
+
+/// A note that is to be read.
+struct NoteSource {
+    /// The file, as a person reads it.
+    file: Arc<str>,
+    /// The path in the folder; `None` if it is not UTF-8.
+    name: Option<String>,
+    opener: FileOpener,
+}
+
 struct NoteRows {
-    remaining: std::vec::IntoIter<NoteFile>,
+    remaining: Box<dyn Iterator<Item = NoteSource> + Send>,
     consumed: u64,
+}
+
+/// Returns the rows of some notes of a folder. `should_stop` is asked before each note.
+pub(crate) fn selected_rows(
+    folder: &NoteFolder,
+    notes: Arc<[SpacePath]>,
+    should_stop: Arc<AtomicBool>,
+) -> Box<dyn ImportRows> {
+    let folder = folder.clone();
+    let sources = (0..notes.len()).filter_map(move |index| {
+        let note = notes.get(index)?;
+        let name = relative(note);
+        Some(NoteSource {
+            file: name.into(),
+            name: Some(name.to_owned()),
+            opener: folder.opener(note),
+        })
+    });
+    let rows = NoteRows { remaining: Box::new(sources), consumed: 0 };
+    Box::new(StoppableRows { rows, should_stop })
+}
+
+/// Returns the path of a note in its folder, as the field [`PATH`] has it.
+pub(crate) fn relative(note: &SpacePath) -> &str {
+    note.as_str().trim_start_matches('/')
+}
+
+/// Rows that end with an error once they should stop.
+struct StoppableRows {
+    rows: NoteRows,
+    should_stop: Arc<AtomicBool>,
+}
+
+impl ImportRows for StoppableRows {
+    fn next(&mut self) -> io::Result<Option<LocatedRow>> {
+        match self.should_stop.load(Ordering::Relaxed) {
+            true => Err(ErrorKind::Interrupted.into()),
+            false => self.rows.next(),
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.rows.consumed()
+    }
 }
 
 impl ImportRows for NoteRows {
     fn next(&mut self) -> io::Result<Option<LocatedRow>> {
         let Some(note) = self.remaining.next() else { return Ok(None) };
-        let file = note.path.display().to_string().into();
         let row = match &note.name {
             None => {
                 Err(UnusableRow::new("invalid_utf8", "the file's name is not UTF-8; rename it"))
             }
             // A file that cannot be read is one bad row. The other files are read all the same.
-            Some(name) => self.read(&note.path, name).unwrap_or_else(|error| {
+            Some(name) => self.read(&note.opener, name).unwrap_or_else(|error| {
                 let code = match error.kind() {
                     ErrorKind::InvalidData => "invalid_utf8",
-                    _ => "unreadable",
+                    ErrorKind::NotFound => ABSENT,
+                    _ => UNREADABLE,
                 };
                 Err(UnusableRow::new(code, format!("the file could not be read: {error}")))
             }),
         };
-        Ok(Some(LocatedRow { file, line: 1, row }))
+        Ok(Some(LocatedRow { file: note.file, line: 1, row }))
     }
 
     fn consumed(&self) -> u64 {
@@ -85,8 +152,12 @@ impl ImportRows for NoteRows {
 }
 
 impl NoteRows {
-    fn read(&mut self, path: &Path, name: &str) -> io::Result<Result<ImportRow, UnusableRow>> {
-        let mut file = files::open(path)?;
+    fn read(
+        &mut self,
+        opener: &FileOpener,
+        name: &str,
+    ) -> io::Result<Result<ImportRow, UnusableRow>> {
+        let mut file = opener()?;
         self.consumed += file.bytes;
         // A file that grows in the meantime is not read beyond this.
         let mut beginning = file.reader.by_ref().take(HEAD_BYTES as u64);
@@ -110,7 +181,7 @@ impl NoteRows {
             }
         };
         let head = NoteHead::parse(first);
-        let text = TextFile { path: path.to_owned(), from: head.text_starts as u64 };
+        let text = StreamedText { opener: Arc::clone(opener), from: head.text_starts as u64 };
         let fields = head.fields(name, file.modified);
         Ok(Ok(ImportRow { streamed_text: Some((TEXT, text)), ..ImportRow::new(fields) }))
     }

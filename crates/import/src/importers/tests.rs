@@ -30,7 +30,7 @@ fn import_error(
     importer: &'static Importer,
     bad_rows: BadRowPolicy,
 ) -> String {
-    let input = ImportInput { path, importer };
+    let input = ImportInput::whole(path, importer);
     rig.import(&[input], &[], bad_rows, |_| ()).unwrap_err().to_string()
 }
 
@@ -562,7 +562,7 @@ fn an_importer_needs_only_its_declaration_and_a_place_in_the_list() {
     let importer = recognise(&importers, &path).unwrap().unwrap();
     assert_eq!(importer.name, "toy");
     let report =
-        rig.import(&[ImportInput { path, importer }], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        rig.import(&[ImportInput::whole(path, importer)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
     assert_eq!(counts(&report), (2, 0, 0, 0));
     assert!(report.declared_because.contains(&"toys have numbers".to_owned()));
     assert_eq!(rig.keys(), ["1", "2"]);

@@ -174,7 +174,7 @@ fn notes_of_any_size_become_records() {
     let report = import(&rig, &input, &[], BadRowPolicy::Skip).unwrap();
     assert_eq!(counts(&report), (2, 0, 0, 2));
     let codes: Vec<&str> = report.bad.iter().map(|bad| bad.code).collect();
-    assert_eq!(codes, ["invalid_utf8", "not_stored"]);
+    assert_eq!(codes, ["invalid_utf8", "invalid_utf8"]);
     assert_eq!(rig.record("b/short.md")["text"], "# Short\n");
     let long_note = rig.record("long.md");
     assert_eq!(
@@ -187,8 +187,7 @@ fn notes_of_any_size_become_records() {
 #[test]
 fn an_unreadable_file_is_an_error_and_declares_nothing() {
     let rig = rig();
-    let missing =
-        ImportInput { path: rig.folder.path().join("none.csv"), importer: &csv::IMPORTER };
+    let missing = ImportInput::whole(rig.folder.path().join("none.csv"), &csv::IMPORTER);
     assert!(
         import(&rig, &[missing], &[], BadRowPolicy::Skip)
             .unwrap_err()

@@ -1,4 +1,4 @@
-//! The clients that watch folders and files, and what wakes them.
+//! The watches on folders and files, and what wakes those who hold them.
 //!
 //! A watcher that does not look misses nothing: the watch remembers one change, however many there
 //! were, and no writer ever waits for a watcher. `changes` finds out what changed.
@@ -34,6 +34,10 @@ pub enum WatchRefused {
     /// The caller, or all callers together, watch too many paths.
     TooMany,
 }
+
+/// The most folders of which the kernel is asked for events for the records of the owner. Changes
+/// in further ones are found when all folders are looked at.
+pub(super) const MAX_TREE_WATCHES: usize = 1 << 16;
 
 /// A watch on a folder or a file. Dropping it ends it.
 pub struct Watch {
@@ -74,7 +78,8 @@ pub(super) struct Table {
 
 /// The path that a watch is for.
 pub(super) struct Target {
-    pub(super) permit: Permit<List>,
+    /// What the caller may know. `None` for the owner, who may know everything.
+    pub(super) permit: Option<Permit<List>>,
     /// The folder: the path itself, or the folder of a file.
     pub(super) folder: SpacePath,
     /// The name of the file, where a file is watched.
@@ -84,13 +89,54 @@ pub(super) struct Target {
 /// A watch, and what it saw last.
 pub(super) struct Watched {
     pub(super) target: Arc<Target>,
-    pub(super) subject: Arc<str>,
+    /// The user whose watches are counted. `None` for a folder of a tree.
+    pub(super) subject: Option<Arc<str>>,
     pub(super) folder_watch: Option<FolderWatch>,
     pub(super) seen: Seen,
     /// Whether the kernel reported a change since the last comparison. Then the comparison has
     /// nothing to find.
     pub(super) had_event: bool,
-    pub(super) changed: Arc<Notify>,
+    pub(super) watcher: Watcher,
+}
+
+/// Who waits for a change.
+pub(super) enum Watcher {
+    /// Who holds a [`Watch`] on one path.
+    OnePath(Arc<Notify>),
+    /// Who watches many folders, and asks which of them changed.
+    Tree(Arc<ChangedFolders>),
+}
+
+/// The folders of a tree that changed since somebody asked. There are never more than the tree has.
+#[derive(Default)]
+pub(super) struct ChangedFolders {
+    folders: Mutex<BTreeSet<SpacePath>>,
+    pub(super) changed: Notify,
+}
+
+impl ChangedFolders {
+    fn add(&self, folder: &SpacePath) {
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if !folders.contains(folder) {
+            folders.insert(folder.clone());
+        }
+        drop(folders);
+        self.changed.notify_one();
+    }
+
+    /// Takes the folders that changed since the last call.
+    pub(super) fn take(&self) -> BTreeSet<SpacePath> {
+        std::mem::take(&mut *self.folders.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Watched {
+    pub(super) fn wake(&self) {
+        match &self.watcher {
+            Watcher::OnePath(changed) => changed.notify_one(),
+            Watcher::Tree(changes) => changes.add(&self.target.folder),
+        }
+    }
 }
 
 /// What a path was like at the last comparison.
@@ -109,7 +155,8 @@ impl Target {
     fn may_know(&self, name: &str) -> bool {
         match &self.file {
             Some(file) => file == name,
-            None => !name.starts_with(RESERVED_PREFIX) && self.permit.may_list(name),
+            None if name.starts_with(RESERVED_PREFIX) => false,
+            None => self.permit.as_ref().is_none_or(|permit| permit.may_list(name)),
         }
     }
 }
@@ -134,8 +181,9 @@ impl Table {
     }
 
     pub(super) fn has_room_for(&self, subject: &str) -> bool {
-        let of_subject = self.watches.values().filter(|watched| *watched.subject == *subject);
-        self.watches.len() < MAX_WATCHES && of_subject.count() < MAX_WATCHES_PER_SUBJECT
+        let subjects = || self.watches.values().filter_map(|watched| watched.subject.as_deref());
+        subjects().count() < MAX_WATCHES
+            && subjects().filter(|own| *own == subject).count() < MAX_WATCHES_PER_SUBJECT
     }
 
     /// Takes the kernel's events, and wakes who may know of them.
@@ -149,7 +197,7 @@ impl Table {
                         if let Some(watched) = self.watches.get_mut(id) {
                             watched.had_event = true;
                             if watched.target.may_know(&name) {
-                                watched.changed.notify_one();
+                                watched.wake();
                             }
                         }
                     }
@@ -164,7 +212,7 @@ impl Table {
                 }
                 // Nobody knows what was lost, so every watcher looks.
                 KernelEvent::Lost => {
-                    self.watches.values().for_each(|watched| watched.changed.notify_one());
+                    self.watches.values().for_each(Watched::wake);
                 }
             }
         }

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use stile_domain::permit::{List, Permit};
 use tokio::sync::Notify;
 
 use super::change_feed::kernel_events::KernelEvents;
-use super::change_feed::{ChangeFeed, Seen, Target, Watch, WatchRefused, Watched};
+use super::change_feed::{ChangeFeed, Seen, Table, Target, Watch, WatchRefused, Watched, Watcher};
 use super::disclosure::Disclosure;
 use super::{Inner, Space, os, refusal};
 
@@ -26,6 +27,8 @@ use super::{Inner, Space, os, refusal};
 const ROUND: Duration = Duration::from_millis(100);
 /// Every so many rounds the stamps of all watched folders are compared.
 const ROUNDS_PER_COMPARISON: u32 = 20;
+/// Of the folders of a tree that the kernel watches, each such comparison looks at one in so many.
+const TREE_PARTS: u64 = 16;
 /// The most pages of a listing that are compared for a caller who may see only parts of it.
 const MAX_COMPARED_PAGES: usize = 16;
 
@@ -35,10 +38,10 @@ impl Target {
         let Ok(folder) = space.root.open_folder(&self.folder) else { return (Seen::Absent, None) };
         let seen = match &self.file {
             Some(name) => os::status_at(&folder, name).ok().map(|status| Seen::Stamp(status.stamp)),
-            None if self.permit.may_list_all() => {
-                os::status(&folder).ok().map(|status| Seen::Stamp(status.stamp))
-            }
-            None => digest(space, &self.permit).map(Seen::Listing),
+            None => match self.permit.as_ref().filter(|permit| !permit.may_list_all()) {
+                Some(permit) => digest(space, permit).map(Seen::Listing),
+                None => os::status(&folder).ok().map(|status| Seen::Stamp(status.stamp)),
+            },
         };
         (seen.unwrap_or(Seen::Absent), Some(folder))
     }
@@ -60,13 +63,16 @@ impl ChangeFeed {
                 continue;
             }
             if round.is_multiple_of(ROUNDS_PER_COMPARISON) {
+                let part = u64::from(round / ROUNDS_PER_COMPARISON) % TREE_PARTS;
+                let due = table.due(part);
                 drop(table);
-                self.compare_all(&space);
+                due.into_iter().for_each(|id| self.compare(&space, id));
             }
         }
     }
 
     /// Compares what each watch saw last with what is there now.
+    #[cfg(test)]
     fn compare_all(&self, space: &Inner) {
         let ids: Vec<u64> = self.lock().watches.keys().copied().collect();
         ids.into_iter().for_each(|id| self.compare(space, id));
@@ -74,7 +80,7 @@ impl ChangeFeed {
 
     /// Compares what a watch saw last with what is there now. Looks without the lock, since a disk
     /// may be slow.
-    fn compare(&self, space: &Inner, id: u64) {
+    pub(super) fn compare(&self, space: &Inner, id: u64) {
         let target = self.lock().watches.get(&id).map(|watched| Arc::clone(&watched.target));
         let Some(target) = target else { return };
         let (now, folder) = target.look(space);
@@ -91,7 +97,7 @@ impl ChangeFeed {
         let was_watched = std::mem::replace(&mut watched.folder_watch, is_watched);
         // Another folder may be at the path that looks the same.
         if (differs && !had_event) || was_watched != is_watched {
-            watched.changed.notify_one();
+            watched.wake();
         }
         if was_watched != is_watched {
             was_watched.into_iter().for_each(|folder| table.leave(folder, id));
@@ -99,6 +105,18 @@ impl ChangeFeed {
                 table.by_folder.entry(folder).or_default().insert(id);
             }
         }
+    }
+}
+
+impl Table {
+    /// Returns the watches that the next comparison looks at: those of clients, and those of which
+    /// the kernel tells nothing. A tree has many folders, so the others take turns.
+    fn due(&self, part: u64) -> Vec<u64> {
+        let is_due = |id: u64, watched: &Watched| {
+            watched.subject.is_some() || watched.folder_watch.is_none() || id % TREE_PARTS == part
+        };
+        let due = self.watches.iter().filter(|(id, watched)| is_due(**id, watched));
+        due.map(|(id, _)| *id).collect()
     }
 }
 
@@ -166,15 +184,32 @@ impl Inner {
         if !table.has_room_for(&subject) {
             return Err(WatchRefused::TooMany);
         }
+        let changed = Arc::new(Notify::new());
+        let target = Target { permit: Some(permit), folder, file };
+        let watcher = Watcher::OnePath(Arc::clone(&changed));
+        let id = self
+            .add_watch(&mut table, target, Some(subject), watcher)
+            .map_err(|_| WatchRefused::TooMany)?;
+        Ok(Watch { id, changed, feed: Arc::clone(feed) })
+    }
+
+    /// Adds a watch. Fails if the system gives no thread for the first one.
+    pub(super) fn add_watch(
+        self: &Arc<Self>,
+        table: &mut Table,
+        target: Target,
+        subject: Option<Arc<str>>,
+        watcher: Watcher,
+    ) -> io::Result<u64> {
+        let feed = &self.changes;
         if !table.has_thread {
             let (feed, space) = (Arc::clone(feed), Arc::downgrade(self));
             let thread = std::thread::Builder::new().name("changes".to_owned());
-            let started = thread.spawn(move || feed.serve(&space));
-            started.map_err(|_| WatchRefused::TooMany)?;
+            thread.spawn(move || feed.serve(&space))?;
             table.events = KernelEvents::open();
             table.has_thread = true;
         }
-        let target = Arc::new(Target { permit, folder, file });
+        let target = Arc::new(target);
         // The kernel watches first, so that no change falls between the two.
         let opened = self.root.open_folder(&target.folder).ok();
         let folder_watch = opened
@@ -184,17 +219,10 @@ impl Inner {
         if let Some(folder) = folder_watch {
             table.by_folder.entry(folder).or_default().insert(id);
         }
-        let changed = Arc::new(Notify::new());
-        let watched = Watched {
-            seen: target.look(self).0,
-            target,
-            subject,
-            folder_watch,
-            had_event: false,
-            changed: Arc::clone(&changed),
-        };
+        let seen = target.look(self).0;
+        let watched = Watched { seen, target, subject, folder_watch, had_event: false, watcher };
         table.watches.insert(id, watched);
         feed.added.notify_one();
-        Ok(Watch { id, changed, feed: Arc::clone(feed) })
+        Ok(id)
     }
 }

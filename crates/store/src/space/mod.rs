@@ -13,7 +13,8 @@
 //! also from `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are
 //! asked for and answer. `disclosure` is what a refusal may tell, and `refusals` keeps to it.
 //! `link_rewriting` moves a file and rewrites the links that led to it. `changes` finds out what
-//! changed, and `change_feed` wakes the clients that watch it.
+//! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
+//! notes for their owner.
 
 mod attempt;
 mod change_feed;
@@ -36,6 +37,7 @@ mod lock;
 mod long_lines;
 mod moves;
 mod names;
+mod note_folder;
 mod notes;
 mod os;
 mod read;
@@ -89,6 +91,7 @@ pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
+pub use note_folder::{FolderNotes, NoteFolder, NoteWatch};
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
@@ -132,6 +135,20 @@ pub struct SpaceOptions {
     pub search_ignore: SearchIgnore,
     /// Receives journal lines of events that no call caused, such as a conflict copy.
     pub events: SpaceEvents,
+}
+
+impl SpaceOptions {
+    /// Returns the options for a folder whose notes are imported: nothing is left out, and nothing
+    /// is written.
+    pub fn of_import() -> Self {
+        Self {
+            limits: FileLimits::default(),
+            mounts: Vec::new(),
+            lock_wait: Duration::ZERO,
+            search_ignore: SearchIgnore::nothing(),
+            events: Arc::new(|_| ()),
+        }
+    }
 }
 
 /// The error if the root of a space cannot be opened.

@@ -68,6 +68,11 @@ impl SearchIgnore {
         Ok(Self { rules: kept, compiled, names })
     }
 
+    /// Returns no rules.
+    pub fn nothing() -> Self {
+        Self { rules: Vec::new(), compiled: Gitignore::empty(), names: Some(HashSet::new()) }
+    }
+
     /// Returns the rules as the owner wrote them.
     pub fn rules(&self) -> &[String] {
         &self.rules

@@ -15,6 +15,7 @@ mod reserve;
 mod sign_in_tests;
 mod spaces;
 mod state_dir;
+mod sync_lock;
 mod token_uses;
 mod tokens;
 mod version;
@@ -39,6 +40,7 @@ pub(crate) use spaces::folder_identity;
 pub use spaces::{KnownSpace, SpaceOfFolder};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
+pub use sync_lock::SyncLock;
 pub use tokens::{Revocation, TokenRecord, TokenStore};
 
 /// The size of the largest settings file that is read, in bytes.
