@@ -28,7 +28,9 @@ pub(crate) use lookup::{
 pub use network::Network;
 pub(crate) use setting::{CommandGroup, Declaration, DefaultValue, Form, Setting};
 pub use values::{AnswerForms, ToolGroups, ToolNames};
-pub(crate) use values::{CredentialMode, Environment, HistoryMode, LogLevel, YesNo, is_exposed};
+pub(crate) use values::{
+    CredentialMode, Environment, HistoryMode, LogLevel, SpaceRecords, YesNo, is_exposed,
+};
 #[cfg(test)]
 pub(crate) use {setting::declare_settings, values::count};
 
@@ -75,6 +77,7 @@ settings_list! {
         history_bytes: u64 = declarations::HISTORY_BYTES,
         agent_undo: YesNo = declarations::AGENT_UNDO,
         search_ignore: SearchIgnore = declarations::SEARCH_IGNORE,
+        records_of_space: SpaceRecords = declarations::RECORDS_OF_SPACE,
         jwks: Option<String> = declarations::JWKS,
         issuer: Option<String> = declarations::ISSUER,
         audience: Option<String> = declarations::AUDIENCE,

@@ -11,6 +11,7 @@ pub mod config;
 pub mod fair_share;
 pub mod gateway;
 pub mod http;
+mod live_notes;
 pub mod mcp;
 pub mod metrics;
 pub mod outbound;

@@ -20,7 +20,7 @@ use stile_import::run::Import;
 use super::owner::Owner;
 use super::progress::{Progress, Step};
 use super::rejected::RejectedRows;
-use super::{Failure, Invocation, owner};
+use super::{Failure, Invocation, import_sync, owner};
 use crate::config::Environment;
 
 /// The value of `--format` for what `stile export` wrote.
@@ -56,6 +56,9 @@ pub(super) fn run_with(
         connection: owner::name(matches, "connection")?,
         stream: stream(matches, &inputs)?,
     };
+    if matches.get_flag("sync") || matches.get_flag("watch") {
+        return import_sync::run(matches, environment, &inputs, target, output);
+    }
     let key = owner::texts(matches, "key");
     let Owner { services, caller, now } = owner::open(matches, environment)?;
     let program = std::env::current_exe()
@@ -75,22 +78,28 @@ pub(super) fn run_with(
     let kept = rejected.map(RejectedRows::finish);
     let report = print_report(imported, output)?;
     kept.transpose()?;
-    if !report.declared_because.is_empty() {
-        let ImportTarget { connection, stream } = target;
-        owner::print_to_stderr(&format!(
-            "The stream `{stream}` of `{connection}` is new and now declared:"
-        ))?;
-        report
-            .declared_because
-            .iter()
-            .try_for_each(|line| owner::print_to_stderr(&format!("  {line}")))?;
-        let command = format!("stile declare --connection {connection} --stream {stream}");
-        owner::print_to_stderr(&format!(
-            "It stays so until you change it: `{command} --show > FILE`, edit FILE, \
-             `{command} --from FILE`."
-        ))?;
-    }
+    print_declared(target, &report)?;
     some_rejected(report.bad_rows)
+}
+
+/// Prints to standard error why a new stream was declared as it was.
+pub(super) fn print_declared(target: &ImportTarget, report: &ImportReport) -> std::io::Result<()> {
+    if report.declared_because.is_empty() {
+        return Ok(());
+    }
+    let ImportTarget { connection, stream } = target;
+    owner::print_to_stderr(&format!(
+        "The stream `{stream}` of `{connection}` is new and now declared:"
+    ))?;
+    report
+        .declared_because
+        .iter()
+        .try_for_each(|line| owner::print_to_stderr(&format!("  {line}")))?;
+    let command = format!("stile declare --connection {connection} --stream {stream}");
+    owner::print_to_stderr(&format!(
+        "It stays so until you change it: `{command} --show > FILE`, edit FILE, \
+         `{command} --from FILE`."
+    ))
 }
 
 /// Ends the command with an exit code of its own if rows were rejected and others stored.
@@ -129,6 +138,13 @@ fn restore(
     bad_rows: BadRowPolicy,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
+    for flag in ["sync", "watch"] {
+        if matches.get_flag(flag) {
+            return Err(Failure::Usage(format!(
+                "--{flag} cannot be used with --format {EXPORT_FORMAT}: it is for a folder of Markdown"
+            )));
+        }
+    }
     for flag in ["connection", "stream", "key"] {
         if !owner::texts(matches, flag).is_empty() {
             return Err(Failure::Usage(format!(
@@ -171,7 +187,7 @@ fn input(
             .map_err(|error| Failure::Failed(format!("cannot read {file}: {error}")))?,
     };
     match importer {
-        Some(importer) => Ok(ImportInput { path, importer }),
+        Some(importer) => Ok(ImportInput::whole(path, importer)),
         None => {
             let names: Vec<&str> = importers.iter().map(|importer| importer.name).collect();
             let names = join_names(&names, "or");
@@ -267,6 +283,6 @@ fn print_report(
     Ok(report)
 }
 
-fn step(ImportProgress { storing, bytes, total }: ImportProgress) -> Step {
+pub(super) fn step(ImportProgress { storing, bytes, total }: ImportProgress) -> Step {
     Step { action: if storing { "storing" } else { "reading" }, done: bytes, total }
 }

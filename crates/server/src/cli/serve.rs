@@ -6,10 +6,15 @@ use std::time::Duration;
 
 use axum::Router;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_import::importer::ImportTarget;
+use stile_records::RecordService;
+use stile_store::space::Space;
 use stile_store::state::{SpaceOfFolder, StateDir, TokenKey, TokenStore};
 use stile_tools::space::SpaceTools;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::identity_provider::IdentityProvider;
 use super::notify::Notifier;
@@ -18,8 +23,9 @@ use super::settings_files::{http_client, public_https};
 use super::{Failure, http_server, open, process, user_name, welcome};
 use crate::auth::{EitherVerifier, LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
 use crate::clock::wall_clock;
-use crate::config::{Config, Environment, Resolved, YesNo};
+use crate::config::{Config, Environment, Resolved, SpaceRecords, YesNo};
 use crate::http::HttpOptions;
+use crate::live_notes::ServedNotes;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::service::Service;
 use crate::sign_in::client_documents::ClientDocuments;
@@ -29,6 +35,11 @@ use crate::sign_in::settings::{AuthorizationServer, FolderLister, SignInSettings
 
 const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
     before, so it is a space of its own: tokens of the other folder are refused here";
+
+/// The stream of the notes that `--records-of-space` keeps as records.
+const NOTES: &str = "notes";
+/// How long the server waits for a batch of notes that is being stored when it stops.
+const NOTES_STOP: Duration = Duration::from_secs(10);
 
 /// Serves until the process is asked to stop.
 pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
@@ -54,9 +65,16 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         Some(local) if provider.is_none() => records.with_token_issuer(local.issuer()),
         _ => records,
     };
+    let notes = served_notes(config, &state, &records, &space, environment)?;
     let service = open::service(config, tools, &journal, Some(records));
     let notifier = Notifier::new(environment);
     let served = process::block_on(async {
+        let (keep, stop) = oneshot::channel::<()>();
+        let notes = notes.map(|notes| {
+            tokio::spawn(notes.keep_in_step(async {
+                let _ = stop.await;
+            }))
+        });
         let served = match (&provider, &local) {
             (Some(provider), local) => {
                 let user = user_name(environment);
@@ -69,11 +87,35 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
             (None, None) => Ok(()),
         };
         notifier.stopping();
+        drop(keep);
+        if let Some(notes) = notes {
+            // A batch of notes that is being stored is whole, or is rolled back.
+            let _ = tokio::time::timeout(NOTES_STOP, notes).await;
+        }
         space.close().await;
         served
     });
     journal.sync();
     served
+}
+
+/// Returns the notes that the server keeps as records, if the settings say so.
+fn served_notes(
+    config: &Config,
+    state: &StateDir,
+    records: &RecordService,
+    space: &Space,
+    environment: Environment<'_>,
+) -> Result<Option<ServedNotes>, Failure> {
+    let SpaceRecords::Connection(connection) = &config.records_of_space else { return Ok(None) };
+    let stream = SourceName::parse(NOTES).map_err(|bad| Failure::Failed(bad.to_string()))?;
+    Ok(Some(ServedNotes {
+        state: state.clone(),
+        services: records.clone(),
+        owner: local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner),
+        space: space.clone(),
+        target: ImportTarget { connection: connection.clone(), stream },
+    }))
 }
 
 /// Serves callers whose tokens an identity provider signed.

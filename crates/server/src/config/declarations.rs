@@ -18,10 +18,10 @@ use super::setting::CommandGroup::{
 };
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
-    AnswerForms, CredentialMode, HistoryMode, LogLevel, MIN_BYTES, ParseContext, ToolGroups,
-    ToolNames, YesNo, address, bytes, bytes_within, count, count_to, header_value, ignore_rules,
-    list, loopback, optional_count, optional_path, origin, path, paths_by_vault, space_paths, text,
-    texts_by_vault, trusted_url, url, urls_by_vault, word,
+    AnswerForms, CredentialMode, HistoryMode, LogLevel, MIN_BYTES, ParseContext, SpaceRecords,
+    ToolGroups, ToolNames, YesNo, address, bytes, bytes_within, count, count_to, header_value,
+    ignore_rules, list, loopback, optional_count, optional_path, origin, path, paths_by_vault,
+    space_paths, space_records, text, texts_by_vault, trusted_url, url, urls_by_vault, word,
 };
 use crate::by_vault::ByVault;
 
@@ -184,6 +184,11 @@ declare_settings! {
     /// in git's ignore files.
     SEARCH_IGNORE: SearchIgnore = Flag("search_ignore", "PATTERN,…"), ignore_rules,
         default Text(stile_store::space::SEARCH_IGNORE), for SPACE;
+
+    /// Keep the notes of the space as records in this connection, stream `notes`, in step with every
+    /// change (no, or yes for the connection `space`).
+    RECORDS_OF_SPACE: SpaceRecords = Switch("records_of_space", "CONNECTION"), space_records,
+        default Text("no"), for &[Serve];
 
     /// Accept only tokens of the identity provider whose keys are at this address.
     JWKS: Option<String> = Flag("jwks", "URL"), trusted_url, for HTTP;

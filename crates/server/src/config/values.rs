@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use stile_domain::path::SpacePath;
+use stile_domain::records::identifiers::SourceName;
 use stile_store::space::SearchIgnore;
 use stile_tools::definition::ToolGroup;
 
@@ -435,6 +436,37 @@ words! {
         /// Keep none.
         Off = "off",
     } "is not keep, require or off"
+}
+
+/// Whether a server keeps the notes of its space as records, and in which connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SpaceRecords {
+    /// It does not.
+    Off,
+    /// It does, in this connection.
+    Connection(SourceName),
+}
+
+/// Parses the name of a connection, or `yes` for the connection `space`, or `no`.
+pub(crate) fn space_records(text: &str, _: &ParseContext<'_>) -> Result<SpaceRecords, String> {
+    let name = match text {
+        "no" => return Ok(SpaceRecords::Off),
+        "yes" => "space",
+        name => name,
+    };
+    match SourceName::parse(name) {
+        Ok(name) => Ok(SpaceRecords::Connection(name)),
+        Err(bad) => Err(format!("is not yes, no or the name of a connection: {bad}")),
+    }
+}
+
+impl ToToml for SpaceRecords {
+    fn to_toml(&self) -> Option<String> {
+        match self {
+            Self::Off => quoted("no"),
+            Self::Connection(name) => quoted(name.as_str()),
+        }
+    }
 }
 
 words! {

@@ -64,13 +64,25 @@ fn import(importers: &[&'static Importer]) -> Command {
             one("format", "FORMAT", "The format of the files. [default: recognised by their names and contents]")
                 .value_parser(PossibleValuesParser::new(names.chain([EXPORT_FORMAT]))),
         )
-        .arg(flag("strict", "Store all rows, or nothing if one of them is bad."))
+        .arg(flag(
+            "sync",
+            "Also remove the records of notes that are not in the folder any more. For one folder of Markdown.",
+        ))
+        .arg(flag("watch", "Sync, and then follow each change of the folder until interrupted.").conflicts_with("sync"))
+        .arg(flag("remove_all", "Let a sync remove every record that was stored before."))
+        .arg(flag("json", "Print what a sync did as JSON, one line for each."))
+        .group(ArgGroup::new("syncing").args(["sync", "watch"]))
+        .mut_arg("remove_all", |argument| argument.requires("syncing"))
+        .mut_arg("json", |argument| argument.requires("syncing"))
+        .arg(
+            flag("strict", "Store all rows, or nothing if one of them is bad.").conflicts_with("syncing"),
+        )
         .arg(one(
             "rejected",
             "FILE",
             "Keep the rejected rows in this new file, one line of JSON for each: file, line, code, reason, and the \
              row itself if rows are lines.",
-        ))
+        ).conflicts_with("syncing"))
         .after_help(
             "\
 A new stream is declared from the rows of the first file: its key, the field that orders it, what can be searched \
@@ -83,11 +95,16 @@ refer to are stored with them if the export has them.
 Bad rows are skipped and reported on standard error with line and reason; the exit code is then 3. Rows are stored \
 in batches, each whole or not at all.
 
+--sync and --watch make the records those of a fresh import of the folder. A note that is there but cannot be read \
+keeps its record. A sync that would remove every record that was stored before changes nothing without --remove-all: \
+the folder may be the wrong one, or its disk may not be mounted.
+
 Examples:
   stile import messages.jsonl --connection gmail-work --stream messages
   stile import 2025.csv 2026.csv --connection bank --stream transactions
   stile import people.json --connection crm --stream people --key email
   stile import ~/journal --connection notes --stream journal
+  stile import ~/journal --connection notes --stream journal --watch
   stile import mail.mbox --connection gmail-work
   stile import chatgpt-export.zip --connection chatgpt
   stile import backup/ --format stile",
