@@ -1,5 +1,7 @@
-//! The names in a large folder, sorted and packed, so that each of its pages after the first costs
-//! what the page holds.
+//! The names in a folder, sorted and packed, so that each page of a large folder after the first
+//! costs what the page holds, and so that a walk reads a folder again only after it has changed.
+
+use std::ops::Range;
 
 use stile_domain::facts::Footprint;
 use stile_domain::limits::MAX_LIST_ENTRIES;
@@ -58,6 +60,17 @@ impl FolderNames {
         self.entries.len()
     }
 
+    /// Returns the index of the first entry that is not a folder.
+    pub(super) fn first_file(&self) -> usize {
+        self.entries.partition_point(|entry| entry.kind == EntryKind::Directory)
+    }
+
+    /// Returns the index of the first entry of a range of one kind whose name is after `name`.
+    pub(super) fn index_after_name(&self, range: Range<usize>, name: &str) -> usize {
+        let entries = self.entries.get(range.clone()).unwrap_or_default();
+        range.start + entries.partition_point(|entry| self::name(&self.text, *entry) <= name)
+    }
+
     /// Returns the entry at an index.
     pub(super) fn get(&self, index: usize) -> Option<(EntryKind, &str)> {
         self.entries.get(index).map(|entry| (entry.kind, name(&self.text, *entry)))
@@ -99,11 +112,17 @@ impl FolderNamesBuilder {
         *self = Self::new(0);
     }
 
-    /// Sorts the entries. Returns `None` for a folder with more than the bound, or with so few that
-    /// one page shows all.
+    /// Sorts the entries, for a list. Returns `None` for a folder with more than the bound, or with
+    /// so few that one page shows all.
+    pub(super) fn build_if_long(self, path: &SpacePath, unnameable: u64) -> Option<FolderNames> {
+        let is_long = self.entries.len() > MAX_LIST_ENTRIES;
+        is_long.then(|| self.build(path, unnameable)).flatten()
+    }
+
+    /// Sorts the entries. Returns `None` for a folder with more than the bound.
     pub(super) fn build(self, path: &SpacePath, unnameable: u64) -> Option<FolderNames> {
         let Self { text, mut entries, max_bytes } = self;
-        if max_bytes == 0 || entries.len() <= MAX_LIST_ENTRIES {
+        if max_bytes == 0 {
             return None;
         }
         let order = |entry: &Entry| (entry.kind != EntryKind::Directory, name(&text, *entry));
@@ -127,7 +146,7 @@ mod tests {
         for (kind, name) in names {
             builder.push(*kind, name);
         }
-        builder.build(&SpacePath::root(), 0)
+        builder.build_if_long(&SpacePath::root(), 0)
     }
 
     fn many(count: usize) -> Vec<(EntryKind, String)> {
@@ -135,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_folders_of_several_pages_within_the_bound_are_remembered() {
+    fn a_list_remembers_only_folders_of_several_pages_within_the_bound() {
         assert!(built(&many(MAX_LIST_ENTRIES), 1 << 20).is_none());
         let names = built(&many(MAX_LIST_ENTRIES + 1), 1 << 20).unwrap();
         assert_eq!(names.after(None).count(), MAX_LIST_ENTRIES + 1);

@@ -98,7 +98,7 @@ impl Inner {
             let read = read_names(permit, after, folder)?;
             let now = os::status(folder)?.stamp;
             if now == stamp
-                && let Some(names) = read.names.build(permit.path(), read.candidates.1)
+                && let Some(names) = read.names.build_if_long(permit.path(), read.candidates.1)
             {
                 self.folder_names().insert(stamp, &Arc::new(names), began);
             }
@@ -115,17 +115,17 @@ impl Inner {
 
     fn entry(&self, folder: &OwnedFd, candidate: Candidate) -> ListEntry {
         let Candidate { name, mut kind, .. } = candidate;
-        // A mounted file is not a file of the space, so its size and its hash are not shown.
-        if kind == EntryKind::File && os::is_mount_point_at(folder, &name) {
-            kind = EntryKind::Other;
-        }
-        let stamp = match kind {
-            EntryKind::File => os::status_at(folder, &name)
-                .ok()
-                .filter(|status| status.kind == EntryKind::File)
-                .map(|status| status.stamp),
+        let found = match kind {
+            EntryKind::File => os::status_and_mount_at(folder, &name).ok(),
             _ => None,
         };
+        // A mounted file is not a file of the space, so its size and its hash are not shown.
+        if found.is_some_and(|(_, is_mounted)| is_mounted) {
+            kind = EntryKind::Other;
+        }
+        let stamp = found
+            .filter(|(status, is_mounted)| status.kind == EntryKind::File && !is_mounted)
+            .map(|(status, _)| status.stamp);
         let hash = stamp.and_then(|stamp| self.memory().get(&stamp)).map(|facts| facts.hash);
         ListEntry { name, kind, size_bytes: stamp.map(|stamp| stamp.size), hash }
     }

@@ -7,7 +7,7 @@
 //! folders, `recorded` records changes in the history, `restore` gives files old versions,
 //! `conflict` makes conflict copies, `keeper` keeps displaced files, `held` holds them in the state
 //! folder, `clean` cleans up after a kill, `edit_refusal` explains refused edits, `read` reads
-//! windows, `folder_names` remembers what large folders hold, and `names` names our own files.
+//! windows, `folder_names` remembers what folders hold, and `names` names our own files.
 //! `walk` goes through a folder and what is below it, except for what `search_ignore` leaves out;
 //! `tree` lists and finds names on the way, `text_search` finds texts (`hit_lines` collects them,
 //! also from `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are
@@ -102,7 +102,7 @@ pub use walk_pages::{
 
 /// The memory for facts about files, in bytes.
 const MEMORY_BYTES: usize = 32 * 1024 * 1024;
-/// The memory for the names in large folders, in bytes: for about a million names.
+/// The memory for the names in folders, in bytes: for about a million names.
 const FOLDER_NAMES_BYTES: usize = 32 * 1024 * 1024;
 /// The memory for the tags, properties and links of notes, in bytes.
 const NOTE_FACTS_BYTES: usize = 32 * 1024 * 1024;

@@ -149,11 +149,6 @@ fn is_elsewhere(file: &OwnedFd, device: u64) -> io::Result<bool> {
     Ok(differs || is_mount_point(file, "", AtFlags::EMPTY_PATH))
 }
 
-/// Returns whether a mount begins at a name in an open folder, as far as the system reports it.
-pub(super) fn is_mount_point_at(folder: &OwnedFd, name: &str) -> bool {
-    is_mount_point(folder, name, AtFlags::SYMLINK_NOFOLLOW)
-}
-
 #[cfg(target_os = "linux")]
 fn is_mount_point(folder: &OwnedFd, name: &str, flags: AtFlags) -> bool {
     use rustix::fs::{StatxAttributes, StatxFlags, statx};
@@ -191,6 +186,16 @@ impl Status {
     }
 }
 
+/// Returns the kind of a file with these bits of its mode.
+fn kind_of(mode: u32) -> EntryKind {
+    match FileType::from_raw_mode(mode as rustix::fs::RawMode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Other,
+    }
+}
+
 #[expect(
     clippy::unnecessary_cast,
     clippy::useless_conversion,
@@ -201,12 +206,7 @@ fn from_stat(stat: &Stat) -> Status {
         seconds.saturating_mul(1_000_000_000).saturating_add(fraction)
     };
     Status {
-        kind: match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => EntryKind::File,
-            FileType::Directory => EntryKind::Directory,
-            FileType::Symlink => EntryKind::Symlink,
-            _ => EntryKind::Other,
-        },
+        kind: kind_of(stat.st_mode.into()),
         stamp: FileStamp {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
@@ -232,6 +232,42 @@ fn identity(file: impl AsFd) -> io::Result<Identity> {
 /// Returns the attributes of a name in an open folder. Does not follow a link.
 pub(super) fn status_at(folder: &OwnedFd, name: &str) -> io::Result<Status> {
     Ok(from_stat(&statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+/// Returns the attributes of a name in an open folder, and whether a mount begins there, as far as
+/// the system reports it. Does not follow a link. On Linux one call returns both.
+#[cfg(target_os = "linux")]
+pub(super) fn status_and_mount_at(folder: &OwnedFd, name: &str) -> io::Result<(Status, bool)> {
+    use rustix::fs::{StatxAttributes, StatxFlags, makedev, statx};
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let found = match statx(folder, name, flags, StatxFlags::BASIC_STATS) {
+        // An older kernel, or a sandbox that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => return Ok((status_at(folder, name)?, false)),
+        found => found?,
+    };
+    let nanos = |time: rustix::fs::StatxTimestamp| -> UnixNanos {
+        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(i64::from(time.tv_nsec))
+    };
+    let mode = u32::from(found.stx_mode);
+    let status = Status {
+        kind: kind_of(mode),
+        stamp: FileStamp {
+            device: makedev(found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            size: found.stx_size,
+            modified: nanos(found.stx_mtime),
+            changed: nanos(found.stx_ctime),
+        },
+        links: u64::from(found.stx_nlink),
+        mode: mode & 0o7777,
+        owner: (found.stx_uid, found.stx_gid),
+    };
+    Ok((status, found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn status_and_mount_at(folder: &OwnedFd, name: &str) -> io::Result<(Status, bool)> {
+    Ok((status_at(folder, name)?, false))
 }
 
 /// Reads the clock that stamps files.

@@ -12,6 +12,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 
 use super::Inner;
+use super::folder_names::FolderNames;
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{NameQuery, TreeEntry, TreePage};
 
@@ -231,14 +232,16 @@ impl Inner {
         }
     }
 
-    /// Returns how many entries of a folder a list would show, if the space remembers its names and
-    /// the caller may see all of them. `room` is how many names may be looked at for that.
+    /// Returns how many entries of a folder of several pages a list would show, if the space
+    /// remembers its names and the caller may see all of them. `room` is how many names may be looked at for that.
     fn known_count(&self, permit: &Permit<Walk>, found: &Found, room: &mut usize) -> Option<u64> {
         if found.kind != EntryKind::Directory || !permit.may_show_all(&found.path) {
             return None;
         }
         let stamp = found.status(self)?.stamp;
-        let names = self.folder_names().get(&stamp).filter(|names| names.are_for(&found.path))?;
+        let is_long =
+            |names: &FolderNames| names.are_for(&found.path) && names.count() > MAX_LIST_ENTRIES;
+        let names = self.folder_names().get(&stamp).filter(|names| is_long(names))?;
         *room = room.checked_sub(names.count())?;
         let ignore = &self.options.search_ignore;
         let is_shown = |(kind, name): &(EntryKind, &str)| {

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ use super::{FOLDER_NAMES_BYTES, Inner, fault, os, refusal};
 
 /// The most names of a folder in memory. A larger folder is read several times.
 const MOST_NAMES: usize = 64 * 1024;
+
+/// The most bytes of names of a folder that a walk by name remembers. A larger folder is rare, and is
+/// read in parts.
+const MOST_KNOWN_BYTES: usize = 2 * 1024 * 1024;
 
 /// The most folders that a walk holds open at once.
 const MOST_OPEN: usize = 64;
@@ -86,9 +91,8 @@ impl Found {
     pub(super) fn status(&self, inner: &Inner) -> Option<os::Status> {
         match &self.folder {
             Some(folder) => {
-                let is_mounted =
-                    self.kind == EntryKind::File && os::is_mount_point_at(folder, self.name());
-                os::status_at(folder, self.name()).ok().filter(|_| !is_mounted)
+                let (status, is_mounted) = os::status_and_mount_at(folder, self.name()).ok()?;
+                (self.kind != EntryKind::File || !is_mounted).then_some(status)
             }
             None => inner.root.open_file(&self.path).and_then(os::status).ok(),
         }
@@ -129,7 +133,54 @@ enum Names {
         last: Option<(EntryKind, Box<str>)>,
     },
     /// Names that the space remembers.
-    Known { names: Arc<FolderNames>, next: usize },
+    Known(KnownNames),
+}
+
+/// The names of a folder that the space remembers, and which of them are left.
+struct KnownNames {
+    names: Arc<FolderNames>,
+    /// The folders that are left.
+    folders: Range<usize>,
+    /// The index of the next entry that is not a folder.
+    file: usize,
+}
+
+impl KnownNames {
+    /// Returns the names after a position.
+    fn after(names: Arc<FolderNames>, order: WalkOrder, after: Option<(EntryKind, &str)>) -> Self {
+        let first_file = names.first_file();
+        let (folder, file) = match after {
+            None => (0, first_file),
+            Some((_, name)) if order == WalkOrder::ByName => (
+                names.index_after_name(0..first_file, name),
+                names.index_after_name(first_file..names.count(), name),
+            ),
+            Some((kind, name)) => {
+                let next = names.index_after(Some(&ListPosition::new(kind, name)));
+                (next.min(first_file), next.max(first_file))
+            }
+        };
+        Self { names, folders: folder..first_file, file }
+    }
+
+    fn next(&mut self, order: WalkOrder) -> Option<(EntryKind, &str)> {
+        let folder = self.folders.clone().next().and_then(|folder| self.names.get(folder));
+        let file = self.names.get(self.file);
+        match (folder, file) {
+            (Some(folder), None) => {
+                self.folders.start += 1;
+                Some(folder)
+            }
+            (Some(folder), Some(file)) if order.compare(folder, file).is_lt() => {
+                self.folders.start += 1;
+                Some(folder)
+            }
+            (_, file) => {
+                self.file += 1;
+                file
+            }
+        }
+    }
 }
 
 impl<'a> Walker<'a> {
@@ -203,11 +254,11 @@ impl<'a> Walker<'a> {
                 continue;
             };
             level.folder = Some(Arc::clone(&folder));
-            let Some((kind, name)) = next_name(self.inner, self.order, level, &folder) else {
+            let Some((kind, path)) = next_entry(self.inner, self.order, level, &folder) else {
                 self.levels.pop();
                 continue;
             };
-            let Some(path) = level.path.child(&name) else { continue };
+            let Some(path) = path else { continue };
             let is_folder = kind == EntryKind::Directory;
             if !(level.shows_all || self.permit.may_show(&path))
                 || self.inner.options.search_ignore.leaves_out(&path, is_folder)
@@ -313,43 +364,41 @@ impl<'a> Walker<'a> {
         path: &SpacePath,
         after: Option<(EntryKind, &str)>,
     ) -> io::Result<Names> {
-        if self.order == WalkOrder::FoldersFirst {
-            let stamp = os::status(folder)?.stamp;
-            let known = self.inner.folder_names().get(&stamp);
-            if let Some(names) = known.filter(|names| names.are_for(path)) {
-                let after = after.map(|(kind, name)| ListPosition::new(kind, name));
-                let next = names.index_after(after.as_ref());
-                return Ok(Names::Known { names, next });
-            }
+        let stamp = os::status(folder)?.stamp;
+        let known = self.inner.folder_names().get(&stamp);
+        if let Some(names) = known.filter(|names| names.are_for(path)) {
+            return Ok(Names::Known(KnownNames::after(names, self.order, after)));
         }
         read_names(self.inner, self.order, folder, path, after)
     }
 }
 
-/// Takes the next name of a level. Reads the folder again if it has more names than fit in memory.
-fn next_name(
+/// Takes the next entry of a level. Reads the folder again if it has more names than fit in memory.
+/// The path is `None` for a name that no path can hold.
+fn next_entry(
     inner: &Inner,
     order: WalkOrder,
     level: &mut Level,
     folder: &OwnedFd,
-) -> Option<(EntryKind, Box<str>)> {
-    match &mut level.names {
-        Names::Known { names, next } => {
-            let (kind, name) = names.get(*next)?;
-            *next += 1;
-            Some((kind, name.into()))
+) -> Option<(EntryKind, Option<SpacePath>)> {
+    let Level { path, names, .. } = level;
+    match names {
+        Names::Known(known) => {
+            let (kind, name) = known.next(order)?;
+            Some((kind, path.child(name)))
         }
-        Names::Read { names, last } => {
-            if let Some(next) = names.pop_front() {
-                return Some(next);
+        Names::Read { names: left, last } => {
+            if let Some((kind, name)) = left.pop_front() {
+                return Some((kind, path.child(&name)));
             }
             let (kind, name) = last.take()?;
             let after = Some((kind, &*name));
-            let again = read_names(inner, order, folder, &level.path, after);
-            level.names = again.ok()?;
-            match &mut level.names {
-                Names::Read { names, .. } => names.pop_front(),
-                Names::Known { .. } => None,
+            *names = read_names(inner, order, folder, path, after).ok()?;
+            match names {
+                Names::Read { names: left, .. } => {
+                    left.pop_front().map(|(kind, name)| (kind, path.child(&name)))
+                }
+                Names::Known(_) => None,
             }
         }
     }
@@ -377,7 +426,7 @@ fn read_names(
         let mut unnameable = 0;
         let mut all = FolderNamesBuilder::new(match order {
             WalkOrder::FoldersFirst => FOLDER_NAMES_BYTES,
-            WalkOrder::ByName => 0,
+            WalkOrder::ByName => MOST_KNOWN_BYTES,
         });
         let is_of_one_moment = os::entries(folder, |name, kind| {
             let Some(name) = name.filter(|name| path.can_hold(name)) else {
@@ -408,6 +457,42 @@ fn read_names(
             let names = VecDeque::from(first);
             let last = names.back().filter(|_| has_more).cloned();
             return Ok(Names::Read { names, last });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry() -> impl Strategy<Value = (EntryKind, String)> {
+        let kinds = [EntryKind::Directory, EntryKind::File, EntryKind::Symlink];
+        (prop::sample::select(kinds.to_vec()), "[a-cé]{1,3}")
+    }
+
+    proptest! {
+        #[test]
+        fn remembered_names_are_those_of_a_sorted_list_in_either_order(
+            entries in prop::collection::vec(entry(), 0..20),
+            at in prop::option::of(entry()),
+            is_by_name in any::<bool>(),
+        ) {
+            let order = if is_by_name { WalkOrder::ByName } else { WalkOrder::FoldersFirst };
+            let mut entries = entries;
+            entries.sort_by(|one, other| one.1.cmp(&other.1));
+            entries.dedup_by(|one, other| one.1 == other.1);
+            let mut builder = FolderNamesBuilder::new(1 << 20);
+            entries.iter().for_each(|(kind, name)| builder.push(*kind, name));
+            let names = Arc::new(builder.build(&SpacePath::root(), 0).unwrap());
+            let at = at.as_ref().map(|(kind, name)| (*kind, name.as_str()));
+            let mut known = KnownNames::after(names, order, at);
+            let found: Vec<(EntryKind, String)> =
+                std::iter::from_fn(|| known.next(order).map(|(kind, name)| (kind, name.to_owned())))
+                    .collect();
+            entries.retain(|(kind, name)| at.is_none_or(|at| order.compare((*kind, name), at).is_gt()));
+            entries.sort_by(|one, other| order.compare((one.0, &one.1), (other.0, &other.1)));
+            prop_assert_eq!(found, entries);
         }
     }
 }
