@@ -111,8 +111,8 @@ fn clean_file(
         ChangeKind::Replace | ChangeKind::Move if is_old && !is_new && name.whole && absent() => {
             let _ = os::rename_new(folder, text, &name.original);
         }
-        // Whether a file of that name is there cannot be known, since the name is not whole. So this
-        // may be the only file with this version.
+        // Whether a file of that name is there cannot be known, since the name is not whole. So
+        // this may be the only file with this version.
         ChangeKind::Replace | ChangeKind::Move if is_old && !name.whole => copy(),
         _ if is_old || is_new => {
             let _ = os::unlink(folder, text);

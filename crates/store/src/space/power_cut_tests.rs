@@ -13,8 +13,8 @@
 //! tell that file from a save of another program, and keeps it as a conflict copy.
 //!
 //! With a history, the folder of the displaced files is on the simulated disk too. SQLite syncs the
-//! database itself, so its files are copied as they are at each call. Law: whatever change is on the
-//! disk after the cut, the history has the content that the change replaced or removed.
+//! database itself, so its files are copied as they are at each call. Law: whatever change is on
+//! the disk after the cut, the history has the content that the change replaced or removed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -25,8 +25,8 @@ use super::{FOLDER_NAMES_BYTES, Inner, fault, os, refusal};
 /// The most names of a folder in memory. A larger folder is read several times.
 const MOST_NAMES: usize = 64 * 1024;
 
-/// The most bytes of names of a folder that a walk by name remembers. A larger folder is rare, and is
-/// read in parts.
+/// The most bytes of names of a folder that a walk by name remembers. A larger folder is rare, and
+/// is read in parts.
 const MOST_KNOWN_BYTES: usize = 2 * 1024 * 1024;
 
 /// The most folders that a walk holds open at once.
@@ -490,7 +490,9 @@ mod tests {
             let found: Vec<(EntryKind, String)> =
                 std::iter::from_fn(|| known.next(order).map(|(kind, name)| (kind, name.to_owned())))
                     .collect();
-            entries.retain(|(kind, name)| at.is_none_or(|at| order.compare((*kind, name), at).is_gt()));
+            entries.retain(|(kind, name)| {
+                at.is_none_or(|at| order.compare((*kind, name), at).is_gt())
+            });
             entries.sort_by(|one, other| order.compare((one.0, &one.1), (other.0, &other.1)));
             prop_assert_eq!(found, entries);
         }
