@@ -4,8 +4,8 @@
 //! and a row that says who changes what. Both are durable when the function returns. A version is
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `retention` removes the oldest, and `reading` finds
-//! changes and their versions. `file_metadata` is what a removed file had beside its content. Several
-//! processes use one history at once.
+//! changes and their versions. `file_metadata` is what a removed file had beside its content.
+//! Several processes use one history at once.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.

@@ -233,7 +233,8 @@ impl Inner {
     }
 
     /// Returns how many entries of a folder of several pages a list would show, if the space
-    /// remembers its names and the caller may see all of them. `room` is how many names may be looked at for that.
+    /// remembers its names and the caller may see all of them. `room` is how many names may be
+    /// looked at for that.
     fn known_count(&self, permit: &Permit<Walk>, found: &Found, room: &mut usize) -> Option<u64> {
         if found.kind != EntryKind::Directory || !permit.may_show_all(&found.path) {
             return None;
