@@ -100,6 +100,35 @@ fn a_version_is_shown_compared_and_restored_beside_a_running_server() {
 }
 
 #[test]
+fn old_versions_come_back_with_a_backup() {
+    let stage = Stage::new(&[]);
+    stage.put("plan.md", "one\n");
+    // Too long for the database even when compressed, so this version is a file.
+    let long: String = (0..8_000).map(|line: u32| hash(&line.to_string()) + "\n").collect();
+    stage.put("long.md", &long);
+    let mut agent = stage.client("cursor");
+    replace(&mut agent, "/plan.md", "one", "two");
+    let removal = json!({ "path": "/long.md", "hash": hash(&long) });
+    agent.tool("file.remove", removal).unwrap();
+    let archive = stage.folder.path().join("backup.zip");
+    let other = stage.folder.path().join("other");
+    for (command, state) in [("backup", &stage.rig.state), ("restore-backup", &other)] {
+        let mut command = stage.rig.command(&[command, archive.to_str().unwrap()]);
+        let output = command.arg("--state").arg(state).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let Stage { folder, rig, server } = stage;
+    server.kill();
+    let rig = Rig { state: other, ..rig };
+    let restored = Stage { server: rig.serve(&[]), rig, folder };
+    assert_eq!(restored.owner(&["show", "plan.md@1"]), "one\n");
+    assert_eq!(restored.owner(&["show", "long.md@2"]), long);
+    let undone = restored.owner(&["undo", "2", "--yes"]);
+    assert!(undone.ends_with("1 of 1 done.\n"), "{undone}");
+    assert_eq!(restored.text("long.md"), Some(long));
+}
+
+#[test]
 fn an_afternoon_is_taken_back_and_what_a_person_changed_is_left() {
     let stage = Stage::new(&[]);
     for name in ["edited.md", "mine.md", "removed.md", "moved.md"] {
