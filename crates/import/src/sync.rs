@@ -69,10 +69,30 @@ pub struct SyncReport {
 }
 
 impl SyncReport {
-    /// Returns whether the sync changed no record and has nothing to report.
-    pub fn is_quiet(&self) -> bool {
-        let ImportReport { added, changed, bad_rows, .. } = self.import;
-        added + changed + bad_rows + self.removed == 0 && self.unread_folders.is_empty()
+    /// Returns whether the sync changed a record.
+    pub fn has_changes(&self) -> bool {
+        let ImportReport { added, changed, .. } = self.import;
+        added + changed + self.removed > 0
+    }
+
+    /// Describes what could not be read or stored, one sentence for each.
+    pub fn problems(&self) -> Vec<String> {
+        let bad = self
+            .import
+            .bad
+            .iter()
+            .map(|BadRow { file, reason, code, .. }| format!("{file}: {reason} ({code})"));
+        let unread = self.unread_folders.iter().map(|(folder, reason)| {
+            format!("{folder}: {reason}; the records of the notes below it stay as they are")
+        });
+        let unnameable = (self.unnameable > 0).then(|| {
+            format!(
+                "{} names are not UTF-8, or have a backslash or a control character, and are left \
+                 out",
+                self.unnameable
+            )
+        });
+        bad.chain(unread).chain(unnameable).collect()
     }
 }
 

@@ -185,6 +185,8 @@ impl ServedNotes {
 struct StepLog {
     trouble: Option<String>,
     is_followed: bool,
+    /// What could not be read or stored, which is told once.
+    problems: Vec<String>,
 }
 
 impl StepLog {
@@ -196,7 +198,12 @@ impl StepLog {
                 self.is_followed = true;
                 let ImportReport { added, changed, bad_rows, .. } = report.import;
                 let (removed, unread_folders) = (report.removed, report.unread_folders.len());
-                if !report.is_quiet() {
+                let problems = report.problems();
+                let are_new = !problems.is_empty() && problems != self.problems;
+                if are_new {
+                    self.problems = problems;
+                }
+                if are_new || report.has_changes() {
                     tracing::info!(
                         added, changed, removed, bad_rows, unread_folders, "records of the space"
                     );

@@ -55,7 +55,7 @@ Exit codes:
   0  done
   1  failed at run time
   2  wrong usage or configuration
-  3  an import rejected some rows and stored the others",
+  3  an import rejected some rows and stored the others, or a sync could not read some notes",
         )
         .subcommand_required(true)
         .max_term_width(100)

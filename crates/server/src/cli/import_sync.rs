@@ -110,7 +110,7 @@ fn sync_once(
     let synced = sync.sync_first(guard, clock::now(), &mut |progress| line.show(step(progress)));
     line.clear();
     let report = synced?;
-    print_problems(&report)?;
+    print_problems(&report.problems())?;
     print_report(&report, form, output)?;
     print_declared(target, &report.import)?;
     let unstored = report.import.bad_rows + report.unread_folders.len() as u64;
@@ -134,19 +134,26 @@ fn watch(
         let stop = process::stop_signal()?;
         let mut is_first = true;
         let mut ended = Ok(());
-        // A failure that lasts is told once.
-        let mut last_failure = None;
+        // A failure that lasts is told once, and so are notes that cannot be read.
+        let (mut last_failure, mut told) = (None, Vec::new());
         live_notes::follow(sync, guard, stop, |result| {
             let printed = match result {
                 Ok(report) => {
                     last_failure = None;
-                    let printed = print_problems(&report).and_then(|()| {
-                        if is_first || !report.is_quiet() {
+                    let problems = report.problems();
+                    let are_new = !problems.is_empty() && problems != told;
+                    let mut print = || {
+                        if is_first || are_new || report.has_changes() {
+                            print_problems(&problems)?;
                             print_names(&report, is_first, form, output)?;
                             print_report(&report, form, output)?;
                         }
                         print_declared(target, &report.import)
-                    });
+                    };
+                    let printed = print();
+                    if are_new {
+                        told = problems;
+                    }
                     printed.map_err(Failure::from)
                 }
                 Err(SyncError::Folder(error)) if !is_first => {
@@ -181,22 +188,8 @@ fn tell_once(last: &mut Option<String>, error: &SyncError) -> Result<(), Failure
 }
 
 /// Prints what could not be read or stored to standard error.
-fn print_problems(report: &SyncReport) -> io::Result<()> {
-    for BadRow { file, reason, code, .. } in &report.import.bad {
-        owner::print_to_stderr(&format!("{file}: {reason} ({code})"))?;
-    }
-    for (folder, reason) in &report.unread_folders {
-        owner::print_to_stderr(&format!(
-            "{folder}: {reason}; the records of the notes below it stay as they are"
-        ))?;
-    }
-    if report.unnameable > 0 {
-        owner::print_to_stderr(&format!(
-            "{} names are not UTF-8, or have a backslash or a control character, and are left out",
-            report.unnameable
-        ))?;
-    }
-    Ok(())
+fn print_problems(problems: &[String]) -> io::Result<()> {
+    problems.iter().try_for_each(|problem| owner::print_to_stderr(problem))
 }
 
 /// Prints the names of the notes that were read and of those whose records were removed. A first

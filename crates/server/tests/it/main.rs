@@ -39,6 +39,7 @@ mod ladder_clients;
 mod ladder_faults;
 mod ladder_guide;
 mod ladder_http;
+mod live_notes;
 mod notes;
 mod old_versions;
 mod owner_pages;
