@@ -46,13 +46,13 @@ enum Next {
 }
 
 /// Syncs, and follows the notes until `stop` completes, or `told` wants to end. `told` gets the
-/// result of each sync.
+/// result of each sync. Returns `Break` if `stop` completed, and must not be awaited again then.
 pub(crate) async fn follow(
     mut sync: NoteSync,
     guard: RemovalGuard,
     stop: impl Future<Output = ()>,
     mut told: impl FnMut(Result<SyncReport, SyncError>) -> ControlFlow<()>,
-) {
+) -> ControlFlow<()> {
     let mut stop = pin!(stop);
     let watch = sync.watch();
     let should_stop = sync.should_stop();
@@ -67,19 +67,19 @@ pub(crate) async fn follow(
             () = &mut stop => {
                 should_stop.store(true, Ordering::Relaxed);
                 let _ = step.await;
-                return;
+                return ControlFlow::Break(());
             }
         };
         // The thread panicked, which the log says.
-        let Ok((returned, result)) = done else { return };
+        let Ok((returned, result)) = done else { return ControlFlow::Continue(()) };
         sync = returned;
         let failed = result.is_err();
         if told(result).is_break() {
-            return;
+            return ControlFlow::Continue(());
         }
         next = tokio::select! {
             next = next_look(&watch, failed) => next,
-            () = &mut stop => return,
+            () = &mut stop => return ControlFlow::Break(()),
         };
     }
 }
@@ -138,7 +138,9 @@ impl ServedNotes {
                 if let Some(sync) = self.open(&mut log).await {
                     let guard = RemovalGuard::RefuseToRemoveAll;
                     let told = |result: Result<SyncReport, SyncError>| log.step(result);
-                    follow(sync, guard, &mut stop, told).await;
+                    if follow(sync, guard, &mut stop, told).await.is_break() {
+                        return;
+                    }
                 }
                 // Before the next try, the owner can sync by hand.
                 drop(lock);

@@ -136,7 +136,8 @@ fn watch(
         let mut ended = Ok(());
         // A failure that lasts is told once, and so are notes that cannot be read.
         let (mut last_failure, mut told) = (None, Vec::new());
-        live_notes::follow(sync, guard, stop, |result| {
+        // Whether it was asked to stop or failed, `ended` says what to report.
+        let _ = live_notes::follow(sync, guard, stop, |result| {
             let printed = match result {
                 Ok(report) => {
                     last_failure = None;

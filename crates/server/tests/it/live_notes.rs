@@ -232,7 +232,9 @@ fn a_server_keeps_the_notes_of_its_space_as_records() {
     // Another server of the same space waits, and goes on once this one has ended.
     let second = stage.rig.serve(&["--records-of-space"]);
     second.said_after("another process keeps these records in step");
-    assert!(server.stop().0.success());
+    let (status, log) = server.stop();
+    let log = String::from_utf8(log).unwrap();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
     stage.write("later.md", "# Later\n");
     let expected = names(&["done.md", "later.md", "new/by-tool.md"]);
     eventually("the second goes on", || stage.keys(&second, &owner) == expected);
