@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use stile_domain::path::SpacePath;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::batch::BATCH_BYTES;
-use stile_store::space::NoteFolder;
+use stile_store::space::note_folder::NoteFolder;
 
 use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
 use crate::importers::markdown;

@@ -25,7 +25,8 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_records::RecordService;
 use stile_records::declarations::{describe_primary_key, parse_stored};
-use stile_store::space::{FolderNotes, NoteFolder, NoteWatch, Space};
+use stile_store::space::Space;
+use stile_store::space::note_folder::{FolderNotes, NoteFolder, NoteWatch};
 
 use crate::importer::ImportTarget;
 use crate::importers::markdown::{self, ABSENT, UNREADABLE, relative};

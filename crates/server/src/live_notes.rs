@@ -18,7 +18,8 @@ use stile_import::importer::ImportTarget;
 use stile_import::report::ImportReport;
 use stile_import::sync::{NoteSync, RemovalGuard, SyncError, SyncReport};
 use stile_records::RecordService;
-use stile_store::space::{NoteWatch, Space};
+use stile_store::space::Space;
+use stile_store::space::note_folder::NoteWatch;
 use stile_store::state::{StateDir, SyncLock};
 use tokio::time::{Instant, sleep, timeout_at};
 

@@ -17,7 +17,7 @@ use stile_domain::records::identifiers;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::files::{self, FileOpener, NoteFile, StreamedText};
-use stile_store::space::NoteFolder;
+use stile_store::space::note_folder::NoteFolder;
 
 use crate::importer::{
     Contents, ImportRow, ImportRows, Importer, LocatedRow, Recognition, StreamDeclaration,

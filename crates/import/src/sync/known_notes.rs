@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use stile_domain::facts::FileStamp;
 use stile_domain::path::SpacePath;
-use stile_store::space::FolderNotes;
+use stile_store::space::note_folder::FolderNotes;
 
 use crate::importers::markdown::relative;
 

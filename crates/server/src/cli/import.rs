@@ -12,13 +12,12 @@ use stile_import::attachment_text::{FIELD, TextReader};
 use stile_import::importer::{ImportTarget, Importer};
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
-use stile_import::report::{
-    BadRow, BadRowPolicy, ImportError, ImportProgress, ImportReport, StoppedImport,
-};
+use stile_import::report::{BadRow, BadRowPolicy, ImportError, ImportReport, StoppedImport};
 use stile_import::run::Import;
 
+use super::import_report::{print_declared, step};
 use super::owner::Owner;
-use super::progress::{Progress, Step};
+use super::progress::Progress;
 use super::rejected::RejectedRows;
 use super::{Failure, Invocation, import_sync, owner};
 use crate::config::Environment;
@@ -80,26 +79,6 @@ pub(super) fn run_with(
     kept.transpose()?;
     print_declared(target, &report)?;
     some_rejected(report.bad_rows)
-}
-
-/// Prints to standard error why a new stream was declared as it was.
-pub(super) fn print_declared(target: &ImportTarget, report: &ImportReport) -> std::io::Result<()> {
-    if report.declared_because.is_empty() {
-        return Ok(());
-    }
-    let ImportTarget { connection, stream } = target;
-    owner::print_to_stderr(&format!(
-        "The stream `{stream}` of `{connection}` is new and now declared:"
-    ))?;
-    report
-        .declared_because
-        .iter()
-        .try_for_each(|line| owner::print_to_stderr(&format!("  {line}")))?;
-    let command = format!("stile declare --connection {connection} --stream {stream}");
-    owner::print_to_stderr(&format!(
-        "It stays so until you change it: `{command} --show > FILE`, edit FILE, \
-         `{command} --from FILE`."
-    ))
 }
 
 /// Ends the command with an exit code of its own if rows were rejected and others stored.
@@ -281,8 +260,4 @@ fn print_report(
         return Err(Failure::Failed("no row could be stored; the reasons are above".to_owned()));
     }
     Ok(report)
-}
-
-pub(super) fn step(ImportProgress { storing, bytes, total }: ImportProgress) -> Step {
-    Step { action: if storing { "storing" } else { "reading" }, done: bytes, total }
 }

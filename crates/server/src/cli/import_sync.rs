@@ -1,4 +1,4 @@
-//! `stile import --sync` and `--watch`: keep the records of a stream in step with a folder of notes.
+//! `stile import --sync` and `--watch`: keep the records of a stream in step with a folder.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use stile_store::files;
 use stile_store::space::{Space, SpaceOptions};
 use stile_store::state::{StateDir, SyncLock};
 
-use super::import::{print_declared, step};
+use super::import_report::{print_declared, step};
 use super::owner::Owner;
 use super::progress::Progress;
 use super::{Failure, owner, process, settings};
@@ -224,9 +224,9 @@ fn print_report(report: &SyncReport, form: Form, output: &mut dyn Write) -> io::
              bad {bad_rows}"
         )?,
         Form::Json => {
-            let bad = bad.iter().map(
-                |BadRow { file, code, reason, .. }| json!({ "note": file, "code": code, "reason": reason }),
-            );
+            let bad = bad.iter().map(|BadRow { file, code, reason, .. }| {
+                json!({ "note": file, "code": code, "reason": reason })
+            });
             let unread = report
                 .unread_folders
                 .iter()

@@ -27,6 +27,7 @@ mod history;
 mod http_server;
 mod identity_provider;
 mod import;
+mod import_report;
 mod import_sync;
 mod mcp;
 mod note;

@@ -185,8 +185,8 @@ declare_settings! {
     SEARCH_IGNORE: SearchIgnore = Flag("search_ignore", "PATTERN,…"), ignore_rules,
         default Text(stile_store::space::SEARCH_IGNORE), for SPACE;
 
-    /// Keep the notes of the space as records in this connection, stream `notes`, in step with every
-    /// change (no, or yes for the connection `space`).
+    /// Keep the notes of the space as records in this connection, stream `notes`, in step with
+    /// every change (no, or yes for the connection `space`).
     RECORDS_OF_SPACE: SpaceRecords = Switch("records_of_space", "CONNECTION"), space_records,
         default Text("no"), for &[Serve];
 

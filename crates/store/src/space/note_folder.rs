@@ -54,7 +54,8 @@ impl NoteFolder {
     /// Checks that the path of the space still leads to the folder that was opened.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] if another folder or none is there, as when a disk was unmounted.
+    /// [`io::ErrorKind::NotFound`] if another folder or none is there, as when a disk was
+    /// unmounted.
     pub fn check(&self) -> io::Result<()> {
         self.inner.root.check(Check::Now).map_err(|_| {
             io::Error::new(io::ErrorKind::NotFound, "the folder was moved away or unmounted")
@@ -169,7 +170,7 @@ impl NoteWatch {
         }
         let target = Target { permit: None, folder: folder.clone(), file: None };
         let watcher = Watcher::Tree(Arc::clone(&self.changes));
-        // Without a thread there are no events, and changes are found when all folders are looked at.
+        // Without a thread there are no events. A look at all folders finds the changes.
         if let Ok(id) = self.inner.add_watch(&mut feed.lock(), target, None, watcher) {
             ids.insert(folder.clone(), id);
         }

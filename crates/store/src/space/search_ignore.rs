@@ -68,7 +68,7 @@ impl SearchIgnore {
         Ok(Self { rules: kept, compiled, names })
     }
 
-    /// Returns no rules.
+    /// Returns rules that leave out nothing.
     pub fn nothing() -> Self {
         Self { rules: Vec::new(), compiled: Gitignore::empty(), names: Some(HashSet::new()) }
     }
