@@ -187,7 +187,7 @@ declare_settings! {
 
     /// Keep the notes of the space as records in this connection, stream `notes`, in step with
     /// every change (no, or yes for the connection `space`).
-    RECORDS_OF_SPACE: SpaceRecords = Switch("records_of_space", "CONNECTION"), space_records,
+    RECORDS_OF_SPACE: SpaceRecords = Switch("records_of_space", "NAME"), space_records,
         default Text("no"), for &[Serve];
 
     /// Accept only tokens of the identity provider whose keys are at this address.
