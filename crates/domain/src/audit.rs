@@ -112,8 +112,9 @@ fn deed(tool: &str) -> Option<&'static Deed> {
 
 /// Says in a sentence what a line is about, without its time and without a final period.
 ///
-/// *Shape*: `cursor changed 3 lines of /work/plan.md`, `cursor was refused (stale): text.replace on
-/// /work/plan.md`. Control characters of names are replaced, so the sentence is one line.
+/// *Shape*: `cursor changed 3 lines of /work/plan.md (call 42)`, `cursor was refused (stale):
+/// text.replace on /work/plan.md`. The number is what `stile undo` takes. Control characters of
+/// names are replaced, so the sentence is one line.
 pub fn sentence(line: &JournalLine) -> String {
     let who = caller(line);
     let path = line.path.as_ref().map(SpacePath::as_str);
@@ -133,6 +134,8 @@ pub fn sentence(line: &JournalLine) -> String {
             (None, _) => format!("{who} called {}{object}{to}", line.tool),
         }
     };
+    let call = line.call.map(|call| format!(" (call {call})")).unwrap_or_default();
+    let text = text + &call;
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
@@ -159,6 +162,7 @@ fn event(line: &JournalLine, path: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::past_change::ChangeNumber;
 
     fn line(tool: &str, path: Option<&str>) -> JournalLine {
         JournalLine {
@@ -177,8 +181,11 @@ mod tests {
             to: Some(SpacePath::parse("/b.md").unwrap()),
             ..line("file.move", Some("/a.md"))
         };
-        let edited =
-            |lines| JournalLine { changed_lines: Some(lines), ..line("text.edit", Some("/a.md")) };
+        let edited = |lines| JournalLine {
+            changed_lines: Some(lines),
+            call: Some(ChangeNumber(40)),
+            ..line("text.edit", Some("/a.md"))
+        };
         let refused =
             JournalLine { outcome: "stale".to_owned(), ..line("text.replace", Some("/a.md")) };
         let user = JournalLine { client: None, ..line("text.read", Some("/a.md")) };
@@ -205,8 +212,8 @@ mod tests {
         .collect();
         insta::assert_snapshot!(sentences.join("\n"), @r"
         cursor moved /a.md to /b.md
-        cursor changed 1 line of /a.md
-        cursor changed 3 lines of /a.md
+        cursor changed 1 line of /a.md (call 40)
+        cursor changed 3 lines of /a.md (call 40)
         cursor added 2 lines to /log
         cursor was refused (stale): text.replace on /a.md
         ann read /a.md

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hash::ContentHash;
+use crate::history::past_change::ChangeNumber;
 use crate::notes::answers::AnswerExtent;
 use crate::path::SpacePath;
 use crate::permit::Principal;
@@ -42,6 +43,10 @@ pub struct JournalLine {
     /// How many lines of the file the call added or changed; absent where nobody counted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_lines: Option<u64>,
+    /// The number of the call in the history, which `stile undo` takes; absent if the history has
+    /// no change of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<ChangeNumber>,
     /// The number of headings or sections in the answer of a note tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sections: Option<u64>,
@@ -113,6 +118,7 @@ impl JournalLine {
             before: trace.before,
             after: trace.after,
             changed_lines: trace.changed_lines,
+            call: None,
             sections: trace.extent.map(|extent| extent.sections),
             truncated: trace.extent.map(|extent| extent.truncated),
             outcome: outcome.into(),

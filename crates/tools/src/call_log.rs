@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stile_domain::journal::{CallTrace, JournalLine};
 use stile_domain::permit::Principal;
+use stile_store::history::Call;
 use stile_store::journal::Journal;
 
 use crate::answer::Answer;
@@ -13,6 +14,8 @@ use crate::answer::Answer;
 #[derive(Clone, Default)]
 pub struct CallLog {
     journal: Option<Arc<Journal>>,
+    /// The call that the lines are about, where the history has its changes.
+    call: Option<Arc<Call>>,
 }
 
 /// Why no line can be written, with the number of the incident in the log.
@@ -27,12 +30,17 @@ pub(crate) enum Unwritable {
 impl CallLog {
     /// Journals calls in `journal`.
     pub fn new(journal: Arc<Journal>) -> Self {
-        Self { journal: Some(journal) }
+        Self { journal: Some(journal), call: None }
     }
 
     /// Journals nothing, for a program that keeps nothing.
     pub fn disabled() -> Self {
-        Self { journal: None }
+        Self::default()
+    }
+
+    /// Gives the lines of changes the number that the history has for `call`.
+    pub(crate) fn for_call(&self, call: Arc<Call>) -> Self {
+        Self { call: Some(call), ..self.clone() }
     }
 
     /// Checks whether a line could be written now.
@@ -82,7 +90,11 @@ impl CallLog {
         let failure = answer.failure.as_ref();
         let outcome = failure.map_or("ok", |failure| failure.code.as_ref());
         let incident = failure.and_then(|failure| failure.incident);
-        self.write(JournalLine::for_call(principal, tool, trace, outcome, incident))
+        let line = JournalLine::for_call(principal, tool, trace, outcome, incident);
+        // The history forgets the change of a call that failed.
+        let call =
+            if failure.is_none() { self.call.as_deref().and_then(Call::number) } else { None };
+        self.write(JournalLine { call, ..line })
     }
 
     /// Writes a line.

@@ -9,7 +9,10 @@ use crate::records::instant::Instant;
 
 /// The number of a change in a history. Later changes have greater numbers. The number of a call is
 /// that of its first change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(transparent)]
 pub struct ChangeNumber(pub i64);
 
 impl fmt::Display for ChangeNumber {

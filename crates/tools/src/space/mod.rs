@@ -217,14 +217,17 @@ impl Toolset for SpaceTools {
     ) -> BoxFuture<'a, Result<Answer, UnknownTool>> {
         async move {
             let tool = self.entry(name).ok_or(UnknownTool)?;
+            let call = self
+                .owner_call
+                .clone()
+                .unwrap_or_else(|| Arc::new(Call::new(Author::new(tool.name, &caller.principal))));
             let space = self
                 .space
                 .until(caller.cancellation.clone())
                 .with_thread_share(caller.thread_share.clone())
-                .for_call(self.owner_call.clone().unwrap_or_else(|| {
-                    Arc::new(Call::new(Author::new(tool.name, &caller.principal)))
-                }));
-            Ok(tool.call(arguments, &caller.principal, &space, &self.log).await)
+                .for_call(Arc::clone(&call));
+            let log = self.log.for_call(call);
+            Ok(tool.call(arguments, &caller.principal, &space, &log).await)
         }
         .boxed()
     }
