@@ -48,6 +48,15 @@ pub struct ExportSummary {
     pub records: u64,
 }
 
+/// How far an export is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportProgress {
+    /// How many records were written.
+    pub records: u64,
+    /// How many records the export has.
+    pub total: u64,
+}
+
 /// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
@@ -62,7 +71,7 @@ pub enum ExportError {
     Io(#[from] io::Error),
 }
 
-/// Exports the selected records to a folder. Blocks.
+/// Exports the selected records to a folder. Blocks. Calls `on_progress` after every few records.
 ///
 /// # Errors
 /// [`ExportError`]. The folder then has no `records.jsonl`.
@@ -72,6 +81,7 @@ pub fn export(
     now: Instant,
     selection: ExportSelection<'_>,
     to: &ExportFolder,
+    on_progress: &mut dyn FnMut(ExportProgress),
 ) -> Result<ExportSummary, ExportError> {
     let permit = caller.gate().records()?;
     // The closure can only return a problem of the database, so an error of a file is kept here.
@@ -89,7 +99,7 @@ pub fn export(
                 connection: selection.connection.map(str::to_owned),
             });
         }
-        match write_all(view, &sources, to) {
+        match write_all(view, &sources, to, on_progress) {
             Ok(exported) => Ok(exported),
             Err(ExportError::Problem(problem)) => Err(problem),
             Err(ExportError::Io(error)) => {
@@ -108,6 +118,7 @@ fn write_all(
     view: &RecordsView<'_>,
     sources: &[RecordSource],
     to: &ExportFolder,
+    on_progress: &mut dyn FnMut(ExportProgress),
 ) -> Result<ExportSummary, ExportError> {
     let exists = || io::Error::from(io::ErrorKind::AlreadyExists);
     let mut file = to.create_file(RECORDS_FILE)?.ok_or_else(exists)?;
@@ -120,6 +131,8 @@ fn write_all(
              \"declaration\":{declaration}}}"
         )?;
     }
+    let counts = sources.iter().map(|source| Ok(view.count(source)?.0));
+    let total = counts.sum::<Result<u64, Problem>>()?;
     let mut records = 0;
     let mut after: Option<RecordRow> = None;
     loop {
@@ -129,6 +142,7 @@ fn write_all(
             write_blobs(view, sources, row, to)?;
             records += 1;
         }
+        on_progress(ExportProgress { records, total });
         match rows.into_iter().next_back() {
             Some(last) => after = Some(last),
             None => break,

@@ -382,6 +382,7 @@ mod tests {
             Instant(1),
             ExportSelection::default(),
             &folder,
+            &mut |_| (),
         )
         .unwrap();
         to

@@ -37,7 +37,7 @@ use anchors::{Anchor, Anchors};
 use reading::{EXTENSION, FOLDER, journal_files};
 pub use reading::{JournalContents, MergedLines, NewLines, read_all};
 use timestamp::timestamp;
-pub use verify::{FaultKind, JournalFault, Verification, verify};
+pub use verify::{FaultKind, JournalFault, Verification, journal_bytes, verify, verify_newest};
 
 use crate::now;
 use crate::state::{StateDir, create_private, make_folder, sync_folder};

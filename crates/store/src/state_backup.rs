@@ -124,7 +124,8 @@ pub fn size(state: &StateDir) -> io::Result<u64> {
 }
 
 /// Copies the state folder to a new archive, which only its owner can read. `copy_records` copies
-/// the database of records to a path. `on_file` is called with each name and size.
+/// the database of records to a path. `on_copied` is called with the number of bytes that were
+/// copied since the last call.
 ///
 /// # Errors
 /// [`BackupError`]; there is no archive then.
@@ -133,7 +134,7 @@ pub fn create(
     to: &Path,
     stamp: BackupStamp,
     copy_records: &mut dyn FnMut(&Path) -> Result<(), String>,
-    on_file: &mut dyn FnMut(&str, u64),
+    on_copied: &mut dyn FnMut(u64),
 ) -> Result<BackupManifest, BackupError> {
     if to.try_exists().map_err(failed("make", to))? {
         return Err(failed("make", to)(io::ErrorKind::AlreadyExists.into()));
@@ -141,7 +142,7 @@ pub fn create(
     let mut part = to.as_os_str().to_owned();
     part.push(format!(".{}.part", Uuid::new_v4().simple()));
     let part = PathBuf::from(part);
-    let made = write_archive(state, &part, stamp, copy_records, on_file).and_then(|manifest| {
+    let made = write_archive(state, &part, stamp, copy_records, on_copied).and_then(|manifest| {
         // Linking fails if another program has made the file meanwhile.
         std::fs::hard_link(&part, to).map_err(failed("make", to))?;
         Ok(manifest)
@@ -158,7 +159,7 @@ fn write_archive(
     part: &Path,
     stamp: BackupStamp,
     copy_records: &mut dyn FnMut(&Path) -> Result<(), String>,
-    on_file: &mut dyn FnMut(&str, u64),
+    on_copied: &mut dyn FnMut(u64),
 ) -> Result<BackupManifest, BackupError> {
     create_private(part).map_err(failed("make", part))?;
     // The head of each entry is written again once its size is known, so not only at the end.
@@ -175,9 +176,8 @@ fn write_archive(
             .then(|| copy_database(&path, &name, part, copy_records))
             .transpose()?;
         let source = copy.as_ref().map_or(path.as_path(), |copy| copy.0.as_path());
-        match add_file(&mut archive, &name, source) {
+        match add_file(&mut archive, &name, source, on_copied) {
             Ok(file) => {
-                on_file(&name, file.bytes);
                 files.insert(name, file);
             }
             // A file of the journal or a lock may end at any moment.
@@ -245,17 +245,22 @@ fn add_file<W: Write + io::Seek>(
     archive: &mut ZipWriter<W>,
     name: &str,
     path: &Path,
+    on_copied: &mut dyn FnMut(u64),
 ) -> io::Result<BackedUpFile> {
     let file = File::open(path)?;
     // A file that grows is copied up to its length now.
     let bytes = file.metadata()?.len();
     archive.start_file(name, options())?;
     let mut source = BufReader::with_capacity(BUFFER, file).take(bytes);
-    let (bytes, sha256) = copy_hashed(&mut source, archive)?;
+    let (bytes, sha256) = copy_hashed(&mut source, archive, on_copied)?;
     Ok(BackedUpFile { bytes, sha256 })
 }
 
-fn copy_hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, String)> {
+fn copy_hashed(
+    from: &mut impl Read,
+    to: &mut impl Write,
+    on_copied: &mut dyn FnMut(u64),
+) -> io::Result<(u64, String)> {
     let (mut buffer, mut hasher, mut bytes) = (vec![0; BUFFER], Context::new(&SHA256), 0);
     loop {
         let read = from.read(&mut buffer)?;
@@ -266,6 +271,7 @@ fn copy_hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, St
         hasher.update(part);
         to.write_all(part)?;
         bytes += part.len() as u64;
+        on_copied(part.len() as u64);
     }
 }
 
@@ -314,11 +320,17 @@ pub struct Restored {
     pub aside: Option<PathBuf>,
 }
 
-/// Brings a state folder back from an archive, after checking each file of the archive.
+/// Brings a state folder back from an archive, after checking each file of the archive. Calls
+/// `on_copied` with the number of bytes that were copied and that there are.
 ///
 /// # Errors
 /// [`BackupError`]; the state folder is as it was then.
-pub fn restore(archive: &Path, state: &Path, present: Present) -> Result<Restored, BackupError> {
+pub fn restore(
+    archive: &Path,
+    state: &Path,
+    present: Present,
+    on_copied: &mut dyn FnMut(u64, u64),
+) -> Result<Restored, BackupError> {
     let state = std::path::absolute(state).map_err(failed("find", state))?;
     let is_empty = match state.read_dir() {
         Ok(mut entries) => entries.next().is_none(),
@@ -338,7 +350,7 @@ pub fn restore(archive: &Path, state: &Path, present: Present) -> Result<Restore
     };
     let new = beside("restoring");
     make_folder(&new).map_err(failed("make", &new))?;
-    let moved = unpack(archive, &new).and_then(|manifest| {
+    let moved = unpack(archive, &new, on_copied).and_then(|manifest| {
         let aside = (!is_empty).then(|| beside("before-restore"));
         match &aside {
             Some(aside) => std::fs::rename(&state, aside).map_err(failed("move", &state))?,
@@ -367,7 +379,11 @@ pub fn restore(archive: &Path, state: &Path, present: Present) -> Result<Restore
 }
 
 /// Unpacks an archive into an empty folder and checks each file.
-fn unpack(path: &Path, folder: &Path) -> Result<BackupManifest, BackupError> {
+fn unpack(
+    path: &Path,
+    folder: &Path,
+    on_copied: &mut dyn FnMut(u64, u64),
+) -> Result<BackupManifest, BackupError> {
     let damaged = |why: String| BackupError::Archive(why);
     let file = File::open(path).map_err(failed("open", path))?;
     let mut archive = ZipArchive::new(BufReader::with_capacity(BUFFER, file))
@@ -376,6 +392,7 @@ fn unpack(path: &Path, folder: &Path) -> Result<BackupManifest, BackupError> {
     if archive.len() != manifest.files.len() + 1 {
         return Err(damaged("it has other files than its manifest says".to_owned()));
     }
+    let (mut done, (_, total)) = (0, manifest.totals());
     for (name, expected) in &manifest.files {
         if !is_plain(name) {
             return Err(damaged(format!("`{}` is not a name of a file", name.escape_debug())));
@@ -388,7 +405,11 @@ fn unpack(path: &Path, folder: &Path) -> Result<BackupManifest, BackupError> {
         }
         let mut file = create_private(&to).map_err(failed("make", &to))?;
         // A byte more than the manifest says is enough to see that a file is too long.
-        let copied = copy_hashed(&mut (&mut entry).take(expected.bytes + 1), &mut file);
+        let mut bytes = (&mut entry).take(expected.bytes + 1);
+        let copied = copy_hashed(&mut bytes, &mut file, &mut |bytes| {
+            done += bytes;
+            on_copied(done, total);
+        });
         let (bytes, sha256) = copied.map_err(|error| damaged(format!("{name}: {error}")))?;
         file.sync_all().map_err(failed("write", &to))?;
         if bytes != expected.bytes || sha256 != expected.sha256 {
@@ -446,6 +467,13 @@ mod tests {
         Err("there are none".to_owned())
     }
 
+    fn restored(archive: &Path, state: &Path, present: Present) -> Result<Restored, BackupError> {
+        let mut last = 0;
+        let restored = restore(archive, state, present, &mut |done, _| last = done)?;
+        assert_eq!(restored.manifest.totals().1, last);
+        Ok(restored)
+    }
+
     /// Makes a state folder with a key, tokens and a journal, and an archive of it.
     fn backed_up(outer: &Path) -> (PathBuf, PathBuf, TokenKey) {
         let (state_path, archive) = (outer.join("state"), outer.join("backup.zip"));
@@ -456,14 +484,12 @@ mod tests {
         std::fs::write(state_path.join("journal/old/a.jsonl"), "{}\n".repeat(1000)).unwrap();
         std::fs::write(state_path.join("stile.db-wal"), "").unwrap();
         // The database stays open, as a server keeps it.
-        let mut seen = Vec::new();
-        let made = create(&state, &archive, stamp(), &mut no_records, &mut |name, _| {
-            seen.push(name.to_owned());
-        })
-        .unwrap();
-        assert_eq!(made.totals().0, seen.len());
-        assert!(seen.contains(&"journal/old/a.jsonl".to_owned()), "{seen:?}");
-        assert!(!seen.iter().any(|name| name == "reserve" || name.ends_with("-wal")));
+        let mut copied = 0;
+        let made = create(&state, &archive, stamp(), &mut no_records, &mut |bytes| copied += bytes)
+            .unwrap();
+        assert_eq!(made.totals().1, copied);
+        assert!(made.files.contains_key("journal/old/a.jsonl"), "{:?}", made.files);
+        assert!(!made.files.keys().any(|name| name == "reserve" || name.ends_with("-wal")));
         drop(tokens);
         (state_path, archive, key)
     }
@@ -473,7 +499,7 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let (state, archive, key) = backed_up(outer.path());
         let to = outer.path().join("new/state");
-        restore(&archive, &to, Present::Refuse).unwrap();
+        restored(&archive, &to, Present::Refuse).unwrap();
         let restored = StateDir::open(&to).unwrap();
         assert_eq!(TokenKey::open(&restored).unwrap(), key);
         TokenStore::open(&restored).unwrap();
@@ -487,9 +513,9 @@ mod tests {
             assert_eq!(mode(&archive), 0o600);
         }
         // The earlier state folder is refused, or kept aside.
-        let refused = restore(&archive, &state, Present::Refuse).unwrap_err();
+        let refused = restored(&archive, &state, Present::Refuse).unwrap_err();
         assert!(matches!(refused, BackupError::NotEmpty { .. }), "{refused}");
-        let restored = restore(&archive, &state, Present::KeepAside).unwrap();
+        let restored = restored(&archive, &state, Present::KeepAside).unwrap();
         assert!(restored.aside.unwrap().join("key.json").exists());
         assert!(state.join("key.json").exists());
     }
@@ -500,7 +526,7 @@ mod tests {
         let (state, archive, _) = backed_up(outer.path());
         let before = std::fs::read(&archive).unwrap();
         let state = StateDir::open(&state).unwrap();
-        let error = create(&state, &archive, stamp(), &mut no_records, &mut |_, _| {}).unwrap_err();
+        let error = create(&state, &archive, stamp(), &mut no_records, &mut |_| {}).unwrap_err();
         assert!(matches!(error, BackupError::Io { .. }), "{error}");
         assert_eq!(std::fs::read(&archive).unwrap(), before);
     }
@@ -517,7 +543,7 @@ mod tests {
             bad[step * steps] ^= 0x55;
             std::fs::write(&archive, &bad).unwrap();
             // A bit in a header that nothing reads may change without harm.
-            if restore(&archive, &to, Present::Refuse).is_ok() {
+            if restored(&archive, &to, Present::Refuse).is_ok() {
                 std::fs::remove_dir_all(&to).unwrap();
                 continue;
             }
@@ -554,7 +580,7 @@ mod tests {
         zip.start_file(MANIFEST, options()).unwrap();
         zip.write_all(b"{\"format\":2,\"made_by\":\"9.9\",\"more\":1}").unwrap();
         zip.finish().unwrap();
-        let error = restore(&archive, &outer.path().join("s"), Present::Refuse).unwrap_err();
+        let error = restored(&archive, &outer.path().join("s"), Present::Refuse).unwrap_err();
         assert!(error.to_string().contains("newer stile (9.9)"), "{error}");
     }
 }

@@ -368,6 +368,7 @@ fn config(settings: Settings<'_>) -> Command {
     Command::new("config")
         .about("Shows every setting, its value in force, and where it comes from.")
         .args(settings.iter().copied().map(setting_argument))
+        .arg(json())
         .after_help(format!("{SOURCES}\n\nThe output is itself a valid stile.toml."))
 }
 
@@ -443,5 +444,26 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command(Config::DECLARATIONS).debug_assert();
+    }
+
+    /// Collects the commands that show something and have no `--json`.
+    fn without_json(command: &Command, found: &mut Vec<String>) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let shows = ["Shows", "Lists", "Tells", "Draws", "Checks"].iter();
+        let has_json = about.contains("JSON")
+            || command.get_arguments().any(|argument| argument.get_id() == "json");
+        if shows.into_iter().any(|verb| about.starts_with(verb)) && !has_json {
+            found.push(command.get_name().to_owned());
+        }
+        command.get_subcommands().for_each(|command| without_json(command, found));
+    }
+
+    #[test]
+    fn every_listing_has_json() {
+        let mut found = Vec::new();
+        without_json(&command(Config::DECLARATIONS), &mut found);
+        // `client` and `records` show nothing themselves, a declaration is JSON as it is, a
+        // difference is a text, and two print what the service manager says.
+        assert_eq!(found, ["client", "status", "logs", "diff", "records", "declare"]);
     }
 }

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use serde_json::json;
-use stile_domain::audit::{AuditFilter, sentence};
+use stile_domain::audit::{AuditFilter, CallKind, kind, sentence};
 use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
-use stile_store::journal::{MergedLines, NewLines, Verification, verify};
+use stile_store::journal::{MergedLines, NewLines, Verification, journal_bytes, verify};
 use stile_store::state::StateDir;
 
+use super::colours::{Colours, Meaning};
 use super::duration;
+use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, settings};
 use crate::clock;
 
@@ -21,15 +23,16 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
 /// Tells what the journal has, follows it, or verifies it.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let state = StateDir::open(&settings(matches, environment)?.config.state)?;
     if let Some(("verify", matches)) = matches.subcommand() {
-        return print_verification(&verify(&state)?, matches.get_flag("json"), output);
+        let found = verify_all(&state)?;
+        return print_verification(&found, matches.get_flag("json"), output, colours);
     }
     let filter = filter(matches)?;
     let since = since(matches)?;
-    let form = if matches.get_flag("json") { json_line } else { told_line };
+    let form = Form { is_json: matches.get_flag("json"), colours };
     let follows = matches.get_flag("follow");
     // Before the first look, so that no line falls between the two.
     let new_lines = if follows { Some(NewLines::after_now(state.clone())?) } else { None };
@@ -76,7 +79,7 @@ fn filter(matches: &ArgMatches) -> Result<AuditFilter, Failure> {
 fn follow(
     mut new_lines: NewLines,
     filter: &AuditFilter,
-    form: fn(&JournalLine) -> String,
+    form: Form,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     loop {
@@ -91,23 +94,52 @@ fn follow(
 fn print(
     line: &JournalLine,
     filter: &AuditFilter,
-    form: fn(&JournalLine) -> String,
+    form: Form,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     if filter.shows(line) {
-        writeln!(output, "{}", form(line))?;
+        writeln!(output, "{}", form.line(line))?;
     }
     Ok(())
 }
 
-/// Tells of a line: its time to the second, and a sentence.
-fn told_line(line: &JournalLine) -> String {
-    let time = line.at.get(..19).unwrap_or(&line.at).replace('T', " ");
-    format!("{time}  {}", sentence(line))
+/// How lines are shown.
+#[derive(Clone, Copy)]
+struct Form {
+    is_json: bool,
+    colours: Colours,
 }
 
-fn json_line(line: &JournalLine) -> String {
-    json!(line).to_string()
+impl Form {
+    /// Returns a line as JSON, or its time to the second and a sentence. Changes, refusals and
+    /// events have colours.
+    fn line(self, line: &JournalLine) -> String {
+        if self.is_json {
+            return json!(line).to_string();
+        }
+        let time = line.at.get(..19).unwrap_or(&line.at).replace('T', " ");
+        let meaning = match kind(line) {
+            CallKind::Event => Some(Meaning::Warning),
+            _ if line.outcome != "ok" => Some(Meaning::Bad),
+            CallKind::Change => Some(Meaning::Title),
+            CallKind::Read => None,
+        };
+        let told = sentence(line);
+        let told = meaning.map_or_else(|| told.clone(), |what| self.colours.paint(&told, what));
+        format!("{time}  {told}")
+    }
+}
+
+/// Verifies the journal and shows how far the work is.
+fn verify_all(state: &StateDir) -> Result<Verification, Failure> {
+    let total = journal_bytes(state)?;
+    let (mut progress, mut done) = (Progress::new(), 0);
+    let found = verify(state, &mut |bytes| {
+        done += bytes;
+        progress.show(Step { action: "verifying", done, total, unit: Unit::Bytes });
+    });
+    progress.clear();
+    Ok(found?)
 }
 
 /// Warns of lines that could not be read.
@@ -124,8 +156,9 @@ fn print_verification(
     found: &Verification,
     as_json: bool,
     output: &mut dyn Write,
+    colours: Colours,
 ) -> Result<(), Failure> {
-    let Verification { files, lines, unchained, retired, faults } = found;
+    let Verification { files, lines, unchained, retired, faults, .. } = found;
     if as_json {
         let faults: Vec<_> = faults
             .iter()
@@ -139,9 +172,12 @@ fn print_verification(
     } else {
         for fault in faults {
             let place = fault.line.map(|line| format!(", line {line}")).unwrap_or_default();
-            writeln!(output, "{}{place}: {}", fault.file, fault.kind)?;
+            let fault = format!("{}{place}: {}", fault.file, fault.kind);
+            writeln!(output, "{}", colours.paint(&fault, Meaning::Bad))?;
         }
-        writeln!(output, "{lines} lines in {files} files belong to an intact chain")?;
+        let intact = format!("{lines} lines in {files} files belong to an intact chain");
+        let meaning = if faults.is_empty() { Meaning::Good } else { Meaning::Warning };
+        writeln!(output, "{}", colours.paint(&intact, meaning))?;
         if *unchained > 0 {
             writeln!(output, "{unchained} lines are of an older version, which made no chain")?;
         }
@@ -236,6 +272,30 @@ mod tests {
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         assert_eq!((&told["intact"], &told["faults"][0]["line"]), (&json!(false), &json!(0)));
         assert!(ran.is_err());
+    }
+
+    #[test]
+    fn changes_refusals_and_events_have_colours_on_a_terminal() {
+        let line = |tool: &str, outcome: &str| JournalLine {
+            at: "2026-01-31T08:00:00.000000Z".to_owned(),
+            subject: Some("ann".to_owned()),
+            tool: tool.to_owned(),
+            outcome: outcome.to_owned(),
+            ..JournalLine::default()
+        };
+        let event = JournalLine { subject: None, ..line("conflict_copy", "ok") };
+        let form = Form { is_json: false, colours: Colours::Shown };
+        let told = [line("text.read", "ok"), line("text.edit", "ok"), line("x", "stale"), event];
+        let told: Vec<String> = told.iter().map(|line| form.line(line)).collect();
+        assert_eq!(
+            told,
+            [
+                "2026-01-31 08:00:00  ann read",
+                "2026-01-31 08:00:00  \x1b[1mann changed\x1b[0m",
+                "2026-01-31 08:00:00  \x1b[1;31mann was refused (stale): x\x1b[0m",
+                "2026-01-31 08:00:00  \x1b[33mstile reports conflict_copy\x1b[0m",
+            ]
+        );
     }
 
     #[test]

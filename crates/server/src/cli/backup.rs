@@ -6,7 +6,7 @@ use stile_store::records::Records;
 use stile_store::state::{StateDir, TokenStore};
 use stile_store::state_backup::{self, BackupError, BackupStamp, Present};
 
-use super::progress::{Progress, Step};
+use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, owner, settings};
 use crate::clock;
 
@@ -21,7 +21,7 @@ impl From<BackupError> for Failure {
 
 /// Copies the state, also while servers use it.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let file = owner::text(matches, "file").unwrap_or_default();
     if matches.get_flag("records_only") {
@@ -47,12 +47,12 @@ pub(super) fn run(
     };
     let total = state_backup::size(&state).unwrap_or_default();
     let (mut progress, mut done) = (Progress::new(), 0);
-    let mut on_file = |_: &str, bytes: u64| {
+    let mut on_copied = |bytes| {
         done += bytes;
-        progress.show(Step { action: "copying", done, total });
+        progress.show(Step { action: "copying", done, total, unit: Unit::Bytes });
     };
     let made =
-        state_backup::create(&state, Path::new(file), stamp, &mut copy_records, &mut on_file);
+        state_backup::create(&state, Path::new(file), stamp, &mut copy_records, &mut on_copied);
     progress.clear();
     let (files, bytes) = made?.totals();
     writeln!(
@@ -67,7 +67,7 @@ pub(super) fn run(
 
 /// Brings the state back from an archive.
 pub(super) fn restore(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let file = owner::text(matches, "file").unwrap_or_default();
     let state = settings(matches, environment)?.config.state;
@@ -75,7 +75,12 @@ pub(super) fn restore(
         true => Present::KeepAside,
         false => Present::Refuse,
     };
-    let restored = state_backup::restore(Path::new(file), &state, present)?;
+    let mut progress = Progress::new();
+    let restored = state_backup::restore(Path::new(file), &state, present, &mut |done, total| {
+        progress.show(Step { action: "restoring", done, total, unit: Unit::Bytes });
+    });
+    progress.clear();
+    let restored = restored?;
     let (files, bytes) = restored.manifest.totals();
     writeln!(
         output,

@@ -7,6 +7,7 @@ use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_store::state::{AuthorizationRecord, ClientKind, ClientRecord, StateDir, TokenStore};
 
+use super::colours::Colours;
 use super::owner::{Owner, text, texts};
 use super::table::{cell, table};
 use super::{Failure, Invocation, owner, settings};
@@ -15,7 +16,7 @@ use crate::config::Environment;
 
 /// Runs a subcommand.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
     let tokens = open(matches, environment)?;
@@ -27,7 +28,7 @@ pub(super) fn run(
                 let all = all.iter().map(|known| known.to_json(now));
                 return Ok(writeln!(output, "{:#}", Value::from_iter(all))?);
             }
-            Ok(output.write_all(client_table(&all, now).as_bytes())?)
+            Ok(output.write_all(client_table(&all, now, colours).as_bytes())?)
         }
         "show" => {
             let id = text(matches, "id").unwrap_or_default();
@@ -127,7 +128,7 @@ impl KnownClient {
     }
 }
 
-fn client_table(all: &[KnownClient], now: i64) -> String {
+fn client_table(all: &[KnownClient], now: i64, colours: Colours) -> String {
     let headings = ["CLIENT", "NAME", "KIND", "STATE", "LAST USE (UTC)", "ALLOWED"];
     let rows = all.iter().map(|known| {
         let last_use = known.last_use().map(rfc3339).unwrap_or_default();
@@ -144,7 +145,7 @@ fn client_table(all: &[KnownClient], now: i64) -> String {
             allowed.join("; ").trim().to_owned(),
         ]
     });
-    table(headings, rows)
+    table(colours, headings, rows)
 }
 
 fn unknown(id: &str) -> Failure {

@@ -189,7 +189,7 @@ pub(super) const CLIENTS: &[ClientRow] = &[
         http: Some(&[("httpUrl", Part::Url), ("headers", Part::Headers)]),
         stdio: COMMAND,
         best: Transport::Http,
-        after: "Start Gemini CLI again; `/mcp` there shows the server.",
+        after: "Start Gemini CLI again, in a folder that it trusts; `/mcp` there shows the server.",
         source: "https://geminicli.com/docs/tools/mcp-server/",
     },
     ClientRow {

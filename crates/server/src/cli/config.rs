@@ -1,15 +1,32 @@
 //! `stile config`: prints the settings in force, and where each value comes from.
 
-use std::io::Write;
 use std::path::Path;
 
-use super::Failure;
-use crate::config::{Form, Resolved, ResolvedSetting, Source};
+use serde_json::{Value, json};
 
-/// Prints every setting as a line of TOML with its source.
-pub(super) fn run(resolved: &Resolved, output: &mut dyn Write) -> Result<(), Failure> {
-    output.write_all(annotated_toml(&resolved.settings, &resolved.config.config).as_bytes())?;
+use super::{Failure, Invocation, settings};
+use crate::config::{Form, ResolvedSetting, Source};
+
+/// Prints every setting with its source, as a line of TOML or as JSON.
+pub(super) fn run(
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let resolved = settings(matches, environment)?;
+    let (settings, file) = (&resolved.settings, &resolved.config.config);
+    let text = match matches.get_flag("json") {
+        true => format!("{:#}\n", Value::from_iter(settings.iter().map(|one| to_json(one, file)))),
+        false => annotated_toml(settings, file),
+    };
+    output.write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// Returns a setting with its value, which is `null` if the setting is not set.
+fn to_json(ResolvedSetting { declaration, source, toml }: &ResolvedSetting, file: &Path) -> Value {
+    let line = toml.as_ref().map(|value| format!("value = {value}"));
+    let value = line.and_then(|line| toml::from_str::<Value>(&line).ok()?.get("value").cloned());
+    let source = source_name(source, file);
+    json!({ "setting": declaration.key, "value": value, "source": source })
 }
 
 /// Renders settings as TOML, each with its source in a comment. `file` is the settings file.

@@ -15,6 +15,7 @@ use super::client_entry::{
     ClientFile, EntryValues, Target, absolute, cannot, identifier, target, token as token_of,
 };
 use super::clients::{CLIENTS, ClientRow, Platform, Transport, named};
+use super::colours::Colours;
 use super::{Failure, Invocation, duration, owner, settings, table, token, user_name, welcome};
 use crate::auth::{MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
@@ -29,10 +30,10 @@ const STAYS: i64 = 24 * 60 * 60;
 
 /// Connects a client, or lists all clients if none is named.
 pub(super) fn connect(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some(client) = owner::text(matches, "client").and_then(named) else {
-        return list(matches, environment, output);
+        return list(matches, environment, output, colours);
     };
     let file = ClientFile::read(client, name(matches), environment)?;
     let order = Order::read(matches, environment, client)?;
@@ -59,7 +60,7 @@ pub(super) fn connect(
 
 /// Removes the entry of a client and revokes its token.
 pub(super) fn disconnect(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some(client) = owner::text(matches, "client").and_then(named) else { return Ok(()) };
     let file = ClientFile::read(client, name(matches), environment)?;
@@ -81,7 +82,7 @@ pub(super) fn disconnect(
     };
     written.map_err(|error| cannot("change", file.path(), &error))?;
     writeln!(output, "removed `{}` from {path}", name(matches))?;
-    writeln!(output, "{}", client.after)?;
+    writeln!(output, "If {} runs, start it again.", client.title)?;
     Ok(())
 }
 
@@ -329,6 +330,7 @@ fn list(
     matches: &ArgMatches,
     environment: Environment<'_>,
     output: &mut dyn Write,
+    colours: Colours,
 ) -> Result<(), Failure> {
     let rows: Vec<ListedClient> =
         CLIENTS.iter().map(|client| listed(client, name(matches), environment)).collect();
@@ -354,7 +356,8 @@ fn list(
             row.file.clone(),
         ]
     });
-    output.write_all(table::table(["CLIENT", "STATE", "LEADS TO", "FILE"], cells).as_bytes())?;
+    let table = table::table(colours, ["CLIENT", "STATE", "LEADS TO", "FILE"], cells);
+    output.write_all(table.as_bytes())?;
     Ok(())
 }
 

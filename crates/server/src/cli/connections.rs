@@ -8,7 +8,7 @@ use super::{Failure, Invocation, owner};
 
 /// Prints every connection with its streams and its number of records.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let mut connections: BTreeMap<String, (Vec<String>, u64)> = BTreeMap::new();
@@ -27,6 +27,6 @@ pub(super) fn run(
     let rows = connections.into_iter().map(|(connection, (streams, records))| {
         [connection, records.to_string(), streams.join(", ")]
     });
-    output.write_all(table(["CONNECTION", "RECORDS", "STREAMS"], rows).as_bytes())?;
+    output.write_all(table(colours, ["CONNECTION", "RECORDS", "STREAMS"], rows).as_bytes())?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::{Failure, Invocation, owner};
 
 /// Prints the declaration, or changes it.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let (connection, stream) =
         (owner::name(matches, "connection")?, owner::name(matches, "stream")?);

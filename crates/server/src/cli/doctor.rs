@@ -80,7 +80,7 @@ pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
 
 /// Runs all checks of this machine and prints what they found.
 fn check_this_machine(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let resolved = settings(matches, environment)?;
     let mut sections = vec![Section {
@@ -115,11 +115,8 @@ fn check_this_machine(
             sections.push(Section { title: client.title.to_owned(), findings });
         }
     }
-    let text = if matches.get_flag("json") {
-        as_json(&sections)
-    } else {
-        as_text(&sections, Colours::of_output(environment))
-    };
+    let text =
+        if matches.get_flag("json") { as_json(&sections) } else { as_text(&sections, colours) };
     output.write_all(text.as_bytes())?;
     let all = || sections.iter().flat_map(|section| &section.findings);
     match all().filter(|finding| finding.outcome == Outcome::Bad).count() {

@@ -3,13 +3,14 @@
 use std::io;
 use std::path::Path;
 
-use stile_import::export::{ExportError, ExportSelection};
+use stile_import::export::{ExportError, ExportProgress, ExportSelection};
 use stile_store::files::ExportFolder;
 
+use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, owner};
 
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let to = owner::text(matches, "to").unwrap_or_default();
@@ -23,12 +24,23 @@ pub(super) fn run(
         connection: owner::text(matches, "connection"),
         stream: owner::text(matches, "stream"),
     };
-    let exported =
-        stile_import::export::export(&owner.services, &owner.caller, owner.now, selection, &folder)
-            .map_err(|error| match error {
-                ExportError::Problem(problem) => Failure::from(problem),
-                ExportError::Io(_) => Failure::Failed(error.to_string()),
-            })?;
+    let mut line = Progress::new();
+    let exported = stile_import::export::export(
+        &owner.services,
+        &owner.caller,
+        owner.now,
+        selection,
+        &folder,
+        &mut |ExportProgress { records: done, total }| {
+            let unit = Unit::Things("records");
+            line.show(Step { action: "exporting", done, total, unit });
+        },
+    );
+    line.clear();
+    let exported = exported.map_err(|error| match error {
+        ExportError::Problem(problem) => Failure::from(problem),
+        ExportError::Io(_) => Failure::Failed(error.to_string()),
+    })?;
     writeln!(output, "exported {} records of {} streams", exported.records, exported.streams)?;
     Ok(())
 }

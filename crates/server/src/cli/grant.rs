@@ -10,6 +10,7 @@ use stile_records::grant_document::{ClientDocument, GrantDocument};
 use stile_records::grant_request::{GrantRequestError, StreamGrantRequest, TimeConstraintRequest};
 use stile_store::records::GrantRecord;
 
+use super::colours::Colours;
 use super::owner::{Owner, minute, text, texts};
 use super::table::{cell, table};
 use super::{Failure, Invocation, duration, owner};
@@ -18,10 +19,10 @@ const NOT_MADE: &str = "no grant was made";
 const SINGLE_USE: &str = "single_use";
 
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     match matches.subcommand() {
-        Some(("create", matches)) => create(Invocation { matches, environment, output }),
+        Some(("create", matches)) => create(Invocation { matches, environment, output, colours }),
         Some(("list", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
             let grants = services.grants(&caller)?;
@@ -29,7 +30,7 @@ pub(super) fn run(
                 let grants = grants.iter().map(|grant| grant_json(grant, now));
                 return Ok(writeln!(output, "{:#}", Value::from_iter(grants))?);
             }
-            Ok(output.write_all(grant_table(&grants, now).as_bytes())?)
+            Ok(output.write_all(grant_table(&grants, now, colours).as_bytes())?)
         }
         Some(("show", matches)) => {
             let owner = owner::open(matches, environment)?;
@@ -66,7 +67,7 @@ fn unknown(id: &str) -> Failure {
     ))
 }
 
-fn create(Invocation { matches, environment, output }: Invocation<'_>) -> Result<(), Failure> {
+fn create(Invocation { matches, environment, output, .. }: Invocation<'_>) -> Result<(), Failure> {
     let document = match text(matches, "from") {
         Some(path) => document_from_file(path)?,
         None => GrantDocument::of_streams(vec![stream_grant_from_flags(matches)]),
@@ -176,7 +177,7 @@ fn purpose(grant: &Grant) -> Option<&str> {
     grant.purpose.as_deref().or(grant.stated.purpose_code.as_deref())
 }
 
-fn grant_table(grants: &[GrantRecord], now: Instant) -> String {
+fn grant_table(grants: &[GrantRecord], now: Instant, colours: Colours) -> String {
     let rows = grants.iter().map(|record| {
         let grant = record.grant.as_ref();
         let streams: Vec<String> = grant
@@ -194,5 +195,6 @@ fn grant_table(grants: &[GrantRecord], now: Instant) -> String {
             cell(grant.and_then(purpose)),
         ]
     });
-    table(["ID", "CLIENT", "STATUS", "MADE (UTC)", "EXPIRES (UTC)", "STREAMS", "PURPOSE"], rows)
+    let headings = ["ID", "CLIENT", "STATUS", "MADE (UTC)", "EXPIRES (UTC)", "STREAMS", "PURPOSE"];
+    table(colours, headings, rows)
 }

@@ -3,6 +3,7 @@
 //! The commands change files through the same tools as a client does, so a change is guarded,
 //! journalled and kept in the history like any other. They may run beside a server.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,18 +15,19 @@ use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::history::{Call, ChangeQuery, History, HistoryError};
 use stile_store::journal::Journal;
+use stile_store::state::{StateDir, TokenStore};
 use stile_tools::space::SpaceTools;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
+use super::audit::since;
 use super::table::{cell, table};
-use super::{Failure, Invocation, duration, open, owner, process, settings, user_name};
+use super::{Failure, Invocation, open, owner, process, settings, user_name};
 use crate::auth;
-use crate::clock;
-use crate::config::Environment;
+use crate::config::declarations::ROOT;
+use crate::config::{Environment, Resolved, Source};
 
 /// The most time that a comparison of two versions takes before it shows larger blocks.
 const DIFF_TIME: Duration = Duration::from_secs(5);
@@ -36,6 +38,7 @@ pub(super) struct FilesOwner {
     pub(super) history: Arc<History>,
     pub(super) caller: Principal,
     journal: Arc<Journal>,
+    call: Arc<Call>,
 }
 
 impl FilesOwner {
@@ -45,17 +48,22 @@ impl FilesOwner {
         environment: Environment<'_>,
         tool: &str,
     ) -> Result<Self, Failure> {
-        let resolved = settings(matches, environment)?;
+        let resolved = with_served_root(settings(matches, environment)?)?;
         process::log(resolved.config.log);
         let everything = Scopes::from_iter([Scope::everything(Verb::Write)]);
         let caller = auth::local_user(&user_name(environment), everything, RecordsClaim::None);
         let (_, open_space) = open::open_space(&resolved)?;
         let call = Arc::new(Call::new(Author::new(tool, &caller)));
-        let tools = open_space.tools().for_owner(call);
+        let tools = open_space.tools().for_owner(Arc::clone(&call));
         let history = open_space.space.history().cloned().ok_or_else(|| {
             Failure::Usage("there is no history, since the setting `history` is off".to_owned())
         })?;
-        Ok(Self { tools, history, caller, journal: open_space.journal })
+        Ok(Self { tools, history, caller, journal: open_space.journal, call })
+    }
+
+    /// Returns the number under which the changes of this session are taken back, if there are any.
+    pub(super) fn call_number(&self) -> Option<ChangeNumber> {
+        self.call.number()
     }
 
     /// Calls a tool, and returns its structured answer, or its refusal as text.
@@ -102,6 +110,30 @@ impl FilesOwner {
     }
 }
 
+/// Names the folder that was served with this state, where the command line and the settings name
+/// none. If several were served, the default must be one of them.
+fn with_served_root(mut resolved: Resolved) -> Result<Resolved, Failure> {
+    if *resolved.source(&ROOT) != Source::Default {
+        return Ok(resolved);
+    }
+    let Ok(state) = StateDir::open_existing(&resolved.config.state) else { return Ok(resolved) };
+    let spaces = TokenStore::open(&state)?.spaces()?.into_iter();
+    let known: Vec<PathBuf> = spaces.filter_map(|space| space.path).collect();
+    match known.as_slice() {
+        [] => {}
+        [only] => resolved.config.root.clone_from(only),
+        several if several.contains(&resolved.config.root) => {}
+        several => {
+            let roots = several.iter().map(|root| format!("\n  --root {}", root.display()));
+            return Err(Failure::Usage(format!(
+                "several folders were served with this state; name one of them:{}",
+                roots.collect::<String>()
+            )));
+        }
+    }
+    Ok(resolved)
+}
+
 impl From<HistoryError> for Failure {
     fn from(error: HistoryError) -> Self {
         Self::Failed(error.to_string())
@@ -122,22 +154,6 @@ pub(super) fn path(text: &str) -> Result<SpacePath, Failure> {
     SpacePath::parse(text).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Parses the time that `--since` gives: a time, or how long ago.
-pub(super) fn since(matches: &ArgMatches) -> Result<Option<Instant>, Failure> {
-    let Some(text) = owner::text(matches, "since") else { return Ok(None) };
-    let ago = duration::parse(text).map(|ago| {
-        let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
-        Instant(clock::now().0.saturating_sub(micros))
-    });
-    let wrong = || {
-        Failure::Usage(format!(
-            "--since: `{}` is neither a time such as 2026-11-24T13:00 nor one of 90m, 12h or 3d",
-            text.escape_debug()
-        ))
-    };
-    ago.or_else(|| Instant::parse(text)).map(Some).ok_or_else(wrong)
-}
-
 /// Returns the path and the version that an argument names.
 fn path_and_version(matches: &ArgMatches) -> Result<(SpacePath, Option<OldVersion>), Failure> {
     let (text, version) = OldVersion::split(owner::text(matches, "path").unwrap_or_default());
@@ -146,7 +162,7 @@ fn path_and_version(matches: &ArgMatches) -> Result<(SpacePath, Option<OldVersio
 
 /// Lists changes.
 pub(super) fn list(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = FilesOwner::open(matches, environment, "history")?;
     let query = ChangeQuery {
@@ -172,7 +188,7 @@ pub(super) fn list(
             what(change),
         ]
     });
-    output.write_all(table(headings, rows).as_bytes())?;
+    output.write_all(table(colours, headings, rows).as_bytes())?;
     Ok(())
 }
 
@@ -204,7 +220,7 @@ fn to_json(change: &PastChange) -> Value {
 
 /// Prints a version.
 pub(super) fn show(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let (path, version) = path_and_version(matches)?;
     let Some(version) = version else {
@@ -219,7 +235,7 @@ pub(super) fn show(
 
 /// Prints the difference between two versions.
 pub(super) fn diff(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let (path, version) = path_and_version(matches)?;
     let other = owner::text(matches, "other");
@@ -256,7 +272,7 @@ pub(super) fn diff(
 
 /// Gives a file an old version.
 pub(super) fn restore(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let (path, version) = path_and_version(matches)?;
     let owner = FilesOwner::open(matches, environment, "restore")?;

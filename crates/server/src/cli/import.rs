@@ -28,7 +28,7 @@ pub(super) const EXPORT_FORMAT: &str = "stile";
 const SOME_REJECTED: u8 = 3;
 
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     run_with(IMPORTERS, matches, environment, output)
 }

@@ -6,11 +6,12 @@ use stile_import::importer::ImportTarget;
 use stile_import::report::{ImportProgress, ImportReport};
 
 use super::owner;
-use super::progress::Step;
+use super::progress::{Step, Unit};
 
 /// Returns the progress of an import as a line shows it.
 pub(super) fn step(ImportProgress { storing, bytes, total }: ImportProgress) -> Step {
-    Step { action: if storing { "storing" } else { "reading" }, done: bytes, total }
+    let action = if storing { "storing" } else { "reading" };
+    Step { action, done: bytes, total, unit: Unit::Bytes }
 }
 
 /// Prints to standard error why a new stream was declared as it was.

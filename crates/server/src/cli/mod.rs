@@ -60,6 +60,7 @@ use clap::ArgMatches;
 use stile_import::attachment_text::child;
 use stile_store::state::StateError;
 
+use self::colours::Colours;
 use crate::config::{
     Config, ConfigError, Environment, Resolved, SettingsList as _, is_exposed, resolve,
 };
@@ -139,6 +140,8 @@ struct Invocation<'a> {
     environment: Environment<'a>,
     /// Standard output; a buffer in tests.
     output: &'a mut dyn Write,
+    /// Whether the output is coloured.
+    colours: Colours,
 }
 
 fn run(
@@ -162,7 +165,7 @@ fn run(
         "stdio" => return stdio::run(&settings()?, matches, environment),
         "gateway" => return gateway::run(&settings()?),
         "mcp" => return mcp::run(&settings()?, environment),
-        "config" => return config::run(&settings()?, output),
+        "config" => config::run,
         "note" => note::run,
         "token" => token::run,
         "connect" => connect::connect,
@@ -193,7 +196,9 @@ fn run(
         // Clap refuses every other command.
         _ => return Ok(()),
     };
-    run(Invocation { matches, environment, output })
+    // What tests compare must not depend on the terminal that they run in.
+    let colours = if cfg!(test) { Colours::Plain } else { Colours::of_output(environment) };
+    run(Invocation { matches, environment, output, colours })
 }
 
 fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolved, Failure> {
@@ -282,6 +287,20 @@ mod tests {
         insta::assert_snapshot!(
             stile("config --listen 127.0.0.1:8080 --state /nonexistent/state /srv/notes").0
         );
+    }
+
+    #[test]
+    fn config_is_json_too() {
+        let listed = stile("config --listen 127.0.0.1:8080 --state /nonexistent/state --json").0;
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let find = |key: &str| {
+            listed.as_array().unwrap().iter().find(|row| row["setting"] == key).unwrap().clone()
+        };
+        let expected = |setting: &str, value, source: &str| json!({ "setting": setting, "value": value, "source": source });
+        let listen = expected("listen", json!("127.0.0.1:8080"), "command line");
+        assert_eq!(find("listen"), listen);
+        assert_eq!(find("history_days"), expected("history_days", json!(30), "default"));
+        assert_eq!(find("public_url"), expected("public_url", json!(null), "default"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const TOOLS: &[(&str, &str)] = &[
 
 /// Prints the tool's answer. A failure is printed as the error object of a tool.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
     let Some((_, tool)) = TOOLS.iter().find(|(name, _)| *name == command) else { return Ok(()) };

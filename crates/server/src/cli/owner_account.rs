@@ -1,11 +1,14 @@
 //! `stile owner`: how the owner signs in to the pages of this server.
 
 use clap::ArgMatches;
+use serde_json::{Value, json};
 use stile_domain::hash::hex;
 use stile_domain::owner_password::OwnerPassword;
 use stile_store::state::{OpenSession, Passkey, StateDir, TokenStore};
 
+use super::colours::Colours;
 use super::secret_input::read_new_secret;
+use super::token::rfc3339;
 use super::{Failure, Invocation, settings, table};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::Environment;
@@ -13,7 +16,7 @@ use crate::owner_sign_in::password;
 
 /// Sets the password, or lists and removes what the owner signs in with.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
     let tokens = open(matches, environment)?;
@@ -42,7 +45,14 @@ pub(super) fn run(
                  {ended} browsers are signed out"
             )?;
         }
-        "passkeys" => output.write_all(passkey_table(&tokens.passkeys()?).as_bytes())?,
+        "passkeys" => {
+            let passkeys = tokens.passkeys()?;
+            let text = match matches.get_flag("json") {
+                true => passkey_json(&passkeys),
+                false => passkey_table(&passkeys, colours),
+            };
+            output.write_all(text.as_bytes())?;
+        }
         "remove-passkey" => {
             let id = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
             let passkeys = tokens.passkeys()?;
@@ -60,8 +70,12 @@ pub(super) fn run(
             writeln!(output, "the passkey {} is removed", passkey.name.escape_debug())?;
         }
         "sessions" => {
-            let now = unix_seconds(wall_clock());
-            output.write_all(session_table(&tokens.sessions(now)?).as_bytes())?;
+            let sessions = tokens.sessions(unix_seconds(wall_clock()))?;
+            let text = match matches.get_flag("json") {
+                true => session_json(&sessions),
+                false => session_table(&sessions, colours),
+            };
+            output.write_all(text.as_bytes())?;
         }
         "sign-out" => {
             let ended = tokens.close_all_sessions()?;
@@ -77,7 +91,7 @@ fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<TokenStore
     Ok(TokenStore::open(&state)?)
 }
 
-fn passkey_table(passkeys: &[Passkey]) -> String {
+fn passkey_table(passkeys: &[Passkey], colours: Colours) -> String {
     let headings = ["ID", "NAME", "SITE", "REGISTERED (UTC)", "LAST USED (UTC)"];
     let rows = passkeys.iter().map(|passkey| {
         let id = hex(&passkey.credential);
@@ -89,14 +103,70 @@ fn passkey_table(passkeys: &[Passkey]) -> String {
             passkey.last_used.map_or_else(|| "never".to_owned(), super::token::minute),
         ]
     });
-    table::table(headings, rows)
+    table::table(colours, headings, rows)
 }
 
-fn session_table(sessions: &[OpenSession]) -> String {
+fn passkey_json(passkeys: &[Passkey]) -> String {
+    let rows = passkeys.iter().map(|passkey| {
+        json!({
+            "id": hex(&passkey.credential),
+            "name": passkey.name,
+            "site": passkey.domain,
+            "registered": rfc3339(passkey.created),
+            "last_used": passkey.last_used.map(rfc3339),
+        })
+    });
+    format!("{:#}\n", Value::from_iter(rows))
+}
+
+fn session_table(sessions: &[OpenSession], colours: Colours) -> String {
     let headings = ["USER", "SIGNED IN (UTC)", "LAST USED (UTC)"];
     let rows = sessions.iter().map(|session| {
         let minute = super::token::minute;
         [session.subject.clone(), minute(session.created), minute(session.used)]
     });
-    table::table(headings, rows)
+    table::table(colours, headings, rows)
+}
+
+fn session_json(sessions: &[OpenSession]) -> String {
+    let rows = sessions.iter().map(|session| {
+        json!({
+            "user": session.subject,
+            "signed_in": rfc3339(session.created),
+            "last_used": rfc3339(session.used),
+        })
+    });
+    format!("{:#}\n", Value::from_iter(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passkeys_and_browsers_are_listed_as_tables_and_as_json() {
+        let passkeys = [Passkey {
+            credential: vec![0x1f; 20],
+            subject: "ann".to_owned(),
+            name: "laptop".to_owned(),
+            domain: "notes.example.org".to_owned(),
+            public_key: Vec::new(),
+            counter: 0,
+            created: 1_800_000_000,
+            last_used: None,
+        }];
+        let session = OpenSession {
+            digest: [0; 32],
+            subject: "ann".to_owned(),
+            created: 1_800_000_000,
+            used: 1_800_000_060,
+        };
+        let listed = [
+            passkey_table(&passkeys, Colours::Plain),
+            passkey_json(&passkeys),
+            session_table(std::slice::from_ref(&session), Colours::Plain),
+            session_json(&[session]),
+        ];
+        insta::assert_snapshot!("owner_listings", listed.join("\n"));
+    }
 }

@@ -8,10 +8,20 @@ use std::time::{Duration, Instant};
 pub(super) struct Step {
     /// What the command does now, such as `reading`.
     pub(super) action: &'static str,
-    /// How many bytes are done.
+    /// How much is done.
     pub(super) done: u64,
-    /// How many bytes there are.
+    /// How much there is.
     pub(super) total: u64,
+    /// What is counted.
+    pub(super) unit: Unit,
+}
+
+/// What the progress of a command counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Bytes,
+    /// Things, by their name in the plural, such as `records`.
+    Things(&'static str),
 }
 
 /// Shows progress on standard error.
@@ -78,14 +88,18 @@ fn bar(step: Step, elapsed: Duration, width: u64) -> String {
 
 /// Returns the progress in words, with the rate and the remaining time once they are known.
 fn plain(step: Step, elapsed: Duration) -> String {
-    let Step { action, done, total } = step;
-    let text = format!("{action} {}% of {:.1} MB", percent(step), total as f64 / 1e6);
+    let Step { action, done, total, unit } = step;
+    let amount = |amount: f64| match unit {
+        Unit::Bytes => format!("{:.1} MB", amount / 1e6),
+        Unit::Things(name) => format!("{amount:.0} {name}"),
+    };
+    let text = format!("{action} {}% of {}", percent(step), amount(total as f64));
     let rate = done as f64 / elapsed.as_secs_f64();
     if elapsed < Duration::from_secs(1) || done == 0 {
         return text;
     }
     let left = total.saturating_sub(done) as f64 / rate;
-    format!("{text}, {:.1} MB/s, {} left", rate / 1e6, rounded(left))
+    format!("{text}, {}/s, {} left", amount(rate), rounded(left))
 }
 
 fn rounded(seconds: f64) -> String {
@@ -104,7 +118,7 @@ mod tests {
     #[test]
     fn progress_has_a_rate_and_the_remaining_time_once_they_are_known() {
         let at = |done, total, millis| {
-            let step = Step { action: "storing", done, total };
+            let step = Step { action: "storing", done, total, unit: Unit::Bytes };
             plain(step, Duration::from_millis(millis))
         };
         assert_eq!(at(1_500_000, 3_000_000, 500), "storing 50% of 3.0 MB");
@@ -113,7 +127,11 @@ mod tests {
         assert_eq!(slow, "storing 0% of 1000.0 MB, 1.0 MB/s, 17 min left");
         assert_eq!(at(5, 4, 500), "storing 100% of 0.0 MB");
         assert_eq!(at(0, 0, 5000), "storing 100% of 0.0 MB");
-        let half = Step { action: "reading", done: 1, total: 2 };
+        let half = Step { action: "reading", done: 1, total: 2, unit: Unit::Bytes };
         assert_eq!(bar(half, Duration::ZERO, 4), "██·· reading 50% of 0.0 MB");
+        let records = Unit::Things("records");
+        let records = Step { action: "exporting", done: 600, total: 1000, unit: records };
+        let text = plain(records, Duration::from_secs(2));
+        assert_eq!(text, "exporting 60% of 1000 records, 300 records/s, 2 s left");
     }
 }

@@ -11,7 +11,7 @@ use super::{Failure, Invocation, owner};
 
 /// Prints the record with the given key.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
     let owner = owner::open(matches, environment)?;

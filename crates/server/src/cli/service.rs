@@ -19,7 +19,7 @@ const LINGER: &str = "It starts when you log in. On a machine without a login: `
 
 /// Installs, removes, or looks at the service.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("install", matches)) => install(matches, environment, output),

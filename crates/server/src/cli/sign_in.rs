@@ -10,7 +10,7 @@ use crate::sign_in::secret::RandomSecret;
 
 /// Records a one-time code and prints its link.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let config = settings(matches, environment)?.config;
     let state = StateDir::open(&config.state)?;

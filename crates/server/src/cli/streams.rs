@@ -8,7 +8,7 @@ use super::table::{cell, table};
 use super::{Failure, Invocation, owner};
 
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let streams = owner.services.list_streams(&owner.caller, owner.now)?;
@@ -27,7 +27,7 @@ pub(super) fn run(
             cell(stream.declaration.consent_time_field()),
         ]
     });
-    output.write_all(table(headings, rows).as_bytes())?;
+    output.write_all(table(colours, headings, rows).as_bytes())?;
     Ok(())
 }
 

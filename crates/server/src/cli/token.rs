@@ -10,6 +10,7 @@ use stile_records::grant_answers::status_name;
 use stile_store::records::GrantStatus;
 use stile_store::state::{KnownSpace, Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
+use super::colours::Colours;
 use super::{Failure, Invocation, duration, grant, owner, settings, user_name};
 use crate::auth::{MintError, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
@@ -18,15 +19,18 @@ use crate::config::{Environment, Source};
 
 /// Lists or revokes tokens, or mints one if there is no subcommand.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
             let store = TokenStore::open(&state(matches, environment)?)?;
             let (tokens, spaces) = (store.list()?, store.spaces()?);
-            let list = if matches.get_flag("json") { json_list } else { table };
             let now = unix_seconds(wall_clock());
-            output.write_all(list(&tokens, &spaces, now).as_bytes())?;
+            let text = match matches.get_flag("json") {
+                true => json_list(&tokens, &spaces, now),
+                false => table(&tokens, &spaces, now, colours),
+            };
+            output.write_all(text.as_bytes())?;
         }
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
@@ -184,7 +188,7 @@ fn state_name(token: &TokenRecord, now: i64) -> &'static str {
 }
 
 /// Returns seconds since 1970 as RFC 3339 in UTC: `2027-01-15T08:00:00Z`.
-fn rfc3339(seconds: i64) -> String {
+pub(super) fn rfc3339(seconds: i64) -> String {
     Instant(seconds.saturating_mul(1_000_000)).to_rfc3339()
 }
 
@@ -201,7 +205,7 @@ fn folder(token: &TokenRecord, spaces: &[KnownSpace]) -> Option<String> {
     Some(known.path.as_ref()?.to_string_lossy().into_owned())
 }
 
-fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
+fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colours) -> String {
     let headings = [
         "JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES",
         "FOLDER",
@@ -225,7 +229,7 @@ fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
             folder(token, spaces).unwrap_or_else(|| "-".to_owned()),
         ]
     });
-    super::table::table(headings, rows)
+    super::table::table(colours, headings, rows)
 }
 
 fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
@@ -302,8 +306,11 @@ mod tests {
 
     #[test]
     fn tokens_are_listed_as_a_table_and_as_json() {
-        insta::assert_snapshot!("token_table", table(&tokens(), &spaces(), 1_800_000_300));
+        insta::assert_snapshot!(
+            "token_table",
+            table(&tokens(), &spaces(), 1_800_000_300, Colours::Plain)
+        );
         insta::assert_snapshot!("token_json", json_list(&tokens(), &spaces(), 1_800_000_300));
-        insta::assert_snapshot!("token_table_empty", table(&[], &[], 0));
+        insta::assert_snapshot!("token_table_empty", table(&[], &[], 0, Colours::Plain));
     }
 }

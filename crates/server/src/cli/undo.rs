@@ -14,12 +14,15 @@ use stile_domain::history::undo_plan::{UndoPlan, UndoStep, undo_plan};
 use stile_domain::path::SpacePath;
 use stile_store::history::ChangeQuery;
 
-use super::history::{FilesOwner, path, since};
+use super::audit::since;
+use super::colours::{Colours, Meaning};
+use super::history::{FilesOwner, path};
+use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, owner};
 
 /// Shows the plan, and carries it out if the owner said so.
 pub(super) fn run(
-    Invocation { matches, environment, output }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = FilesOwner::open(matches, environment, "undo")?;
     let query = ChangeQuery {
@@ -38,7 +41,10 @@ pub(super) fn run(
     }
     let versions = owner.read(current_versions(&owner, &changes))?;
     let plan = undo_plan(&changes, &mut |path| versions.get(path).copied().flatten());
-    write_plan(&plan, output)?;
+    if matches.get_flag("json") {
+        return Ok(writeln!(output, "{:#}", plan_json(&plan))?);
+    }
+    write_plan(&plan, output, colours)?;
     if plan.steps.is_empty() {
         writeln!(output, "Nothing is to be done.")?;
         return Ok(());
@@ -49,16 +55,21 @@ pub(super) fn run(
     }
     let outcomes = owner.run(async {
         let mut outcomes = Vec::new();
-        for step in &plan.steps {
+        let mut progress = Progress::new();
+        for (done, step) in (0..).zip(&plan.steps) {
+            let (total, unit) = (plan.steps.len() as u64, Unit::Things("steps"));
+            progress.show(Step { action: "undoing", done, total, unit });
             let (tool, arguments) = call_of(step);
             outcomes.push(owner.call(tool, arguments).await.err());
         }
+        progress.clear();
         Ok(outcomes)
     })?;
     let failed: Vec<(&UndoStep, String)> =
         plan.steps.iter().zip(outcomes).filter_map(|(step, error)| Some((step, error?))).collect();
     let done = plan.steps.len() - failed.len();
-    writeln!(output, "{done} of {} done.", plan.steps.len())?;
+    let back = owner.call_number().map(|call| format!(" `stile undo {call}` takes this back."));
+    writeln!(output, "{done} of {} done.{}", plan.steps.len(), back.unwrap_or_default())?;
     if failed.is_empty() {
         return Ok(());
     }
@@ -89,26 +100,47 @@ async fn current_versions(
     Ok(versions)
 }
 
-fn write_plan(plan: &UndoPlan, output: &mut dyn Write) -> Result<(), Failure> {
+fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Result<(), Failure> {
+    let good = |verb: &str| colours.paint(verb, Meaning::Good);
     for step in &plan.steps {
         match step {
             UndoStep::Restore { path, from: Some(_), before, .. } => {
-                writeln!(output, "restore    {path} as before change {before}")?;
+                writeln!(output, "{}    {path} as before change {before}", good("restore"))?;
             }
             UndoStep::Restore { path, from: None, before, .. } => {
-                writeln!(output, "bring back {path} as before change {before}")?;
+                writeln!(output, "{} {path} as before change {before}", good("bring back"))?;
             }
             UndoStep::Remove { path, .. } => {
-                writeln!(output, "remove     {path}, which was created")?;
+                writeln!(output, "{}     {path}, which was created", good("remove"))?;
             }
-            UndoStep::MoveBack { path, to, .. } => writeln!(output, "move back  {path} to {to}")?,
+            UndoStep::MoveBack { path, to, .. } => {
+                writeln!(output, "{}  {path} to {to}", good("move back"))?;
+            }
         }
     }
     for left in &plan.left {
         let (path, why) = (&left.path, left.why.text());
-        writeln!(output, "leave      {path}, which {why} (change {})", left.number)?;
+        let leave = colours.paint("leave", Meaning::Warning);
+        writeln!(output, "{leave}      {path}, which {why} (change {})", left.number)?;
     }
     Ok(())
+}
+
+fn plan_json(plan: &UndoPlan) -> Value {
+    let steps = plan.steps.iter().map(|step| match step {
+        UndoStep::Restore { path, before, .. } => {
+            json!({ "step": "restore", "path": path, "before_change": before })
+        }
+        UndoStep::Remove { path, .. } => json!({ "step": "remove", "path": path }),
+        UndoStep::MoveBack { path, to, .. } => {
+            json!({ "step": "move_back", "path": path, "to": to })
+        }
+    });
+    let left = plan
+        .left
+        .iter()
+        .map(|left| json!({ "path": left.path, "change": left.number, "why": left.why.text() }));
+    json!({ "steps": Value::from_iter(steps), "left": Value::from_iter(left) })
 }
 
 /// Returns the call that makes a step.

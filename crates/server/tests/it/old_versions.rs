@@ -32,8 +32,11 @@ impl Stage {
     /// Runs a command of the owner.
     fn stile(&self, arguments: &[&str]) -> Output {
         let mut command = self.rig.command(arguments);
-        command.arg("--root").arg(&self.rig.root).arg("--state").arg(&self.rig.state);
-        command.output().unwrap()
+        // The journal is the same whatever the folder is.
+        if arguments[0] != "audit" {
+            command.arg("--root").arg(&self.rig.root);
+        }
+        command.arg("--state").arg(&self.rig.state).output().unwrap()
     }
 
     fn owner(&self, arguments: &[&str]) -> String {
@@ -157,9 +160,15 @@ fn an_afternoon_is_taken_back_and_what_a_person_changed_is_left() {
     leave      /mine.md, which was changed since (change 3)
     Nothing was changed. Add --yes to do this.
     ");
+    let json = stage.owner(&[&undo[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let restore = json!({ "step": "restore", "path": "/d/moved.md", "before_change": 6 });
+    assert_eq!((&json["steps"][0], json["steps"].as_array().unwrap().len()), (&restore, 5));
+    let left = json!([{ "path": "/mine.md", "change": 3, "why": "was changed since" }]);
+    assert_eq!(json["left"], left);
     assert_eq!(stage.text("edited.md").as_deref(), Some("three\n"));
     let done = stage.owner(&[&undo[..], &["--yes"]].concat());
-    assert!(done.ends_with("5 of 5 done.\n"), "{done}");
+    assert!(done.ends_with("5 of 5 done. `stile undo 9` takes this back.\n"), "{done}");
     for name in ["edited.md", "removed.md", "moved.md"] {
         assert_eq!(stage.text(name).as_deref(), Some("one\n"), "{name}");
     }
@@ -168,12 +177,65 @@ fn an_afternoon_is_taken_back_and_what_a_person_changed_is_left() {
     assert_eq!(stage.text("others.md").as_deref(), Some("new\n"));
     assert_eq!(hidden(&stage.rig.root), 0);
     // The undo is one call, and is taken back like one.
-    let call = stage.changes()[0]["call"].to_string();
-    stage.owner(&["undo", &call, "--yes"]);
+    assert_eq!(stage.changes()[0]["call"], 9);
+    stage.owner(&["undo", "9", "--yes"]);
     assert_eq!(stage.text("edited.md").as_deref(), Some("three\n"));
     assert_eq!(stage.text("d/moved.md").as_deref(), Some("two\n"));
     assert_eq!(stage.text("created.md").as_deref(), Some("new\n"));
     assert_eq!((stage.text("removed.md"), stage.text("moved.md")), (None, None));
+}
+
+#[test]
+fn what_the_audit_tells_has_the_number_that_undo_takes_and_agents_do_not_see_it() {
+    let stage = Stage::new(&[]);
+    stage.put("plan.md", "one\n");
+    let mut agent = stage.client("cursor");
+    replace(&mut agent, "/plan.md", "one", "two");
+    let answer = replace(&mut agent, "/plan.md", "two", "three");
+    assert_eq!(answer.get("call"), None);
+    replace(&mut agent, "/plan.md", "one", "stale");
+    let told = stage.owner(&["audit", "--path", "/plan.md"]);
+    let sentences: Vec<&str> = told.lines().filter_map(|line| line.get(21..)).collect();
+    assert_eq!(
+        sentences,
+        [
+            "cursor changed 1 line of /plan.md (call 1)",
+            "cursor changed 1 line of /plan.md (call 2)",
+            "cursor was refused (stale): text.replace on /plan.md",
+        ]
+    );
+    stage.owner(&["undo", "2", "--yes"]);
+    assert_eq!(stage.text("plan.md").as_deref(), Some("two\n"));
+    let told = stage.owner(&["audit", "--tool", "file.restore", "--json"]);
+    let line: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(line["call"], stage.changes()[0]["call"], "an undo has a number too");
+    stage.owner(&["undo", &line["call"].to_string(), "--yes"]);
+    assert_eq!(stage.text("plan.md").as_deref(), Some("three\n"));
+}
+
+#[test]
+fn commands_find_the_only_folder_that_was_served_and_ask_if_there_were_several() {
+    let stage = Stage::new(&[]);
+    stage.put("plan.md", "one\n");
+    replace(&mut stage.client("cursor"), "/plan.md", "one", "two");
+    let home = stage.folder.path().join("home");
+    let undo = || {
+        let mut command = stage.rig.command(&["undo", "1", "--yes", "--state"]);
+        command.arg(&stage.rig.state).env("HOME", &home).output().unwrap()
+    };
+    let done = undo();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(stage.text("plan.md").as_deref(), Some("one\n"));
+    let other = stage.folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let mut token = stage.rig.command(&["token", "--scope", "read:/", "--root"]);
+    token.arg(&other).arg("--state").arg(&stage.rig.state);
+    assert!(token.output().unwrap().status.success());
+    let asked = undo();
+    assert_eq!(asked.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&asked.stderr);
+    assert!(error.contains("--root") && error.contains("other"), "{error}");
+    assert!(!home.exists(), "no folder is made");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stile_domain::hash::ContentHash;
 use stile_domain::journal_chain::{BrokenLink, JournalChain};
@@ -23,6 +23,8 @@ pub struct Verification {
     pub unchained: u64,
     /// How many files were removed because of their age.
     pub retired: usize,
+    /// How many files were not read, since the newer ones were as much as was asked for.
+    pub unread: usize,
     /// The first fault of each file that has one.
     pub faults: Vec<JournalFault>,
 }
@@ -61,22 +63,58 @@ pub enum FaultKind {
     },
 }
 
-/// Verifies all files of the journal. Reads one line at a time.
+/// Verifies all files of the journal. Reads one line at a time, and calls `on_read` with the number
+/// of bytes that were read since the last call.
 ///
 /// A last line that was cut by a kill is no fault: nobody was answered for it. Lines of the last
 /// second before a kill have no anchor yet, so their removal does not show.
 ///
 /// # Errors
 /// The error of the file system or of the database of anchors.
-pub fn verify(state: &StateDir) -> io::Result<Verification> {
+pub fn verify(state: &StateDir, on_read: &mut dyn FnMut(u64)) -> io::Result<Verification> {
+    verify_files(state, u64::MAX, on_read)
+}
+
+/// Verifies the newest files of the journal, at most `max_bytes` of them, and of all others only
+/// whether they are missing.
+///
+/// # Errors
+/// The error of the file system or of the database of anchors.
+pub fn verify_newest(state: &StateDir, max_bytes: u64) -> io::Result<Verification> {
+    verify_files(state, max_bytes, &mut |_| {})
+}
+
+/// Returns how many bytes all files of the journal have.
+///
+/// # Errors
+/// The error of the file system.
+pub fn journal_bytes(state: &StateDir) -> io::Result<u64> {
+    Ok(journal_files(state)?.iter().map(|path| file_bytes(path)).sum())
+}
+
+fn file_bytes(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+fn verify_files(
+    state: &StateDir,
+    max_bytes: u64,
+    on_read: &mut dyn FnMut(u64),
+) -> io::Result<Verification> {
     let anchors = Anchors::read_all(state.path()).map_err(io::Error::other)?;
     let mut anchors: BTreeMap<String, Anchor> =
         anchors.into_iter().map(|anchor| (anchor.file.clone(), anchor)).collect();
     let mut result = Verification::default();
-    for path in journal_files(state)? {
+    let paths = journal_files(state)?;
+    let oldest = first_within(&paths, max_bytes);
+    for (at, path) in paths.iter().enumerate() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let anchor = anchors.remove(&name);
-        match verify_file(&path, &name, anchor.as_ref(), &mut result) {
+        if at < oldest {
+            result.unread += 1;
+            continue;
+        }
+        match verify_file(path, &name, anchor.as_ref(), &mut result, on_read) {
             // The file was removed because of its age in this moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             verified => verified?,
@@ -93,11 +131,25 @@ pub fn verify(state: &StateDir) -> io::Result<Verification> {
     Ok(result)
 }
 
+/// Returns the index of the oldest file from which on all files have at most `max_bytes` together.
+fn first_within(paths: &[PathBuf], max_bytes: u64) -> usize {
+    let mut left = max_bytes;
+    let fits = |path: &&PathBuf| match left.checked_sub(file_bytes(path)) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    paths.len() - paths.iter().rev().take_while(fits).count()
+}
+
 fn verify_file(
     path: &Path,
     name: &str,
     anchor: Option<&Anchor>,
     result: &mut Verification,
+    on_read: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
     let mut reader = BufReader::new(File::open(path)?);
     result.files += 1;
@@ -106,7 +158,8 @@ fn verify_file(
     let mut line = Vec::new();
     let fault = loop {
         line.clear();
-        if reader.read_until(b'\n', &mut line)? == 0 || line.pop() != Some(b'\n') {
+        on_read(reader.read_until(b'\n', &mut line)? as u64);
+        if line.pop() != Some(b'\n') {
             break end_fault(&chain, anchor);
         }
         number += 1;

@@ -2,7 +2,10 @@
 
 use std::fs::FileTimes;
 
+use stile_domain::history::past_change::ChangeNumber;
+
 use super::anchors::NAME;
+use super::tests::verify_all;
 use super::*;
 use crate::clock::wall_clock;
 
@@ -20,6 +23,10 @@ fn ten_lines() -> (tempfile::TempDir, StateDir, PathBuf) {
     (folder, state, file)
 }
 
+fn line_of_tool(tool: &str) -> JournalLine {
+    JournalLine { tool: tool.to_owned(), outcome: "ok".to_owned(), ..JournalLine::default() }
+}
+
 /// Verifies the journal after a change of the lines of its file, and returns the faults.
 fn after(change: impl FnOnce(&mut Vec<String>)) -> Vec<(Option<u64>, FaultKind)> {
     let (_folder, state, file) = ten_lines();
@@ -27,14 +34,14 @@ fn after(change: impl FnOnce(&mut Vec<String>)) -> Vec<(Option<u64>, FaultKind)>
     let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
     change(&mut lines);
     std::fs::write(&file, lines.concat()).unwrap();
-    let found = verify(&state).unwrap();
+    let found = verify_all(&state).unwrap();
     found.faults.into_iter().map(|fault| (fault.line, fault.kind)).collect()
 }
 
 #[test]
 fn a_journal_that_nobody_changed_verifies() {
     let (_folder, state, _file) = ten_lines();
-    let found = verify(&state).unwrap();
+    let found = verify_all(&state).unwrap();
     assert_eq!((found.files, found.lines, found.unchained, found.faults), (1, 10, 0, vec![]));
 }
 
@@ -70,7 +77,7 @@ fn a_file_that_was_written_anew_is_not_the_one_that_was_synced() {
         forged.extend_from_slice(&[&line[..], b"\n"].concat());
     }
     std::fs::write(&file, forged).unwrap();
-    let found = verify(&state).unwrap().faults;
+    let found = verify_all(&state).unwrap().faults;
     assert_eq!((found.len(), found[0].line, found[0].kind), (1, Some(10), FaultKind::Rewritten));
 }
 
@@ -78,7 +85,7 @@ fn a_file_that_was_written_anew_is_not_the_one_that_was_synced() {
 fn a_file_that_was_removed_or_renamed_is_missing() {
     let (_folder, state, file) = ten_lines();
     std::fs::rename(&file, file.with_file_name("20200101T000000.000000Z-1-a.jsonl")).unwrap();
-    let found = verify(&state).unwrap().faults;
+    let found = verify_all(&state).unwrap().faults;
     assert_eq!(found.len(), 2, "the new name does not verify, and the old one is missing");
     assert_eq!(found[1].kind, FaultKind::FileMissing { lines: 10 });
 }
@@ -88,9 +95,32 @@ fn lines_of_an_older_version_are_counted_apart() {
     let (_folder, state, file) = ten_lines();
     let old = file.with_file_name("20200101T000000.000000Z-1-a.jsonl");
     std::fs::write(&old, "{\"at\":\"\",\"tool\":\"text.read\",\"outcome\":\"ok\"}\n").unwrap();
-    let found = verify(&state).unwrap();
+    let found = verify_all(&state).unwrap();
     assert_eq!((found.files, found.lines, found.unchained), (2, 10, 1));
     assert_eq!(found.faults, []);
+}
+
+#[test]
+fn lines_from_before_calls_had_numbers_verify_beside_lines_with_them() {
+    let (_folder, state, file) = ten_lines();
+    // As a version that gave lines no `call` wrote the file.
+    let name = "20200101T000000.000000Z-1-a.jsonl";
+    std::fs::write(
+        file.with_file_name(name),
+        "{\"at\":\"2020-01-01T00:00:00.000000Z\",\"subject\":\"ann\",\"client\":\"cursor\",\
+         \"tool\":\"text.edit\",\"path\":\"/plan.md\",\"changed_lines\":3,\"outcome\":\"ok\",\"n\":1,\
+         \"chain\":\"78ccf3936dca7bb79b5d8c04d4b9438fe1ebe44cc2ccdadea0685f59637042fc\"}\n",
+    )
+    .unwrap();
+    let journal = Journal::open(&state).unwrap();
+    let call = Some(ChangeNumber(42));
+    journal.append(JournalLine { call, ..JournalLine::default() }).unwrap();
+    drop(journal);
+    let found = verify_all(&state).unwrap();
+    assert_eq!((found.lines, found.unchained, found.faults), (12, 0, vec![]));
+    let lines = read_all(&state).unwrap().lines;
+    assert_eq!((lines[0].call, lines[0].changed_lines), (None, Some(3)));
+    assert_eq!(lines[11].call, call);
 }
 
 #[test]
@@ -113,7 +143,7 @@ fn files_are_removed_for_their_age_and_that_is_no_fault() {
     age(31);
     drop(Journal::open_keeping(&state, keep).unwrap());
     assert!(!file.exists());
-    let found = verify(&state).unwrap();
+    let found = verify_all(&state).unwrap();
     assert_eq!((found.retired, found.faults), (1, vec![]));
 }
 
@@ -140,7 +170,38 @@ fn a_long_or_old_file_is_followed_by_a_new_one() {
         current.written = written;
     });
     drop(journal);
-    assert_eq!(verify(&state).unwrap().lines, 13);
+    assert_eq!(verify_all(&state).unwrap().lines, 13);
+}
+
+#[test]
+fn the_newest_files_are_verified_up_to_a_bound_and_missing_ones_are_found_beyond() {
+    let (_folder, state, oldest) = ten_lines();
+    let append = |lines: usize| {
+        let journal = Journal::open(&state).unwrap();
+        for _ in 0..lines {
+            journal.append(line_of_tool("b")).unwrap();
+        }
+    };
+    append(1);
+    append(2);
+    let files = journal_files(&state).unwrap();
+    let length = |path: &PathBuf| path.metadata().unwrap().len();
+    let newest: u64 = files[1..].iter().map(length).sum();
+    let text = std::fs::read_to_string(&oldest).unwrap();
+    std::fs::write(&oldest, text.replace("tool3", "tool4")).unwrap();
+    let within = |bytes| {
+        let found = verify_newest(&state, bytes).unwrap();
+        (found.files, found.lines, found.unread, found.faults.len())
+    };
+    assert_eq!(within(newest), (2, 3, 1, 0));
+    assert_eq!(within(newest - 1), (1, 2, 2, 0));
+    assert_eq!(within(0), (0, 0, 3, 0));
+    assert_eq!(within(newest + length(&oldest)), (3, 6, 0, 1));
+    std::fs::remove_file(&oldest).unwrap();
+    assert_eq!(within(newest), (2, 3, 0, 1), "a missing file shows without being read");
+    let mut read = 0;
+    verify(&state, &mut |bytes| read += bytes).unwrap();
+    assert_eq!(read, journal_bytes(&state).unwrap());
 }
 
 #[test]
@@ -152,6 +213,6 @@ fn without_its_database_the_journal_goes_on() {
     let line = JournalLine { tool: "a".to_owned(), ..JournalLine::default() };
     journal.append(line).unwrap();
     journal.sync();
-    assert!(verify(&state).is_err());
+    assert!(verify_all(&state).is_err());
     assert_eq!(read_all(&state).unwrap().lines.len(), 11);
 }

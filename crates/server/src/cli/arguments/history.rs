@@ -14,8 +14,11 @@ const PATH_HELP: &str = "The file, from the root of the space, as in notes/plan.
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 5] {
     [history(), show(), diff(), restore(), undo()].map(|command| {
         // Here the root is a flag, because the file is the argument.
-        let root =
-            one(ROOT.declaration.key, "DIR", "The folder with the files. [default: ~/stile]");
+        let root = one(
+            ROOT.declaration.key,
+            "DIR",
+            "The folder with the files. [default: the only folder that was served, or ~/stile]",
+        );
         command.arg(root).args(setting_arguments(settings, CommandGroup::History))
     })
 }
@@ -38,8 +41,8 @@ fn history() -> Command {
         .arg(optional("path", "PATH", "Only changes of this file, or of files in this folder."))
         .arg(client("Only changes by tokens of this client."))
         .arg(since(
-            "Only changes since then: a time such as 2026-11-24T13:00, in UTC, or how long ago, as \
-             in 90m, 12h or 3d.",
+            "Only changes since then: a date such as 2026-01-31, a time such as \
+             2026-01-31T08:00:00Z, or how long ago, as in 90m, 12h or 7d.",
         ))
         .arg(json())
         .after_help(
@@ -96,11 +99,12 @@ Examples:
 fn undo() -> Command {
     Command::new("undo")
         .about("Takes back what one call or one client changed.")
-        .arg(optional("call", "CALL", "The number of the call, as `stile history` shows it."))
+        .arg(optional("call", "CALL", "The number of the call, as `stile audit` and `stile history` show it."))
         .arg(client("Take back what tokens of this client changed.").requires("since"))
-        .arg(since("Take back changes since then, as in 2026-11-24T13:00 (UTC), 90m, 12h or 3d."))
+        .arg(since("Take back changes since then, as in 2026-01-31T08:00:00Z, 90m, 12h or 7d."))
         .arg(one("path", "PATH", "Take back changes of this file or folder only."))
         .arg(flag("yes", "Do it. Without this flag the command only shows what it would do."))
+        .arg(json().help("Print the plan as JSON.").conflicts_with("yes"))
         .group(ArgGroup::new("what").args(["call", "client"]).required(true))
         .after_help(
             "\

@@ -44,7 +44,8 @@ makes files and database anew.",
         .subcommand(verify)
         .after_help(
             "\
-Times are in UTC. The journal has no content of files or records.
+Times are in UTC. A change ends with the number of its call, which `stile undo` takes. The journal \
+has no content of files or records.
 
 Examples:
   stile audit --since 1d

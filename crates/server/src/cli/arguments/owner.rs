@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-use super::{Settings, flag, positional, setting_arguments};
+use super::{Settings, flag, json, positional, setting_arguments};
 use crate::config::CommandGroup;
 
 pub(super) fn command(settings: Settings<'_>) -> Command {
@@ -28,10 +28,17 @@ Examples:
   pass show stile | stile owner password",
                 ),
         )
-        .subcommand(Command::new("passkeys").about(
-            "Lists your passkeys. You register a passkey on a page of the server, while signed in.",
-        ))
-        .subcommand(Command::new("sessions").about("Lists the browsers that are signed in."))
+        .subcommand(
+            Command::new("passkeys")
+                .about(
+                    "Lists your passkeys. You register a passkey on a page of the server, while \
+                     signed in.",
+                )
+                .arg(json()),
+        )
+        .subcommand(
+            Command::new("sessions").about("Lists the browsers that are signed in.").arg(json()),
+        )
         .subcommand(
             Command::new("sign-out").about(
                 "Signs every browser out. Running servers refuse it from the next request on.",

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use clap::ArgMatches;
+use stile_store::journal;
 use stile_store::probe;
 use stile_store::records::Records;
 use stile_store::state::{StateDir, StateError, TokenKey, TokenRecord, TokenStore, check_disjoint};
@@ -21,6 +22,8 @@ const LITTLE_ROOM: u64 = 64 << 20;
 const ROOM_TO_NOTE: u64 = 1 << 30;
 /// Midnight of 1 January 2026, before which no version of this program existed.
 const FIRST_SECOND: i64 = 1_767_225_600;
+/// How much of the journal is verified, in bytes: some 300,000 lines, in less than a second.
+const CHAIN_BYTES: u64 = 128 << 20;
 /// How many seconds two clocks may differ.
 const CLOCK_STEP: i64 = 120;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -125,10 +128,11 @@ fn state_files(state: &StateDir) -> Vec<Finding> {
             findings.push(clock(&tokens, now));
         }
     }
-    let journal = state.path().join("journal");
-    match probe::folder(&journal) {
+    let folder = state.path().join("journal");
+    match probe::folder(&folder) {
         Ok(found) if found.is_writable => {
             findings.push(Finding::good("journal", "can be written"));
+            findings.push(chain(state));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mend = "the first command that needs it makes it";
@@ -141,6 +145,31 @@ fn state_files(state: &StateDir) -> Vec<Finding> {
         )),
     }
     findings
+}
+
+/// Verifies the chain of the newest lines of the journal.
+fn chain(state: &StateDir) -> Finding {
+    const STEP: &str = "chain";
+    const MEND: &str = "run `stile audit verify`, which names the file and the line; lines before \
+                        it are as they were written, so look who could write in the state folder";
+    let found = match journal::verify_newest(state, CHAIN_BYTES) {
+        Ok(found) => found,
+        Err(error) => {
+            return Finding::bad(STEP, format!("the journal cannot be read: {error}"), MEND);
+        }
+    };
+    let unread = match found.unread {
+        0 => String::new(),
+        1 => "; 1 older file was not read".to_owned(),
+        older => format!("; {older} older files were not read"),
+    };
+    match found.faults.len() {
+        0 => Finding::good(STEP, format!("{} lines are as they were written{unread}", found.lines)),
+        1 => Finding::bad(STEP, format!("1 file of the journal was changed{unread}"), MEND),
+        many => {
+            Finding::bad(STEP, format!("{many} files of the journal were changed{unread}"), MEND)
+        }
+    }
 }
 
 /// Compares the clock with what was written under it before.
@@ -211,6 +240,8 @@ fn port(listen: SocketAddr) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use stile_domain::journal::JournalLine;
+
     use super::super::Outcome;
     use super::*;
 
@@ -242,6 +273,28 @@ mod tests {
             assert_eq!(clock(&[token(issued)], now).outcome, outcome, "{issued} {now}");
         }
         assert_eq!(clock(&[], now).outcome, Outcome::Good);
+    }
+
+    #[test]
+    fn an_altered_line_of_the_journal_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        assert_eq!(chain(&state).detail, "0 lines are as they were written");
+        let journal = journal::Journal::open(&state).unwrap();
+        for tool in ["text.read", "text.edit"] {
+            let tool = tool.to_owned();
+            journal.append(JournalLine { tool, ..JournalLine::default() }).unwrap();
+        }
+        drop(journal);
+        assert_eq!(chain(&state).detail, "2 lines are as they were written");
+        let files = std::fs::read_dir(folder.path().join("journal")).unwrap();
+        let file = files.last().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("text.edit", "text.read")).unwrap();
+        let found = chain(&state);
+        assert_eq!(found.outcome, Outcome::Bad);
+        assert_eq!(found.detail, "1 file of the journal was changed");
+        assert!(found.mend.unwrap().contains("stile audit verify"));
     }
 
     #[test]
