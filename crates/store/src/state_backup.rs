@@ -467,7 +467,11 @@ mod tests {
         Err("there are none".to_owned())
     }
 
-    fn restored(archive: &Path, state: &Path, present: Present) -> Result<Restored, BackupError> {
+    fn restore_all(
+        archive: &Path,
+        state: &Path,
+        present: Present,
+    ) -> Result<Restored, BackupError> {
         let mut last = 0;
         let restored = restore(archive, state, present, &mut |done, _| last = done)?;
         assert_eq!(restored.manifest.totals().1, last);
@@ -499,7 +503,7 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let (state, archive, key) = backed_up(outer.path());
         let to = outer.path().join("new/state");
-        restored(&archive, &to, Present::Refuse).unwrap();
+        restore_all(&archive, &to, Present::Refuse).unwrap();
         let restored = StateDir::open(&to).unwrap();
         assert_eq!(TokenKey::open(&restored).unwrap(), key);
         TokenStore::open(&restored).unwrap();
@@ -513,9 +517,9 @@ mod tests {
             assert_eq!(mode(&archive), 0o600);
         }
         // The earlier state folder is refused, or kept aside.
-        let refused = restored(&archive, &state, Present::Refuse).unwrap_err();
+        let refused = restore_all(&archive, &state, Present::Refuse).unwrap_err();
         assert!(matches!(refused, BackupError::NotEmpty { .. }), "{refused}");
-        let restored = restored(&archive, &state, Present::KeepAside).unwrap();
+        let restored = restore_all(&archive, &state, Present::KeepAside).unwrap();
         assert!(restored.aside.unwrap().join("key.json").exists());
         assert!(state.join("key.json").exists());
     }
@@ -543,14 +547,14 @@ mod tests {
             bad[step * steps] ^= 0x55;
             std::fs::write(&archive, &bad).unwrap();
             // A bit in a header that nothing reads may change without harm.
-            if restored(&archive, &to, Present::Refuse).is_ok() {
+            if restore_all(&archive, &to, Present::Refuse).is_ok() {
                 std::fs::remove_dir_all(&to).unwrap();
                 continue;
             }
             assert!(!to.exists(), "step {step}");
         }
         std::fs::write(&archive, &good[..good.len() / 2]).unwrap();
-        assert!(restore(&archive, &to, Present::Refuse).is_err());
+        assert!(restore_all(&archive, &to, Present::Refuse).is_err());
         assert_eq!(crate::files::entry_names(outer.path()).unwrap().len(), 2, "no rest is left");
     }
 
@@ -580,7 +584,7 @@ mod tests {
         zip.start_file(MANIFEST, options()).unwrap();
         zip.write_all(b"{\"format\":2,\"made_by\":\"9.9\",\"more\":1}").unwrap();
         zip.finish().unwrap();
-        let error = restored(&archive, &outer.path().join("s"), Present::Refuse).unwrap_err();
+        let error = restore_all(&archive, &outer.path().join("s"), Present::Refuse).unwrap_err();
         assert!(error.to_string().contains("newer stile (9.9)"), "{error}");
     }
 }
