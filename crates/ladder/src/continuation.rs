@@ -3,7 +3,8 @@
 //! *Shape*: `entries[]` has one entry for each truncated field, and one for each reference to
 //! bytes, wherever in a value the reference is; bytes come last. An entry says how much is shown,
 //! the call that continues (`read`) and the resource with the same part (`resource`).
-//! `more_fields[]` has one entry for each record that shows some of its fields only.
+//! `more_fields[]` has one entry for each record that shows some of its fields only. An entry has
+//! the parts of the record's identifier beside it only if the identifier is short.
 
 use std::borrow::Cow;
 
@@ -26,6 +27,15 @@ use super::text_lines;
 
 /// The most bytes of a binary field in one resource.
 pub(super) const MAX_BYTES_PART: u64 = 64 * 1024;
+
+/// The longest identifier, in bytes, whose parts an entry repeats. The parts of a longer identifier
+/// stand only within the identifier.
+const MAX_REPEATED_ID: usize = 256;
+
+/// Returns whether an entry repeats the parts of an identifier beside it.
+pub(super) fn repeats_parts(id: &str) -> bool {
+    id.len() <= MAX_REPEATED_ID
+}
 
 /// Something that an answer shortens, and how to read the rest. Rendered on demand for the text,
 /// the structure and the links.
@@ -286,11 +296,14 @@ impl<'a> Continuation<'a> {
                 return present_members([id, one, two, three, read, resource]).into();
             }
         };
+        let RecordId { connection, stream, key } = self.id;
+        let repeats = repeats_parts(&self.name);
+        let part = |text: &str| repeats.then(|| Json::from(text));
         present_members([
             id,
-            ("connection_id", Some(self.id.connection.as_deref().unwrap_or_default().into())),
-            ("stream", Some(self.id.stream.as_str().into())),
-            ("record_id", Some(self.id.key.as_str().into())),
+            ("connection_id", part(connection.as_deref().unwrap_or_default())),
+            ("stream", part(stream)),
+            ("record_id", part(key)),
             ("field_path", Some(field.into())),
             ("preview_status", Some(status.into())),
             one,
@@ -435,9 +448,9 @@ pub(super) struct LadderShape {
 #[expect(dead_code, reason = "only the schema of the shape is used")]
 struct EntryShape {
     id: String,
-    connection_id: Json,
-    stream: Json,
-    record_id: Json,
+    connection_id: Option<String>,
+    stream: Option<String>,
+    record_id: Option<String>,
     field_path: String,
     preview_status: PreviewStatusShape,
     read: Option<Map<String, Json>>,

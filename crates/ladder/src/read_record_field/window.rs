@@ -8,7 +8,7 @@ use stile_domain::records::selector::TextSelector;
 
 use super::super::budget::{LONGEST_ESCAPE, escaped_len, prefix_within};
 use super::super::call_context::CallContext;
-use super::super::continuation::{BytesContinuation, Continuation};
+use super::super::continuation::{BytesContinuation, Continuation, repeats_parts};
 use super::super::error::LadderError;
 use super::super::json_members::json_object;
 use super::super::text_lines;
@@ -89,12 +89,14 @@ impl CheckedWindow {
             .flatten()
             .map(|beside| beside.cursor.len())
             .sum();
-        let named = self.id.to_string().len() + names + escaped_len(key) + escaped_len(&self.field);
+        let id = self.id.to_string();
+        let named = id.len() + names + escaped_len(key) + escaped_len(&self.field);
         let address = (names + SEALED) * 4 / 3;
         // A reference is named with two addresses, and may have a longer path than the field.
         let paths: usize =
             self.references.iter().map(|reference| 3 * escaped_len(&reference.path)).sum();
-        let references = self.references.len() * (FIXED / 2 + named + 2 * address) + paths;
+        let entry_names = if repeats_parts(&id) { named } else { id.len() };
+        let references = self.references.len() * (FIXED / 2 + entry_names + 2 * address) + paths;
         FIXED + q + cursors + named + 3 * address + references
     }
 

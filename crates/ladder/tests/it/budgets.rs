@@ -14,11 +14,12 @@ use stile_server::stored_records::StoredRecords as Port;
 use stile_testkit::chance::Chance;
 use stile_tools::toolset::Toolset as _;
 
+use super::records::blobs::BLOBS;
 use super::records::model::{NOW, Stored, World};
 use super::records::owner;
 use super::walker::{CLASSES, Walker};
 use super::worlds::{self, VisibleRecords, text};
-use super::{Client, of_field, with};
+use super::{Called, Client, of_field, with};
 
 /// Makes a name of the greatest length, unique by number.
 fn long_name(at: usize) -> String {
@@ -102,6 +103,41 @@ fn the_longest_escaped_names_and_keys_keep_to_the_budgets() {
         json!({ "q": "\u{1}".repeat(1024), "limit_chars": 16_384 }),
     );
     client.good("read_record_field", &args);
+}
+
+#[test]
+fn the_longest_key_stands_once_beside_its_identifier() {
+    let reference = format!("{{\"blob_id\":\"{}\"}}", BLOBS[0].0);
+    let list =
+        |items: usize| FieldValue::Json(format!("[{}]", vec![reference.as_str(); items].join(",")));
+    let key = "\u{1}".repeat(512);
+    let fields = vec![
+        ("few".to_owned(), list(3)),
+        ("many".to_owned(), list(20)),
+        ("body".to_owned(), text("\u{1}".repeat(2_000))),
+    ];
+    let (world, stored) = world(vec![(key.clone(), fields)]);
+    let (client, visible) =
+        (Client::new(&stored.services, owner()), VisibleRecords::of(&world, None));
+    let id = visible.ids().next().unwrap();
+    let escaped = Json::from(key).to_string();
+    let keys = |called: Called| called.structured.to_string().matches(&escaped).count();
+    for class in CLASSES {
+        Walker { client: &client, visible: &visible, class }.record(id);
+    }
+    for field in ["few", "many", "body"] {
+        assert_eq!(keys(client.good("fetch", &json!({ "id": id, "fields": [field] }))), 0);
+        for limit in [1, 80, 320, 640] {
+            let args = with(&of_field(id, field), json!({ "limit_chars": limit }));
+            let called = client.good("read_record_field", &args);
+            let window = &called.structured["window"];
+            // Eight references of 83 characters fit.
+            let is_short = window["end_chars"].as_u64().unwrap() < limit;
+            assert!(!is_short || window["complete"] == true, "{field} {limit}");
+            assert_eq!(keys(called), 1);
+        }
+    }
+    assert_eq!(keys(client.good("query_records", &json!({ "stream": "notes" }))), 1);
 }
 
 #[test]

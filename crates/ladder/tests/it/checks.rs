@@ -59,9 +59,7 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &Called) {
     }
     // A first item of many cut fields or long names is shown however long it is.
     let items = structured["results"].as_array().or(structured["data"]["data"].as_array());
-    // Each address of an answer repeats the identifier that the caller gave.
-    let identifier = arguments["id"].as_str().map_or(0, str::len);
-    let in_proportion = 4 * Json::from(text.as_str()).to_string().len() + 12 * identifier + 2048;
+    let in_proportion = 4 * Json::from(text.as_str()).to_string().len() + 2048;
     assert!(
         size <= in_proportion || items.is_some_and(|items| items.len() <= 1),
         "{tool} {arguments}: {size} bytes of structure for {} of text",
