@@ -114,7 +114,7 @@ fn the_longest_key_stands_once_beside_its_identifier() {
     let fields = vec![
         ("few".to_owned(), list(3)),
         ("many".to_owned(), list(20)),
-        ("body".to_owned(), text("\u{1}".repeat(2_000))),
+        ("body".to_owned(), text("\u{2}".repeat(2_000))),
     ];
     let (world, stored) = world(vec![(key.clone(), fields)]);
     let (client, visible) =
