@@ -9,12 +9,13 @@ use stile_domain::records::grant::{BadGrant, Grant};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::engine::{Engine, WriteBatch};
+use super::engine::Engine;
 use super::grants::{self, Access, GrantCache, GrantRecord};
 use super::model::RecordsError;
 use super::read_limit::ReadLimit;
 use super::spool_file::SpoolFile;
 use super::view::RecordsView;
+use super::write::WriteBatch;
 use crate::now;
 use crate::state::StateDir;
 
@@ -77,7 +78,7 @@ impl Records {
         let mut read = Some(read);
         for _ in 0..2 {
             let done = engine.read_within(limit, |snapshot, seals| {
-                match grants::access(&snapshot, permit.caller(), now, &self.inner.grants)? {
+                match grants::access(snapshot, permit.caller(), now, &self.inner.grants)? {
                     Access::Unbound => Ok(None),
                     Access::Granted(authority) => {
                         let view = RecordsView::new(snapshot, authority, seals, now);

@@ -1,17 +1,94 @@
-//! The engine that stores records: the seam at which a second one is added.
+//! The engine that stores records, and how a database is opened.
 //!
-//! [`view`](super::view), [`search`](super::search), [`grants`](super::grants) and
-//! [`database`](super::database) use the engine by the names below and by nothing else. An engine
-//! answers plain questions; what a grant means is decided in `view`, once for all engines.
-//!
-//! - `Engine` opens, reads, writes, copies and checks the database.
-//! - [`Snapshot`] answers questions about one moment: streams and grants, a page of a list
-//!   (`scan`), records by key or number, fields and long values, counts, changes, blobs.
-//! - [`Postings`] lists the records in which a search term occurs, the newest first.
-//! - [`WriteBatch`] stores, declares and removes, all or nothing.
-//!
-//! The questions and answers are types of [`model`](super::model). A second engine implements the
-//! same methods, and the names become enums of two engines.
+//! [`database`](super::database) uses the engine by [`Engine`]. What an engine must do is in
+//! [`port`](super::port).
 
-pub use super::sqlite::{MAX_READERS, WriteBatch};
-pub(super) use super::sqlite::{Postings, Snapshot, Sqlite as Engine};
+use std::path::{Path, PathBuf};
+
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+
+use super::model::RecordsError;
+use super::port::Snapshot;
+use super::read_limit::ReadLimit;
+use super::seal::Seals;
+use super::sqlite::Sqlite;
+use super::write::WriteBatch;
+use crate::state::StateDir;
+
+pub use super::sqlite::MAX_READERS;
+
+/// A database in one of the engines.
+pub(super) enum Engine {
+    Sqlite(Sqlite),
+}
+
+impl Engine {
+    pub(super) fn exists(state: &StateDir) -> bool {
+        Sqlite::exists(state)
+    }
+
+    /// Opens the database in the state folder.
+    pub(super) fn open(state: &StateDir, now: Instant) -> Result<Self, RecordsError> {
+        Sqlite::open(state, now).map(Self::Sqlite)
+    }
+
+    pub(super) fn seals(&self) -> &Seals {
+        match self {
+            Self::Sqlite(engine) => engine.seals(),
+        }
+    }
+
+    /// Reads one moment of the database.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&dyn Snapshot, &Seals) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        self.read_within(&ReadLimit::none(), read)
+    }
+
+    /// Does what [`Self::read`] does, until `limit` is reached.
+    pub(super) fn read_within<T>(
+        &self,
+        limit: &ReadLimit,
+        read: impl FnOnce(&dyn Snapshot, &Seals) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        match self {
+            Self::Sqlite(engine) => {
+                engine.read_within(limit, |snapshot| read(snapshot, engine.seals()))
+            }
+        }
+    }
+
+    /// Runs `write` in a transaction, which keeps all or nothing.
+    pub(super) fn write<T>(
+        &self,
+        now: Instant,
+        write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        match self {
+            Self::Sqlite(engine) => engine.write(|rows| WriteBatch::run(rows, now, write)),
+        }
+    }
+
+    /// Returns the path of another file in the state folder.
+    pub(super) fn sibling(&self, name: &str) -> PathBuf {
+        match self {
+            Self::Sqlite(engine) => engine.sibling(name),
+        }
+    }
+
+    /// Copies one moment of the database to a new file.
+    pub(super) fn backup(&self, to: &Path) -> Result<(), RecordsError> {
+        match self {
+            Self::Sqlite(engine) => engine.backup(to),
+        }
+    }
+
+    /// Checks the whole database for damage.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        match self {
+            Self::Sqlite(engine) => engine.check(),
+        }
+    }
+}

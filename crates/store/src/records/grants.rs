@@ -8,8 +8,9 @@ use stile_domain::records::grant::Grant;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::engine::{Engine, Snapshot};
+use super::engine::Engine;
 use super::model::GrantRow;
+use super::port::Snapshot;
 
 /// A stored grant and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub(super) enum Access {
 
 /// Looks up what a caller may see at this moment.
 pub(super) fn access(
-    snapshot: &Snapshot<'_>,
+    snapshot: &dyn Snapshot,
     caller: RecordsCaller<'_>,
     now: Instant,
     cache: &GrantCache,

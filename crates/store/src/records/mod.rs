@@ -5,22 +5,25 @@
 //! grant up in that same moment, and puts what the grant excludes into every query. A
 //! [`WriteBatch`] writes, durably, all or nothing; only the owner can make one.
 //!
-//! `view` decides what a grant means, and `engine` says which engine answers its plain questions.
-//! Today `sqlite` is the only one.
+//! `view` decides what a grant means, `search` what a query finds, and `write` what a write stores.
+//! All three use an engine through the traits of `port`. `sqlite` is an engine, and `engine` opens
+//! it.
 
 mod database;
 mod engine;
 mod grants;
 mod model;
+mod port;
 mod read_limit;
 pub(crate) mod seal;
 mod search;
 mod spool_file;
 mod sqlite;
 mod view;
+mod write;
 
 pub use database::Records;
-pub use engine::{MAX_READERS, WriteBatch};
+pub use engine::MAX_READERS;
 pub use grants::{GrantRecord, GrantStatus};
 pub use model::{
     IncomingRecord, LastRecord, RecordRow, RecordSource, RecordsError, SortOrder, StoredBlob,
@@ -35,3 +38,4 @@ pub use spool_file::SpoolFile;
 pub use view::blobs::Blob;
 pub use view::changes::RecordChange;
 pub use view::{LoadedRecord, LongValueRef, RecordPage, RecordQuery, RecordsView};
+pub use write::WriteBatch;

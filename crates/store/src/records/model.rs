@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use stile_domain::records::blob::{MAX_BYTES, PIECE_BYTES};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::grant::{Grant, StreamGrant};
 use stile_domain::records::identifiers::{RecordKey, SourceName};
@@ -332,6 +333,16 @@ pub enum WriteRefusal {
     /// A blob has more bytes than it can have.
     #[error("a blob has at most 4,294,967,296 bytes")]
     BlobTooLarge,
+}
+
+/// The bits of the number of a blob's piece that count the pieces.
+const BLOB_PIECE_BITS: u32 = 16;
+const _: () = assert!(MAX_BYTES / PIECE_BYTES == 1 << BLOB_PIECE_BITS);
+
+/// Returns the number of a piece of a blob. `None` if a blob has no such piece.
+pub(super) fn blob_piece_number(blob: i64, piece: u64) -> Option<i64> {
+    let piece = i64::try_from(piece).ok().filter(|piece| *piece < 1 << BLOB_PIECE_BITS)?;
+    blob.checked_mul(1 << BLOB_PIECE_BITS)?.checked_add(piece)
 }
 
 /// A blob that is stored.

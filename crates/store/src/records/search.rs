@@ -23,6 +23,7 @@
 mod hit;
 mod match_finder;
 mod places;
+mod postings;
 mod search_scope;
 
 use std::collections::HashSet;
@@ -254,8 +255,7 @@ impl Search<'_> {
     ) -> Result<Vec<RecordRow>, Problem> {
         let (view, sources) = (self.finder.scope.view, self.finder.scope.sources);
         let order = SortOrder::Descending;
-        let walk =
-            ListWalk::new(&view.snapshot, sources, self.conditions, order, after, FIRST_ROWS);
+        let walk = ListWalk::new(view.snapshot, sources, self.conditions, order, after, FIRST_ROWS);
         let mut walk = walk.only_ordered();
         let mut rows = Vec::new();
         let has_prefix = self.query.terms.iter().any(|term| is_short_prefix(&term.term));
@@ -338,7 +338,7 @@ impl Search<'_> {
         wanted: usize,
     ) -> Result<Vec<RecordRow>, Problem> {
         let scope = &self.finder.scope;
-        let snapshot = &scope.view.snapshot;
+        let snapshot = scope.view.snapshot;
         let mut places = Vec::new();
         for (stream, row) in snapshot.rows_of(records)? {
             let Some((at, source)) = scope.source(stream) else { continue };

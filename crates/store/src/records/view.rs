@@ -24,18 +24,18 @@ use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::sealed_cursor::{Binding, ListCursor};
 use stile_domain::records::stored_body::{BodyField, LongValue, RecordBody};
 
-use super::engine::Snapshot;
 use super::grants::Authority;
 use super::model::{
     GrantedStream, RecordRow, RecordSource, SortOrder, StreamRow, TimeFilter, Visibility,
 };
+use super::port::Snapshot;
 use super::seal::Seals;
 pub(super) use list_walk::{ListPosition, ListWalk};
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of
 /// the database.
 pub struct RecordsView<'c> {
-    pub(super) snapshot: Snapshot<'c>,
+    pub(super) snapshot: &'c dyn Snapshot,
     authority: Authority,
     seals: &'c Seals,
     now: Instant,
@@ -81,7 +81,7 @@ pub struct LongValueRef {
 
 impl<'c> RecordsView<'c> {
     pub(super) fn new(
-        snapshot: Snapshot<'c>,
+        snapshot: &'c dyn Snapshot,
         authority: Authority,
         seals: &'c Seals,
         now: Instant,
@@ -196,7 +196,7 @@ impl<'c> RecordsView<'c> {
         let after = query.after.map(|cursor| self.list_position(sources, cursor)).transpose()?;
         let wanted = query.limit.saturating_add(1);
         let RecordQuery { order, conditions, .. } = query;
-        let mut walk = ListWalk::new(&self.snapshot, sources, conditions, order, after, wanted);
+        let mut walk = ListWalk::new(self.snapshot, sources, conditions, order, after, wanted);
         let mut rows = Vec::new();
         while rows.len() < wanted
             && let Some(row) = walk.next()?
@@ -304,7 +304,7 @@ impl<'c> RecordsView<'c> {
         }
         for piece in start / PIECE_CHARS..=(end - 1) / PIECE_CHARS {
             let base = piece * PIECE_CHARS;
-            self.snapshot.piece(value.piece_number(piece)?, |held| {
+            self.snapshot.piece(value.piece_number(piece)?, &mut |held| {
                 text.push_str(pieces::slice(held, start.saturating_sub(base), end - base));
             })?;
         }

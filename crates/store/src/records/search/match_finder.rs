@@ -4,10 +4,10 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::{ParsedQuery, QueryTerm, SearchTerm};
 
-use super::super::engine::Postings;
 use super::super::model::{RecordRow, RecordSource};
 use super::super::view::RecordsView;
 use super::hit::{PREFIX_PIECES, SHORT_PIECES};
+use super::postings::Postings;
 use super::search_scope::{SearchScope, Tags};
 
 /// The maximum number of visible records of a source that are collected if many others are hidden.
@@ -110,7 +110,7 @@ impl<'s> MatchFinder<'s> {
             if source.ordered_by().is_none() {
                 continue;
             }
-            let snapshot = &self.scope.view.snapshot;
+            let snapshot = self.scope.view.snapshot;
             if let Some(untimed) = snapshot.unordered_records(source, MAX_COLLECTED)? {
                 *visible = Some(untimed);
             }
@@ -182,7 +182,7 @@ impl<'s> MatchFinder<'s> {
 
     /// Looks a record up, if the caller may see it and the conditions hold.
     pub(super) fn visible_row(&mut self, record: i64) -> Result<Option<RecordRow>, Problem> {
-        let snapshot = &self.scope.view.snapshot;
+        let snapshot = self.scope.view.snapshot;
         let stream = snapshot.stream_of(record)?;
         let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else {
             return Ok(None);
@@ -257,7 +257,7 @@ impl<'q> TermList<'q> {
             return Ok(Some(last));
         }
         self.misses = 0;
-        self.index.seek(&scope.view.snapshot, target)
+        self.index.seek(scope.view.snapshot, target)
     }
 
     /// Returns whether searching a record is cheaper than reading on in the index.

@@ -131,7 +131,7 @@ impl RecordsView<'_> {
     fn cut_start(&self, long: LongValueRef, piece: u64) -> Result<u64, Problem> {
         for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
             let mut found = None;
-            self.snapshot.piece(long.piece_number(back)?, |text| {
+            self.snapshot.piece(long.piece_number(back)?, &mut |text| {
                 found = tokenizer::last_token_boundary(text)
                     .and_then(|at| text.get(..at))
                     .map(pieces::count);

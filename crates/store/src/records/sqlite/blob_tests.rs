@@ -188,10 +188,10 @@ fn a_blob_whose_source_fails_is_not_stored() {
 
 #[test]
 fn a_blob_that_is_too_large_has_no_piece_number() {
-    assert_eq!(blobs::piece_number(3, 0), Some(3 << 16));
-    assert_eq!(blobs::piece_number(3, (1 << 16) - 1), Some((4 << 16) - 1));
-    assert_eq!(blobs::piece_number(3, 1 << 16), None);
-    assert_eq!(blobs::piece_number(i64::MAX, 0), None);
+    assert_eq!(crate::records::model::blob_piece_number(3, 0), Some(3 << 16));
+    assert_eq!(crate::records::model::blob_piece_number(3, (1 << 16) - 1), Some((4 << 16) - 1));
+    assert_eq!(crate::records::model::blob_piece_number(3, 1 << 16), None);
+    assert_eq!(crate::records::model::blob_piece_number(i64::MAX, 0), None);
 }
 
 proptest! {

@@ -1,57 +1,23 @@
-//! The log of changes, which has the previous state of each record that was changed or removed.
-//!
-//! A line of the log has digests in place of all but short values. States are compared and never
-//! sent. An inserted record needs no line, since the numbers of records grow. Each write deletes
-//! some lines that are older than the promised time and a day, which is for clocks that were set
-//! back.
+//! Reads the log of changes.
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::key_history::{ChangeRange, KEPT, MARGIN, SyncPoint};
+use stile_domain::records::key_history::{ChangeRange, SyncPoint};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
 
 use super::error::problem;
-use super::read::{Snapshot, Where};
-use super::write::WriteBatch;
+use super::read::{SqliteSnapshot, Where};
 use crate::records::model::{RecordSource, StoredState};
+use crate::records::port::ReadChanges;
 
-/// A write deletes at most this many lines more than it adds.
-const EXPIRING: i64 = 1000;
 /// The most changes, or new records, that are read and sorted for each page of a session. If there
 /// are more, all pages together walk once over all keys of the stream, in order.
 const FEW: i64 = 2000;
 
-impl WriteBatch<'_> {
-    /// Logs the state of a record that is about to be changed or removed.
-    pub(super) fn log_state(&mut self, record: i64, body: &[u8]) -> Result<(), Problem> {
-        let body = RecordBody::new(body).digested().map_err(|_| Problem::Corrupt)?;
-        let text = "INSERT INTO changes (stream, key, at, record, emitted, body) \
-                    SELECT stream, key, ?2, id, emitted, ?3 FROM records WHERE id = ?1";
-        self.execute(text, params![record, self.now.0, body])?;
-        self.logged += 1;
-        Ok(())
-    }
-
-    /// Deletes some lines that are too old.
-    ///
-    /// A clock that is later set back far may delete lines too early. The log then lacks changes
-    /// since sync tokens of these days, so another history begins, which makes the tokens invalid.
-    pub(super) fn expire_states(&self) -> Result<(), Problem> {
-        let text = "DELETE FROM changes WHERE version IN (SELECT version FROM changes WHERE at < ?1 LIMIT ?2)";
-        let oldest = self.now.0.saturating_sub(KEPT).saturating_sub(MARGIN);
-        let anew =
-            "UPDATE history SET lineage = randomblob(16), forgotten = ?1 WHERE forgotten > ?2";
-        self.execute(anew, params![oldest, self.now.0.saturating_sub(KEPT)])?;
-        self.execute("UPDATE history SET forgotten = ?1 WHERE forgotten < ?1", params![oldest])?;
-        self.execute(text, params![oldest, EXPIRING.saturating_add(self.logged)])
-    }
-}
-
-impl Snapshot<'_> {
-    /// Returns the numbers of the last change and the last record of this history.
-    pub(in crate::records) fn sync_point(&self, at: Instant) -> Result<SyncPoint, Problem> {
+impl ReadChanges for SqliteSnapshot<'_> {
+    fn sync_point(&self, at: Instant) -> Result<SyncPoint, Problem> {
         let lineage = self
             .prepare("SELECT lineage FROM history")?
             .query_row([], |row| row.get(0))
@@ -67,15 +33,12 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Returns the time since which the log is complete.
-    pub(in crate::records) fn log_start(&self) -> Result<Instant, Problem> {
+    fn log_start(&self) -> Result<Instant, Problem> {
         let mut query = self.prepare("SELECT forgotten FROM history")?;
         query.query_row([], |row| row.get(0).map(Instant)).map_err(problem)
     }
 
-    /// Returns keys of a source that may have changed in a session, in order: keys with a line,
-    /// whose change the caller perhaps cannot see, and keys of new visible records.
-    pub(in crate::records) fn changed_keys(
+    fn changed_keys(
         &self,
         source: &RecordSource,
         session: &ChangeRange,
@@ -110,9 +73,7 @@ impl Snapshot<'_> {
         keys.into_iter().map(|key| String::from_utf8(key).map_err(|_| Problem::Corrupt)).collect()
     }
 
-    /// Passes the states of a key after a sync point to `take`, the oldest first and the present
-    /// one last.
-    pub(in crate::records) fn states(
+    fn states(
         &self,
         source: &RecordSource,
         key: &str,

@@ -9,14 +9,15 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use rusqlite::{Connection, TransactionBehavior, params};
-use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, BodyWriter, RecordBody};
 
 use super::error::problem;
-use super::write::WriteBatch;
+use super::write::SqliteWriter;
 use crate::records::model::TargetStream;
+use crate::records::port::{RowWriter as _, StreamDeclaration};
+use crate::records::write::WriteBatch;
 
 /// The limits of one transaction.
 #[derive(Clone, Copy)]
@@ -51,22 +52,23 @@ pub(super) fn index_some(
     let read = "SELECT guessed_from FROM history";
     let from: Option<i64> = transaction.query_row(read, [], |row| row.get(0)).map_err(problem)?;
     let Some(from) = from else { return Ok(false) };
-    let batch = WriteBatch::new(&transaction, now);
-    let Found { records, next } = batch.guessed_records(from, step)?;
+    let writer = SqliteWriter::new(&transaction);
+    let batch = WriteBatch::new(&writer, now);
+    let Found { records, next } = writer.guessed_records(from, step)?;
     let mut targets = HashMap::new();
     for (record, stream) in records {
         let target = match targets.entry(stream) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(batch.target_of(stream)?),
+            Entry::Vacant(new) => new.insert(batch.target_of(writer.declaration(stream)?)?),
         };
-        batch.index_guessed(target, record)?;
+        index_guessed(&writer, &batch, target, record)?;
     }
-    batch.execute("UPDATE history SET guessed_from = ?1", [next])?;
+    writer.execute("UPDATE history SET guessed_from = ?1", [next])?;
     transaction.commit().map_err(problem)?;
     Ok(next.is_some())
 }
 
-impl WriteBatch<'_> {
+impl SqliteWriter<'_> {
     /// Finds records after the number `from` with such texts.
     fn guessed_records(&self, from: i64, step: Step) -> Result<Found, Problem> {
         let text = "SELECT id, stream, body FROM records WHERE id > ?1 ORDER BY id";
@@ -92,30 +94,34 @@ impl WriteBatch<'_> {
         Ok(Found { records, next: None })
     }
 
-    fn target_of(&self, stream: i64) -> Result<TargetStream, Problem> {
+    fn declaration(&self, stream: i64) -> Result<StreamDeclaration, Problem> {
         let mut query = self.prepare("SELECT declaration, terms FROM streams WHERE id = ?1")?;
-        let row = query.query_row([stream], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)));
-        let (declaration, json) = row.map_err(problem)?;
-        let indexed: IndexedFields = serde_json::from_str(&json).map_err(|_| Problem::Corrupt)?;
-        let tags = self.tags(stream, &indexed)?;
-        Ok(TargetStream { id: stream, declaration, indexed, tags })
+        let row = query.query_row([stream], |row| {
+            Ok(StreamDeclaration { id: stream, declaration: row.get(0)?, indexed: row.get(1)? })
+        });
+        row.map_err(problem)
     }
+}
 
-    /// Indexes the texts of a record. If they are too many, they stay readable and unsearched.
-    fn index_guessed(&self, target: &TargetStream, record: i64) -> Result<(), Problem> {
-        match self.reindex(target, target, record) {
-            Err(Problem::InvalidRequest { .. }) => {}
-            done => return done,
-        }
-        let bytes = self.body(record)?;
-        let mut writer = BodyWriter::default();
-        for entry in RecordBody::new(&bytes).entries() {
-            let entry: BodyField<'_> = entry.map_err(|_| Problem::Corrupt)?;
-            writer.push(&entry);
-        }
-        let text = "UPDATE records SET body = ?2 WHERE id = ?1";
-        self.execute(text, params![record, writer.finish()])
+/// Indexes the texts of a record. If they are too many, they stay readable and unsearched.
+fn index_guessed(
+    writer: &SqliteWriter<'_>,
+    batch: &WriteBatch<'_>,
+    target: &TargetStream,
+    record: i64,
+) -> Result<(), Problem> {
+    match batch.reindex(target, target, record) {
+        Err(Problem::InvalidRequest { .. }) => {}
+        done => return done,
     }
+    let bytes = writer.body(record)?;
+    let mut body = BodyWriter::default();
+    for entry in RecordBody::new(&bytes).entries() {
+        let entry: BodyField<'_> = entry.map_err(|_| Problem::Corrupt)?;
+        body.push(&entry);
+    }
+    let text = "UPDATE records SET body = ?2 WHERE id = ?1";
+    writer.execute(text, params![record, body.finish()])
 }
 
 #[cfg(test)]
@@ -123,11 +129,11 @@ mod tests {
     use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::value::{FieldValue, RecordFields};
 
-    use super::super::redeclare::tests::contents;
     use super::super::tests::{Rig, incoming, name, permits, rig};
     use super::super::{NAME, open_to_write, schema};
     use super::*;
     use crate::records::Records;
+    use crate::records::write::redeclare::tests::contents;
     use crate::state::StateDir;
 
     /// What the version before schema 8 wrote for [`records`].

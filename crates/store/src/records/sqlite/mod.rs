@@ -10,19 +10,16 @@ mod blobs;
 mod changes;
 #[cfg(test)]
 mod damage;
-mod empty;
 mod error;
 mod functions;
 mod guessed_texts;
-mod index;
 #[cfg(test)]
 mod older_grants;
 mod read;
-mod redeclare;
 mod schema;
 mod search;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod write;
 
 use std::io;
@@ -35,16 +32,16 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
+use super::port::{RowWriter, Snapshot};
 use super::read_limit::ReadLimit;
 use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, copy_before_migration, create_private, lock_database, sync_folder};
 
 use error::problem;
-pub(super) use read::Snapshot;
-pub(super) use search::Postings;
-pub use write::WriteBatch;
+use read::SqliteSnapshot;
+use write::SqliteWriter;
 
-const NAME: &str = "records.db";
+pub(super) const NAME: &str = "records.db";
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a reader waits for a connection.
@@ -123,19 +120,11 @@ impl Sqlite {
         &self.seals
     }
 
-    /// Reads one moment of the database.
-    pub(super) fn read<T>(
-        &self,
-        read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
-        self.read_within(&ReadLimit::none(), read)
-    }
-
-    /// Does what [`Self::read`] does, until `limit` is reached.
+    /// Reads one moment of the database, until `limit` is reached.
     pub(super) fn read_within<T>(
         &self,
         limit: &ReadLimit,
-        read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>,
+        read: impl FnOnce(&dyn Snapshot) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let mut reader = self.readers.borrow(&self.path)?;
         let connection = reader.connection_mut()?;
@@ -144,7 +133,7 @@ impl Sqlite {
         let limit = limit.clone();
         let is_reached = move || limit.is_reached();
         connection.progress_handler(STEPS_PER_CHECK, Some(is_reached)).map_err(problem)?;
-        let done = read(Snapshot::new(connection), &self.seals);
+        let done = read(&SqliteSnapshot::new(connection));
         connection.progress_handler(0, None::<fn() -> bool>).map_err(problem)?;
         connection.execute_batch("ROLLBACK").map_err(problem)?;
         reader.give_back();
@@ -154,16 +143,12 @@ impl Sqlite {
     /// Runs `write` in a transaction, which keeps all or nothing.
     pub(super) fn write<T>(
         &self,
-        now: Instant,
-        write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
+        write: impl FnOnce(&dyn RowWriter) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let mut writer = lock(&self.writer);
         let transaction =
             writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(problem)?;
-        let mut batch = WriteBatch::new(&transaction, now);
-        let done = write(&mut batch)?;
-        batch.expire_states()?;
-        batch.drop_unused_blobs()?;
+        let done = write(&SqliteWriter::new(&transaction))?;
         transaction.commit().map_err(problem)?;
         Ok(done)
     }

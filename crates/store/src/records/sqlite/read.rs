@@ -3,6 +3,7 @@
 //! A query of records takes a source, and what the caller may see of the source becomes conditions
 //! of the query.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,12 +23,13 @@ use super::error::problem;
 use crate::records::model::{
     GrantRow, RecordRow, RecordSource, Scan, ScanStart, SortOrder, StreamRow, TimeFilter,
 };
+use crate::records::port::{ReadRecords, ReadStreams, TakeText};
 
 mod scan;
 mod values;
 
 /// One moment of the database.
-pub(in crate::records) struct Snapshot<'c> {
+pub(in crate::records) struct SqliteSnapshot<'c> {
     connection: &'c Connection,
 }
 
@@ -138,7 +140,7 @@ impl Where {
     }
 }
 
-impl<'c> Snapshot<'c> {
+impl<'c> SqliteSnapshot<'c> {
     pub(super) fn new(connection: &'c Connection) -> Self {
         Self { connection }
     }
@@ -147,22 +149,26 @@ impl<'c> Snapshot<'c> {
         self.connection.prepare_cached(text).map_err(problem)
     }
 
-    pub(in crate::records) fn grant(&self, id: &str) -> Result<Option<GrantRow>, Problem> {
+    pub(super) fn one(&self, filter: &Where) -> Result<Option<RecordRow>, Problem> {
+        let mut query = self
+            .prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", filter.text))?;
+        query.query_row(params_from_iter(&filter.values), record_row).optional().map_err(problem)
+    }
+}
+
+impl ReadStreams for SqliteSnapshot<'_> {
+    fn grant(&self, id: &str) -> Result<Option<GrantRow>, Problem> {
         let mut query =
             self.prepare("SELECT id, terms, revoked, bound FROM grants WHERE id = ?1")?;
         query.query_row([id], grant_row).optional().map_err(problem)
     }
 
-    pub(in crate::records) fn grants(&self) -> Result<Vec<GrantRow>, Problem> {
+    fn grants(&self) -> Result<Vec<GrantRow>, Problem> {
         let mut query = self.prepare("SELECT id, terms, revoked, bound FROM grants ORDER BY id")?;
         query.query_map([], grant_row).and_then(Iterator::collect).map_err(problem)
     }
 
-    /// Returns the streams of one name, or all streams.
-    pub(in crate::records) fn streams(
-        &self,
-        name: Option<&str>,
-    ) -> Result<Vec<StreamRow>, Problem> {
+    fn streams(&self, name: Option<&str>) -> Result<Vec<StreamRow>, Problem> {
         let text = "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
                     FROM streams s JOIN connections c ON c.id = s.connection WHERE ?1 IS NULL OR s.name = ?1";
         let mut query = self.prepare(text)?;
@@ -188,10 +194,27 @@ impl<'c> Snapshot<'c> {
         rows.collect()
     }
 
-    pub(in crate::records) fn count(
+    fn tags(&self, source: &RecordSource) -> Result<HashMap<String, i64>, Problem> {
+        let mut query = self.prepare("SELECT field, id FROM tags WHERE stream = ?1")?;
+        let rows = query.query_map([source.id], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+}
+
+impl ReadRecords for SqliteSnapshot<'_> {
+    fn find_in_time(
         &self,
         source: &RecordSource,
-    ) -> Result<(u64, Option<Instant>), Problem> {
+        record: i64,
+        conditions: &[Condition],
+    ) -> Result<Option<RecordRow>, Problem> {
+        let mut filter = Where::in_time(source);
+        filter.conditions(conditions)?;
+        filter.and(" AND id = ?", record);
+        self.one(&filter)
+    }
+
+    fn count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
         let filter = Where::visible(source);
         let mut query = self.prepare(&format!(
             "SELECT count(*), max(emitted) FROM records WHERE {}",
@@ -203,15 +226,11 @@ impl<'c> Snapshot<'c> {
         Ok((u64::try_from(count).unwrap_or_default(), latest.map(Instant)))
     }
 
-    pub(in crate::records) fn find_by_key(
-        &self,
-        source: &RecordSource,
-        key: &str,
-    ) -> Result<Option<RecordRow>, Problem> {
+    fn find_by_key(&self, source: &RecordSource, key: &str) -> Result<Option<RecordRow>, Problem> {
         Where::with_key(source, key).map_or(Ok(None), |filter| self.one(&filter))
     }
 
-    pub(in crate::records) fn find_by_number(
+    fn find_by_number(
         &self,
         source: &RecordSource,
         record: i64,
@@ -221,8 +240,7 @@ impl<'c> Snapshot<'c> {
         self.one(&filter)
     }
 
-    /// Returns all records of these sources in the order of their numbers.
-    pub(in crate::records) fn in_ingest_order(
+    fn in_ingest_order(
         &self,
         sources: &[RecordSource],
         after: i64,
@@ -242,19 +260,7 @@ impl<'c> Snapshot<'c> {
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    pub(super) fn one(&self, filter: &Where) -> Result<Option<RecordRow>, Problem> {
-        let mut query = self
-            .prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", filter.text))?;
-        query.query_row(params_from_iter(&filter.values), record_row).optional().map_err(problem)
-    }
-
-    /// Returns the granted fields of a record that was found through the same source. The other
-    /// fields are not copied out of the database's memory.
-    pub(in crate::records) fn body(
-        &self,
-        source: &RecordSource,
-        record: i64,
-    ) -> Result<Vec<u8>, Problem> {
+    fn body(&self, source: &RecordSource, record: i64) -> Result<Vec<u8>, Problem> {
         let mut query = self.prepare("SELECT body FROM records WHERE id = ?1")?;
         let mut rows = query.query([record]).map_err(problem)?;
         let body = bytes(rows.next().map_err(problem)?.ok_or(Problem::Corrupt)?, 0)?;
@@ -264,25 +270,14 @@ impl<'c> Snapshot<'c> {
         }
     }
 
-    /// Passes one piece of a long value to `take`.
-    pub(in crate::records) fn piece(
-        &self,
-        number: i64,
-        take: impl FnOnce(&str),
-    ) -> Result<(), Problem> {
+    fn piece(&self, number: i64, take: &mut dyn FnMut(&str)) -> Result<(), Problem> {
         let mut query = self.prepare("SELECT text FROM pieces WHERE id = ?1")?;
         let mut rows = query.query([number]).map_err(problem)?;
         take(text(rows.next().map_err(problem)?.ok_or(Problem::Corrupt)?)?);
         Ok(())
     }
 
-    /// Passes consecutive pieces to `take`, until it returns `false`.
-    pub(in crate::records) fn pieces(
-        &self,
-        first: i64,
-        last: i64,
-        take: &mut dyn FnMut(&str) -> Result<bool, Problem>,
-    ) -> Result<(), Problem> {
+    fn pieces(&self, first: i64, last: i64, take: TakeText<'_>) -> Result<(), Problem> {
         let mut query =
             self.prepare("SELECT text FROM pieces WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
         let mut rows = query.query([first, last]).map_err(problem)?;

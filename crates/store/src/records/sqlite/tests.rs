@@ -10,35 +10,37 @@ use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::key_history::ChangeRange;
 
 use super::*;
+use crate::records::engine::Engine;
 use crate::records::model::*;
+use crate::records::write::WriteBatch;
 use crate::records::{RecordQuery, Records, RecordsView};
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 
-pub(super) struct Rig {
-    pub(super) folder: tempfile::TempDir,
-    pub(super) records: Records,
+pub(in crate::records) struct Rig {
+    pub(in crate::records) folder: tempfile::TempDir,
+    pub(in crate::records) records: Records,
 }
 
-pub(super) fn rig() -> Rig {
+pub(in crate::records) fn rig() -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
     Rig { folder, records }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test is its own owner")]
-pub(super) fn permits() -> (OwnerPermit, RecordsPermit) {
+pub(in crate::records) fn permits() -> (OwnerPermit, RecordsPermit) {
     let owner = Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner);
     (owner.gate().owner().unwrap(), owner.gate().records().unwrap())
 }
 
-pub(super) fn name(text: &str) -> SourceName {
+pub(in crate::records) fn name(text: &str) -> SourceName {
     SourceName::parse(text).unwrap()
 }
 
-pub(super) fn indexed() -> IndexedFields {
+pub(in crate::records) fn indexed() -> IndexedFields {
     IndexedFields {
         cursor_field: Some("at".to_owned()),
         cursor_is_time: true,
@@ -48,7 +50,7 @@ pub(super) fn indexed() -> IndexedFields {
     }
 }
 
-pub(super) fn message(at: &str, text: &str) -> RecordFields {
+pub(in crate::records) fn message(at: &str, text: &str) -> RecordFields {
     vec![
         ("at".to_owned(), FieldValue::Text(at.to_owned())),
         ("text".to_owned(), FieldValue::Text(text.to_owned())),
@@ -56,7 +58,7 @@ pub(super) fn message(at: &str, text: &str) -> RecordFields {
 }
 
 /// Returns the stream `messages` of the connection `mail`, after declaring it if needed.
-pub(super) fn messages(
+pub(in crate::records) fn messages(
     batch: &mut WriteBatch<'_>,
     indexed: &IndexedFields,
 ) -> Result<TargetStream, Problem> {
@@ -68,13 +70,17 @@ pub(super) fn messages(
 }
 
 /// A record whose fields are all in memory.
-pub(super) fn incoming<'a>(key: &'a RecordKey, fields: &'a RecordFields) -> IncomingRecord<'a> {
+pub(in crate::records) fn incoming<'a>(
+    key: &'a RecordKey,
+    fields: &'a RecordFields,
+) -> IncomingRecord<'a> {
     IncomingRecord { key, emitted: Instant(7), fields, streamed: Vec::new() }
 }
 
 impl Rig {
-    pub(super) fn sqlite(&self) -> &Sqlite {
-        self.records.engine()
+    pub(in crate::records) fn sqlite(&self) -> &Sqlite {
+        let Engine::Sqlite(sqlite) = self.records.engine();
+        sqlite
     }
 
     fn upsert(&self, key: &str, fields: &RecordFields) -> UpsertOutcome {
@@ -102,7 +108,7 @@ impl Rig {
 
     /// Grants the field `text` of all messages within these times. Returns a client's permit.
     #[expect(clippy::disallowed_methods, reason = "a test is its own client")]
-    pub(super) fn client(&self, time: Option<TimeConstraint>) -> RecordsPermit {
+    pub(in crate::records) fn client(&self, time: Option<TimeConstraint>) -> RecordsPermit {
         let granted = StreamGrant {
             stream: name("messages"),
             connections: [name("mail")].into(),
@@ -126,7 +132,7 @@ impl Rig {
     }
 
     /// Counts the rows of a table.
-    pub(super) fn count(&self, table: &str) -> i64 {
+    pub(in crate::records) fn count(&self, table: &str) -> i64 {
         let connection = Connection::open(self.folder.path().join(NAME)).unwrap();
         let count = format!("SELECT count(*) FROM {table}");
         connection.query_row(&count, [], |row| row.get(0)).unwrap()
@@ -204,8 +210,8 @@ fn lists_are_ordered_by_time_then_key_with_undated_records_last() {
 fn the_index_has_the_tokens_of_the_stored_text() {
     let rig = rig();
     rig.upsert("a", &message("2026-01-01", "Hello wide world"));
-    let tagged = |token: &str| format!("\"{}{token}\"", index::tag_prefix(1));
-    let phrase = format!("\"{0}hello {0}wide\"", index::tag_prefix(1));
+    let tagged = |token: &str| format!("\"{}{token}\"", search::tag_prefix(1));
+    let phrase = format!("\"{0}hello {0}wide\"", search::tag_prefix(1));
     assert_eq!(rig.matches(&phrase), [pieces_number(1, 0)]);
     rig.upsert("a", &message("2026-01-01", "Goodbye"));
     assert!(rig.matches(&tagged("hello")).is_empty());
@@ -306,7 +312,7 @@ fn a_streamed_text_that_changes_between_reads_leaves_the_record_unchanged() {
     }
     assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
     assert_eq!(rig.upsert("a", &before), UpsertOutcome::Unchanged);
-    let hits = rig.matches(&format!("\"{}words\"", index::tag_prefix(1)));
+    let hits = rig.matches(&format!("\"{}words\"", search::tag_prefix(1)));
     assert_eq!(hits.len(), 2, "the index still has both pieces");
 }
 

@@ -1,392 +1,23 @@
-//! Stores records, all of a batch or nothing.
-//!
-//! An unchanged record is left untouched, and of a changed record only the changed values are
-//! written. Values that are too long for the record go into pieces, and searchable text goes into
-//! the index of tokens, in the same transaction. A streamed value is read twice, so that it is
-//! never in memory as a whole: first to compute its digest, and again to store it if it is new.
+//! Writes rows in a transaction of SQLite.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::{self, Read};
+use std::collections::HashMap;
 
-use ring::digest::{Context, SHA256};
 use rusqlite::{CachedStatement, OptionalExtension as _, Transaction, params};
-use stile_domain::records::filter::record_time;
-use stile_domain::records::identifiers::{RecordKey, SourceName};
-use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::order::order_key;
-use stile_domain::records::pieces::{
-    self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS,
-};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{
-    Base64Check, BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
-};
-use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::error::problem;
-use super::index::Indexer;
-use crate::records::model::{
-    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
-};
+use super::search::tag_prefix;
+use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 
-/// A transaction that writes records, blobs, declarations and grants, all or nothing.
-///
-/// Every method can fail with the error of the database. After a failed write the batch must be
-/// abandoned.
-pub struct WriteBatch<'t> {
-    pub(super) transaction: &'t Transaction<'t>,
-    pub(super) now: Instant,
-    /// The number of lines that it added to the log of changes.
-    pub(super) logged: i64,
-    /// The number of blobs that it stored.
-    pub(super) stored_blobs: i64,
+/// A transaction that writes.
+pub(super) struct SqliteWriter<'t> {
+    transaction: &'t Transaction<'t>,
 }
 
-/// One field that is about to be stored.
-struct Part<'a> {
-    name: &'a str,
-    binary: bool,
-    searchable: bool,
-    held: StoredValue<'a>,
-    /// The text that goes into pieces or into the index.
-    text: Option<Text<'a>>,
-}
-
-/// The slots of a record, each with the index of its part.
-type Slots = Vec<(u16, usize)>;
-
-enum Text<'a> {
-    Memory(&'a str),
-    /// The index of a streamed field.
-    Source(usize),
-}
-
-impl<'t> WriteBatch<'t> {
-    pub(super) fn new(transaction: &'t Transaction<'t>, now: Instant) -> Self {
-        Self { transaction, now, logged: 0, stored_blobs: 0 }
-    }
-
-    /// Finds the stream of a connection.
-    pub fn target(
-        &self,
-        connection: &SourceName,
-        stream: &SourceName,
-    ) -> Result<Option<TargetStream>, Problem> {
-        let text = "SELECT s.id, s.declaration, s.terms FROM streams s JOIN connections c ON c.id = s.connection \
-                    WHERE c.name = ?1 AND s.name = ?2";
-        let mut query = self.prepare(text)?;
-        let row = query.query_row([connection.as_str(), stream.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?))
-        });
-        let Some((id, declaration, json)) = row.optional().map_err(problem)? else {
-            return Ok(None);
-        };
-        let indexed: IndexedFields = serde_json::from_str(&json).map_err(|_| Problem::Corrupt)?;
-        let tags = self.tags(id, &indexed)?;
-        Ok(Some(TargetStream { id, declaration, indexed, tags }))
-    }
-
-    /// Declares a new stream of a connection.
-    pub fn declare(
-        &mut self,
-        connection: &SourceName,
-        stream: &SourceName,
-        declaration: &str,
-        indexed: &IndexedFields,
-    ) -> Result<TargetStream, Problem> {
-        let insert = || -> rusqlite::Result<i64> {
-            let name = connection.as_str();
-            self.transaction.execute(
-                "INSERT INTO connections (name) VALUES (?1) ON CONFLICT DO NOTHING",
-                [name],
-            )?;
-            let text = "INSERT INTO streams (connection, name, declaration, terms, revision) \
-                        SELECT id, ?2, ?3, ?4, 1 FROM connections WHERE name = ?1";
-            let indexed = serde_json::to_string(indexed).unwrap_or_default();
-            self.transaction.execute(text, params![name, stream.as_str(), declaration, indexed])?;
-            Ok(self.transaction.last_insert_rowid())
-        };
-        let id = insert().map_err(problem)?;
-        let tags = self.tags(id, indexed)?;
-        let (declaration, indexed) = (declaration.to_owned(), indexed.clone());
-        Ok(TargetStream { id, declaration, indexed, tags })
-    }
-
-    /// Returns the tags of a stream's fields, after adding those that searchable fields lack.
-    pub(super) fn tags(
-        &self,
-        stream: i64,
-        indexed: &IndexedFields,
-    ) -> Result<HashMap<String, i64>, Problem> {
-        let tags = || -> rusqlite::Result<HashMap<String, i64>> {
-            let mut insert = self.transaction.prepare_cached(
-                "INSERT INTO tags (stream, field) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-            )?;
-            for field in &indexed.searchable {
-                insert.execute(params![stream, field])?;
-            }
-            let mut query =
-                self.transaction.prepare_cached("SELECT field, id FROM tags WHERE stream = ?1")?;
-            let rows = query.query_map([stream], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect()
-        };
-        tags().map_err(problem)
-    }
-
-    /// Stores a record, and replaces the record with the same key.
-    pub fn upsert(
-        &mut self,
-        target: &TargetStream,
-        mut incoming: IncomingRecord<'_>,
-    ) -> Result<UpsertOutcome, Problem> {
-        if incoming.streamed.is_empty() {
-            return self.store(target, &mut incoming);
-        }
-        // A streamed text can turn out to have changed when half of it is stored.
-        self.execute("SAVEPOINT record", [])?;
-        let upserted = self.store(target, &mut incoming)?;
-        if let UpsertOutcome::Refused(_) = upserted {
-            self.execute("ROLLBACK TO record", [])?;
-        }
-        self.execute("RELEASE record", [])?;
-        Ok(upserted)
-    }
-
-    fn store(
-        &mut self,
-        target: &TargetStream,
-        incoming: &mut IncomingRecord<'_>,
-    ) -> Result<UpsertOutcome, Problem> {
-        let IncomingRecord { key, emitted, fields, streamed: long } = incoming;
-        let parts = match parts(target, fields, long) {
-            Ok(parts) => parts,
-            Err(refused) => return Ok(UpsertOutcome::Refused(refused)),
-        };
-        let (body, slots) = match assemble(&parts) {
-            Some(assembled) => assembled,
-            None => return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyLong)),
-        };
-        let before = self.stored(target, key)?;
-        if before.as_ref().is_some_and(|(_, bytes)| *bytes == body) {
-            return Ok(UpsertOutcome::Unchanged);
-        }
-        // A record without fields has an empty body and is there nonetheless.
-        let is_new = before.is_none();
-        let (record, old) = match before {
-            Some((record, old)) => (record, old),
-            None => (self.insert(target, key, *emitted, fields, &body)?, Vec::new()),
-        };
-        if record > MAX_RECORD {
-            self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
-            return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyRecords));
-        }
-        let old_slots = by_slot(&old)?;
-        let new_slots = by_slot(&body)?;
-        for (slot, entry) in &old_slots {
-            if new_slots.get(slot) != Some(entry) {
-                self.remove_slot(record, *slot, entry)?;
-            }
-        }
-        for (slot, at) in slots {
-            let Some(part) = parts.get(at).filter(|_| new_slots.get(&slot) != old_slots.get(&slot))
-            else {
-                continue;
-            };
-            if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
-                return Ok(UpsertOutcome::Refused(refused));
-            }
-        }
-        if is_new {
-            self.add_blob_uses(record, fields)?;
-            return Ok(UpsertOutcome::Added);
-        }
-        self.replace_blob_uses(record, Some(fields))?;
-        self.log_state(record, &old)?;
-        self.update(target, record, fields, &body)?;
-        Ok(UpsertOutcome::Changed)
-    }
-
-    /// Returns whether a record has this key.
-    pub fn contains(&self, target: &TargetStream, key: &RecordKey) -> Result<bool, Problem> {
-        let text = "SELECT 1 FROM records WHERE stream = ?1 AND key = ?2";
-        let found = self.prepare(text)?.exists(params![target.id, key.as_str().as_bytes()]);
-        found.map_err(problem)
-    }
-
-    /// Returns whether the record with this key has other values than these fields, apart from the
-    /// fields in `ignored`. Fields that cannot be stored count as other values. Returns `false` if
-    /// there is no such record.
-    pub fn differs_from(
-        &self,
-        target: &TargetStream,
-        key: &RecordKey,
-        fields: &RecordFields,
-        ignored: &[&str],
-    ) -> Result<bool, Problem> {
-        let Some((_, stored)) = self.stored(target, key)? else { return Ok(false) };
-        let Some((body, _)) =
-            parts(target, fields, &mut []).ok().and_then(|parts| assemble(&parts))
-        else {
-            return Ok(true);
-        };
-        let mut compared = BTreeSet::new();
-        for entry in RecordBody::new(&stored).entries().chain(RecordBody::new(&body).entries()) {
-            let name = entry.map_err(|_| Problem::Corrupt)?.name;
-            if !ignored.contains(&name) {
-                compared.insert(name.to_owned());
-            }
-        }
-        let is_same = RecordBody::new(&stored).is_same(RecordBody::new(&body), Some(&compared));
-        is_same.map(|is_same| !is_same).map_err(|_| Problem::Corrupt)
-    }
-
-    /// Removes a record. Returns whether it existed.
-    pub fn delete(&mut self, target: &TargetStream, key: &str) -> Result<bool, Problem> {
-        let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
-        let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };
-        self.remove(record, &body)?;
-        Ok(true)
-    }
-
-    /// Removes a record with its pieces and tokens. Returns about how many rows that were.
-    pub(super) fn remove(&mut self, record: i64, body: &[u8]) -> Result<u64, Problem> {
-        let mut rows = 1;
-        for (slot, entry) in &by_slot(body)? {
-            self.remove_slot(record, *slot, entry)?;
-            rows += entry.value.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
-        }
-        self.replace_blob_uses(record, None)?;
-        self.log_state(record, body)?;
-        self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
-        Ok(rows)
-    }
-
-    fn stored(
-        &self,
-        target: &TargetStream,
-        key: &RecordKey,
-    ) -> Result<Option<(i64, Vec<u8>)>, Problem> {
-        let text = "SELECT id, body FROM records WHERE stream = ?1 AND key = ?2";
-        let mut query = self.prepare(text)?;
-        let row = query.query_row(params![target.id, key.as_str().as_bytes()], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        });
-        row.optional().map_err(problem)
-    }
-
-    fn insert(
-        &self,
-        target: &TargetStream,
-        key: &RecordKey,
-        emitted: Instant,
-        fields: &RecordFields,
-        body: &[u8],
-    ) -> Result<i64, Problem> {
-        let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let (order, happened) = order_and_time(&target.indexed, fields, body)?;
-        self.execute(
-            text,
-            params![target.id, key.as_str().as_bytes(), emitted.0, order, happened, body],
-        )?;
-        Ok(self.transaction.last_insert_rowid())
-    }
-
-    fn update(
-        &self,
-        target: &TargetStream,
-        record: i64,
-        fields: &RecordFields,
-        body: &[u8],
-    ) -> Result<(), Problem> {
-        let (order, happened) = order_and_time(&target.indexed, fields, body)?;
-        let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
-        self.execute(text, params![record, order, happened, body])
-    }
-
-    pub(super) fn remove_slot(
-        &self,
-        record: i64,
-        slot: u16,
-        entry: &BodyField<'_>,
-    ) -> Result<(), Problem> {
-        let chars = entry.value.long().map_or(1, |long| long.chars);
-        for piece in 0..chars.div_ceil(PIECE_CHARS) {
-            let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
-            if matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) {
-                self.execute("DELETE FROM tokens WHERE rowid = ?1", params![number])?;
-            }
-            if entry.value.long().is_some() {
-                self.execute("DELETE FROM pieces WHERE id = ?1", params![number])?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores the pieces and tokens of one value.
-    fn store_slot(
-        &self,
-        target: &TargetStream,
-        record: i64,
-        slot: u16,
-        part: &Part<'_>,
-        long: &mut [StreamedField<'_>],
-    ) -> Result<Result<(), WriteRefusal>, Problem> {
-        let tag = part.searchable.then(|| target.tags.get(part.name).copied()).flatten();
-        let mut indexer = tag.map(|tag| Indexer::new(tag, record, slot));
-        let mut cutter = part.held.long().map(|_| Cutter {
-            record,
-            slot,
-            piece: 0,
-            held: String::new(),
-            chars: 0,
-        });
-        let mut digest = Context::new(&SHA256);
-        let mut store = |text: &str| -> Result<(), Problem> {
-            if let Some(indexer) = &mut indexer {
-                indexer.feed(text, &mut |number, tokens| self.insert_tokens(number, tokens))?;
-            }
-            if let Some(cutter) = &mut cutter {
-                cutter.feed(text, &mut |number, piece| self.insert_piece(number, piece))?;
-            }
-            Ok(())
-        };
-        match part.text {
-            None => {}
-            Some(Text::Memory(text)) => store(text)?,
-            Some(Text::Source(at)) => {
-                let Some(field) = long.get_mut(at) else { return Ok(Ok(())) };
-                let read = each_text(field.text, &mut |text| {
-                    digest.update(text.as_bytes());
-                    store(text)
-                });
-                if let Err(refused) = read? {
-                    return Ok(Err(refused));
-                }
-                // The body has the digest of the first read.
-                if part.held.long().is_none_or(|long| long.digest != *digest.finish().as_ref()) {
-                    return Ok(Err(WriteRefusal::Unreadable));
-                }
-            }
-        }
-        if let Some(indexer) = indexer {
-            indexer.finish(&mut |number, tokens| self.insert_tokens(number, tokens))?;
-        }
-        if let Some(cutter) = cutter {
-            cutter.finish(&mut |number, piece| self.insert_piece(number, piece))?;
-        }
-        Ok(Ok(()))
-    }
-
-    fn insert_piece(&self, number: i64, piece: &str) -> Result<(), Problem> {
-        self.execute(
-            "INSERT INTO pieces (id, text) VALUES (?1, ?2)",
-            params![number, piece.as_bytes()],
-        )
-    }
-
-    pub(super) fn insert_tokens(&self, number: i64, tokens: &str) -> Result<(), Problem> {
-        self.execute("INSERT INTO tokens (rowid, text) VALUES (?1, ?2)", params![number, tokens])
+impl<'t> SqliteWriter<'t> {
+    pub(super) fn new(transaction: &'t Transaction<'t>) -> Self {
+        Self { transaction }
     }
 
     pub(super) fn prepare(&self, text: &str) -> Result<CachedStatement<'_>, Problem> {
@@ -396,251 +27,282 @@ impl<'t> WriteBatch<'t> {
     pub(super) fn execute(&self, text: &str, values: impl rusqlite::Params) -> Result<(), Problem> {
         self.prepare(text)?.execute(values).map(drop).map_err(problem)
     }
+}
 
-    /// Reads the whole body of a record.
-    pub(super) fn body(&self, record: i64) -> Result<Vec<u8>, Problem> {
+impl RowWriter for SqliteWriter<'_> {
+    fn begin_step(&self) -> Result<(), Problem> {
+        self.execute("SAVEPOINT step", [])
+    }
+
+    fn keep_step(&self) -> Result<(), Problem> {
+        self.execute("RELEASE step", [])
+    }
+
+    fn undo_step(&self) -> Result<(), Problem> {
+        self.execute("ROLLBACK TO step", [])?;
+        self.execute("RELEASE step", [])
+    }
+
+    fn stream(&self, connection: &str, stream: &str) -> Result<Option<StreamDeclaration>, Problem> {
+        let text = "SELECT s.id, s.declaration, s.terms FROM streams s JOIN connections c ON c.id = s.connection \
+                    WHERE c.name = ?1 AND s.name = ?2";
+        let mut query = self.prepare(text)?;
+        let row = query.query_row([connection, stream], |row| {
+            Ok(StreamDeclaration {
+                id: row.get(0)?,
+                declaration: row.get(1)?,
+                indexed: row.get(2)?,
+            })
+        });
+        row.optional().map_err(problem)
+    }
+
+    fn insert_stream(
+        &self,
+        connection: &str,
+        stream: &str,
+        declaration: &str,
+        indexed: &str,
+    ) -> Result<i64, Problem> {
+        let text = "INSERT INTO connections (name) VALUES (?1) ON CONFLICT DO NOTHING";
+        self.execute(text, [connection])?;
+        let text = "INSERT INTO streams (connection, name, declaration, terms, revision) \
+                    SELECT id, ?2, ?3, ?4, 1 FROM connections WHERE name = ?1";
+        self.execute(text, params![connection, stream, declaration, indexed])?;
+        Ok(self.transaction.last_insert_rowid())
+    }
+
+    fn update_stream(&self, stream: i64, declaration: &str, indexed: &str) -> Result<(), Problem> {
+        let text = "UPDATE streams SET declaration = ?2, terms = ?3, revision = revision + 1 WHERE id = ?1";
+        self.execute(text, params![stream, declaration, indexed])
+    }
+
+    fn add_tag(&self, stream: i64, field: &str) -> Result<(), Problem> {
+        let text = "INSERT INTO tags (stream, field) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+        self.execute(text, params![stream, field])
+    }
+
+    fn tags(&self, stream: i64) -> Result<HashMap<String, i64>, Problem> {
+        let mut query = self.prepare("SELECT field, id FROM tags WHERE stream = ?1")?;
+        let rows = query.query_map([stream], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+
+    fn record_by_key(&self, stream: i64, key: &str) -> Result<Option<(i64, Vec<u8>)>, Problem> {
+        let text = "SELECT id, body FROM records WHERE stream = ?1 AND key = ?2";
+        let mut query = self.prepare(text)?;
+        let row =
+            query.query_row(params![stream, key.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)));
+        row.optional().map_err(problem)
+    }
+
+    fn contains_key(&self, stream: i64, key: &str) -> Result<bool, Problem> {
+        let text = "SELECT 1 FROM records WHERE stream = ?1 AND key = ?2";
+        self.prepare(text)?.exists(params![stream, key.as_bytes()]).map_err(problem)
+    }
+
+    fn has_records(&self, stream: i64) -> Result<bool, Problem> {
+        let mut query = self.prepare("SELECT 1 FROM records WHERE stream = ?1")?;
+        query.exists([stream]).map_err(problem)
+    }
+
+    fn insert_record(&self, record: &NewRecord<'_>) -> Result<i64, Problem> {
+        let NewRecord { stream, key, emitted, order_key, happened, body } = record;
+        let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        self.execute(text, params![stream, key.as_bytes(), emitted.0, order_key, happened, body])?;
+        Ok(self.transaction.last_insert_rowid())
+    }
+
+    fn update_record(
+        &self,
+        record: i64,
+        order_key: Option<&[u8]>,
+        happened: Option<i64>,
+        body: &[u8],
+    ) -> Result<(), Problem> {
+        let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
+        self.execute(text, params![record, order_key, happened, body])
+    }
+
+    fn delete_record(&self, record: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM records WHERE id = ?1", [record])
+    }
+
+    fn body(&self, record: i64) -> Result<Vec<u8>, Problem> {
         let mut query = self.prepare("SELECT body FROM records WHERE id = ?1")?;
         query.query_row([record], |row| row.get(0)).map_err(problem)
     }
 
-    pub(in crate::records) fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
-        self.execute("INSERT INTO grants (id, terms) VALUES (?1, ?2)", params![id, json])
+    fn last_record(&self, stream: i64) -> Result<Option<i64>, Problem> {
+        // The sign keeps SQLite from walking all records of the database.
+        let text = "SELECT max(+id) FROM records WHERE stream = ?1";
+        self.transaction.query_row(text, [stream], |row| row.get(0)).map_err(problem)
     }
 
-    pub(in crate::records) fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
-        self.execute(
-            "UPDATE grants SET bound = ?2 WHERE id = ?1 AND bound IS NULL",
-            params![id, token],
-        )
+    fn records_up_to(&self, stream: i64, last: i64, limit: i64) -> Result<Vec<i64>, Problem> {
+        let text = "SELECT id FROM records WHERE stream = ?1 AND +id <= ?2 LIMIT ?3";
+        let mut query = self.prepare(text)?;
+        let rows = query.query_map([stream, last, limit], |row| row.get(0));
+        rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    pub(in crate::records) fn revoke_grant(
+    fn keys_after(
         &self,
-        id: &str,
-        now: Instant,
-    ) -> Result<Option<Option<Instant>>, Problem> {
-        let before: Option<Option<i64>> = self
-            .transaction
-            .query_row("SELECT revoked FROM grants WHERE id = ?1", [id], |row| row.get(0))
-            .optional()
-            .map_err(problem)?;
-        self.execute(
-            "UPDATE grants SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL",
-            params![id, now.0],
-        )?;
+        stream: i64,
+        after: &[u8],
+        limit: i64,
+    ) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
+        let text =
+            "SELECT id, key FROM records WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
+        let mut query = self.prepare(text)?;
+        let rows =
+            query.query_map(params![stream, after, limit], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+
+    fn insert_piece(&self, number: i64, text: &str) -> Result<(), Problem> {
+        let values = params![number, text.as_bytes()];
+        self.execute("INSERT INTO pieces (id, text) VALUES (?1, ?2)", values)
+    }
+
+    fn renumber_piece(&self, from: i64, to: i64) -> Result<(), Problem> {
+        self.execute("UPDATE pieces SET id = ?2 WHERE id = ?1", [from, to])
+    }
+
+    fn delete_piece(&self, number: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM pieces WHERE id = ?1", [number])
+    }
+
+    fn piece_text(&self, number: i64) -> Result<String, Problem> {
+        let mut query = self.prepare("SELECT text FROM pieces WHERE id = ?1")?;
+        let bytes: Vec<u8> = query.query_row([number], |row| row.get(0)).map_err(problem)?;
+        String::from_utf8(bytes).map_err(|_| Problem::Corrupt)
+    }
+
+    fn insert_tokens(&self, number: i64, tag: i64, tokens: &str) -> Result<(), Problem> {
+        let prefix = tag_prefix(tag);
+        let mut text = String::with_capacity(2 * tokens.len());
+        for token in tokens.split(' ') {
+            for part in [if text.is_empty() { "" } else { " " }, &prefix, token] {
+                text.push_str(part);
+            }
+        }
+        let values = params![number, text];
+        self.execute("INSERT INTO tokens (rowid, text) VALUES (?1, ?2)", values)
+    }
+
+    fn delete_tokens(&self, number: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM tokens WHERE rowid = ?1", [number])
+    }
+
+    fn insert_change(&self, record: i64, at: Instant, body: &[u8]) -> Result<(), Problem> {
+        let text = "INSERT INTO changes (stream, key, at, record, emitted, body) \
+                    SELECT stream, key, ?2, id, emitted, ?3 FROM records WHERE id = ?1";
+        self.execute(text, params![record, at.0, body])
+    }
+
+    fn note_forgotten(&self, oldest: Instant, newest: Instant) -> Result<(), Problem> {
+        let anew =
+            "UPDATE history SET lineage = randomblob(16), forgotten = ?1 WHERE forgotten > ?2";
+        self.execute(anew, [oldest.0, newest.0])?;
+        self.execute("UPDATE history SET forgotten = ?1 WHERE forgotten < ?1", [oldest.0])
+    }
+
+    fn delete_changes(&self, before: Instant, limit: i64) -> Result<(), Problem> {
+        let text = "DELETE FROM changes WHERE version IN (SELECT version FROM changes WHERE at < ?1 LIMIT ?2)";
+        self.execute(text, [before.0, limit])
+    }
+
+    fn next_blob(&self) -> Result<i64, Problem> {
+        let mut query = self.prepare("SELECT coalesce(max(id), 0) + 1 FROM blobs")?;
+        query.query_row([], |row| row.get(0)).map_err(problem)
+    }
+
+    fn blob(&self, digest: &[u8; 32]) -> Result<Option<i64>, Problem> {
+        let mut query = self.prepare("SELECT id FROM blobs WHERE digest = ?1")?;
+        query.query_row([digest], |row| row.get(0)).optional().map_err(problem)
+    }
+
+    fn insert_blob(&self, blob: i64, digest: &[u8; 32], bytes: u64) -> Result<(), Problem> {
+        let text = "INSERT INTO blobs (id, digest, bytes) VALUES (?1, ?2, ?3)";
+        self.execute(text, params![blob, digest, i64::try_from(bytes).unwrap_or(i64::MAX)])
+    }
+
+    fn insert_blob_piece(&self, number: i64, bytes: &[u8]) -> Result<(), Problem> {
+        self.execute("INSERT INTO blob_pieces (id, data) VALUES (?1, ?2)", params![number, bytes])
+    }
+
+    fn delete_blob_pieces(&self, first: i64, end: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM blob_pieces WHERE id >= ?1 AND id < ?2", [first, end])
+    }
+
+    fn delete_blob(&self, blob: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM blobs WHERE id = ?1", [blob])
+    }
+
+    fn set_blob_put(&self, blob: i64, put: Option<Instant>) -> Result<(), Problem> {
+        let values = params![blob, put.map(|put| put.0)];
+        self.execute("UPDATE blobs SET put = ?2 WHERE id = ?1", values)
+    }
+
+    fn add_blob_use(&self, new: &NewBlobUse<'_>) -> Result<(), Problem> {
+        let NewBlobUse { digest, media_type, record, field } = new;
+        let text = "INSERT INTO blob_uses (digest, media_type, record, field) VALUES (?1, ?2, ?3, ?4) \
+                    ON CONFLICT DO NOTHING";
+        self.execute(text, params![digest, media_type, record, field])
+    }
+
+    fn delete_blob_uses(&self, record: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM blob_uses WHERE record = ?1", [record])
+    }
+
+    fn blobs_used_by(&self, record: i64) -> Result<Vec<[u8; 32]>, Problem> {
+        let text = "SELECT DISTINCT digest FROM blob_uses WHERE record = ?1 ORDER BY digest";
+        let mut query = self.prepare(text)?;
+        query.query_map([record], |row| row.get(0)).and_then(Iterator::collect).map_err(problem)
+    }
+
+    fn is_blob_used(&self, digest: &[u8; 32]) -> Result<bool, Problem> {
+        let mut query = self.prepare("SELECT 1 FROM blob_uses WHERE digest = ?1")?;
+        query.exists([digest]).map_err(problem)
+    }
+
+    fn blob_put_by(&self, digest: &[u8; 32], put: Instant) -> Result<Option<i64>, Problem> {
+        let text = "SELECT id FROM blobs WHERE digest = ?1 AND (put IS NULL OR put <= ?2)";
+        let mut query = self.prepare(text)?;
+        query.query_row(params![digest, put.0], |row| row.get(0)).optional().map_err(problem)
+    }
+
+    fn correct_blob_times(&self, latest: Instant, now: Instant, limit: i64) -> Result<(), Problem> {
+        let text =
+            "UPDATE blobs SET put = ?1 WHERE id IN (SELECT id FROM blobs WHERE put > ?2 LIMIT ?3)";
+        self.execute(text, [now.0, latest.0, limit])
+    }
+
+    fn old_blobs(&self, put: Instant, limit: i64) -> Result<Vec<OldBlob>, Problem> {
+        let text = "SELECT id, digest, bytes FROM blobs WHERE put <= ?1 ORDER BY put LIMIT ?2";
+        let mut query = self.prepare(text)?;
+        let rows = query.query_map([put.0, limit], |row| {
+            Ok(OldBlob { blob: row.get(0)?, digest: row.get(1)?, bytes: row.get(2)? })
+        });
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+
+    fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
+        self.execute("INSERT INTO grants (id, terms) VALUES (?1, ?2)", [id, json])
+    }
+
+    fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
+        let text = "UPDATE grants SET bound = ?2 WHERE id = ?1 AND bound IS NULL";
+        self.execute(text, [id, token])
+    }
+
+    fn revoke_grant(&self, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
+        let mut query = self.prepare("SELECT revoked FROM grants WHERE id = ?1")?;
+        let before: Option<Option<i64>> =
+            query.query_row([id], |row| row.get(0)).optional().map_err(problem)?;
+        let text = "UPDATE grants SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL";
+        self.execute(text, params![id, now.0])?;
         Ok(before.map(|revoked| revoked.map(Instant)))
-    }
-}
-
-/// Returns the order key and the time of a record.
-fn order_and_time(
-    indexed: &IndexedFields,
-    fields: &RecordFields,
-    body: &[u8],
-) -> Result<(Option<Vec<u8>>, Option<i64>), Problem> {
-    let cursor = indexed
-        .cursor_field
-        .as_deref()
-        .and_then(|name| fields.iter().find(|(field, _)| field == name));
-    let order = cursor.and_then(|(_, value)| order_key(value, indexed.ordering()));
-    let happened = match &indexed.time_field {
-        None => None,
-        Some(field) => record_time(RecordBody::new(body), field).map_err(|_| Problem::Corrupt)?,
-    };
-    Ok((order, happened.map(|Instant(micros)| micros)))
-}
-
-/// Decides for each value whether it stays in the record.
-fn parts<'a>(
-    target: &TargetStream,
-    fields: &'a RecordFields,
-    long: &mut [StreamedField<'a>],
-) -> Result<Vec<Part<'a>>, WriteRefusal> {
-    let mut parts = Vec::with_capacity(fields.len() + long.len());
-    for (name, value) in fields {
-        let (text, json) = match value {
-            FieldValue::Text(text) => (Some(text.as_str()), false),
-            FieldValue::Json(json) => (Some(json.as_str()), true),
-            _ => (None, false),
-        };
-        let is_declared = target.indexed.binary.contains(name);
-        let binary = is_declared && !json && text.is_some_and(is_base64);
-        let searchable =
-            !json && !binary && text.is_some() && target.indexed.searchable.contains(name);
-        let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
-        let held = match text.filter(|_| is_long) {
-            Some(text) if json => StoredValue::LongJson(measured(text)?),
-            Some(text) => StoredValue::LongText(measured(text)?),
-            None => StoredValue::inline(value),
-        };
-        let text = text.filter(|_| is_long || searchable).map(Text::Memory);
-        parts.push(Part { name, binary, searchable, held, text });
-    }
-    for (at, field) in long.iter_mut().enumerate() {
-        let mut check = target.indexed.binary.contains(field.name).then(Base64Check::default);
-        let held = StoredValue::LongText(measured_source(field.text, check.as_mut())?);
-        let binary = check.is_some_and(|check| check.is_base64());
-        let searchable = !binary && target.indexed.searchable.contains(field.name);
-        let part =
-            Part { name: field.name, binary, searchable, held, text: Some(Text::Source(at)) };
-        match parts.iter_mut().find(|part| part.name == field.name) {
-            Some(place) => *place = part,
-            None => parts.push(part),
-        }
-    }
-    Ok(parts)
-}
-
-/// Writes a body, and assigns slots to its parts. Returns `None` if there are too many.
-fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
-    let mut slots = Slots::new();
-    let mut writer = BodyWriter::default();
-    for (at, part) in parts.iter().enumerate() {
-        let next = u16::try_from(slots.len()).ok().filter(|next| *next < MAX_SLOTS);
-        let slot = match (&part.text, next) {
-            (None, _) => None,
-            (Some(_), Some(next)) => Some(next),
-            // A short text can go without an index entry. A long one cannot be stored.
-            (Some(_), None) if part.held.long().is_none() => None,
-            (Some(_), None) => return None,
-        };
-        slots.extend(slot.map(|slot| (slot, at)));
-        writer.push(&BodyField { name: part.name, slot, binary: part.binary, value: part.held });
-    }
-    Some((writer.finish(), slots))
-}
-
-fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, BodyField<'_>>, Problem> {
-    let entries = RecordBody::new(body).entries().filter_map(|entry| match entry {
-        Ok(entry) => entry.slot.map(|slot| Ok((slot, entry))),
-        Err(_) => Some(Err(Problem::Corrupt)),
-    });
-    entries.collect()
-}
-
-fn measured(text: &str) -> Result<LongValue, WriteRefusal> {
-    let mut measure = Measure::new();
-    measure.add(text);
-    measure.finish()
-}
-
-fn measured_source(
-    source: &mut dyn TextSource,
-    mut check: Option<&mut Base64Check>,
-) -> Result<LongValue, WriteRefusal> {
-    let mut measure = Measure::new();
-    let read = each_text(source, &mut |text| {
-        measure.add(text);
-        if let Some(check) = check.as_deref_mut() {
-            check.feed(text);
-        }
-        Ok(())
-    });
-    read.unwrap_or(Err(WriteRefusal::Unreadable))?;
-    measure.finish()
-}
-
-struct Measure {
-    digest: Context,
-    chars: u64,
-    bytes: u64,
-}
-
-impl Measure {
-    fn new() -> Self {
-        Self { digest: Context::new(&SHA256), chars: 0, bytes: 0 }
-    }
-
-    fn add(&mut self, text: &str) {
-        self.digest.update(text.as_bytes());
-        self.chars += pieces::count(text);
-        self.bytes += text.len() as u64;
-    }
-
-    fn finish(self) -> Result<LongValue, WriteRefusal> {
-        if self.chars.div_ceil(PIECE_CHARS) > MAX_PIECES {
-            return Err(WriteRefusal::TooLong);
-        }
-        let digest =
-            self.digest.finish().as_ref().try_into().map_err(|_| WriteRefusal::Unreadable)?;
-        Ok(LongValue { chars: self.chars, bytes: self.bytes, digest })
-    }
-}
-
-/// Cuts a text that arrives in parts into pieces.
-struct Cutter {
-    record: i64,
-    slot: u16,
-    piece: u64,
-    held: String,
-    chars: u64,
-}
-
-type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
-
-impl Cutter {
-    fn feed(&mut self, mut text: &str, put: Put<'_>) -> Result<(), Problem> {
-        while !text.is_empty() {
-            let (taken, rest) = text.split_at(pieces::byte_offset(text, PIECE_CHARS - self.chars));
-            self.held.push_str(taken);
-            self.chars += pieces::count(taken);
-            text = rest;
-            if self.chars == PIECE_CHARS {
-                self.put(put)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, put: Put<'_>) -> Result<(), Problem> {
-        put(
-            pieces::number(self.record, self.slot, self.piece).ok_or(Problem::Corrupt)?,
-            &self.held,
-        )?;
-        self.held.clear();
-        self.chars = 0;
-        self.piece += 1;
-        Ok(())
-    }
-
-    fn finish(mut self, put: Put<'_>) -> Result<(), Problem> {
-        if self.chars > 0 { self.put(put) } else { Ok(()) }
-    }
-}
-
-/// Passes a text to `take`, part by part.
-fn each_text(
-    source: &mut dyn TextSource,
-    take: &mut dyn FnMut(&str) -> Result<(), Problem>,
-) -> Result<Result<(), WriteRefusal>, Problem> {
-    const BUFFER: usize = 64 * 1024;
-    let Ok(mut reader) = source.open() else { return Ok(Err(WriteRefusal::Unreadable)) };
-    let mut buffer = vec![0; BUFFER];
-    let mut held = 0;
-    loop {
-        let free = buffer.get_mut(held..).unwrap_or_default();
-        let read = match reader.read(free) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return Ok(Err(WriteRefusal::Unreadable)),
-        };
-        let filled = buffer.get(..held + read).unwrap_or_default();
-        let valid = match std::str::from_utf8(filled) {
-            Ok(text) => text,
-            // The last character continues in the next part.
-            Err(error) if error.error_len().is_none() && read > 0 => {
-                let whole = filled.get(..error.valid_up_to()).unwrap_or_default();
-                std::str::from_utf8(whole).unwrap_or_default()
-            }
-            Err(_) => return Ok(Err(WriteRefusal::NotUtf8)),
-        };
-        let taken = valid.len();
-        take(valid)?;
-        if read == 0 {
-            return Ok(Ok(()));
-        }
-        let end = held + read;
-        buffer.copy_within(taken..end, 0);
-        held = end - taken;
     }
 }

@@ -47,7 +47,7 @@ impl RecordsView<'_> {
         while at < end {
             let base = at / PIECE_BYTES * PIECE_BYTES;
             let before = bytes.len();
-            self.snapshot.blob_piece(blob.number, at / PIECE_BYTES, |piece| {
+            self.snapshot.blob_piece(blob.number, at / PIECE_BYTES, &mut |piece| {
                 let index = |offset: u64| {
                     usize::try_from(offset - base).unwrap_or(usize::MAX).min(piece.len())
                 };

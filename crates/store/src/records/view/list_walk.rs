@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 
-use super::super::engine::Snapshot;
 use super::super::model::{RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder};
+use super::super::port::Snapshot;
 
 /// The most records that one query of a source reads ahead.
 const MOST_ROWS: usize = 512;
 
 /// A walk in progress.
 pub(in crate::records) struct ListWalk<'w> {
-    snapshot: &'w Snapshot<'w>,
+    snapshot: &'w dyn Snapshot,
     sources: &'w [RecordSource],
     conditions: &'w [Condition],
     order: SortOrder,
@@ -84,7 +84,7 @@ impl<'w> ListWalk<'w> {
     /// Begins a walk after a position. `batch` is the number of records that the first query of
     /// each source reads.
     pub(in crate::records) fn new(
-        snapshot: &'w Snapshot<'w>,
+        snapshot: &'w dyn Snapshot,
         sources: &'w [RecordSource],
         conditions: &'w [Condition],
         order: SortOrder,

@@ -9,10 +9,11 @@ use rusqlite::params_from_iter;
 use stile_domain::records::problem::Problem;
 
 use super::super::error::problem;
-use super::{Snapshot, Where, record_row};
+use super::{SqliteSnapshot, Where, record_row};
 use crate::records::model::{
     RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder, TimeFilter,
 };
+use crate::records::port::ReadLists;
 
 /// A scan walks at least so many records by the index: so few that small tests do both.
 const LEAST_WALKED: i64 = 16;
@@ -22,13 +23,8 @@ const WALKED_PART: i64 = 8;
 /// read of the file.
 const LEAST_SORTED: usize = 512;
 
-impl Snapshot<'_> {
-    /// Returns the next records of a source: `limit` of them, or more if they come at no cost.
-    pub(in crate::records) fn scan(
-        &self,
-        source: &RecordSource,
-        scan: &Scan<'_>,
-    ) -> Result<Vec<RecordRow>, Problem> {
+impl ReadLists for SqliteSnapshot<'_> {
+    fn scan(&self, source: &RecordSource, scan: &Scan<'_>) -> Result<Vec<RecordRow>, Problem> {
         if scan.conditions.is_empty() {
             return self.scan_rows("records", source, scan);
         }
@@ -39,7 +35,9 @@ impl Snapshot<'_> {
         found.extend(self.scan_rows("records NOT INDEXED", source, &rest)?);
         Ok(found)
     }
+}
 
+impl SqliteSnapshot<'_> {
     /// Returns whether reading the records of a source in the order of the file is faster than by
     /// an index, because they are a large part of the database.
     pub(super) fn is_large(&self, source: &RecordSource) -> Result<bool, Problem> {

@@ -3,19 +3,15 @@
 use rusqlite::params_from_iter;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{BodyField, RecordBody};
+use stile_domain::records::stored_body::RecordBody;
 
 use super::super::error::problem;
-use super::{Snapshot, Where, bytes};
+use super::{SqliteSnapshot, Where, bytes};
 use crate::records::model::RecordSource;
+use crate::records::port::{ReadFields, TakeField};
 
-/// Takes the number of a record, with one field if the record has it. Returns whether to continue.
-pub(in crate::records) type Take<'t> =
-    &'t mut dyn FnMut(i64, Option<BodyField<'_>>) -> Result<bool, Problem>;
-
-impl Snapshot<'_> {
-    /// Counts the visible records of which the conditions hold. Reads no body without a condition.
-    pub(in crate::records) fn count_matching(
+impl ReadFields for SqliteSnapshot<'_> {
+    fn count_matching(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
@@ -31,14 +27,12 @@ impl Snapshot<'_> {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Passes one field of each such record to `take`, in no particular order. No record has a
-    /// field that the caller may not see. Nothing is copied out of the database's memory.
-    pub(in crate::records) fn field_values(
+    fn field_values(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
         field: &str,
-        take: Take<'_>,
+        take: TakeField<'_>,
     ) -> Result<(), Problem> {
         let mut filter = Where::visible(source);
         filter.conditions(conditions)?;

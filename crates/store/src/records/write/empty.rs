@@ -3,11 +3,9 @@
 //! SQLite keeps what a transaction changes beside the database until the commit. For a million
 //! records there may not be room for that.
 
-use rusqlite::params;
 use stile_domain::records::problem::Problem;
 
-use super::error::problem;
-use super::write::WriteBatch;
+use super::WriteBatch;
 use crate::records::model::{LastRecord, TargetStream};
 
 /// The most records that one transaction removes.
@@ -18,11 +16,7 @@ const ROWS: u64 = 5000;
 impl WriteBatch<'_> {
     /// Returns the last record of a stream. `None` if the stream is empty.
     pub fn last_record(&self, target: &TargetStream) -> Result<Option<LastRecord>, Problem> {
-        // The sign keeps SQLite from walking all records of the database.
-        let text = "SELECT max(+id) FROM records WHERE stream = ?1";
-        let last: Option<i64> =
-            self.transaction.query_row(text, [target.id], |row| row.get(0)).map_err(problem)?;
-        Ok(last.map(LastRecord))
+        Ok(self.rows.last_record(target.id)?.map(LastRecord))
     }
 
     /// Removes some records of a stream, none of them newer than `last`. Returns whether there may
@@ -33,20 +27,13 @@ impl WriteBatch<'_> {
         LastRecord(last): LastRecord,
     ) -> Result<bool, Problem> {
         let mut removed = 0;
-        for record in self.some_records(target, last)? {
-            removed += self.remove(record, &self.body(record)?)?;
+        for record in self.rows.records_up_to(target.id, last, PAGE)? {
+            removed += self.remove(record, &self.rows.body(record)?)?;
             if removed >= ROWS {
                 break;
             }
         }
         Ok(removed > 0)
-    }
-
-    fn some_records(&self, target: &TargetStream, last: i64) -> Result<Vec<i64>, Problem> {
-        let text = "SELECT id FROM records WHERE stream = ?1 AND +id <= ?2 LIMIT ?3";
-        let mut query = self.prepare(text)?;
-        let rows = query.query_map(params![target.id, last, PAGE], |row| row.get(0));
-        rows.and_then(Iterator::collect).map_err(problem)
     }
 }
 
@@ -56,8 +43,8 @@ mod tests {
     use stile_domain::records::indexed_fields::IndexedFields;
     use stile_domain::records::value::FieldValue;
 
-    use super::super::tests::{Rig, incoming, name, permits, rig};
     use super::*;
+    use crate::records::sqlite::tests::{Rig, incoming, name, permits, rig};
 
     fn put(rig: &Rig, stream: &str, keys: std::ops::Range<u32>) {
         let searchable = ["text".to_owned(), "long".to_owned()].into();

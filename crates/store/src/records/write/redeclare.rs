@@ -6,7 +6,6 @@
 //! numbers, keys and times of ingest stay. If the slot of a long text changes, its pieces get new
 //! numbers and are not written again.
 
-use rusqlite::params;
 use stile_domain::records::filter::record_time;
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::order::order_key;
@@ -17,9 +16,8 @@ use stile_domain::records::stored_body::{
 };
 use stile_domain::records::value::FieldValue;
 
-use super::error::problem;
+use super::WriteBatch;
 use super::index::Indexer;
-use super::write::WriteBatch;
 use crate::records::model::TargetStream;
 
 /// The number of keys that one query reads.
@@ -45,9 +43,8 @@ impl WriteBatch<'_> {
         declaration: &str,
         indexed: &IndexedFields,
     ) -> Result<TargetStream, Problem> {
-        let text = "UPDATE streams SET declaration = ?2, terms = ?3, revision = revision + 1 WHERE id = ?1";
-        let written = serde_json::to_string(indexed).unwrap_or_default();
-        self.execute(text, params![target.id, declaration, written])?;
+        let json = serde_json::to_string(indexed).unwrap_or_default();
+        self.rows.update_stream(target.id, declaration, &json)?;
         let tags = self.tags(target.id, indexed)?;
         let made = TargetStream {
             id: target.id,
@@ -60,7 +57,7 @@ impl WriteBatch<'_> {
         }
         let mut after = Vec::new();
         loop {
-            let page = self.page(target.id, &after)?;
+            let page = self.rows.keys_after(target.id, &after, PAGE)?;
             for (record, _) in &page {
                 self.reindex(target, &made, *record)?;
             }
@@ -72,34 +69,24 @@ impl WriteBatch<'_> {
 
     /// Returns whether the stream has a record.
     pub fn has_records(&self, target: &TargetStream) -> Result<bool, Problem> {
-        let mut query = self.prepare("SELECT 1 FROM records WHERE stream = ?1")?;
-        query.exists([target.id]).map_err(problem)
+        self.rows.has_records(target.id)
     }
 
-    /// Returns the numbers and keys of the next records after the key `after`.
-    fn page(&self, stream: i64, after: &[u8]) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
-        let text =
-            "SELECT id, key FROM records WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-        let mut query = self.prepare(text)?;
-        let rows =
-            query.query_map(params![stream, after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)));
-        rows.and_then(Iterator::collect).map_err(problem)
-    }
-
-    pub(super) fn reindex(
+    /// Indexes a record by the declaration `new`, which was stored under `old`.
+    pub(in crate::records) fn reindex(
         &self,
         old: &TargetStream,
         new: &TargetStream,
         record: i64,
     ) -> Result<(), Problem> {
-        let bytes = self.body(record)?;
+        let bytes = self.rows.body(record)?;
         let fields = self.moved_fields(record, &bytes, &old.indexed, &new.indexed)?;
         for field in &fields {
             if let Some(slot) =
                 field.entry.slot.filter(|_| field.was_searchable && !field.keeps_tokens())
             {
                 self.each_piece(record, slot, &field.entry, |number| {
-                    self.execute("DELETE FROM tokens WHERE rowid = ?1", params![number])
+                    self.rows.delete_tokens(number)
                 })?;
             }
         }
@@ -128,8 +115,7 @@ impl WriteBatch<'_> {
                 .map_err(|_| Problem::Corrupt)?
                 .map(|instant| instant.0),
         };
-        let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
-        self.execute(text, params![record, order, happened, writer.finish()])
+        self.rows.update_record(record, order.as_deref(), happened, &writer.finish())
     }
 
     /// Returns the fields of a body, with their slots under the new declaration.
@@ -182,7 +168,7 @@ impl WriteBatch<'_> {
             (StoredValue::Text(text), _) => check.feed(text),
             (StoredValue::LongText(_), Some(slot)) => {
                 self.each_piece(record, slot, stored, |number| {
-                    check.feed(&self.piece_text(number)?);
+                    check.feed(&self.rows.piece_text(number)?);
                     Ok(())
                 })?;
             }
@@ -213,7 +199,7 @@ impl WriteBatch<'_> {
         self.each_piece(record, from, &field.entry, |number| {
             let (_, _, piece) = pieces::parts(number);
             let new_number = pieces::number(record, to, piece).ok_or(Problem::Corrupt)?;
-            self.execute("UPDATE pieces SET id = ?2 WHERE id = ?1", params![number, new_number])
+            self.rows.renumber_piece(number, new_number)
         })
     }
 
@@ -226,22 +212,15 @@ impl WriteBatch<'_> {
         let (Some(slot), Some(&tag)) = (field.slot, target.tags.get(field.entry.name)) else {
             return Ok(());
         };
-        let mut indexer = Indexer::new(tag, record, slot);
-        let mut put = |number: i64, tokens: &str| self.insert_tokens(number, tokens);
+        let mut indexer = Indexer::new(self.rows, tag, record, slot);
         match field.entry.value {
-            StoredValue::Text(text) => indexer.feed(text, &mut put)?,
+            StoredValue::Text(text) => indexer.feed(text)?,
             StoredValue::LongText(_) => self.each_piece(record, slot, &field.entry, |number| {
-                indexer.feed(&self.piece_text(number)?, &mut put)
+                indexer.feed(&self.rows.piece_text(number)?)
             })?,
             _ => {}
         }
-        indexer.finish(&mut put)
-    }
-
-    fn piece_text(&self, number: i64) -> Result<String, Problem> {
-        let mut query = self.prepare("SELECT text FROM pieces WHERE id = ?1")?;
-        let bytes: Vec<u8> = query.query_row([number], |row| row.get(0)).map_err(problem)?;
-        String::from_utf8(bytes).map_err(|_| Problem::Corrupt)
+        indexer.finish()
     }
 
     fn order(
@@ -263,7 +242,7 @@ impl WriteBatch<'_> {
                     .slot
                     .and_then(|slot| pieces::number(record, slot, 0))
                     .ok_or(Problem::Corrupt)?;
-                FieldValue::Text(self.piece_text(first)?)
+                FieldValue::Text(self.rows.piece_text(first)?)
             }
             _ => return Ok(None),
         };
@@ -279,14 +258,14 @@ impl MovedField<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::records) mod tests {
     use rusqlite::Connection;
     use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::value::RecordFields;
 
-    use super::super::NAME;
-    use super::super::tests::{Rig, incoming, name, permits, rig};
     use super::*;
+    use crate::records::sqlite::NAME;
+    use crate::records::sqlite::tests::{Rig, incoming, name, permits, rig};
 
     fn indexed(
         cursor: Option<&str>,
@@ -349,7 +328,7 @@ pub(super) mod tests {
     }
 
     /// Reads all that a query can read of the records of a database.
-    pub(in super::super) fn contents(rig: &Rig) -> Vec<String> {
+    pub(in crate::records) fn contents(rig: &Rig) -> Vec<String> {
         let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
         connection
             .execute_batch(

@@ -1,0 +1,595 @@
+//! Stores records, all of a batch or nothing.
+//!
+//! An unchanged record is left untouched, and of a changed record only the changed values are
+//! written. Values that are too long for the record go into pieces, and searchable text goes into
+//! the index of tokens, in the same transaction. A streamed value is read twice, so that it is
+//! never in memory as a whole: first to compute its digest, and again to store it if it is new.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Read};
+
+use ring::digest::{Context, SHA256};
+use stile_domain::records::filter::record_time;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
+use stile_domain::records::indexed_fields::IndexedFields;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::order::order_key;
+use stile_domain::records::pieces::{
+    self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS,
+};
+use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{
+    Base64Check, BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
+};
+use stile_domain::records::value::{FieldValue, RecordFields};
+
+use super::model::{
+    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
+};
+use super::port::{NewRecord, RowWriter, StreamDeclaration};
+use index::Indexer;
+
+mod blobs;
+mod changes;
+mod empty;
+mod index;
+pub(super) mod redeclare;
+
+/// A transaction that writes records, blobs, declarations and grants, all or nothing.
+///
+/// Every method can fail with the error of the database. After a failed write the batch must be
+/// abandoned.
+pub struct WriteBatch<'t> {
+    rows: &'t dyn RowWriter,
+    now: Instant,
+    /// The number of lines that it added to the log of changes.
+    logged: i64,
+    /// The number of blobs that it stored.
+    stored_blobs: i64,
+}
+
+/// One field that is about to be stored.
+struct Part<'a> {
+    name: &'a str,
+    binary: bool,
+    searchable: bool,
+    held: StoredValue<'a>,
+    /// The text that goes into pieces or into the index.
+    text: Option<Text<'a>>,
+}
+
+/// The slots of a record, each with the index of its part.
+type Slots = Vec<(u16, usize)>;
+
+enum Text<'a> {
+    Memory(&'a str),
+    /// The index of a streamed field.
+    Source(usize),
+}
+
+impl<'t> WriteBatch<'t> {
+    pub(super) fn new(rows: &'t dyn RowWriter, now: Instant) -> Self {
+        Self { rows, now, logged: 0, stored_blobs: 0 }
+    }
+
+    /// Runs `write`, and then what belongs to every write.
+    pub(super) fn run<T>(
+        rows: &dyn RowWriter,
+        now: Instant,
+        write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let mut batch = WriteBatch::new(rows, now);
+        let done = write(&mut batch)?;
+        batch.expire_states()?;
+        batch.drop_unused_blobs()?;
+        Ok(done)
+    }
+
+    /// Finds the stream of a connection.
+    pub fn target(
+        &self,
+        connection: &SourceName,
+        stream: &SourceName,
+    ) -> Result<Option<TargetStream>, Problem> {
+        let found = self.rows.stream(connection.as_str(), stream.as_str())?;
+        found.map(|found| self.target_of(found)).transpose()
+    }
+
+    pub(super) fn target_of(&self, found: StreamDeclaration) -> Result<TargetStream, Problem> {
+        let StreamDeclaration { id, declaration, indexed } = found;
+        let indexed: IndexedFields =
+            serde_json::from_str(&indexed).map_err(|_| Problem::Corrupt)?;
+        let tags = self.tags(id, &indexed)?;
+        Ok(TargetStream { id, declaration, indexed, tags })
+    }
+
+    /// Declares a new stream of a connection.
+    pub fn declare(
+        &mut self,
+        connection: &SourceName,
+        stream: &SourceName,
+        declaration: &str,
+        indexed: &IndexedFields,
+    ) -> Result<TargetStream, Problem> {
+        let json = serde_json::to_string(indexed).unwrap_or_default();
+        let (connection, stream) = (connection.as_str(), stream.as_str());
+        let id = self.rows.insert_stream(connection, stream, declaration, &json)?;
+        let tags = self.tags(id, indexed)?;
+        let (declaration, indexed) = (declaration.to_owned(), indexed.clone());
+        Ok(TargetStream { id, declaration, indexed, tags })
+    }
+
+    /// Returns the tags of a stream's fields, after adding those that searchable fields lack.
+    fn tags(&self, stream: i64, indexed: &IndexedFields) -> Result<HashMap<String, i64>, Problem> {
+        let tags = self.rows.tags(stream)?;
+        let missing = indexed.searchable.iter().filter(|field| !tags.contains_key(*field));
+        let mut added = false;
+        for field in missing {
+            self.rows.add_tag(stream, field)?;
+            added = true;
+        }
+        if added { self.rows.tags(stream) } else { Ok(tags) }
+    }
+
+    /// Stores a record, and replaces the record with the same key.
+    pub fn upsert(
+        &mut self,
+        target: &TargetStream,
+        mut incoming: IncomingRecord<'_>,
+    ) -> Result<UpsertOutcome, Problem> {
+        if incoming.streamed.is_empty() {
+            return self.store(target, &mut incoming);
+        }
+        // A streamed text can turn out to have changed when half of it is stored.
+        self.rows.begin_step()?;
+        let upserted = self.store(target, &mut incoming)?;
+        match upserted {
+            UpsertOutcome::Refused(_) => self.rows.undo_step()?,
+            _ => self.rows.keep_step()?,
+        }
+        Ok(upserted)
+    }
+
+    fn store(
+        &mut self,
+        target: &TargetStream,
+        incoming: &mut IncomingRecord<'_>,
+    ) -> Result<UpsertOutcome, Problem> {
+        let IncomingRecord { key, emitted, fields, streamed: long } = incoming;
+        let parts = match parts(target, fields, long) {
+            Ok(parts) => parts,
+            Err(refused) => return Ok(UpsertOutcome::Refused(refused)),
+        };
+        let (body, slots) = match assemble(&parts) {
+            Some(assembled) => assembled,
+            None => return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyLong)),
+        };
+        let before = self.stored(target, key)?;
+        if before.as_ref().is_some_and(|(_, bytes)| *bytes == body) {
+            return Ok(UpsertOutcome::Unchanged);
+        }
+        // A record without fields has an empty body and is there nonetheless.
+        let is_new = before.is_none();
+        let (record, old) = match before {
+            Some((record, old)) => (record, old),
+            None => (self.insert(target, key, *emitted, fields, &body)?, Vec::new()),
+        };
+        if record > MAX_RECORD {
+            self.rows.delete_record(record)?;
+            return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyRecords));
+        }
+        let old_slots = by_slot(&old)?;
+        let new_slots = by_slot(&body)?;
+        for (slot, entry) in &old_slots {
+            if new_slots.get(slot) != Some(entry) {
+                self.remove_slot(record, *slot, entry)?;
+            }
+        }
+        for (slot, at) in slots {
+            let Some(part) = parts.get(at).filter(|_| new_slots.get(&slot) != old_slots.get(&slot))
+            else {
+                continue;
+            };
+            if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
+                return Ok(UpsertOutcome::Refused(refused));
+            }
+        }
+        if is_new {
+            self.add_blob_uses(record, fields)?;
+            return Ok(UpsertOutcome::Added);
+        }
+        self.replace_blob_uses(record, Some(fields))?;
+        self.log_state(record, &old)?;
+        self.update(target, record, fields, &body)?;
+        Ok(UpsertOutcome::Changed)
+    }
+
+    /// Returns whether a record has this key.
+    pub fn contains(&self, target: &TargetStream, key: &RecordKey) -> Result<bool, Problem> {
+        self.rows.contains_key(target.id, key.as_str())
+    }
+
+    /// Returns whether the record with this key has other values than these fields, apart from the
+    /// fields in `ignored`. Fields that cannot be stored count as other values. Returns `false` if
+    /// there is no such record.
+    pub fn differs_from(
+        &self,
+        target: &TargetStream,
+        key: &RecordKey,
+        fields: &RecordFields,
+        ignored: &[&str],
+    ) -> Result<bool, Problem> {
+        let Some((_, stored)) = self.stored(target, key)? else { return Ok(false) };
+        let Some((body, _)) =
+            parts(target, fields, &mut []).ok().and_then(|parts| assemble(&parts))
+        else {
+            return Ok(true);
+        };
+        let mut compared = BTreeSet::new();
+        for entry in RecordBody::new(&stored).entries().chain(RecordBody::new(&body).entries()) {
+            let name = entry.map_err(|_| Problem::Corrupt)?.name;
+            if !ignored.contains(&name) {
+                compared.insert(name.to_owned());
+            }
+        }
+        let is_same = RecordBody::new(&stored).is_same(RecordBody::new(&body), Some(&compared));
+        is_same.map(|is_same| !is_same).map_err(|_| Problem::Corrupt)
+    }
+
+    /// Removes a record. Returns whether it existed.
+    pub fn delete(&mut self, target: &TargetStream, key: &str) -> Result<bool, Problem> {
+        let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
+        let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };
+        self.remove(record, &body)?;
+        Ok(true)
+    }
+
+    /// Removes a record with its pieces and tokens. Returns about how many rows that were.
+    fn remove(&mut self, record: i64, body: &[u8]) -> Result<u64, Problem> {
+        let mut rows = 1;
+        for (slot, entry) in &by_slot(body)? {
+            self.remove_slot(record, *slot, entry)?;
+            rows += entry.value.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
+        }
+        self.replace_blob_uses(record, None)?;
+        self.log_state(record, body)?;
+        self.rows.delete_record(record)?;
+        Ok(rows)
+    }
+
+    fn stored(
+        &self,
+        target: &TargetStream,
+        key: &RecordKey,
+    ) -> Result<Option<(i64, Vec<u8>)>, Problem> {
+        self.rows.record_by_key(target.id, key.as_str())
+    }
+
+    fn insert(
+        &self,
+        target: &TargetStream,
+        key: &RecordKey,
+        emitted: Instant,
+        fields: &RecordFields,
+        body: &[u8],
+    ) -> Result<i64, Problem> {
+        let (order, happened) = order_and_time(&target.indexed, fields, body)?;
+        self.rows.insert_record(&NewRecord {
+            stream: target.id,
+            key: key.as_str(),
+            emitted,
+            order_key: order.as_deref(),
+            happened,
+            body,
+        })
+    }
+
+    fn update(
+        &self,
+        target: &TargetStream,
+        record: i64,
+        fields: &RecordFields,
+        body: &[u8],
+    ) -> Result<(), Problem> {
+        let (order, happened) = order_and_time(&target.indexed, fields, body)?;
+        self.rows.update_record(record, order.as_deref(), happened, body)
+    }
+
+    fn remove_slot(&self, record: i64, slot: u16, entry: &BodyField<'_>) -> Result<(), Problem> {
+        let chars = entry.value.long().map_or(1, |long| long.chars);
+        for piece in 0..chars.div_ceil(PIECE_CHARS) {
+            let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
+            if matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) {
+                self.rows.delete_tokens(number)?;
+            }
+            if entry.value.long().is_some() {
+                self.rows.delete_piece(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the pieces and tokens of one value.
+    fn store_slot(
+        &self,
+        target: &TargetStream,
+        record: i64,
+        slot: u16,
+        part: &Part<'_>,
+        long: &mut [StreamedField<'_>],
+    ) -> Result<Result<(), WriteRefusal>, Problem> {
+        let tag = part.searchable.then(|| target.tags.get(part.name).copied()).flatten();
+        let mut indexer = tag.map(|tag| Indexer::new(self.rows, tag, record, slot));
+        let mut cutter = part.held.long().map(|_| Cutter {
+            record,
+            slot,
+            piece: 0,
+            held: String::new(),
+            chars: 0,
+        });
+        let mut digest = Context::new(&SHA256);
+        let mut store = |text: &str| -> Result<(), Problem> {
+            if let Some(indexer) = &mut indexer {
+                indexer.feed(text)?;
+            }
+            if let Some(cutter) = &mut cutter {
+                cutter.feed(text, &mut |number, piece| self.rows.insert_piece(number, piece))?;
+            }
+            Ok(())
+        };
+        match part.text {
+            None => {}
+            Some(Text::Memory(text)) => store(text)?,
+            Some(Text::Source(at)) => {
+                let Some(field) = long.get_mut(at) else { return Ok(Ok(())) };
+                let read = each_text(field.text, &mut |text| {
+                    digest.update(text.as_bytes());
+                    store(text)
+                });
+                if let Err(refused) = read? {
+                    return Ok(Err(refused));
+                }
+                // The body has the digest of the first read.
+                if part.held.long().is_none_or(|long| long.digest != *digest.finish().as_ref()) {
+                    return Ok(Err(WriteRefusal::Unreadable));
+                }
+            }
+        }
+        if let Some(indexer) = indexer {
+            indexer.finish()?;
+        }
+        if let Some(cutter) = cutter {
+            cutter.finish(&mut |number, piece| self.rows.insert_piece(number, piece))?;
+        }
+        Ok(Ok(()))
+    }
+
+    pub(super) fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
+        self.rows.insert_grant(id, json)
+    }
+
+    pub(super) fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
+        self.rows.bind_grant(id, token)
+    }
+
+    pub(super) fn revoke_grant(
+        &self,
+        id: &str,
+        now: Instant,
+    ) -> Result<Option<Option<Instant>>, Problem> {
+        self.rows.revoke_grant(id, now)
+    }
+}
+
+/// Returns the order key and the time of a record.
+fn order_and_time(
+    indexed: &IndexedFields,
+    fields: &RecordFields,
+    body: &[u8],
+) -> Result<(Option<Vec<u8>>, Option<i64>), Problem> {
+    let cursor = indexed
+        .cursor_field
+        .as_deref()
+        .and_then(|name| fields.iter().find(|(field, _)| field == name));
+    let order = cursor.and_then(|(_, value)| order_key(value, indexed.ordering()));
+    let happened = match &indexed.time_field {
+        None => None,
+        Some(field) => record_time(RecordBody::new(body), field).map_err(|_| Problem::Corrupt)?,
+    };
+    Ok((order, happened.map(|Instant(micros)| micros)))
+}
+
+/// Decides for each value whether it stays in the record.
+fn parts<'a>(
+    target: &TargetStream,
+    fields: &'a RecordFields,
+    long: &mut [StreamedField<'a>],
+) -> Result<Vec<Part<'a>>, WriteRefusal> {
+    let mut parts = Vec::with_capacity(fields.len() + long.len());
+    for (name, value) in fields {
+        let (text, json) = match value {
+            FieldValue::Text(text) => (Some(text.as_str()), false),
+            FieldValue::Json(json) => (Some(json.as_str()), true),
+            _ => (None, false),
+        };
+        let is_declared = target.indexed.binary.contains(name);
+        let binary = is_declared && !json && text.is_some_and(is_base64);
+        let searchable =
+            !json && !binary && text.is_some() && target.indexed.searchable.contains(name);
+        let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
+        let held = match text.filter(|_| is_long) {
+            Some(text) if json => StoredValue::LongJson(measured(text)?),
+            Some(text) => StoredValue::LongText(measured(text)?),
+            None => StoredValue::inline(value),
+        };
+        let text = text.filter(|_| is_long || searchable).map(Text::Memory);
+        parts.push(Part { name, binary, searchable, held, text });
+    }
+    for (at, field) in long.iter_mut().enumerate() {
+        let mut check = target.indexed.binary.contains(field.name).then(Base64Check::default);
+        let held = StoredValue::LongText(measured_source(field.text, check.as_mut())?);
+        let binary = check.is_some_and(|check| check.is_base64());
+        let searchable = !binary && target.indexed.searchable.contains(field.name);
+        let part =
+            Part { name: field.name, binary, searchable, held, text: Some(Text::Source(at)) };
+        match parts.iter_mut().find(|part| part.name == field.name) {
+            Some(place) => *place = part,
+            None => parts.push(part),
+        }
+    }
+    Ok(parts)
+}
+
+/// Writes a body, and assigns slots to its parts. Returns `None` if there are too many.
+fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
+    let mut slots = Slots::new();
+    let mut writer = BodyWriter::default();
+    for (at, part) in parts.iter().enumerate() {
+        let next = u16::try_from(slots.len()).ok().filter(|next| *next < MAX_SLOTS);
+        let slot = match (&part.text, next) {
+            (None, _) => None,
+            (Some(_), Some(next)) => Some(next),
+            // A short text can go without an index entry. A long one cannot be stored.
+            (Some(_), None) if part.held.long().is_none() => None,
+            (Some(_), None) => return None,
+        };
+        slots.extend(slot.map(|slot| (slot, at)));
+        writer.push(&BodyField { name: part.name, slot, binary: part.binary, value: part.held });
+    }
+    Some((writer.finish(), slots))
+}
+
+fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, BodyField<'_>>, Problem> {
+    let entries = RecordBody::new(body).entries().filter_map(|entry| match entry {
+        Ok(entry) => entry.slot.map(|slot| Ok((slot, entry))),
+        Err(_) => Some(Err(Problem::Corrupt)),
+    });
+    entries.collect()
+}
+
+fn measured(text: &str) -> Result<LongValue, WriteRefusal> {
+    let mut measure = Measure::new();
+    measure.add(text);
+    measure.finish()
+}
+
+fn measured_source(
+    source: &mut dyn TextSource,
+    mut check: Option<&mut Base64Check>,
+) -> Result<LongValue, WriteRefusal> {
+    let mut measure = Measure::new();
+    let read = each_text(source, &mut |text| {
+        measure.add(text);
+        if let Some(check) = check.as_deref_mut() {
+            check.feed(text);
+        }
+        Ok(())
+    });
+    read.unwrap_or(Err(WriteRefusal::Unreadable))?;
+    measure.finish()
+}
+
+struct Measure {
+    digest: Context,
+    chars: u64,
+    bytes: u64,
+}
+
+impl Measure {
+    fn new() -> Self {
+        Self { digest: Context::new(&SHA256), chars: 0, bytes: 0 }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.digest.update(text.as_bytes());
+        self.chars += pieces::count(text);
+        self.bytes += text.len() as u64;
+    }
+
+    fn finish(self) -> Result<LongValue, WriteRefusal> {
+        if self.chars.div_ceil(PIECE_CHARS) > MAX_PIECES {
+            return Err(WriteRefusal::TooLong);
+        }
+        let digest =
+            self.digest.finish().as_ref().try_into().map_err(|_| WriteRefusal::Unreadable)?;
+        Ok(LongValue { chars: self.chars, bytes: self.bytes, digest })
+    }
+}
+
+/// Cuts a text that arrives in parts into pieces.
+struct Cutter {
+    record: i64,
+    slot: u16,
+    piece: u64,
+    held: String,
+    chars: u64,
+}
+
+type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
+
+impl Cutter {
+    fn feed(&mut self, mut text: &str, put: Put<'_>) -> Result<(), Problem> {
+        while !text.is_empty() {
+            let (taken, rest) = text.split_at(pieces::byte_offset(text, PIECE_CHARS - self.chars));
+            self.held.push_str(taken);
+            self.chars += pieces::count(taken);
+            text = rest;
+            if self.chars == PIECE_CHARS {
+                self.put(put)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, put: Put<'_>) -> Result<(), Problem> {
+        put(
+            pieces::number(self.record, self.slot, self.piece).ok_or(Problem::Corrupt)?,
+            &self.held,
+        )?;
+        self.held.clear();
+        self.chars = 0;
+        self.piece += 1;
+        Ok(())
+    }
+
+    fn finish(mut self, put: Put<'_>) -> Result<(), Problem> {
+        if self.chars > 0 { self.put(put) } else { Ok(()) }
+    }
+}
+
+/// Passes a text to `take`, part by part.
+fn each_text(
+    source: &mut dyn TextSource,
+    take: &mut dyn FnMut(&str) -> Result<(), Problem>,
+) -> Result<Result<(), WriteRefusal>, Problem> {
+    const BUFFER: usize = 64 * 1024;
+    let Ok(mut reader) = source.open() else { return Ok(Err(WriteRefusal::Unreadable)) };
+    let mut buffer = vec![0; BUFFER];
+    let mut held = 0;
+    loop {
+        let free = buffer.get_mut(held..).unwrap_or_default();
+        let read = match reader.read(free) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return Ok(Err(WriteRefusal::Unreadable)),
+        };
+        let filled = buffer.get(..held + read).unwrap_or_default();
+        let valid = match std::str::from_utf8(filled) {
+            Ok(text) => text,
+            // The last character continues in the next part.
+            Err(error) if error.error_len().is_none() && read > 0 => {
+                let whole = filled.get(..error.valid_up_to()).unwrap_or_default();
+                std::str::from_utf8(whole).unwrap_or_default()
+            }
+            Err(_) => return Ok(Err(WriteRefusal::NotUtf8)),
+        };
+        let taken = valid.len();
+        take(valid)?;
+        if read == 0 {
+            return Ok(Ok(()));
+        }
+        let end = held + read;
+        buffer.copy_within(taken..end, 0);
+        held = end - taken;
+    }
+}

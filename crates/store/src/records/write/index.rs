@@ -1,0 +1,81 @@
+//! Writes the index of search tokens.
+//!
+//! A text arrives in parts and is cut into tokens. Each token belongs to the piece in which it
+//! begins. The row of a piece also has the [`OVERLAP`] tokens after the piece, so that a search
+//! finds a phrase that begins in one piece and ends in the next.
+
+use std::collections::VecDeque;
+
+use stile_domain::records::pieces::{self, PIECE_CHARS};
+use stile_domain::records::problem::Problem;
+use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken};
+
+use crate::records::port::RowWriter;
+
+/// The tokens of the following text in the row of a piece: one less than a phrase can have.
+const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
+
+/// Cuts a text into tokens and writes the index rows of its pieces.
+pub(super) struct Indexer<'w> {
+    tokenizer: PieceTokenizer,
+    rows: Rows<'w>,
+}
+
+/// Rows that are not complete yet.
+struct Rows<'w> {
+    writer: &'w dyn RowWriter,
+    tag: i64,
+    record: i64,
+    slot: u16,
+    open: VecDeque<Row>,
+}
+
+struct Row {
+    piece: u64,
+    tokens: String,
+    /// Tokens after the piece.
+    overlap: usize,
+}
+
+impl<'w> Indexer<'w> {
+    pub(super) fn new(writer: &'w dyn RowWriter, tag: i64, record: i64, slot: u16) -> Self {
+        let rows = Rows { writer, tag, record, slot, open: VecDeque::new() };
+        Self { tokenizer: PieceTokenizer::default(), rows }
+    }
+
+    pub(super) fn feed(&mut self, text: &str) -> Result<(), Problem> {
+        let Self { tokenizer, rows } = self;
+        tokenizer.feed(text, |token| rows.add(&token))
+    }
+
+    pub(super) fn finish(self) -> Result<(), Problem> {
+        let Self { tokenizer, mut rows } = self;
+        tokenizer.finish(|token| rows.add(&token))?;
+        std::mem::take(&mut rows.open).iter().try_for_each(|row| rows.write(row))
+    }
+}
+
+impl Rows<'_> {
+    fn add(&mut self, token: &SearchToken<'_>) -> Result<(), Problem> {
+        let piece = token.start / PIECE_CHARS;
+        if self.open.back().is_none_or(|row| row.piece < piece) {
+            self.open.push_back(Row { piece, tokens: String::new(), overlap: 0 });
+        }
+        for row in &mut self.open {
+            for part in [token.text.as_ref(), " "] {
+                row.tokens.push_str(part);
+            }
+            row.overlap += usize::from(row.piece < piece);
+        }
+        while self.open.front().is_some_and(|row| row.overlap >= OVERLAP) {
+            let Some(row) = self.open.pop_front() else { break };
+            self.write(&row)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, row: &Row) -> Result<(), Problem> {
+        let number = pieces::number(self.record, self.slot, row.piece).ok_or(Problem::Corrupt)?;
+        self.writer.insert_tokens(number, self.tag, row.tokens.trim_end())
+    }
+}
