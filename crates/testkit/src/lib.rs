@@ -11,6 +11,7 @@ pub mod hosted;
 pub mod issuer;
 pub mod leaks;
 pub mod log;
+pub mod postgres;
 pub mod process;
 pub mod readers;
 pub mod schema;

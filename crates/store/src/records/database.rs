@@ -41,6 +41,19 @@ impl Records {
         Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
     }
 
+    /// Opens a database on PostgreSQL, at an address such as `postgres://stile@db.example/stile`.
+    /// Creates its tables, or migrates them to this version, if needed. Files that wait are in the
+    /// state folder. Blocks, as every method of the database does, and must therefore not be called
+    /// on a thread that runs futures.
+    ///
+    /// # Errors
+    /// [`RecordsError`] if the database cannot be reached, or its tables are another program's or a
+    /// newer version's.
+    pub fn open_at(state: &StateDir, address: &str, now: Instant) -> Result<Self, RecordsError> {
+        let engine = Engine::open_at(state, address, now)?;
+        Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
+    }
+
     /// Returns whether the state folder has a database, which [`Records::open`] would not create.
     pub fn exists(state: &StateDir) -> bool {
         Engine::exists(state)

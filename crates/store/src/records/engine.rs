@@ -10,17 +10,17 @@ use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
 use super::port::Snapshot;
+use super::postgresql::Postgresql;
 use super::read_limit::ReadLimit;
 use super::seal::Seals;
 use super::sqlite::Sqlite;
 use super::write::WriteBatch;
 use crate::state::StateDir;
 
-pub use super::sqlite::MAX_READERS;
-
 /// A database in one of the engines.
 pub(super) enum Engine {
     Sqlite(Sqlite),
+    Postgresql(Postgresql),
 }
 
 impl Engine {
@@ -33,9 +33,19 @@ impl Engine {
         Sqlite::open(state, now).map(Self::Sqlite)
     }
 
+    /// Opens the database at an address of PostgreSQL.
+    pub(super) fn open_at(
+        state: &StateDir,
+        address: &str,
+        now: Instant,
+    ) -> Result<Self, RecordsError> {
+        Postgresql::open(state, address, now).map(Self::Postgresql)
+    }
+
     pub(super) fn seals(&self) -> &Seals {
         match self {
             Self::Sqlite(engine) => engine.seals(),
+            Self::Postgresql(engine) => engine.seals(),
         }
     }
 
@@ -57,6 +67,9 @@ impl Engine {
             Self::Sqlite(engine) => {
                 engine.read_within(limit, |snapshot| read(snapshot, engine.seals()))
             }
+            Self::Postgresql(engine) => {
+                engine.read_within(limit, |snapshot| read(snapshot, engine.seals()))
+            }
         }
     }
 
@@ -68,6 +81,7 @@ impl Engine {
     ) -> Result<T, Problem> {
         match self {
             Self::Sqlite(engine) => engine.write(|rows| WriteBatch::run(rows, now, write)),
+            Self::Postgresql(engine) => engine.write(|rows| WriteBatch::run(rows, now, write)),
         }
     }
 
@@ -75,6 +89,7 @@ impl Engine {
     pub(super) fn sibling(&self, name: &str) -> PathBuf {
         match self {
             Self::Sqlite(engine) => engine.sibling(name),
+            Self::Postgresql(engine) => engine.sibling(name),
         }
     }
 
@@ -82,6 +97,7 @@ impl Engine {
     pub(super) fn backup(&self, to: &Path) -> Result<(), RecordsError> {
         match self {
             Self::Sqlite(engine) => engine.backup(to),
+            Self::Postgresql(_) => Postgresql::backup(),
         }
     }
 
@@ -89,6 +105,7 @@ impl Engine {
     pub(super) fn check(&self) -> Result<(), Problem> {
         match self {
             Self::Sqlite(engine) => engine.check(),
+            Self::Postgresql(engine) => engine.check(),
         }
     }
 }

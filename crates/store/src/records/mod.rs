@@ -1,19 +1,20 @@
 //! The database of a person's records, and the only way to it.
 //!
-//! [`Records`] is the database: one SQLite file in the state folder. A [`RecordsView`] reads one
+//! [`Records`] is the database: one SQLite file in the state folder, or a database on PostgreSQL. A [`RecordsView`] reads one
 //! moment of the database as one caller may see it. It is made from a permit, looks the caller's
 //! grant up in that same moment, and puts what the grant excludes into every query. A
 //! [`WriteBatch`] writes, durably, all or nothing; only the owner can make one.
 //!
 //! `view` decides what a grant means, `search` what a query finds, and `write` what a write stores.
-//! All three use an engine through the traits of `port`. `sqlite` is an engine, and `engine` opens
-//! it.
+//! All three use an engine through the traits of `port`. `sqlite` and `postgresql` are the
+//! engines, and `engine` opens one.
 
 mod database;
 mod engine;
 mod grants;
 mod model;
 mod port;
+mod postgresql;
 mod read_limit;
 pub(crate) mod seal;
 mod search;
@@ -23,12 +24,12 @@ mod view;
 mod write;
 
 pub use database::Records;
-pub use engine::MAX_READERS;
 pub use grants::{GrantRecord, GrantStatus};
 pub use model::{
     IncomingRecord, LastRecord, RecordRow, RecordSource, RecordsError, SortOrder, StoredBlob,
     StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
 };
+pub use read_limit::MAX_READERS;
 pub use read_limit::ReadLimit;
 pub use search::{
     EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchPage,

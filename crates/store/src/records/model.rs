@@ -52,6 +52,20 @@ pub enum RecordsError {
         /// The error of SQLite.
         error: rusqlite::Error,
     },
+    /// The address of a database on PostgreSQL cannot be used. The address may contain a password,
+    /// so the message does not repeat it.
+    #[error(
+        "the address of the database is not of the form postgres://USER@HOST/DATABASE, or its TLS settings cannot be used"
+    )]
+    BadAddress,
+    /// A database on PostgreSQL could not be opened, or an operation on it failed.
+    #[error("cannot {doing} the records on PostgreSQL: {reason}")]
+    Hosted {
+        /// The operation, as an infinitive.
+        doing: &'static str,
+        /// The error of the database, without values.
+        reason: String,
+    },
     /// An older database could not be brought up to date.
     #[error(
         "cannot bring the records up to date: {problem}; nothing is lost, and the next start goes on"

@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::cancellation::Cancellation;
 
+/// The number of connections of one process that read at once.
+pub const MAX_READERS: usize = 8;
+
 /// The limit of one read. Clones limit the same read.
 #[derive(Clone, Debug)]
 pub struct ReadLimit {
@@ -27,6 +30,16 @@ impl ReadLimit {
     /// Returns whether the read must end now.
     pub fn is_reached(&self) -> bool {
         self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Returns the time until the deadline. `None` if there is no deadline.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Waits until nobody waits for the read any more.
+    pub(super) async fn cancelled(&self) {
+        self.cancellation.cancelled().await;
     }
 
     /// Returns whether nobody waits for the read any more.

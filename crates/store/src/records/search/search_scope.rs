@@ -160,7 +160,7 @@ impl SearchScope<'_> {
                     }
                     _ => {}
                 }
-                Ok(())
+                Ok::<_, Problem>(())
             })?;
         }
         Ok(scorer.score())

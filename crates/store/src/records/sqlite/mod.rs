@@ -33,7 +33,7 @@ use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
-use super::read_limit::ReadLimit;
+use super::read_limit::{MAX_READERS, ReadLimit};
 use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, copy_before_migration, create_private, lock_database, sync_folder};
 
@@ -49,8 +49,6 @@ const QUEUE: Duration = Duration::from_secs(10);
 /// How many steps of its machine SQLite takes until the limit of a read is checked: some tenths of
 /// a millisecond.
 const STEPS_PER_CHECK: i32 = 10_000;
-/// The number of connections that read at once.
-pub const MAX_READERS: usize = 8;
 /// The size of a page in bytes: a few records of usual size, and few pages for a piece of text.
 const PAGE_BYTES: i64 = 8192;
 /// The cache of a reader, in KiB.

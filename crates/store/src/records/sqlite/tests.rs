@@ -79,8 +79,10 @@ pub(in crate::records) fn incoming<'a>(
 
 impl Rig {
     pub(in crate::records) fn sqlite(&self) -> &Sqlite {
-        let Engine::Sqlite(sqlite) = self.records.engine();
-        sqlite
+        match self.records.engine() {
+            Engine::Sqlite(sqlite) => sqlite,
+            Engine::Postgresql(_) => panic!("the rig has a database of SQLite"),
+        }
     }
 
     fn upsert(&self, key: &str, fields: &RecordFields) -> UpsertOutcome {

@@ -1,0 +1,96 @@
+//! Maps errors of PostgreSQL to problems.
+
+use stile_domain::records::problem::Problem;
+use tokio_postgres::error::SqlState;
+
+/// Why a statement failed.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::records) enum PgError {
+    /// The database or the connection to it failed.
+    #[error("{}", describe(.0))]
+    Database(#[from] tokio_postgres::Error),
+    /// The database did not answer in time.
+    #[error("the database does not answer")]
+    NoAnswer,
+    /// The read reached its limit.
+    #[error("the read took too long")]
+    LimitReached,
+}
+
+/// Describes an error of the database with its causes, without the values of a statement.
+fn describe(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => format!("{} ({})", error.message(), error.code().code()),
+        None => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(error);
+            while let Some(error) = cause {
+                text.push_str(": ");
+                text.push_str(&error.to_string());
+                cause = error.source();
+            }
+            text
+        }
+    }
+}
+
+impl From<PgError> for Problem {
+    /// Maps an error of the database to a problem. Whatever may have passed a second later is
+    /// [`Problem::Busy`], so that the client sends the request again. Logs an unexpected error with
+    /// an incident number.
+    fn from(error: PgError) -> Self {
+        let error = match error {
+            PgError::LimitReached => return Self::QueryTooBroad,
+            PgError::NoAnswer => {
+                tracing::warn!("the database does not answer");
+                return Self::Busy;
+            }
+            PgError::Database(error) => error,
+        };
+        let Some(code) = error.code() else {
+            if error.is_closed() || is_io(&error) {
+                tracing::warn!("the connection to the database is lost");
+                return Self::Busy;
+            }
+            let incident = crate::new_incident();
+            tracing::error!(incident, "unexpected answer of the database");
+            return Self::Internal { incident };
+        };
+        match *code {
+            SqlState::QUERY_CANCELED => return Self::QueryTooBroad,
+            SqlState::DISK_FULL => return Self::Full,
+            SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => return Self::Corrupt,
+            _ => {}
+        }
+        if passes(code) {
+            tracing::warn!(code = code.code(), "the database cannot answer now");
+            return Self::Busy;
+        }
+        let incident = crate::new_incident();
+        tracing::error!(incident, code = code.code(), "unexpected error of the database");
+        Self::Internal { incident }
+    }
+}
+
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>())
+}
+
+/// Returns whether an error passes without a change of the request: the database restarts, fails
+/// over or has no connection left, or another transaction was in the way.
+fn passes(code: &SqlState) -> bool {
+    const CODES: [SqlState; 10] = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::OUT_OF_MEMORY,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ];
+    // Class 08 is about connections.
+    CODES.contains(code) || code.code().starts_with("08")
+}

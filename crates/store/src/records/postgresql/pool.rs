@@ -1,0 +1,141 @@
+//! A few connections that requests share.
+
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use stile_domain::records::problem::Problem;
+
+use super::connection::PgConnection;
+use super::error::PgError;
+use super::settings::Settings;
+use crate::records::read_limit::ReadLimit;
+
+/// How long a request waits for a connection.
+const QUEUE: Duration = Duration::from_secs(10);
+
+/// Connections: the idle ones, and the number of all.
+pub(super) struct Pool {
+    settings: Arc<Settings>,
+    most: usize,
+    idle: Mutex<(Vec<PgConnection>, usize)>,
+    returned: Condvar,
+}
+
+/// A borrowed connection with an open transaction. [`Borrowed::end`] and [`Borrowed::commit`] return
+/// the connection. If neither is called, because of a panic, the connection is closed, which ends
+/// the transaction.
+pub(super) struct Borrowed<'p> {
+    pool: &'p Pool,
+    connection: Option<PgConnection>,
+}
+
+impl Pool {
+    pub(super) fn new(settings: Arc<Settings>, most: usize) -> Self {
+        Self { settings, most, idle: Mutex::default(), returned: Condvar::new() }
+    }
+
+    /// Adds an open connection.
+    pub(super) fn add(&self, connection: PgConnection) {
+        let mut idle = self.lock();
+        idle.0.push(connection);
+        idle.1 += 1;
+    }
+
+    /// Borrows a connection and begins a transaction.
+    ///
+    /// An idle connection may have been lost with its server. Another one is then tried, and last a
+    /// new one. Nothing has happened by then, so this is safe.
+    pub(super) fn begin(&self, text: &str, limit: &ReadLimit) -> Result<Borrowed<'_>, Problem> {
+        let free =
+            |(idle, all): &mut (Vec<PgConnection>, usize)| idle.is_empty() && *all >= self.most;
+        let waiting = self.returned.wait_timeout_while(self.lock(), QUEUE, free);
+        let (mut idle, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return Err(Problem::Busy);
+        }
+        loop {
+            let Some(connection) = idle.0.pop() else { break };
+            drop(idle);
+            let borrowed = Borrowed { pool: self, connection: Some(connection) };
+            borrowed.set_limit(limit.clone());
+            match borrowed.batch(text) {
+                Ok(()) => return Ok(borrowed),
+                Err(error) if borrowed.is_usable() || matches!(error, PgError::LimitReached) => {
+                    return Err(error.into());
+                }
+                Err(_) => {}
+            }
+            drop(borrowed);
+            idle = self.lock();
+        }
+        idle.1 += 1;
+        drop(idle);
+        let mut borrowed = Borrowed { pool: self, connection: None };
+        let connection = PgConnection::open(&self.settings).inspect_err(|error| {
+            tracing::warn!(%error, "cannot connect to the database");
+        });
+        borrowed.connection = Some(connection.map_err(|_| Problem::Busy)?);
+        borrowed.set_limit(limit.clone());
+        borrowed.batch(text)?;
+        Ok(borrowed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Vec<PgConnection>, usize)> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deref for Borrowed<'_> {
+    type Target = PgConnection;
+
+    #[expect(clippy::expect_used, reason = "the connection is taken only when the borrow ends")]
+    fn deref(&self) -> &PgConnection {
+        self.connection.as_ref().expect("the connection is borrowed")
+    }
+}
+
+impl Borrowed<'_> {
+    /// Ends the transaction without keeping what it wrote, and returns the connection.
+    pub(super) fn end(self, text: &str) {
+        self.set_limit(ReadLimit::none());
+        if self.is_usable() && self.batch(text).is_ok() {
+            self.give_back();
+        }
+    }
+
+    /// Keeps what the transaction wrote, durably, and returns the connection.
+    ///
+    /// # Errors
+    /// [`Problem::Internal`] if the answer to the commit was lost, so that nobody knows whether the
+    /// database kept the write.
+    pub(super) fn commit(self) -> Result<(), Problem> {
+        match self.batch("COMMIT") {
+            Ok(()) => {
+                self.give_back();
+                Ok(())
+            }
+            Err(error) if self.is_usable() => Err(error.into()),
+            Err(_) => {
+                let incident = crate::new_incident();
+                tracing::error!(incident, "the database did not say whether it kept a write");
+                Err(Problem::Internal { incident })
+            }
+        }
+    }
+
+    fn give_back(mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.pool.lock().0.push(connection);
+            self.pool.returned.notify_one();
+        }
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        self.pool.lock().1 -= 1;
+        self.pool.returned.notify_one();
+    }
+}

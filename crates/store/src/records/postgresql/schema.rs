@@ -1,0 +1,183 @@
+//! The tables, and the migration of older databases.
+//!
+//! The tables are those of the SQLite engine, in a schema of their own, with two differences. All
+//! texts are bytes, since PostgreSQL's texts cannot hold U+0000 and compare by language. And
+//! `tokens` is a plain table with one row for each token of a piece, since a `tsvector` has an upper
+//! size and forgets positions. A name that may be long is indexed by its SHA-256.
+//!
+//! `history` has one row. A writer locks the row, so one transaction writes at a time, and takes the
+//! numbers of records and changes from the row. So numbers grow in the order of commits, which
+//! cursors and the list of changes rely on and which sequences do not promise.
+
+use super::connection::PgConnection;
+use super::error::PgError;
+use super::params;
+
+/// The schema that has the tables.
+pub(super) const SCHEMA: &str = "stile";
+
+/// The number of the lock that a migration holds: `Stir`, as in the SQLite engine.
+const LOCK: i64 = 0x5374_6972;
+
+/// Each item migrates the schema from the version that is its index. Items are never edited; a
+/// change of the schema adds one.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE connections (
+        id bigint PRIMARY KEY,
+        name bytea NOT NULL UNIQUE
+    );
+    CREATE TABLE streams (
+        id bigint PRIMARY KEY,
+        connection bigint NOT NULL REFERENCES connections (id),
+        name bytea NOT NULL,
+        declaration bytea NOT NULL,
+        terms bytea NOT NULL,
+        revision bigint NOT NULL,
+        UNIQUE (name, connection)
+    );
+    CREATE TABLE records (
+        id bigint PRIMARY KEY,
+        stream bigint NOT NULL REFERENCES streams (id),
+        key bytea NOT NULL,
+        emitted bigint NOT NULL,
+        ord bytea,
+        happened bigint,
+        body bytea NOT NULL
+    );
+    CREATE UNIQUE INDEX records_by_key ON records (stream, key);
+    CREATE INDEX records_by_order ON records (stream, ord, key);
+    CREATE INDEX records_without_order ON records (stream, key) WHERE ord IS NULL;
+    CREATE INDEX records_by_time ON records (stream, happened);
+    CREATE TABLE pieces (
+        id bigint PRIMARY KEY,
+        text bytea NOT NULL
+    );
+    CREATE TABLE tags (
+        id bigint PRIMARY KEY,
+        stream bigint NOT NULL REFERENCES streams (id),
+        field bytea NOT NULL
+    );
+    CREATE UNIQUE INDEX tags_by_field ON tags (stream, sha256(field));
+    CREATE TABLE tokens (
+        tag bigint NOT NULL,
+        token bytea NOT NULL,
+        number bigint NOT NULL,
+        positions int4[] NOT NULL,
+        PRIMARY KEY (tag, token, number)
+    );
+    CREATE INDEX tokens_by_piece ON tokens (number);
+    CREATE TABLE grants (
+        id bytea PRIMARY KEY,
+        terms bytea NOT NULL,
+        revoked bigint,
+        bound bytea
+    );
+    CREATE TABLE seals (
+        id bytea PRIMARY KEY,
+        secret bytea NOT NULL,
+        made bigint NOT NULL
+    );
+    CREATE TABLE blobs (
+        id bigint PRIMARY KEY,
+        digest bytea NOT NULL UNIQUE,
+        bytes bigint NOT NULL,
+        put bigint
+    );
+    CREATE INDEX blobs_by_put ON blobs (put) WHERE put IS NOT NULL;
+    CREATE TABLE blob_pieces (
+        id bigint PRIMARY KEY,
+        data bytea NOT NULL
+    );
+    ALTER TABLE blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
+    CREATE TABLE blob_uses (
+        digest bytea NOT NULL,
+        media_type bytea NOT NULL,
+        record bigint NOT NULL,
+        field bytea NOT NULL
+    );
+    CREATE UNIQUE INDEX blob_uses_once
+        ON blob_uses (digest, sha256(media_type), record, sha256(field));
+    CREATE INDEX blob_uses_by_record ON blob_uses (record);
+    CREATE TABLE changes (
+        version bigint PRIMARY KEY,
+        stream bigint NOT NULL REFERENCES streams (id),
+        key bytea NOT NULL,
+        at bigint NOT NULL,
+        record bigint NOT NULL,
+        emitted bigint NOT NULL,
+        body bytea NOT NULL
+    );
+    CREATE INDEX changes_by_key ON changes (stream, key, version);
+    CREATE INDEX changes_by_time ON changes (at);
+    -- One row: the numbers of the last record and the last change, which history they count in, and
+    -- the time before which lines of the log may be gone, in microseconds since 1970.
+    CREATE TABLE history (
+        id bigint PRIMARY KEY CHECK (id = 1),
+        records bigint NOT NULL,
+        changes bigint NOT NULL,
+        lineage bytea NOT NULL,
+        forgotten bigint NOT NULL
+    );
+    INSERT INTO history (id, records, changes, lineage, forgotten)
+        VALUES (1, 0, 0, uuid_send(gen_random_uuid()), -9000000000000000000);
+"];
+
+/// The result of a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Migration {
+    /// The database has the schema of this version.
+    Done,
+    /// The schema is another program's.
+    Foreign,
+    /// A newer version of Stile made the schema.
+    Newer,
+}
+
+/// Migrates a database to the schema of this version. Servers that start at once wait for each
+/// other.
+pub(super) fn migrate(connection: &PgConnection) -> Result<Migration, PgError> {
+    connection.batch("BEGIN")?;
+    connection.rows("SELECT pg_advisory_xact_lock($1)", params![LOCK])?;
+    let migration = migrate_locked(connection)?;
+    connection.batch(if migration == Migration::Done { "COMMIT" } else { "ROLLBACK" })?;
+    Ok(migration)
+}
+
+fn migrate_locked(connection: &PgConnection) -> Result<Migration, PgError> {
+    let found = connection.one(
+        "SELECT to_regclass($1 || '.schema_version')::text, \
+         EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)",
+        params![SCHEMA],
+    )?;
+    let (table, has_tables): (Option<String>, bool) = match &found {
+        Some(row) => (row.try_get(0)?, row.try_get(1)?),
+        None => (None, false),
+    };
+    let version = match table {
+        Some(_) => {
+            let row = connection.one("SELECT version FROM stile.schema_version", &[])?;
+            row.map(|row| row.try_get::<_, i64>(0)).transpose()?
+        }
+        None => Some(0).filter(|_| !has_tables),
+    };
+    let Some(version) = version else { return Ok(Migration::Foreign) };
+    let from = usize::try_from(version).unwrap_or(usize::MAX);
+    let Some(pending) = MIGRATIONS.get(from..) else { return Ok(Migration::Newer) };
+    if pending.is_empty() {
+        return Ok(Migration::Done);
+    }
+    if version == 0 {
+        connection.batch(
+            "CREATE SCHEMA IF NOT EXISTS stile; \
+             CREATE TABLE stile.schema_version (id bigint PRIMARY KEY CHECK (id = 1), version bigint NOT NULL); \
+             INSERT INTO stile.schema_version (id, version) VALUES (1, 0)",
+        )?;
+    }
+    connection.batch("SET LOCAL search_path = stile, pg_catalog")?;
+    for migration in pending {
+        connection.batch(migration)?;
+    }
+    let made = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    connection.rows("UPDATE stile.schema_version SET version = $1", params![made])?;
+    Ok(Migration::Done)
+}

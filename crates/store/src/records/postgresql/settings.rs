@@ -1,0 +1,123 @@
+//! How to reach the database: its address, with TLS where the way leads over a network.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::error::PgError;
+use crate::records::model::RecordsError;
+
+/// How long connecting may take, unless the address says otherwise.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long sent bytes may stay unacknowledged before the connection counts as lost.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
+
+/// The address of a database. It may contain a password, so it is never printed.
+pub(super) struct Settings {
+    config: Config,
+    /// `None` for a database on this machine.
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl Settings {
+    /// Parses an address such as `postgres://stile@db.example/stile`.
+    ///
+    /// A database on another machine is reached over TLS with a certificate that this machine
+    /// trusts, unless the address says `sslmode=disable`.
+    pub(super) fn parse(address: &str) -> Result<Self, RecordsError> {
+        let mut config: Config = address.parse().map_err(|_| RecordsError::BadAddress)?;
+        config.application_name("stile");
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(UNACKNOWLEDGED);
+        }
+        let is_near = config.get_hosts().iter().all(is_this_machine);
+        let tls = match config.get_ssl_mode() {
+            SslMode::Disable => None,
+            SslMode::Prefer if is_near => {
+                config.ssl_mode(SslMode::Disable);
+                None
+            }
+            _ => {
+                config.ssl_mode(SslMode::Require);
+                Some(MakeRustlsConnect::new(tls_config()?))
+            }
+        };
+        Ok(Self { config, tls })
+    }
+
+    pub(super) fn connect_timeout(&self) -> Duration {
+        let hosts = u32::try_from(self.config.get_hosts().len().max(1)).unwrap_or(1);
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT).saturating_mul(2 * hosts)
+    }
+
+    /// Connects, and serves the connection on the runtime of the caller.
+    pub(super) async fn connect(&self) -> Result<Client, PgError> {
+        Ok(match &self.tls {
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                tokio::spawn(connection);
+                client
+            }
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                tokio::spawn(connection);
+                client
+            }
+        })
+    }
+}
+
+fn is_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        }
+        Host::Unix(_) => true,
+    }
+}
+
+fn tls_config() -> Result<ClientConfig, RecordsError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|_| RecordsError::BadAddress)?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_database_on_this_machine_is_reached_without_tls() {
+        let mode = |address: &str| {
+            let settings = Settings::parse(address).unwrap();
+            assert_eq!(settings.tls.is_some(), settings.config.get_ssl_mode() == SslMode::Require);
+            settings.tls.is_some()
+        };
+        for near in ["localhost", "127.0.0.1", "%2Frun%2Fpostgresql"] {
+            assert!(!mode(&format!("postgres://ann@{near}/stile")), "{near}");
+        }
+        for far in ["db.example", "10.0.0.1", "localhost.example", "localhost,db.example"] {
+            assert!(mode(&format!("postgres://ann@{far}/stile")), "{far}");
+        }
+        assert!(mode("postgres://ann@localhost/stile?sslmode=require"));
+        assert!(!mode("postgres://ann@db.example/stile?sslmode=disable"));
+    }
+
+    #[test]
+    fn a_bad_address_is_refused_without_its_password() {
+        let error = Settings::parse("postgres://ann:secret@db.example:port/x").map(drop);
+        assert!(!error.unwrap_err().to_string().contains("secret"));
+    }
+}

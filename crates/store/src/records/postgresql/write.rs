@@ -1,0 +1,373 @@
+//! Writes rows in a transaction of PostgreSQL.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+use tokio_postgres::Row;
+
+use super::connection::{PgConnection, Values};
+use super::params;
+use super::read::{column, text_of};
+use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
+
+/// The numbers of the last record and of the last change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LastNumbers {
+    record: i64,
+    change: i64,
+}
+
+/// A transaction that writes. No other transaction writes until it ends.
+pub(super) struct PgWriter<'c> {
+    connection: &'c PgConnection,
+    stored: LastNumbers,
+    last: Cell<LastNumbers>,
+    /// The last numbers at the beginning of the step.
+    at_step: Cell<LastNumbers>,
+}
+
+impl<'c> PgWriter<'c> {
+    /// Waits until no other transaction writes.
+    pub(super) fn begin(connection: &'c PgConnection) -> Result<Self, Problem> {
+        let row = connection.one("SELECT records, changes FROM history FOR UPDATE", &[])?;
+        let row = row.ok_or(Problem::Corrupt)?;
+        let stored = LastNumbers { record: column(&row, 0)?, change: column(&row, 1)? };
+        Ok(Self { connection, stored, last: Cell::new(stored), at_step: Cell::new(stored) })
+    }
+
+    /// Writes the last numbers, after all else.
+    pub(super) fn finish(&self) -> Result<(), Problem> {
+        let last = self.last.get();
+        if last == self.stored {
+            return Ok(());
+        }
+        self.execute(
+            "UPDATE history SET records = $1, changes = $2",
+            params![last.record, last.change],
+        )
+    }
+
+    fn execute(&self, text: &str, values: Values<'_>) -> Result<(), Problem> {
+        Ok(self.connection.rows(text, values).map(drop)?)
+    }
+
+    fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, Problem> {
+        Ok(self.connection.rows(text, values)?)
+    }
+
+    fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, Problem> {
+        Ok(self.connection.one(text, values)?)
+    }
+
+    /// Returns a number in the first row, if there is one.
+    fn number(&self, text: &str, values: Values<'_>) -> Result<Option<i64>, Problem> {
+        let row = self.one(text, values)?;
+        Ok(row.map(|row| column::<Option<i64>>(&row, 0)).transpose()?.flatten())
+    }
+}
+
+impl RowWriter for PgWriter<'_> {
+    fn begin_step(&self) -> Result<(), Problem> {
+        self.at_step.set(self.last.get());
+        Ok(self.connection.batch("SAVEPOINT step")?)
+    }
+
+    fn keep_step(&self) -> Result<(), Problem> {
+        Ok(self.connection.batch("RELEASE step")?)
+    }
+
+    fn undo_step(&self) -> Result<(), Problem> {
+        self.last.set(self.at_step.get());
+        Ok(self.connection.batch("ROLLBACK TO step; RELEASE step")?)
+    }
+
+    fn stream(&self, connection: &str, stream: &str) -> Result<Option<StreamDeclaration>, Problem> {
+        let text = "SELECT s.id, s.declaration, s.terms \
+                    FROM streams s JOIN connections c ON c.id = s.connection \
+                    WHERE c.name = $1 AND s.name = $2";
+        let row = self.one(text, params![connection.as_bytes(), stream.as_bytes()])?;
+        let declaration = |row: &Row| {
+            Ok(StreamDeclaration {
+                id: column(row, 0)?,
+                declaration: text_of(row, 1)?.to_owned(),
+                indexed: text_of(row, 2)?.to_owned(),
+            })
+        };
+        row.as_ref().map(declaration).transpose()
+    }
+
+    fn insert_stream(
+        &self,
+        connection: &str,
+        stream: &str,
+        declaration: &str,
+        indexed: &str,
+    ) -> Result<i64, Problem> {
+        let name = connection.as_bytes();
+        let text = "INSERT INTO connections (id, name) \
+                    SELECT coalesce(max(id), 0) + 1, $1 FROM connections ON CONFLICT DO NOTHING";
+        self.execute(text, params![name])?;
+        let text = "INSERT INTO streams (id, connection, name, declaration, terms, revision) \
+                    SELECT (SELECT coalesce(max(id), 0) + 1 FROM streams), id, $2, $3, $4, 1 \
+                    FROM connections WHERE name = $1 RETURNING id";
+        let (stream, declaration, indexed) =
+            (stream.as_bytes(), declaration.as_bytes(), indexed.as_bytes());
+        let stream = self.number(text, params![name, stream, declaration, indexed])?;
+        stream.ok_or(Problem::Corrupt)
+    }
+
+    fn update_stream(&self, stream: i64, declaration: &str, indexed: &str) -> Result<(), Problem> {
+        let text = "UPDATE streams SET declaration = $2, terms = $3, revision = revision + 1 \
+                    WHERE id = $1";
+        self.execute(text, params![stream, declaration.as_bytes(), indexed.as_bytes()])
+    }
+
+    fn add_tag(&self, stream: i64, field: &str) -> Result<(), Problem> {
+        let text = "INSERT INTO tags (id, stream, field) \
+                    SELECT coalesce(max(id), 0) + 1, $1, $2 FROM tags ON CONFLICT DO NOTHING";
+        self.execute(text, params![stream, field.as_bytes()])
+    }
+
+    fn tags(&self, stream: i64) -> Result<HashMap<String, i64>, Problem> {
+        let rows = self.rows("SELECT field, id FROM tags WHERE stream = $1", params![stream])?;
+        rows.iter().map(|row| Ok((text_of(row, 0)?.to_owned(), column(row, 1)?))).collect()
+    }
+
+    fn record_by_key(&self, stream: i64, key: &str) -> Result<Option<(i64, Vec<u8>)>, Problem> {
+        let text = "SELECT id, body FROM records WHERE stream = $1 AND key = $2";
+        let row = self.one(text, params![stream, key.as_bytes()])?;
+        row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?))).transpose()
+    }
+
+    fn contains_key(&self, stream: i64, key: &str) -> Result<bool, Problem> {
+        let text = "SELECT id FROM records WHERE stream = $1 AND key = $2";
+        Ok(self.number(text, params![stream, key.as_bytes()])?.is_some())
+    }
+
+    fn has_records(&self, stream: i64) -> Result<bool, Problem> {
+        let text = "SELECT id FROM records WHERE stream = $1 LIMIT 1";
+        Ok(self.number(text, params![stream])?.is_some())
+    }
+
+    fn insert_record(&self, record: &NewRecord<'_>) -> Result<i64, Problem> {
+        let NewRecord { stream, key, emitted, order_key, happened, body } = record;
+        let mut last = self.last.get();
+        last.record += 1;
+        let text = "INSERT INTO records (id, stream, key, emitted, ord, happened, body) \
+                    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let key = key.as_bytes();
+        self.execute(
+            text,
+            params![last.record, *stream, key, emitted.0, order_key, happened, body],
+        )?;
+        self.last.set(last);
+        Ok(last.record)
+    }
+
+    fn update_record(
+        &self,
+        record: i64,
+        order_key: Option<&[u8]>,
+        happened: Option<i64>,
+        body: &[u8],
+    ) -> Result<(), Problem> {
+        let text = "UPDATE records SET ord = $2, happened = $3, body = $4 WHERE id = $1";
+        self.execute(text, params![record, order_key, happened, body])
+    }
+
+    fn delete_record(&self, record: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM records WHERE id = $1", params![record])
+    }
+
+    fn body(&self, record: i64) -> Result<Vec<u8>, Problem> {
+        let row = self.one("SELECT body FROM records WHERE id = $1", params![record])?;
+        column(&row.ok_or(Problem::Corrupt)?, 0)
+    }
+
+    fn last_record(&self, stream: i64) -> Result<Option<i64>, Problem> {
+        // The sum keeps PostgreSQL from walking all records of the database.
+        self.number("SELECT max(id + 0) FROM records WHERE stream = $1", params![stream])
+    }
+
+    fn records_up_to(&self, stream: i64, last: i64, limit: i64) -> Result<Vec<i64>, Problem> {
+        let text = "SELECT id FROM records WHERE stream = $1 AND id + 0 <= $2 LIMIT $3";
+        let rows = self.rows(text, params![stream, last, limit])?;
+        rows.iter().map(|row| column(row, 0)).collect()
+    }
+
+    fn keys_after(
+        &self,
+        stream: i64,
+        after: &[u8],
+        limit: i64,
+    ) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
+        let text =
+            "SELECT id, key FROM records WHERE stream = $1 AND key > $2 ORDER BY key LIMIT $3";
+        let rows = self.rows(text, params![stream, after, limit])?;
+        rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
+    }
+
+    fn insert_piece(&self, number: i64, text: &str) -> Result<(), Problem> {
+        let values = params![number, text.as_bytes()];
+        self.execute("INSERT INTO pieces (id, text) VALUES ($1, $2)", values)
+    }
+
+    fn renumber_piece(&self, from: i64, to: i64) -> Result<(), Problem> {
+        self.execute("UPDATE pieces SET id = $2 WHERE id = $1", params![from, to])
+    }
+
+    fn delete_piece(&self, number: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM pieces WHERE id = $1", params![number])
+    }
+
+    fn piece_text(&self, number: i64) -> Result<String, Problem> {
+        let row = self.one("SELECT text FROM pieces WHERE id = $1", params![number])?;
+        text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
+    }
+
+    fn insert_tokens(&self, number: i64, tag: i64, tokens: &str) -> Result<(), Problem> {
+        let mut places: BTreeMap<&[u8], String> = BTreeMap::new();
+        for (at, token) in tokens.split(' ').enumerate() {
+            let at = at.to_string();
+            let places = places.entry(token.as_bytes()).or_default();
+            places.push_str(if places.is_empty() { "{" } else { "," });
+            places.push_str(&at);
+        }
+        let (tokens, places): (Vec<&[u8]>, Vec<String>) =
+            places.into_iter().map(|(token, places)| (token, places + "}")).unzip();
+        let text = "INSERT INTO tokens (tag, token, number, positions) \
+                    SELECT $1, token, $2, positions::int4[] \
+                    FROM unnest($3::bytea[], $4::text[]) AS new (token, positions)";
+        self.execute(text, params![tag, number, tokens, places])
+    }
+
+    fn delete_tokens(&self, number: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM tokens WHERE number = $1", params![number])
+    }
+
+    fn insert_change(&self, record: i64, at: Instant, body: &[u8]) -> Result<(), Problem> {
+        let mut last = self.last.get();
+        last.change += 1;
+        let text = "INSERT INTO changes (version, stream, key, at, record, emitted, body) \
+                    SELECT $1, stream, key, $3, id, emitted, $4 FROM records WHERE id = $2";
+        self.execute(text, params![last.change, record, at.0, body])?;
+        self.last.set(last);
+        Ok(())
+    }
+
+    fn note_forgotten(&self, oldest: Instant, newest: Instant) -> Result<(), Problem> {
+        // A right-hand side sees the row as it was.
+        let text = "UPDATE history SET forgotten = $1, lineage = CASE WHEN forgotten > $2 \
+                    THEN uuid_send(gen_random_uuid()) ELSE lineage END \
+                    WHERE forgotten > $2 OR forgotten < $1";
+        self.execute(text, params![oldest.0, newest.0])
+    }
+
+    fn delete_changes(&self, before: Instant, limit: i64) -> Result<(), Problem> {
+        let text = "DELETE FROM changes WHERE version = ANY(ARRAY( \
+                    SELECT version FROM changes WHERE at < $1 LIMIT $2))";
+        self.execute(text, params![before.0, limit])
+    }
+
+    fn next_blob(&self) -> Result<i64, Problem> {
+        let next = self.number("SELECT coalesce(max(id), 0) + 1 FROM blobs", &[])?;
+        next.ok_or(Problem::Corrupt)
+    }
+
+    fn blob(&self, digest: &[u8; 32]) -> Result<Option<i64>, Problem> {
+        self.number("SELECT id FROM blobs WHERE digest = $1", params![&digest[..]])
+    }
+
+    fn insert_blob(&self, blob: i64, digest: &[u8; 32], bytes: u64) -> Result<(), Problem> {
+        let text = "INSERT INTO blobs (id, digest, bytes) VALUES ($1, $2, $3)";
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.execute(text, params![blob, &digest[..], bytes])
+    }
+
+    fn insert_blob_piece(&self, number: i64, bytes: &[u8]) -> Result<(), Problem> {
+        self.execute("INSERT INTO blob_pieces (id, data) VALUES ($1, $2)", params![number, bytes])
+    }
+
+    fn delete_blob_pieces(&self, first: i64, end: i64) -> Result<(), Problem> {
+        let text = "DELETE FROM blob_pieces WHERE id >= $1 AND id < $2";
+        self.execute(text, params![first, end])
+    }
+
+    fn delete_blob(&self, blob: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM blobs WHERE id = $1", params![blob])
+    }
+
+    fn set_blob_put(&self, blob: i64, put: Option<Instant>) -> Result<(), Problem> {
+        let values = params![blob, put.map(|put| put.0)];
+        self.execute("UPDATE blobs SET put = $2 WHERE id = $1", values)
+    }
+
+    fn add_blob_use(&self, new: &NewBlobUse<'_>) -> Result<(), Problem> {
+        let NewBlobUse { digest, media_type, record, field } = new;
+        let text = "INSERT INTO blob_uses (digest, media_type, record, field) \
+                    VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+        let values = params![&digest[..], media_type.as_bytes(), *record, field.as_bytes()];
+        self.execute(text, values)
+    }
+
+    fn delete_blob_uses(&self, record: i64) -> Result<(), Problem> {
+        self.execute("DELETE FROM blob_uses WHERE record = $1", params![record])
+    }
+
+    fn blobs_used_by(&self, record: i64) -> Result<Vec<[u8; 32]>, Problem> {
+        let text = "SELECT DISTINCT digest FROM blob_uses WHERE record = $1 ORDER BY digest";
+        let rows = self.rows(text, params![record])?;
+        rows.iter().map(digest_of).collect()
+    }
+
+    fn is_blob_used(&self, digest: &[u8; 32]) -> Result<bool, Problem> {
+        let text = "SELECT record FROM blob_uses WHERE digest = $1 LIMIT 1";
+        Ok(self.number(text, params![&digest[..]])?.is_some())
+    }
+
+    fn blob_put_by(&self, digest: &[u8; 32], put: Instant) -> Result<Option<i64>, Problem> {
+        let text = "SELECT id FROM blobs WHERE digest = $1 AND (put IS NULL OR put <= $2)";
+        self.number(text, params![&digest[..], put.0])
+    }
+
+    fn correct_blob_times(&self, latest: Instant, now: Instant, limit: i64) -> Result<(), Problem> {
+        let text = "UPDATE blobs SET put = $1 WHERE id = ANY(ARRAY( \
+                    SELECT id FROM blobs WHERE put > $2 LIMIT $3))";
+        self.execute(text, params![now.0, latest.0, limit])
+    }
+
+    fn old_blobs(&self, put: Instant, limit: i64) -> Result<Vec<OldBlob>, Problem> {
+        let text = "SELECT digest, id, bytes FROM blobs WHERE put <= $1 ORDER BY put, id LIMIT $2";
+        let rows = self.rows(text, params![put.0, limit])?;
+        let blob = |row: &Row| {
+            Ok(OldBlob { blob: column(row, 1)?, digest: digest_of(row)?, bytes: column(row, 2)? })
+        };
+        rows.iter().map(blob).collect()
+    }
+
+    fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
+        let values = params![id.as_bytes(), json.as_bytes()];
+        self.execute("INSERT INTO grants (id, terms) VALUES ($1, $2)", values)
+    }
+
+    fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
+        let text = "UPDATE grants SET bound = $2 WHERE id = $1 AND bound IS NULL";
+        self.execute(text, params![id.as_bytes(), token.as_bytes()])
+    }
+
+    fn revoke_grant(&self, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
+        let id = id.as_bytes();
+        let row = self.one("SELECT revoked FROM grants WHERE id = $1", params![id])?;
+        let before: Option<Option<i64>> = row.map(|row| column(&row, 0)).transpose()?;
+        let text = "UPDATE grants SET revoked = $2 WHERE id = $1 AND revoked IS NULL";
+        self.execute(text, params![id, now.0])?;
+        Ok(before.map(|revoked| revoked.map(Instant)))
+    }
+}
+
+fn digest_of(row: &Row) -> Result<[u8; 32], Problem> {
+    let digest: &[u8] = column(row, 0)?;
+    digest.try_into().map_err(|_| Problem::Corrupt)
+}
