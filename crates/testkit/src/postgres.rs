@@ -1,14 +1,16 @@
 //! A real server of PostgreSQL for tests: its own folder, its own socket, no network.
 //!
-//! All tests of a process share one server, which stops with the last test that uses it. Where the
+//! All tests of a process share one server, which stops with the last test that uses it. A guard, a
+//! process that waits for the end of a pipe, stops the server even if the tests are killed. Where the
 //! machine has no PostgreSQL, a test says so on standard error and does nothing. With
 //! `STILE_REQUIRE_POSTGRES=1` that is a failure.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -23,6 +25,7 @@ pub struct PostgresServer {
     folder: TempDir,
     programs: PathBuf,
     databases: AtomicU32,
+    guard: Child,
 }
 
 /// A database of a test, which is removed when dropped.
@@ -67,9 +70,10 @@ impl PostgresServer {
     fn start_new(programs: PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         if let Some((uid, gid)) = other_user() {
-            chown(folder.path(), Some(uid), Some(gid)).unwrap();
+            run(Command::new("chown").arg(format!("{uid}:{gid}")).arg(folder.path()));
         }
-        let server = Self { folder, programs, databases: AtomicU32::new(0) };
+        let guard = guard(&programs.join("pg_ctl"), folder.path());
+        let server = Self { folder, programs, databases: AtomicU32::new(0), guard };
         let options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
         run(server.command("initdb").args(options).arg(server.data()));
         server.start();
@@ -82,16 +86,7 @@ impl PostgresServer {
 
     /// Makes a command that does not run as root.
     fn command(&self, program: &str) -> Command {
-        let program = self.programs.join(program);
-        let mut command = match other_user() {
-            None => Command::new(program),
-            Some((uid, gid)) => {
-                let mut command = Command::new("setpriv");
-                command.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}"));
-                command.arg("--clear-groups").arg(program);
-                command
-            }
-        };
+        let mut command = as_other_user(&self.programs.join(program));
         command.current_dir(self.folder.path());
         command
     }
@@ -114,13 +109,6 @@ impl PostgresServer {
         run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-m", "immediate", "stop"]));
     }
 
-    /// Sends a signal to the first process of the server, by its number.
-    pub fn signal(&self, signal: &str) {
-        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
-        let number = file.lines().next().unwrap().to_owned();
-        run(Command::new("kill").arg(format!("-{signal}")).arg(number));
-    }
-
     /// Makes an empty database.
     pub fn database(self: &Arc<Self>) -> TestDatabase {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
@@ -137,20 +125,12 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        if self.data().join("postmaster.pid").exists() {
-            let mut command = self.command("pg_ctl");
-            command.arg("-D").arg(self.data()).args(["-m", "immediate", "stop"]);
-            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        }
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
     }
 }
 
 impl TestDatabase {
-    /// The server that has the database.
-    pub fn server(&self) -> &Arc<PostgresServer> {
-        &self.server
-    }
-
     /// The address of the database.
     pub fn address(&self) -> String {
         let folder = self.server.folder.path().to_string_lossy().replace('/', "%2F");
@@ -195,7 +175,8 @@ fn programs() -> Option<PathBuf> {
 
 /// Returns the numbers of the user and the group that the server runs as, if this is root.
 fn other_user() -> Option<(u32, u32)> {
-    if !rustix::process::getuid().is_root() {
+    let own = Command::new("id").arg("-u").output().ok()?;
+    if own.stdout != b"0\n" {
         return None;
     }
     let users = std::fs::read_to_string("/etc/passwd").unwrap();
@@ -205,6 +186,24 @@ fn other_user() -> Option<(u32, u32)> {
         Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
     };
     USERS.iter().find_map(ids)
+}
+
+/// Makes a command that does not run as root.
+fn as_other_user(program: &Path) -> Command {
+    let Some((uid, gid)) = other_user() else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}"));
+    command.arg("--clear-groups").arg(program);
+    command
+}
+
+/// Starts the process that stops the server when its standard input ends.
+fn guard(pg_ctl: &Path, folder: &Path) -> Child {
+    let script = r#"read -r _; "$1" -D "$2/data" -m immediate stop; rm -rf -- "$2""#;
+    let mut command = as_other_user(Path::new("sh"));
+    command.args(["-c", script, "guard"]).arg(pg_ctl).arg(folder).current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
 }
 
 fn run(command: &mut Command) {

@@ -37,8 +37,9 @@ impl ReadBlobs for PgSnapshot<'_> {
             }
             let limit = if residue.is_empty() { 1 } else { USES };
             filter.and(" ORDER BY media_type, record LIMIT ?", limit);
+            let body = if residue.is_empty() { "" } else { ", body" };
             let text = format!(
-                "SELECT media_type, record, body FROM blob_uses \
+                "SELECT media_type, record{body} FROM blob_uses \
                  JOIN records ON records.id = blob_uses.record WHERE {}",
                 filter.text
             );

@@ -23,6 +23,8 @@ mod tests;
 mod write;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -31,6 +33,7 @@ use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
 use super::read_limit::{MAX_READERS, ReadLimit};
 use super::seal::{SealKey, Seals};
+use crate::cancellation::Cancellation;
 use crate::state::StateDir;
 
 use connection::PgConnection;
@@ -68,6 +71,9 @@ const BEGIN_WRITE: &str = "\
     SELECT set_config('synchronous_commit', 'on', true) \
     WHERE current_setting('synchronous_commit') = 'off'";
 
+/// How long the check of a whole database may take.
+const MAX_CHECK: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The database on a server of PostgreSQL.
 pub(super) struct Postgresql {
     readers: Pool,
@@ -84,7 +90,7 @@ impl Postgresql {
         address: &str,
         now: Instant,
     ) -> Result<Self, RecordsError> {
-        let settings = std::sync::Arc::new(Settings::parse(address)?);
+        let settings = Arc::new(Settings::parse(address)?);
         let connection = opened(PgConnection::open(&settings))?;
         match opened(schema::migrate(&connection))? {
             schema::Migration::Done => {}
@@ -160,7 +166,8 @@ impl Postgresql {
             "connections", "streams", "records", "pieces", "tags", "tokens", "grants", "seals",
             "blobs", "blob_pieces", "blob_uses", "changes",
         ];
-        let connection = self.readers.begin(&begin_read(0), &ReadLimit::none())?;
+        let limit = ReadLimit::new(MAX_CHECK, Cancellation::default());
+        let connection = self.readers.begin(&begin_read(0), &limit)?;
         let read = |table: &&str| {
             connection.rows(&format!("SELECT sum(length(t::text)) FROM {table} t"), &[]).map(drop)
         };

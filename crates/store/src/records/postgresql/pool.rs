@@ -47,9 +47,9 @@ impl Pool {
     /// An idle connection may have been lost with its server. Another one is then tried, and last a
     /// new one. Nothing has happened by then, so this is safe.
     pub(super) fn begin(&self, text: &str, limit: &ReadLimit) -> Result<Borrowed<'_>, Problem> {
-        let free =
+        let none_free =
             |(idle, all): &mut (Vec<PgConnection>, usize)| idle.is_empty() && *all >= self.most;
-        let waiting = self.returned.wait_timeout_while(self.lock(), QUEUE, free);
+        let waiting = self.returned.wait_timeout_while(self.lock(), QUEUE, none_free);
         let (mut idle, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(Problem::Busy);

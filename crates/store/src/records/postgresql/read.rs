@@ -171,7 +171,8 @@ impl<'c> PgSnapshot<'c> {
 
     /// Finds the record of a query that selects one at most.
     fn one(&self, filter: &Where, residue: Residue<'_>) -> Result<Option<RecordRow>, Problem> {
-        let text = format!("SELECT {COLUMNS}, body FROM records WHERE {}", filter.text);
+        let body = if residue.is_empty() { "" } else { ", body" };
+        let text = format!("SELECT {COLUMNS}{body} FROM records WHERE {}", filter.text);
         let rows = self.filtered(&text, filter)?;
         let Some(row) = rows.first() else { return Ok(None) };
         if !residue.is_empty() && !residue.holds(column(row, 4)?)? {

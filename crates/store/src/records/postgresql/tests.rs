@@ -4,6 +4,7 @@ use stile_domain::records::identifiers::RecordKey;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::*;
+use crate::cancellation::Cancellation;
 use crate::records::sqlite::tests::{incoming, indexed, message, messages, permits};
 use crate::records::{RecordQuery, Records, SortOrder};
 
@@ -11,7 +12,7 @@ use crate::records::{RecordQuery, Records, SortOrder};
 struct Hosted {
     records: Records,
     database: TestDatabase,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// Opens a new database. `None` if there is no PostgreSQL.
@@ -23,16 +24,22 @@ fn open(database: TestDatabase) -> Hosted {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
     let records = Records::open_at(&state, &database.address(), Instant(0)).unwrap();
-    Hosted { records, database, _folder: folder }
+    Hosted { records, database, folder }
 }
 
 impl Hosted {
+    /// Opens the same database, as another server would.
+    fn other(&self) -> Result<Records, crate::records::RecordsError> {
+        let state = StateDir::open(self.folder.path()).unwrap();
+        Records::open_at(&state, &self.database.address(), Instant(0))
+    }
+
+    fn number_of_records(&self) -> String {
+        self.database.run("SELECT count(*), max(id) FROM stile.records").trim().to_owned()
+    }
+
     fn put(&self, key: &str, text: &str) -> Result<(), Problem> {
-        self.records.write(&permits().0, |batch| {
-            let target = messages(batch, &indexed())?;
-            let key = RecordKey::parse(key).unwrap();
-            batch.upsert(&target, incoming(&key, &message("2026-01-01", text))).map(drop)
-        })
+        put(&self.records, key, text)
     }
 
     fn keys(&self) -> Result<Vec<String>, Problem> {
@@ -50,6 +57,14 @@ impl Hosted {
     }
 }
 
+fn put(records: &Records, key: &str, text: &str) -> Result<(), Problem> {
+    records.write(&permits().0, |batch| {
+        let target = messages(batch, &indexed())?;
+        let key = RecordKey::parse(key).unwrap();
+        batch.upsert(&target, incoming(&key, &message("2026-01-01", text))).map(drop)
+    })
+}
+
 #[test]
 fn records_are_stored_listed_and_found_by_key() {
     let Some(hosted) = hosted("records_are_stored_listed_and_found_by_key") else { return };
@@ -64,4 +79,121 @@ fn records_are_stored_listed_and_found_by_key() {
         Ok(format!("{:?}", field.value))
     });
     assert_eq!(text.unwrap(), "Text(\"with \\0 inside\")");
+}
+
+#[test]
+fn servers_that_start_at_once_make_one_schema_and_share_its_keys() {
+    let test = "servers_that_start_at_once_make_one_schema_and_share_its_keys";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let database = server.database();
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(folder.path()).unwrap();
+    let all: Vec<Records> = std::thread::scope(|scope| {
+        let open = || Records::open_at(&state, &database.address(), Instant(0)).unwrap();
+        let opened: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
+        opened.into_iter().map(|opened| opened.join().unwrap()).collect()
+    });
+    for one in &all {
+        let sealed = one.seal(b"x").unwrap();
+        for other in &all {
+            assert_eq!(other.unseal(&sealed).as_deref(), Some(&b"x"[..]));
+        }
+    }
+}
+
+#[test]
+fn servers_that_write_at_once_number_records_without_a_gap() {
+    let test = "servers_that_write_at_once_number_records_without_a_gap";
+    let Some(hosted) = hosted(test) else { return };
+    let other = hosted.other().unwrap();
+    std::thread::scope(|scope| {
+        for (at, records) in [&hosted.records, &other, &other].into_iter().enumerate() {
+            scope.spawn(move || {
+                for key in 0..10 {
+                    put(records, &format!("{at}-{key}"), "text").unwrap();
+                    put(records, "the same", &format!("{at} {key}")).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(hosted.number_of_records(), "31|31");
+    assert_eq!(hosted.database.run("SELECT records, changes FROM stile.history").trim(), "31|29");
+    hosted.records.check(&permits().0).unwrap();
+}
+
+#[test]
+fn a_write_that_fails_leaves_nothing_and_uses_no_number() {
+    let Some(hosted) = hosted("a_write_that_fails_leaves_nothing_and_uses_no_number") else {
+        return;
+    };
+    hosted.put("a", "one").unwrap();
+    let failed = hosted.records.write(&permits().0, |batch| {
+        let target = messages(batch, &indexed())?;
+        let key = RecordKey::parse("b").unwrap();
+        batch.upsert(&target, incoming(&key, &message("2026-01-01", "two")))?;
+        Err::<(), _>(Problem::Full)
+    });
+    assert_eq!(failed, Err(Problem::Full));
+    assert_eq!(hosted.keys().unwrap(), ["a"]);
+    hosted.put("c", "three").unwrap();
+    assert_eq!(hosted.number_of_records(), "2|2");
+}
+
+#[test]
+fn a_database_that_was_gone_is_found_again() {
+    let test = "a_database_that_was_gone_is_found_again";
+    let Some(server) = PostgresServer::own(test) else { return };
+    let hosted = open(server.database());
+    hosted.put("a", "one").unwrap();
+    assert_eq!(hosted.keys().unwrap(), ["a"]);
+    server.stop();
+    for _ in 0..3 {
+        assert_eq!(hosted.put("b", "two"), Err(Problem::Busy));
+        assert_eq!(hosted.keys(), Err(Problem::Busy));
+    }
+    server.start();
+    assert_eq!(hosted.keys().unwrap(), ["a"], "what was acknowledged is there");
+    hosted.put("b", "two").unwrap();
+    assert_eq!(hosted.keys().unwrap(), ["a", "b"]);
+}
+
+#[test]
+fn a_read_ends_at_its_limit_and_when_nobody_waits_for_it() {
+    let test = "a_read_ends_at_its_limit_and_when_nobody_waits_for_it";
+    let Some(hosted) = hosted(test) else { return };
+    hosted.put("a", "one").unwrap();
+    let lock = PgConnection::open(&Settings::parse(&hosted.database.address()).unwrap()).unwrap();
+    lock.batch("BEGIN; LOCK TABLE stile.records IN ACCESS EXCLUSIVE MODE").unwrap();
+    let read = |limit: &ReadLimit| {
+        hosted.records.read_within(limit, &permits().1, Instant(1), |view| {
+            view.find_by_key(&view.sources_of("messages", None)?, "a").map(|rows| rows.len())
+        })
+    };
+    let short = ReadLimit::new(Duration::from_millis(200), Cancellation::default());
+    assert_eq!(read(&short), Err(Problem::QueryTooBroad));
+    let cancellation = Cancellation::default();
+    let long = ReadLimit::new(Duration::from_secs(50), cancellation.clone());
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| read(&long));
+        cancellation.cancel();
+        assert_eq!(read.join().unwrap(), Err(Problem::QueryTooBroad));
+    });
+    drop(lock);
+    assert_eq!(read(&ReadLimit::none()), Ok(1));
+}
+
+#[test]
+fn tables_of_another_program_or_a_newer_version_are_left_alone() {
+    let test = "tables_of_another_program_or_a_newer_version_are_left_alone";
+    let Some(hosted) = hosted(test) else { return };
+    hosted.database.run("UPDATE stile.schema_version SET version = 1000");
+    let error = hosted.other().map(drop).unwrap_err();
+    assert!(error.to_string().contains("newer stile"), "{error}");
+    assert_eq!(hosted.database.run("SELECT version FROM stile.schema_version").trim(), "1000");
+    hosted.database.run("DROP TABLE stile.schema_version");
+    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'stile'";
+    let before = hosted.database.run(tables);
+    let error = hosted.other().map(drop).unwrap_err();
+    assert!(error.to_string().contains("another program"), "{error}");
+    assert_eq!(hosted.database.run(tables), before);
 }
