@@ -18,10 +18,10 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
 use stile_records::declarations::indexed_fields;
 use stile_records::operations::Operation;
-use stile_store::records::{IncomingRecord, Records};
-use stile_store::state::StateDir;
+use stile_store::records::IncomingRecord;
 use stile_testkit::chance::{Chance, scaled, seed};
 
+use super::worlds::home::{Home, TestRecords};
 use super::worlds::model::{pick, some};
 use super::worlds::{OperationRequest, client, owner};
 
@@ -32,7 +32,7 @@ struct Store {
     services: RecordService,
     /// The stored records, by connection and key.
     stored: RefCell<BTreeMap<(String, String), RecordFields>>,
-    _folder: tempfile::TempDir,
+    place: TestRecords,
 }
 
 /// What the grant hides.
@@ -55,14 +55,10 @@ fn declaration() -> Json {
 }
 
 impl Store {
-    fn new(hides: &Hides) -> Self {
-        let folder = super::worlds::model::folder();
-        let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-        let store = Self {
-            services: RecordService::new(records),
-            stored: RefCell::default(),
-            _folder: folder,
-        };
+    fn new(home: &Home, hides: &Hides) -> Self {
+        let place = home.place();
+        let services = RecordService::new(place.open(Instant(0)));
+        let store = Self { services, stored: RefCell::default(), place };
         let json = declaration();
         let parsed = Declaration::parse(&json).unwrap();
         store.write(0, |batch| {
@@ -89,9 +85,7 @@ impl Store {
             "access_mode": "continuous", "streams": [share], "expires_at": null,
         });
         let grant = stile_domain::records::grant::Grant::parse(&terms.to_string()).unwrap();
-        let database = rusqlite::Connection::open(store._folder.path().join("records.db")).unwrap();
-        let insert = "INSERT INTO grants (id, terms) VALUES ('g', ?1)";
-        database.execute(insert, [grant.to_json().unwrap()]).unwrap();
+        store.place.keep_grant("g", &grant.to_json().unwrap(), None, None);
         store
     }
 
@@ -297,14 +291,30 @@ fn is_named(hides: &Hides, connection: &str, key: &str) -> bool {
 
 #[test]
 fn a_copy_kept_by_changes_equals_what_the_caller_may_see() {
+    let (actual, gone) = keep_copies(&Home::Sqlite, scaled(40, 5000));
+    assert!(actual > 500 && gone > 50, "{actual} {gone}");
+}
+
+#[test]
+fn a_copy_kept_by_changes_on_postgresql_equals_what_the_caller_may_see() {
+    let test = "a_copy_kept_by_changes_on_postgresql_equals_what_the_caller_may_see";
+    if let Some(home) = Home::on_postgresql(test) {
+        let (actual, _) = keep_copies(&home, scaled(1, 500));
+        assert!(actual > 0, "no change was read");
+    }
+}
+
+/// Keeps copies of some databases. Returns how many changes were read, and how many of those were
+/// removals.
+fn keep_copies(home: &Home, times: usize) -> (usize, usize) {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
     let (mut actual, mut gone) = (0, 0);
-    for _ in 0..scaled(40, 5000) {
+    for _ in 0..times {
         let mut chance = seeds.fork();
         let hides = hides(&mut chance);
-        let stores = [Store::new(&hides), Store::new(&hides)];
+        let stores = [Store::new(home, &hides), Store::new(home, &hides)];
         let callers = [owner(), client("g", "t1")];
         let mut copies = [[Copy::default(), Copy::default()], [Copy::default(), Copy::default()]];
         let mut now = 1000 * DAY;
@@ -374,7 +384,7 @@ fn a_copy_kept_by_changes_equals_what_the_caller_may_see() {
             }
         }
     }
-    assert!(actual > 500 && gone > 50, "{actual} {gone}");
+    (actual, gone)
 }
 
 /// Reads a session to its end.
@@ -451,7 +461,13 @@ const AT: Hides = Hides { connection: true, keys: false, time: Some("at") };
 
 #[test]
 fn only_changes_that_the_caller_can_see_are_reported() {
-    let store = Store::new(&AT);
+    for home in Home::all("only_changes_that_the_caller_can_see_are_reported") {
+        report_visible_changes(&home);
+    }
+}
+
+fn report_visible_changes(home: &Home) {
+    let store = Store::new(home, &AT);
     let record = |at: &str, text: &str, secret: &str| {
         fields(&[("at", at), ("text", text), ("secret", secret)])
     };
@@ -486,7 +502,13 @@ fn only_changes_that_the_caller_can_see_are_reported() {
 
 #[test]
 fn a_deletion_has_the_time_at_which_the_caller_lost_sight_of_the_record() {
-    let store = Store::new(&AT);
+    for home in Home::all("a_deletion_has_the_time_at_which_the_caller_lost_sight_of_the_record") {
+        lose_sight(&home);
+    }
+}
+
+fn lose_sight(home: &Home) {
+    let store = Store::new(home, &AT);
     store.put(DAY, "a", "k", Some(&fields(&[("at", "2026-01-02")])));
     let (_, token) = since(&store, 2 * DAY, "beginning");
     store.put(3 * DAY, "a", "k", Some(&fields(&[("at", "2026-01-09")])));
@@ -501,7 +523,13 @@ fn a_deletion_has_the_time_at_which_the_caller_lost_sight_of_the_record() {
 
 #[test]
 fn a_sync_token_is_bound_to_its_request_and_expires_only_by_time() {
-    let store = Store::new(&AT);
+    for home in Home::all("a_sync_token_is_bound_to_its_request_and_expires_only_by_time") {
+        bind_tokens(&home);
+    }
+}
+
+fn bind_tokens(home: &Home) {
+    let store = Store::new(home, &AT);
     for key in ["k1", "k2", "k3"] {
         store.put(1, "a", key, Some(&fields(&[("at", "2026-01-02")])));
     }
@@ -555,9 +583,9 @@ fn a_sync_token_is_bound_to_its_request_and_expires_only_by_time() {
 
 #[test]
 fn old_changes_are_forgotten_but_none_that_a_token_still_needs() {
-    let store = Store::new(&AT);
+    let store = Store::new(&Home::Sqlite, &AT);
     let lines = || -> i64 {
-        let database = rusqlite::Connection::open(store._folder.path().join("records.db")).unwrap();
+        let database = rusqlite::Connection::open(store.place.file()).unwrap();
         database.query_row("SELECT count(*) FROM changes", [], |row| row.get(0)).unwrap()
     };
     for day in 0..40 {
@@ -577,7 +605,13 @@ fn old_changes_are_forgotten_but_none_that_a_token_still_needs() {
 
 #[test]
 fn links_lead_to_the_next_page() {
-    let store = Store::new(&AT);
+    for home in Home::all("links_lead_to_the_next_page") {
+        follow_links(&home);
+    }
+}
+
+fn follow_links(home: &Home) {
+    let store = Store::new(home, &AT);
     for key in ["k1", "k2", "k3"] {
         store.put(1, "a", key, Some(&fields(&[("at", "2026-01-02")])));
     }
@@ -598,8 +632,14 @@ fn links_lead_to_the_next_page() {
 
 #[test]
 fn a_session_of_many_changes_reports_each_once() {
+    for home in Home::all("a_session_of_many_changes_reports_each_once") {
+        report_many_changes(&home);
+    }
+}
+
+fn report_many_changes(home: &Home) {
     for hides in [AT, Hides { keys: true, ..AT }, Hides { time: Some("when"), ..AT }] {
-        let store = Store::new(&hides);
+        let store = Store::new(home, &hides);
         let put_all = |now: i64, text: &str| {
             store.write(now, |batch| {
                 let target = batch
@@ -652,17 +692,18 @@ fn a_session_of_many_changes_reports_each_once() {
 impl Store {
     /// A store with what a backup of this one has in it.
     fn restored(&self, backup: &std::path::Path) -> Self {
-        let folder = super::worlds::model::folder();
-        std::fs::copy(backup, folder.path().join("records.db")).unwrap();
-        let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-        Self { services: RecordService::new(records), stored: self.stored.clone(), _folder: folder }
+        let place = Home::Sqlite.place();
+        std::fs::create_dir(place.file().parent().unwrap()).unwrap();
+        std::fs::copy(backup, place.file()).unwrap();
+        let services = RecordService::new(place.open(Instant(0)));
+        Self { services, stored: self.stored.clone(), place }
     }
 }
 
 #[test]
 fn a_sync_token_from_before_a_restore_is_refused() {
-    let store = Store::new(&AT);
-    let (folder, caller) = (super::worlds::model::folder(), client("g", "t1"));
+    let store = Store::new(&Home::Sqlite, &AT);
+    let (folder, caller) = (super::worlds::home::folder(), client("g", "t1"));
     let backup = folder.path().join("backup");
     let put = |store: &Store, key: &str, text: &str| {
         store.put(DAY, "a", key, Some(&fields(&[("at", "2026-01-02"), ("text", text)])));

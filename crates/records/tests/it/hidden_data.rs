@@ -13,25 +13,41 @@ use stile_domain::records::problem::Problem;
 use stile_testkit::chance::{Chance, scaled, seconds, seed};
 
 use super::field_pages::fields_cursors;
+use super::worlds::home::Home;
 use super::worlds::json::J;
-use super::worlds::model::{Grant, World};
+use super::worlds::model::{Grant, Stored, World};
 use super::worlds::oracle::{Oracle, Who};
 use super::worlds::pair::Pair;
 use super::worlds::{OperationRequest, client, draw, gives_pages, read_operations};
 
 #[test]
 fn what_a_grant_hides_cannot_be_observed() {
+    let (requests, succeeded) = compare_pairs(&Home::Sqlite, scaled(30, 20_000));
+    assert!(succeeded * 6 > requests, "too few requests are answered to prove anything");
+}
+
+#[test]
+fn on_postgresql_a_client_cannot_observe_what_its_grant_hides() {
+    let test = "on_postgresql_a_client_cannot_observe_what_its_grant_hides";
+    if let Some(home) = Home::on_postgresql(test) {
+        let (_, succeeded) = compare_pairs(&home, scaled(2, 2000));
+        assert!(succeeded > 0, "no request was answered");
+    }
+}
+
+/// Compares pairs of databases. Returns how many requests were sent and how many were answered.
+fn compare_pairs(home: &Home, least: usize) -> (usize, usize) {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
-    let (since, least) = (Instant::now(), scaled(30, 20_000));
+    let since = Instant::now();
     let (mut worlds, mut requests, mut succeeded) = (0, 0, 0);
     while worlds < least || seconds().is_some_and(|most| since.elapsed() < most) {
         worlds += 1;
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
         let grant = Grant::random(&mut chance, "grt_same");
-        let pair = Pair::new(&mut chance, &world, &grant);
+        let pair = Pair::new(home, &mut chance, &world, &grant);
         for operation in read_operations() {
             let times = if operation.path.starts_with("/v1/streams/{stream}/")
                 || gives_pages(operation.id)
@@ -51,7 +67,33 @@ fn what_a_grant_hides_cannot_be_observed() {
         }
     }
     println!("{worlds} worlds, {requests} requests, {succeeded} of them with an answer");
-    assert!(succeeded * 6 > requests, "too few requests are answered to prove anything");
+    (requests, succeeded)
+}
+
+/// The same world with the same history in both engines: every answer has the same bytes, but for
+/// cursors, which have the same length and continue alike.
+#[test]
+fn both_engines_give_the_same_answers() {
+    let Some(home) = Home::on_postgresql("both_engines_give_the_same_answers") else { return };
+    let seed = seed();
+    println!("STILE_RIG_SEED={seed}");
+    let mut seeds = Chance::of(seed);
+    for _ in 0..scaled(2, 2000) {
+        let mut chance = seeds.fork();
+        let world = World::random(&mut chance);
+        let grant = Grant::random(&mut chance, "grt_same");
+        let history = chance.fork();
+        let stored = [Home::Sqlite, home.clone()].map(|home| {
+            Stored::at(&home, &mut history.clone(), &world, std::slice::from_ref(&grant))
+        });
+        let pair = Pair { twin: world.clone(), world: world.clone(), grant: grant.clone(), stored };
+        for operation in read_operations() {
+            for _ in 0..20 {
+                let request = draw(&mut chance, &world, Some(&grant), operation);
+                pair.same(&mut chance, &request);
+            }
+        }
+    }
 }
 
 impl Pair {

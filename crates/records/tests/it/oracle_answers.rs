@@ -11,6 +11,7 @@ use stile_records::operations::OPERATIONS;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::field_pages::fields_cursors;
+use super::worlds::home::Home;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, Stored, World};
 use super::worlds::oracle::{Answer, Oracle, Refusal, Who, put, takes};
@@ -28,16 +29,43 @@ pub(super) struct OracleCheck<'a> {
 
 #[test]
 fn every_answer_equals_the_oracles() {
+    let coverage = compare_with_oracle(&Home::Sqlite, scaled(30, 20_000));
+    let enough =
+        |name: &str| coverage.get(name).is_some_and(|(goods, bads)| *goods > 0 && *bads > 0);
+    for operation in read_operations() {
+        assert!(
+            enough(&format!("{}?", operation.id)),
+            "{} is not tried: {coverage:?}",
+            operation.id
+        );
+        for parameter in
+            operation.parameters.iter().filter(|parameter| !parameter.name.ends_with("cursor"))
+        {
+            let name = format!("{}?{}", operation.id, parameter.name);
+            assert!(enough(&name), "{name} is not tried: {coverage:?}");
+        }
+    }
+}
+
+#[test]
+fn every_answer_on_postgresql_equals_the_oracles() {
+    if let Some(home) = Home::on_postgresql("every_answer_on_postgresql_equals_the_oracles") {
+        compare_with_oracle(&home, scaled(3, 2000));
+    }
+}
+
+/// Compares the answers about some worlds with the oracle's, and returns what was tried.
+fn compare_with_oracle(home: &Home, worlds: usize) -> Coverage {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
     let mut coverage = Coverage::new();
-    for _ in 0..scaled(30, 20_000) {
+    for _ in 0..worlds {
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
         let grants: Vec<Grant> =
             (0..3).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
-        let stored = Stored::new(&mut chance, &world, &grants);
+        let stored = Stored::at(home, &mut chance, &world, &grants);
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {
             let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
             let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
@@ -84,21 +112,7 @@ fn every_answer_equals_the_oracles() {
         "tried least often: {:?}",
         least.iter().filter(|(count, _)| **count > 0).take(6).collect::<Vec<_>>()
     );
-    let enough =
-        |name: &str| coverage.get(name).is_some_and(|(goods, bads)| *goods > 0 && *bads > 0);
-    for operation in read_operations() {
-        assert!(
-            enough(&format!("{}?", operation.id)),
-            "{} is not tried: {coverage:?}",
-            operation.id
-        );
-        for parameter in
-            operation.parameters.iter().filter(|parameter| !parameter.name.ends_with("cursor"))
-        {
-            let name = format!("{}?{}", operation.id, parameter.name);
-            assert!(enough(&name), "{name} is not tried: {coverage:?}");
-        }
-    }
+    coverage
 }
 
 #[test]

@@ -7,6 +7,7 @@ use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::oracle_answers::OracleCheck;
+use super::worlds::home::Home;
 use super::worlds::model::{Grant, Rec, Stored, World, pick, some};
 use super::worlds::oracle::{Oracle, Who};
 use super::worlds::{OperationRequest, client, owner};
@@ -96,6 +97,17 @@ fn query(chance: &mut Chance, records: &[&Rec]) -> String {
 
 #[test]
 fn every_search_equals_a_naive_scan() {
+    compare_searches(&Home::Sqlite);
+}
+
+#[test]
+fn every_search_on_postgresql_equals_a_naive_scan() {
+    if let Some(home) = Home::on_postgresql("every_search_on_postgresql_equals_a_naive_scan") {
+        compare_searches(&home);
+    }
+}
+
+fn compare_searches(home: &Home) {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -113,7 +125,7 @@ fn every_search_equals_a_naive_scan() {
                 share.fields.push("text".to_owned());
             }
         }
-        let stored = Stored::new(&mut chance, &world, &grants);
+        let stored = Stored::at(home, &mut chance, &world, &grants);
         let records: Vec<&Rec> =
             world.sources.iter().flat_map(|source| source.records.values()).collect();
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {

@@ -4,6 +4,7 @@
 //! the choices of a run and `STILE_RIG_SCALE` makes more of them.
 
 pub(crate) mod blobs;
+pub(crate) mod home;
 pub(crate) mod json;
 pub(crate) mod model;
 pub(crate) mod oracle;

@@ -5,7 +5,6 @@
 //! in the record.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json, json};
@@ -16,10 +15,10 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
 use stile_records::declarations::indexed_fields;
-use stile_store::records::{IncomingRecord, Records};
-use stile_store::state::StateDir;
+use stile_store::records::IncomingRecord;
 use stile_testkit::chance::Chance;
 
+use super::home::{Home, TestRecords};
 use super::owner;
 
 pub(crate) const STREAMS: &[&str] = &["messages", "notes", "tx.2026"];
@@ -782,20 +781,10 @@ impl Share {
     }
 }
 
-/// A folder in memory, where there is such a thing.
-pub(crate) fn folder() -> tempfile::TempDir {
-    let folder = if Path::new("/dev/shm").is_dir() {
-        tempfile::tempdir_in("/dev/shm")
-    } else {
-        tempfile::tempdir()
-    };
-    folder.unwrap()
-}
-
 /// A world in a database.
 pub(crate) struct Stored {
     pub(crate) services: RecordService,
-    _folder: tempfile::TempDir,
+    place: TestRecords,
 }
 
 enum Op<'a> {
@@ -817,9 +806,13 @@ impl Stored {
     /// Writes a world down with a history of its own: in another order, with records that are gone
     /// again and fields that were others before.
     pub(crate) fn new(chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
-        let folder = folder();
-        let state = StateDir::open(&folder.path().join("state")).unwrap();
-        let records = Records::open(&state, Instant(chance.below(1000) as i64)).unwrap();
+        Self::at(&Home::Sqlite, chance, world, grants)
+    }
+
+    /// Does the same in any engine.
+    pub(crate) fn at(home: &Home, chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
+        let place = home.place();
+        let records = place.open(Instant(chance.below(1000) as i64));
         let mut lines: Vec<Vec<Op<'_>>> = Vec::new();
         for (at, source) in world.sources.iter().enumerate() {
             for (key, record) in &source.records {
@@ -903,7 +896,7 @@ impl Stored {
             Ok(())
         });
         written.unwrap();
-        let stored = Self { services: RecordService::new(records), _folder: folder };
+        let stored = Self { services: RecordService::new(records), place };
         stored.keep(grants);
         stored
     }
@@ -931,27 +924,19 @@ impl Stored {
 
     /// The same database, opened anew.
     pub(crate) fn reopened(&self) -> RecordService {
-        let state = StateDir::open(&self._folder.path().join("state")).unwrap();
-        RecordService::new(Records::open(&state, Instant(NOW)).unwrap())
+        RecordService::new(self.place.open(Instant(NOW)))
     }
 
-    /// Another connection to the database, to store what the program would not.
+    /// Another connection to a database of SQLite, to store what the program would not.
     pub(crate) fn database(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self._folder.path().join("state").join("records.db")).unwrap()
+        rusqlite::Connection::open(self.place.file()).unwrap()
     }
 
     /// Stores grants as they are, also those that the program would not make.
     pub(crate) fn keep(&self, grants: &[Grant]) {
-        let mut database = self.database();
-        let transaction = database.transaction().unwrap();
         for grant in grants {
             let revoked = grant.revoked.then_some(NOW - 1);
-            let text =
-                "INSERT OR REPLACE INTO grants (id, terms, revoked, bound) VALUES (?1, ?2, ?3, ?4)";
-            transaction
-                .execute(text, rusqlite::params![grant.id, grant.terms(), revoked, grant.bound])
-                .unwrap();
+            self.place.keep_grant(&grant.id, &grant.terms(), revoked, grant.bound.as_deref());
         }
-        transaction.commit().unwrap();
     }
 }

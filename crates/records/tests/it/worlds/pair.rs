@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use stile_testkit::chance::Chance;
 
+use super::home::Home;
 use super::model::{
     CONNECTIONS, Decl, FIELDS, FieldDecl, Grant, KEYS, Rec, STREAMS, Share, Source, Stored, World,
     extra, field_decl, record, shuffle, some, source, value,
@@ -21,7 +22,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(chance: &mut Chance, world: &World, grant: &Grant) -> Self {
+    pub(crate) fn new(home: &Home, chance: &mut Chance, world: &World, grant: &Grant) -> Self {
         let twin = twin(chance, world, grant);
         let stored = [world, &twin].map(|world| {
             let mut grants: Vec<Grant> = (0..chance.below(3))
@@ -30,7 +31,7 @@ impl Pair {
             grants.iter_mut().for_each(|grant| grant.revoked = chance.happens(50));
             grants.push(grant.clone());
             shuffle(chance, &mut grants);
-            Stored::new(chance, world, &grants)
+            Stored::at(home, chance, world, &grants)
         });
         Self { world: world.clone(), twin, grant: grant.clone(), stored }
     }
