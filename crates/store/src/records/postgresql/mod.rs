@@ -13,6 +13,7 @@ mod changes;
 mod connection;
 mod error;
 mod lists;
+mod params;
 mod pool;
 mod read;
 mod schema;
@@ -38,18 +39,11 @@ use crate::state::StateDir;
 
 use connection::PgConnection;
 use error::PgError;
+use params::params;
 use pool::Pool;
 use read::PgSnapshot;
 use settings::Settings;
 use write::PgWriter;
-
-/// Makes the values of a statement.
-macro_rules! params {
-    ($($value:expr),* $(,)?) => {
-        &[$(&$value as &(dyn tokio_postgres::types::ToSql + Sync)),*]
-    };
-}
-use params;
 
 /// Begins a read: one moment, and nothing is written. The time limit is in milliseconds.
 fn begin_read(milliseconds: u128) -> String {

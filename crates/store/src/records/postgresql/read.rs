@@ -17,7 +17,7 @@ use tokio_postgres::types::{FromSql, ToSql};
 
 use super::connection::{PgConnection, Values};
 use super::error::PgError;
-use super::params;
+use super::params::params;
 use crate::records::model::{GrantRow, RecordRow, RecordSource, StreamRow, TimeFilter};
 use crate::records::port::{ReadRecords, ReadStreams, TakeText};
 

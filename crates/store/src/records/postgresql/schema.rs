@@ -11,7 +11,7 @@
 
 use super::connection::PgConnection;
 use super::error::PgError;
-use super::params;
+use super::params::params;
 
 /// The schema that has the tables.
 pub(super) const SCHEMA: &str = "stile";

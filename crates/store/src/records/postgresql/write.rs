@@ -8,7 +8,7 @@ use stile_domain::records::problem::Problem;
 use tokio_postgres::Row;
 
 use super::connection::{PgConnection, Values};
-use super::params;
+use super::params::params;
 use super::read::{column, text_of};
 use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 
