@@ -592,10 +592,20 @@ impl Change<'_> {
         if path.is_root() {
             return Err(Refusal::AlreadyExists { path: path.clone() }.into());
         }
-        let created = self
-            .make_parents(path, made)
-            .map_err(Stop::from)
-            .and_then(|()| self.create_in_folder(path, bytes, like));
+        let mut attempts = 0;
+        let created = loop {
+            attempts += 1;
+            let created = self
+                .make_parents(path, made)
+                .map_err(Stop::from)
+                .and_then(|()| self.create_in_folder(path, bytes, like));
+            // Another caller, who was refused, may have removed a folder that was made for a file
+            // of theirs, just before this file was put into the folder.
+            let is_folder_gone = matches!(created, Err(Stop::Refused(Refusal::NotFound { .. })));
+            if !is_folder_gone || attempts == CREATE_ATTEMPTS {
+                break created;
+            }
+        };
         if matches!(created, Err(Stop::Refused(_))) {
             self.remove_folders(made);
         }
@@ -759,6 +769,8 @@ fn busy(path: &SpacePath, open: impl Fn() -> io::Result<OwnedFd>) -> Refusal {
     Refusal::Busy { path: path.clone(), is_locked_by_other: holder.is_some() }
 }
 
+/// How often a file is created in a folder that another caller removes just before.
+const CREATE_ATTEMPTS: u32 = 4;
 /// The most bytes of a version that is stored although the version after begins with it.
 const MOST_STORED_TWICE: usize = 64 * 1024;
 

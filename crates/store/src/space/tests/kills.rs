@@ -1,4 +1,4 @@
-//! A kill at every moment of a change: the folder as it is then, and a start on it.
+//! What happens at every moment of a change: a kill, or what another caller does.
 
 use std::collections::HashMap;
 
@@ -58,5 +58,17 @@ fn a_kill_at_any_moment_of_a_change_loses_no_version_of_any_name() {
                 assert!(visible[0] == name || visible[0] == "to.md", "{moment}: {visible:?}");
             }
         }
+    }
+}
+
+#[test]
+fn a_folder_that_another_caller_takes_back_is_made_again_for_a_new_file() {
+    for moment in 0..100 {
+        let rig = Rig::new();
+        let made = rig.folder.path().join("new");
+        fault::on_call(moment, move || drop(fs::remove_dir(made)));
+        rig.inner().create(&path("/new/a.md"), b"x").unwrap();
+        fault::on_call(u32::MAX, || {});
+        assert_eq!(fs::read(rig.folder.path().join("new/a.md")).unwrap(), b"x", "{moment}");
     }
 }
