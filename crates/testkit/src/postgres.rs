@@ -1,8 +1,8 @@
 //! A real server of PostgreSQL for tests: its own folder, its own socket, no network.
 //!
 //! All tests of a process share one server, which stops with the last test that uses it. A guard, a
-//! process that waits for the end of a pipe, stops the server even if the tests are killed. Where the
-//! machine has no PostgreSQL, a test says so on standard error and does nothing. With
+//! process that waits for the end of a pipe, stops the server even if the tests are killed. Where
+//! the machine has no PostgreSQL, a test says so on standard error and does nothing. With
 //! `STILE_REQUIRE_POSTGRES=1` that is a failure.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// The user that owns all databases.
 const USER: &str = "stile";
 
-/// A running server.
+/// A running server of PostgreSQL, which stops when it is dropped.
 #[derive(Debug)]
 pub struct PostgresServer {
     folder: TempDir,

@@ -127,7 +127,7 @@ fn old_versions_come_back_with_a_backup() {
     assert_eq!(restored.owner(&["show", "plan.md@1"]), "one\n");
     assert_eq!(restored.owner(&["show", "long.md@2"]), long);
     let undone = restored.owner(&["undo", "2", "--yes"]);
-    assert!(undone.ends_with("1 of 1 done.\n"), "{undone}");
+    assert!(undone.contains("1 of 1 done."), "{undone}");
     assert_eq!(restored.text("long.md"), Some(long));
 }
 

@@ -1,9 +1,9 @@
 //! The database of a person's records, and the only way to it.
 //!
-//! [`Records`] is the database: one SQLite file in the state folder, or a database on PostgreSQL. A [`RecordsView`] reads one
-//! moment of the database as one caller may see it. It is made from a permit, looks the caller's
-//! grant up in that same moment, and puts what the grant excludes into every query. A
-//! [`WriteBatch`] writes, durably, all or nothing; only the owner can make one.
+//! [`Records`] is the database: one SQLite file in the state folder, or a database on PostgreSQL. A
+//! [`RecordsView`] reads one moment of the database as one caller may see it. It is made from a
+//! permit, looks the caller's grant up in that same moment, and puts what the grant excludes into
+//! every query. A [`WriteBatch`] writes, durably, all or nothing; only the owner can make one.
 //!
 //! `view` decides what a grant means, `search` what a query finds, and `write` what a write stores.
 //! All three use an engine through the traits of `port`. `sqlite` and `postgresql` are the

@@ -2,8 +2,8 @@
 //!
 //! A [`Snapshot`] answers plain questions about one moment of the database. A [`RowWriter`] writes
 //! rows in one transaction. Neither decides a rule: what a grant means is decided in `view`, what a
-//! search finds in `search`, and what a write stores in `write`, once for all engines. The questions
-//! and answers are types of `model`.
+//! search finds in `search`, and what a write stores in `write`, once for all engines. The
+//! questions and answers are types of `model`.
 //!
 //! Every method can fail with the error of the database. Numbers of records and changes grow in the
 //! order of writing and are never used twice. Keys, order keys and tokens compare byte by byte.

@@ -142,7 +142,7 @@ pub(in crate::records) trait RowWriter {
     fn blobs_used_by(&self, record: i64) -> Result<Vec<[u8; 32]>, Problem>;
     /// Returns whether any record uses a blob.
     fn is_blob_used(&self, digest: &[u8; 32]) -> Result<bool, Problem>;
-    /// Returns the number of the blob with a digest, if it was put at a time or before, or long ago.
+    /// Returns the number of the blob with a digest, if it was put at a time, before, or long ago.
     fn blob_put_by(&self, digest: &[u8; 32], put: Instant) -> Result<Option<i64>, Problem>;
     /// Sets the time of some blobs that were put after `latest` to `now`.
     fn correct_blob_times(&self, latest: Instant, now: Instant, limit: i64) -> Result<(), Problem>;

@@ -90,8 +90,8 @@ impl ReadFields for PgSnapshot<'_> {
 pub(super) type TakeBody<'t> = &'t mut dyn FnMut(RecordRow, &[u8]) -> Result<bool, Problem>;
 
 impl PgSnapshot<'_> {
-    /// Passes each visible record of which a residue holds to `take`, in the order of keys, until it
-    /// returns `false`. Holds the rows of one query in memory.
+    /// Passes each visible record of which a residue holds to `take`, in the order of keys, until
+    /// it returns `false`. Holds the rows of one query in memory.
     pub(super) fn each_visible(
         &self,
         source: &RecordSource,

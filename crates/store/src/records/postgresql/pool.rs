@@ -22,9 +22,9 @@ pub(super) struct Pool {
     returned: Condvar,
 }
 
-/// A borrowed connection with an open transaction. [`Borrowed::end`] and [`Borrowed::commit`] return
-/// the connection. If neither is called, because of a panic, the connection is closed, which ends
-/// the transaction.
+/// A borrowed connection with an open transaction. [`Borrowed::end`] and [`Borrowed::commit`]
+/// return the connection. If neither is called, because of a panic, the connection is closed,
+/// which ends the transaction.
 pub(super) struct Borrowed<'p> {
     pool: &'p Pool,
     connection: Option<PgConnection>,

@@ -2,11 +2,11 @@
 //!
 //! The tables are those of the SQLite engine, in a schema of their own, with two differences. All
 //! texts are bytes, since PostgreSQL's texts cannot hold U+0000 and compare by language. And
-//! `tokens` is a plain table with one row for each token of a piece, since a `tsvector` has an upper
-//! size and forgets positions. A name that may be long is indexed by its SHA-256.
+//! `tokens` is a plain table with one row for each token of a piece, since a `tsvector` has an
+//! upper size and forgets positions. A name that may be long is indexed by its SHA-256.
 //!
-//! `history` has one row. A writer locks the row, so one transaction writes at a time, and takes the
-//! numbers of records and changes from the row. So numbers grow in the order of commits, which
+//! `history` has one row. A writer locks the row, so one transaction writes at a time, and takes
+//! the numbers of records and changes from the row. So numbers grow in the order of commits, which
 //! cursors and the list of changes rely on and which sequences do not promise.
 
 use super::connection::PgConnection;

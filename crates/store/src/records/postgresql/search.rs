@@ -1,7 +1,7 @@
 //! Reads the index of search tokens.
 //!
-//! `tokens` has a row for each token of a piece, with the positions of the token among the tokens of
-//! the piece. A phrase occurs in a piece if its tokens have consecutive positions there.
+//! `tokens` has a row for each token of a piece, with the positions of the token among the tokens
+//! of the piece. A phrase occurs in a piece if its tokens have consecutive positions there.
 
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::SearchTerm;
