@@ -6,6 +6,9 @@
 //!
 //! The numbers do not show how a cold disk performs: the page cache is warm, and the disk may be a
 //! virtual one whose sync is cheap.
+//!
+//! 2026-11-24, two cores, medians of two runs: an edit of 1 MB whose old version is kept takes 1.09
+//! and 1.34 times the bare steps with one more write and sync, and one of a small file 0.5 times.
 
 #![expect(
     clippy::unwrap_used,
