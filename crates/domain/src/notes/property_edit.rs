@@ -64,11 +64,13 @@ fn edit(text: &str, name: &str, value: Option<&NewValue>) -> Result<String, Unsa
         };
         return match value {
             Some(value) if why.is_empty() => {
-                let entry = entry("", name, value, eol);
-                Ok(["---", eol, &entry, "---", eol, text].concat())
+                let front = entry("", name, value, eol);
+                let edited = ["---", eol, &front, "---", eol, text].concat();
+                checked(edited, &front, &[(name.to_owned(), nodes(value))])
             }
-            _ => Err(Unsafe { why, lines: ResolvedLines { start: 1, end: 2 } }),
-        };
+            _ => Err(why),
+        }
+        .map_err(|why| Unsafe { why, lines: ResolvedLines { start: 1, end: 2 } });
     };
     let front = fences.front(text);
     let lines_before_end = count_lines(text.get(..fences.end).unwrap_or_default());
@@ -121,16 +123,28 @@ fn edit(text: &str, name: &str, value: Option<&NewValue>) -> Result<String, Unsa
             [before, &replacement, after].concat()
         }
     };
-    let parsed = Mapping::parse(&new_front).map(|mapping| mapping.plain_entries());
-    if parsed.as_ref() != Some(&expected) {
-        return Err(refused("the YAML around this property cannot be changed safely"));
-    }
     let before = text.get(..fences.start).unwrap_or_default();
     let after = text.get(fences.end..).unwrap_or_default();
     let edited = [before, &new_front, after].concat();
-    // The front matter still ends where it did.
-    let is_same = FrontFences::find(&edited).is_some_and(|found| found.front(&edited) == new_front);
-    if is_same { Ok(edited) } else { Err(refused("the property would end the front matter")) }
+    checked(edited, &new_front, &expected).map_err(refused)
+}
+
+/// Returns a note with new front matter, after reading it again: it must have the expected
+/// properties and end where it should. A name of more than 1,024 characters, say, is no key in
+/// YAML.
+fn checked(
+    edited: String,
+    front: &str,
+    expected: &[(String, Vec<Node>)],
+) -> Result<String, &'static str> {
+    let parsed = Mapping::parse(front).map(|mapping| mapping.plain_entries());
+    if parsed.is_none_or(|parsed| parsed != expected) {
+        return Err("the YAML around this property cannot be changed safely");
+    }
+    match FrontFences::find(&edited).is_some_and(|found| found.front(&edited) == front) {
+        true => Ok(edited),
+        false => Err("the property would end the front matter"),
+    }
 }
 
 /// A part of a value, as it is compared.
@@ -587,6 +601,15 @@ mod tests {
             assert!(refused.starts_with(lines), "{old}: {refused}");
         }
         assert!(front("a: 1\n", "b", None).contains("no such property"));
+    }
+
+    #[test]
+    fn a_name_that_is_no_key_when_it_is_quoted_is_refused() {
+        let value = text("x");
+        for note in ["", "a note\n", "---\na: 1\n---\n"] {
+            assert!(set_property(note, &"\u{1}".repeat(170), Some(&value)).is_ok(), "{note}");
+            assert!(set_property(note, &"\u{1}".repeat(171), Some(&value)).is_err(), "{note}");
+        }
     }
 
     #[test]
