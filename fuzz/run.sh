@@ -3,6 +3,7 @@
 #
 #     fuzz/run.sh [SECONDS_PER_TARGET]
 #
+# A run is the same on every machine, as far as it gets; FUZZ_SEED=0 makes each run another one.
 # Fails on any finding: a broken law, a panic, more than 1 s for one input, more than 512 MB. Needs a stable
 # toolchain and a C++ compiler, for the fuzzing engine; see README.md.
 
@@ -24,7 +25,7 @@ run() {
   local target=$1 log=target/$1.log status=0
   mkdir -p "corpus/$target" "artifacts/$target"
   "target/release/$target" "corpus/$target" "seeds/$target" \
-    -max_total_time="$seconds" -timeout=1 -rss_limit_mb=512 -max_len=1024 \
+    -seed="${FUZZ_SEED:-1}" -max_total_time="$seconds" -timeout=1 -rss_limit_mb=512 -max_len=1024 \
     -artifact_prefix="artifacts/$target/" -print_final_stats=1 >"$log" 2>&1 </dev/null || status=$?
   if [ "$status" -ne 0 ]; then
     echo "FINDING $target: the input is in fuzz/artifacts/$target, all that was said in fuzz/$log" >&2
