@@ -1,7 +1,7 @@
 //! Blobs, and which records expose them.
 //!
-//! The bytes are stored in pieces of 64 KiB. The number of a piece is made of the number of its blob
-//! and its index, so that the piece with an offset is found by division. A use is a field of a
+//! The bytes are stored in pieces of 64 KiB. The number of a piece is made of the number of its
+//! blob and its index, so that the piece with an offset is found by division. A use is a field of a
 //! record that names a blob, even if the blob is not stored yet.
 //!
 //! A blob is removed with its last use, unless it was stored within the last day: a record that
