@@ -183,7 +183,7 @@ impl ServedNotes {
     }
 }
 
-/// Logs what becomes of the records, without names of files. A trouble that lasts is told once.
+/// Logs what each sync did, without names of files. It logs an error once while the error repeats.
 #[derive(Default)]
 struct StepLog {
     trouble: Option<String>,

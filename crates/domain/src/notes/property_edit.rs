@@ -129,9 +129,10 @@ fn edit(text: &str, name: &str, value: Option<&NewValue>) -> Result<String, Unsa
     checked(edited, &new_front, &expected).map_err(refused)
 }
 
-/// Returns a note with new front matter, after reading it again: it must have the expected
-/// properties and end where it should. A name of more than 1,024 characters, say, is no key in
-/// YAML.
+/// Returns a note with new front matter after reading the note again.
+///
+/// The front matter must have the expected properties and end where it should. YAML reads no key
+/// of more than 1,024 characters, so a longer name fails here.
 fn checked(
     edited: String,
     front: &str,

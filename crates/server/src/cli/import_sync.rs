@@ -134,7 +134,7 @@ fn watch(
         let stop = process::stop_signal()?;
         let mut is_first = true;
         let mut ended = Ok(());
-        // A failure that lasts is told once, and so are notes that cannot be read.
+        // The command prints a repeated failure once, and each note that it cannot read once.
         let (mut last_failure, mut told) = (None, Vec::new());
         // Whether it was asked to stop or failed, `ended` says what to report.
         let _ = live_notes::follow(sync, guard, stop, |result| {
@@ -240,7 +240,7 @@ fn print_report(report: &SyncReport, form: Form, output: &mut dyn Write) -> io::
             writeln!(output, "{line}")?;
         }
     }
-    // Whoever follows the output sees each line when it is told.
+    // A pipe buffers lines; the program at its other end is to get each line at once.
     output.flush()
 }
 
