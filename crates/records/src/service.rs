@@ -15,7 +15,8 @@ use stile_domain::records::blob;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::journal::Journal;
-use stile_store::records::{Blob, ReadLimit, Records, RecordsView};
+use stile_store::read_limit::ReadLimit;
+use stile_store::records::{Blob, Records, RecordsView};
 
 use crate::context::{OwnerContext, ReadContext};
 use crate::declarations::DeclarationCache;

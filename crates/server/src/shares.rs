@@ -60,7 +60,7 @@ impl Shares {
             body_bytes: of(Resource::BodyBytes, body_bytes),
             calls: of(Resource::Calls, CALLS),
             threads: of(Resource::Threads, THREADS),
-            database_readers: of(Resource::DatabaseReaders, stile_store::records::MAX_READERS),
+            database_readers: of(Resource::DatabaseReaders, stile_store::read_limit::MAX_READERS),
             upstream_requests: ByVault::one(Self::requests_of_one_upstream()),
             answer_bytes: of(Resource::AnswerBytes, ANSWER_BYTES),
         }

@@ -17,7 +17,7 @@ use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
 use stile_store::cancellation::Cancellation;
-use stile_store::records::ReadLimit;
+use stile_store::read_limit::ReadLimit;
 
 use crate::fair_share::{FairShare, Neighbour};
 use crate::http::v1::MAX_READ;

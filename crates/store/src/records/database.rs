@@ -12,11 +12,12 @@ use stile_domain::records::problem::Problem;
 use super::engine::Engine;
 use super::grants::{self, Access, GrantCache, GrantRecord};
 use super::model::RecordsError;
-use super::read_limit::ReadLimit;
 use super::spool_file::SpoolFile;
 use super::view::RecordsView;
 use super::write::WriteBatch;
 use crate::now;
+use crate::postgresql::Database;
+use crate::read_limit::ReadLimit;
 use crate::state::StateDir;
 
 /// The database of records. All clones are the same database. Every method that reads or writes can
@@ -41,16 +42,17 @@ impl Records {
         Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
     }
 
-    /// Opens a database on PostgreSQL, at an address such as `postgres://stile@db.example/stile`.
-    /// Creates its tables, or migrates them to this version, if needed. Files that wait are in the
-    /// state folder. Blocks, as every method of the database does, and must therefore not be called
-    /// on a thread that runs futures.
+    /// Opens the records in a database on PostgreSQL. Files that wait are in the state folder.
+    /// Blocks, as every method of the database does.
     ///
     /// # Errors
-    /// [`RecordsError`] if the database cannot be reached, or its tables are another program's or a
-    /// newer version's.
-    pub fn open_at(state: &StateDir, address: &str, now: Instant) -> Result<Self, RecordsError> {
-        let engine = Engine::open_at(state, address, now)?;
+    /// [`RecordsError`] if the database does not answer.
+    pub fn open_at(
+        state: &StateDir,
+        database: &Database,
+        now: Instant,
+    ) -> Result<Self, RecordsError> {
+        let engine = Engine::open_at(state, database, now)?;
         Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
     }
 

@@ -11,10 +11,11 @@ use stile_domain::records::problem::Problem;
 use super::model::RecordsError;
 use super::port::Snapshot;
 use super::postgresql::Postgresql;
-use super::read_limit::ReadLimit;
 use super::seal::Seals;
 use super::sqlite::Sqlite;
 use super::write::WriteBatch;
+use crate::postgresql::Database;
+use crate::read_limit::ReadLimit;
 use crate::state::StateDir;
 
 /// A database in one of the engines.
@@ -33,13 +34,13 @@ impl Engine {
         Sqlite::open(state, now).map(Self::Sqlite)
     }
 
-    /// Opens the database at an address of PostgreSQL.
+    /// Opens the records in a database on PostgreSQL.
     pub(super) fn open_at(
         state: &StateDir,
-        address: &str,
+        database: &Database,
         now: Instant,
     ) -> Result<Self, RecordsError> {
-        Postgresql::open(state, address, now).map(Self::Postgresql)
+        Postgresql::open(state, database, now).map(Self::Postgresql)
     }
 
     pub(super) fn seals(&self) -> &Seals {

@@ -15,7 +15,6 @@ mod grants;
 mod model;
 mod port;
 mod postgresql;
-mod read_limit;
 pub(crate) mod seal;
 mod search;
 mod spool_file;
@@ -29,8 +28,6 @@ pub use model::{
     IncomingRecord, LastRecord, RecordRow, RecordSource, RecordsError, SortOrder, StoredBlob,
     StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
 };
-pub use read_limit::MAX_READERS;
-pub use read_limit::ReadLimit;
 pub use search::{
     EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchPage,
     RecordSearchQuery, SearchOrder,

@@ -18,6 +18,8 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::RecordFields;
 
+use crate::postgresql::DatabaseError;
+
 /// Why the database cannot be opened or copied. The message says what the owner can do.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
@@ -52,20 +54,12 @@ pub enum RecordsError {
         /// The error of SQLite.
         error: rusqlite::Error,
     },
-    /// The address of a database on PostgreSQL cannot be used. The address may contain a password,
-    /// so the message does not repeat it.
-    #[error(
-        "the address of the database is not of the form postgres://USER@HOST/DATABASE, or its TLS settings cannot be used"
-    )]
-    BadAddress,
-    /// A database on PostgreSQL could not be opened, or an operation on it failed.
-    #[error("cannot {doing} the records on PostgreSQL: {reason}")]
-    Hosted {
-        /// The operation, as an infinitive.
-        doing: &'static str,
-        /// The error of the database, without values.
-        reason: String,
-    },
+    /// A database on PostgreSQL cannot be used.
+    #[error(transparent)]
+    Hosted(#[from] DatabaseError),
+    /// The server of PostgreSQL makes its own copies.
+    #[error("cannot copy records on PostgreSQL; use pg_dump or the base backups of PostgreSQL")]
+    CopiedByServer,
     /// An older database could not be brought up to date.
     #[error(
         "cannot bring the records up to date: {problem}; nothing is lost, and the next start goes on"

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stile_domain::records::instant::Instant;
+use stile_store::postgresql::Database;
 use stile_store::records::Records;
 use stile_store::state::StateDir;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
@@ -64,7 +65,10 @@ impl TestRecords {
         let state = StateDir::open(&self.folder.path().join("state")).unwrap();
         match &self.database {
             None => Records::open(&state, now).unwrap(),
-            Some(database) => Records::open_at(&state, &database.address(), now).unwrap(),
+            Some(database) => {
+                let database = Database::open(&database.address()).unwrap();
+                Records::open_at(&state, &database, now).unwrap()
+            }
         }
     }
 

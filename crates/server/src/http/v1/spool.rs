@@ -17,7 +17,8 @@ use stile_domain::records::problem::Problem;
 use stile_records::operation_declaration::{OperationCall, ReadHandler};
 use stile_records::response_sink::ResponseSink;
 use stile_store::cancellation::Cancellation;
-use stile_store::records::{ReadLimit, Records, SpoolFile};
+use stile_store::read_limit::ReadLimit;
+use stile_store::records::{Records, SpoolFile};
 
 use super::{MAX_READ, Requester, V1, clock, success_status};
 use crate::fair_share::{FairShare, Neighbour, Share};

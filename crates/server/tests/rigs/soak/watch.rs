@@ -14,7 +14,7 @@ const LATER_MEMORY: u64 = 32 << 20;
 const MORE_DESCRIPTORS: usize = 8 * CALLERS;
 /// How many more descriptors the server keeps: the idle one has one reader of the database, which
 /// has two descriptors, and reads at once make more.
-const KEPT_DESCRIPTORS: usize = 4 + 2 * (stile_store::records::MAX_READERS - 1);
+const KEPT_DESCRIPTORS: usize = 4 + 2 * (stile_store::read_limit::MAX_READERS - 1);
 /// Each call may block one thread; so many more than callers belong to calls that were given up.
 const MORE_THREADS: usize = 4 * CALLERS;
 /// What one call may add to the state folder, in bytes: its line in the journal.

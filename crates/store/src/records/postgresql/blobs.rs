@@ -3,8 +3,8 @@
 use stile_domain::records::blob::BlobId;
 use stile_domain::records::problem::Problem;
 
-use super::params::params;
 use super::read::{PgSnapshot, Residue, Where, column, text_of};
+use crate::postgresql::params;
 use crate::records::model::{RecordSource, blob_piece_number};
 use crate::records::port::ReadBlobs;
 

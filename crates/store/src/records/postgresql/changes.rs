@@ -6,8 +6,8 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
 use tokio_postgres::Row;
 
-use super::params::params;
 use super::read::{PgSnapshot, Where, column, text_of};
+use crate::postgresql::params;
 use crate::records::model::{RecordSource, StoredState};
 use crate::records::port::ReadChanges;
 

@@ -10,21 +10,14 @@
 
 mod blobs;
 mod changes;
-mod connection;
-mod error;
 mod lists;
-mod params;
-mod pool;
 mod read;
-mod schema;
 mod search;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use stile_domain::records::instant::Instant;
@@ -32,75 +25,39 @@ use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
-use super::read_limit::{MAX_READERS, ReadLimit};
 use super::seal::{SealKey, Seals};
 use crate::cancellation::Cancellation;
+use crate::postgresql::{Database, DatabaseError, PgConnection, PgError, params};
+use crate::read_limit::ReadLimit;
 use crate::state::StateDir;
 
-use connection::PgConnection;
-use error::PgError;
-use params::params;
-use pool::Pool;
 use read::PgSnapshot;
-use settings::Settings;
 use write::PgWriter;
-
-/// Begins a read: one moment, and nothing is written. The time limit is in milliseconds.
-fn begin_read(milliseconds: u128) -> String {
-    format!(
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-         SET LOCAL search_path = stile, pg_catalog; \
-         SET LOCAL statement_timeout = {milliseconds}; \
-         SET LOCAL idle_in_transaction_session_timeout = 300000"
-    )
-}
-
-/// Begins a write. A commit is on disk before it is acknowledged, whatever the server's default is.
-const BEGIN_WRITE: &str = "\
-    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-    SET LOCAL search_path = stile, pg_catalog; \
-    SET LOCAL lock_timeout = 10000; \
-    SET LOCAL statement_timeout = 60000; \
-    SET LOCAL idle_in_transaction_session_timeout = 300000; \
-    SELECT set_config('synchronous_commit', 'on', true) \
-    WHERE current_setting('synchronous_commit') = 'off'";
 
 /// How long the check of a whole database may take.
 const MAX_CHECK: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The database on a server of PostgreSQL.
+/// The records in a database on PostgreSQL.
 pub(super) struct Postgresql {
-    readers: Pool,
-    writer: Pool,
+    database: Database,
     seals: Seals,
     /// The state folder of this server, for files that wait.
     folder: PathBuf,
 }
 
 impl Postgresql {
-    /// Connects to the database. Creates the tables, or migrates them to this version, if needed.
+    /// Opens the records, and makes the first key that seals cursors.
     pub(super) fn open(
         state: &StateDir,
-        address: &str,
+        database: &Database,
         now: Instant,
     ) -> Result<Self, RecordsError> {
-        let settings = Arc::new(Settings::parse(address)?);
-        let connection = opened(PgConnection::open(&settings))?;
-        match opened(schema::migrate(&connection))? {
-            schema::Migration::Done => {}
-            schema::Migration::Foreign => {
-                return Err(hosted("open", "the schema `stile` is another program's"));
-            }
-            schema::Migration::Newer => {
-                return Err(hosted("open", "a newer stile made them; use that version"));
-            }
-        }
-        let keys = opened(seal_keys(&connection, now))?.ok_or(RecordsError::Random)?;
-        let seals = Seals::new(keys).map_err(|_| RecordsError::Random)?;
-        let writer = Pool::new(settings.clone(), 1);
-        writer.add(connection);
-        let readers = Pool::new(settings, MAX_READERS);
-        Ok(Self { readers, writer, seals, folder: state.path().to_owned() })
+        let connection = database.begin_write().map_err(DatabaseError::from)?;
+        let keys = seal_keys(&connection, now).map_err(DatabaseError::from)?;
+        connection.commit().map_err(DatabaseError::from)?;
+        let seals = Seals::new(keys.ok_or(RecordsError::Random)?);
+        let seals = seals.map_err(|_| RecordsError::Random)?;
+        Ok(Self { database: database.clone(), seals, folder: state.path().to_owned() })
     }
 
     pub(super) fn seals(&self) -> &Seals {
@@ -113,9 +70,7 @@ impl Postgresql {
         limit: &ReadLimit,
         read: impl FnOnce(&dyn Snapshot) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let most = limit.time_left().unwrap_or(connection::MAX_WAIT);
-        let begin = begin_read(most.as_millis().max(1));
-        let connection = self.readers.begin(&begin, limit)?;
+        let connection = self.database.begin_read(limit)?;
         let done = read(&PgSnapshot::new(&connection));
         connection.end("ROLLBACK");
         done
@@ -126,7 +81,7 @@ impl Postgresql {
         &self,
         write: impl FnOnce(&dyn RowWriter) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let connection = self.writer.begin(BEGIN_WRITE, &ReadLimit::none())?;
+        let connection = self.database.begin_write()?;
         let done = PgWriter::begin(&connection).and_then(|writer| {
             let done = write(&writer)?;
             writer.finish()?;
@@ -151,7 +106,7 @@ impl Postgresql {
 
     /// Refuses: the server of PostgreSQL makes its own copies.
     pub(super) fn backup() -> Result<(), RecordsError> {
-        Err(hosted("copy", "use pg_dump or the base backups of PostgreSQL"))
+        Err(RecordsError::CopiedByServer)
     }
 
     /// Reads every row of every table, so that the database notices damaged pages.
@@ -161,7 +116,7 @@ impl Postgresql {
             "blobs", "blob_pieces", "blob_uses", "changes",
         ];
         let limit = ReadLimit::new(MAX_CHECK, Cancellation::default());
-        let connection = self.readers.begin(&begin_read(0), &limit)?;
+        let connection = self.database.begin_long_read(&limit)?;
         let read = |table: &&str| {
             connection.rows(&format!("SELECT sum(length(t::text)) FROM {table} t"), &[]).map(drop)
         };
@@ -171,18 +126,9 @@ impl Postgresql {
     }
 }
 
-fn hosted(doing: &'static str, reason: &str) -> RecordsError {
-    RecordsError::Hosted { doing, reason: reason.to_owned() }
-}
-
-fn opened<T>(result: Result<T, PgError>) -> Result<T, RecordsError> {
-    result.map_err(|error| hosted("open", &error.to_string()))
-}
-
 /// Returns the keys that seal cursors, the newest first, after making one if there is none. `None`
 /// if the system gives no random bytes.
 fn seal_keys(connection: &PgConnection, now: Instant) -> Result<Option<Vec<SealKey>>, PgError> {
-    connection.batch(BEGIN_WRITE)?;
     connection.rows("SELECT id FROM history FOR UPDATE", &[])?;
     let select = "SELECT id, secret FROM seals ORDER BY made DESC";
     if connection.one(select, &[])?.is_none() {
@@ -191,7 +137,6 @@ fn seal_keys(connection: &PgConnection, now: Instant) -> Result<Option<Vec<SealK
         connection.rows(insert, params![&key.id[..], &key.secret[..], now.0])?;
     }
     let rows = connection.rows(select, &[])?;
-    connection.batch("COMMIT")?;
     let key = |row: &tokio_postgres::Row| -> Option<SealKey> {
         let id = row.try_get::<_, &[u8]>(0).ok()?.try_into().ok()?;
         Some(SealKey { id, secret: row.try_get::<_, &[u8]>(1).ok()?.try_into().ok()? })

@@ -15,9 +15,7 @@ use stile_domain::records::stored_body::RecordBody;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
-use super::connection::{PgConnection, Values};
-use super::error::PgError;
-use super::params::params;
+use crate::postgresql::{PgConnection, PgError, Values, params};
 use crate::records::model::{GrantRow, RecordRow, RecordSource, StreamRow, TimeFilter};
 use crate::records::port::{ReadRecords, ReadStreams, TakeText};
 

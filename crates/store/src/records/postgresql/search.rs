@@ -7,8 +7,8 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::SearchTerm;
 use tokio_postgres::Row;
 
-use super::params::params;
 use super::read::{COLUMNS, PgSnapshot, Residue, Where, column, record_row};
+use crate::postgresql::params;
 use crate::records::model::{RecordRow, RecordSource};
 use crate::records::port::ReadIndex;
 

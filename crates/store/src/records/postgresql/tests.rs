@@ -23,15 +23,16 @@ fn hosted(test: &str) -> Option<Hosted> {
 fn open(database: TestDatabase) -> Hosted {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
-    let records = Records::open_at(&state, &database.address(), Instant(0)).unwrap();
+    let opened = Database::open(&database.address()).unwrap();
+    let records = Records::open_at(&state, &opened, Instant(0)).unwrap();
     Hosted { records, database, folder }
 }
 
 impl Hosted {
     /// Opens the same database, as another server would.
-    fn other(&self) -> Result<Records, crate::records::RecordsError> {
+    fn other(&self) -> Result<Records, RecordsError> {
         let state = StateDir::open(self.folder.path()).unwrap();
-        Records::open_at(&state, &self.database.address(), Instant(0))
+        Records::open_at(&state, &Database::open(&self.database.address())?, Instant(0))
     }
 
     fn number_of_records(&self) -> String {
@@ -89,7 +90,10 @@ fn servers_that_start_at_once_make_one_schema_and_share_its_keys() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
     let all: Vec<Records> = std::thread::scope(|scope| {
-        let open = || Records::open_at(&state, &database.address(), Instant(0)).unwrap();
+        let open = || {
+            let opened = Database::open(&database.address()).unwrap();
+            Records::open_at(&state, &opened, Instant(0)).unwrap()
+        };
         let opened: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
         opened.into_iter().map(|opened| opened.join().unwrap()).collect()
     });
@@ -162,8 +166,9 @@ fn a_read_ends_at_its_limit_and_when_nobody_waits_for_it() {
     let test = "a_read_ends_at_its_limit_and_when_nobody_waits_for_it";
     let Some(hosted) = hosted(test) else { return };
     hosted.put("a", "one").unwrap();
-    let lock = PgConnection::open(&Settings::parse(&hosted.database.address()).unwrap()).unwrap();
-    lock.batch("BEGIN; LOCK TABLE stile.records IN ACCESS EXCLUSIVE MODE").unwrap();
+    let database = Database::open(&hosted.database.address()).unwrap();
+    let lock = database.begin_write().unwrap();
+    lock.batch("LOCK TABLE stile.records IN ACCESS EXCLUSIVE MODE").unwrap();
     let read = |limit: &ReadLimit| {
         hosted.records.read_within(limit, &permits().1, Instant(1), |view| {
             view.find_by_key(&view.sources_of("messages", None)?, "a").map(|rows| rows.len())

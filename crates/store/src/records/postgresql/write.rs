@@ -7,9 +7,8 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use tokio_postgres::Row;
 
-use super::connection::{PgConnection, Values};
-use super::params::params;
 use super::read::{column, text_of};
+use crate::postgresql::{PgConnection, Values, params};
 use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 
 /// The numbers of the last record and of the last change.

@@ -33,8 +33,8 @@ use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
-use super::read_limit::{MAX_READERS, ReadLimit};
 use super::seal::{SealKey, Seals};
+use crate::read_limit::{MAX_READERS, ReadLimit};
 use crate::state::{StateDir, copy_before_migration, create_private, lock_database, sync_folder};
 
 use error::problem;

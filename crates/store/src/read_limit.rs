@@ -33,12 +33,12 @@ impl ReadLimit {
     }
 
     /// Returns the time until the deadline. `None` if there is no deadline.
-    pub(super) fn time_left(&self) -> Option<Duration> {
+    pub(crate) fn time_left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Waits until nobody waits for the read any more.
-    pub(super) async fn cancelled(&self) {
+    pub(crate) async fn cancelled(&self) {
         self.cancellation.cancelled().await;
     }
 

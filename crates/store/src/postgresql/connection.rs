@@ -9,25 +9,25 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use super::error::PgError;
 use super::settings::Settings;
-use crate::records::read_limit::ReadLimit;
+use crate::read_limit::ReadLimit;
 
 /// The most statements that stay prepared.
 const MAX_PREPARED: usize = 256;
 /// How long one statement may take if nothing else limits it. The database ends a statement of a
 /// read before.
-pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// The values of a statement.
-pub(super) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
+pub(crate) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
 
 /// A connection.
-pub(super) struct PgConnection {
+pub(crate) struct PgConnection {
     /// `None` only while the connection is dropped.
     runtime: Option<Runtime>,
     client: Client,
@@ -39,13 +39,15 @@ pub(super) struct PgConnection {
 
 impl PgConnection {
     /// Connects to the database.
-    pub(super) fn open(settings: &Settings) -> Result<Self, PgError> {
+    pub(crate) fn open(settings: &Settings) -> Result<Self, PgError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(|_| PgError::NoAnswer)?;
-        let client = runtime.block_on(async {
-            tokio::time::timeout(settings.connect_timeout(), settings.connect())
-                .await
-                .unwrap_or(Err(PgError::NoAnswer))
+        let client = blocking(|| {
+            runtime.block_on(async {
+                tokio::time::timeout(settings.connect_timeout(), settings.connect())
+                    .await
+                    .unwrap_or(Err(PgError::NoAnswer))
+            })
         })?;
         Ok(Self {
             runtime: Some(runtime),
@@ -57,28 +59,28 @@ impl PgConnection {
     }
 
     /// Returns whether the connection can be used again.
-    pub(super) fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         !self.is_broken.get() && !self.client.is_closed()
     }
 
     /// Ends each wait from now on when `limit` is reached.
-    pub(super) fn set_limit(&self, limit: ReadLimit) {
+    pub(crate) fn set_limit(&self, limit: ReadLimit) {
         self.limit.replace(limit);
     }
 
     /// Runs statements that have no values.
-    pub(super) fn batch(&self, text: &str) -> Result<(), PgError> {
+    pub(crate) fn batch(&self, text: &str) -> Result<(), PgError> {
         self.wait(self.client.batch_execute(text))
     }
 
     /// Runs a statement and returns its rows.
-    pub(super) fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, PgError> {
+    pub(crate) fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, PgError> {
         let statement = self.prepared(text)?;
         self.wait(self.client.query(&statement, values))
     }
 
     /// Runs a statement and returns its first row.
-    pub(super) fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, PgError> {
+    pub(crate) fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, PgError> {
         Ok(self.rows(text, values)?.into_iter().next())
     }
 
@@ -106,11 +108,13 @@ impl PgConnection {
         }
         let Some(runtime) = &self.runtime else { return Err(PgError::NoAnswer) };
         let most = limit.time_left().unwrap_or(MAX_WAIT);
-        let answered = runtime.block_on(async {
-            tokio::select! {
-                answered = tokio::time::timeout(most, answer) => answered.ok(),
-                () = limit.cancelled() => None,
-            }
+        let answered = blocking(|| {
+            runtime.block_on(async {
+                tokio::select! {
+                    answered = tokio::time::timeout(most, answer) => answered.ok(),
+                    () = limit.cancelled() => None,
+                }
+            })
         });
         match answered {
             Some(answered) => Ok(answered?),
@@ -119,6 +123,17 @@ impl PgConnection {
                 Err(if limit.is_reached() { PgError::LimitReached } else { PgError::NoAnswer })
             }
         }
+    }
+}
+
+/// Runs code that blocks. On a thread that runs futures, the runtime first gives its other futures to
+/// another thread.
+pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
+    match Handle::try_current() {
+        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            tokio::task::block_in_place(run)
+        }
+        _ => run(),
     }
 }
 

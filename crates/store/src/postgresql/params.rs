@@ -7,4 +7,4 @@ macro_rules! params {
     };
 }
 
-pub(super) use params;
+pub(crate) use params;

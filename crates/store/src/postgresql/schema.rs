@@ -14,7 +14,7 @@ use super::error::PgError;
 use super::params::params;
 
 /// The schema that has the tables.
-pub(super) const SCHEMA: &str = "stile";
+const SCHEMA: &str = "stile";
 
 /// The number of the lock that a migration holds: `Stir`, as in the SQLite engine.
 const LOCK: i64 = 0x5374_6972;
@@ -124,7 +124,7 @@ const MIGRATIONS: &[&str] = &["
 
 /// The result of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Migration {
+pub(crate) enum Migration {
     /// The database has the schema of this version.
     Done,
     /// The schema is another program's.
@@ -135,7 +135,7 @@ pub(super) enum Migration {
 
 /// Migrates a database to the schema of this version. Servers that start at once wait for each
 /// other.
-pub(super) fn migrate(connection: &PgConnection) -> Result<Migration, PgError> {
+pub(crate) fn migrate(connection: &PgConnection) -> Result<Migration, PgError> {
     connection.batch("BEGIN")?;
     connection.rows("SELECT pg_advisory_xact_lock($1)", params![LOCK])?;
     let migration = migrate_locked(connection)?;

@@ -5,16 +5,50 @@ use tokio_postgres::error::SqlState;
 
 /// Why a statement failed.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::records) enum PgError {
+pub(crate) enum PgError {
     /// The database or the connection to it failed.
     #[error("{}", describe(.0))]
     Database(#[from] tokio_postgres::Error),
     /// The database did not answer in time.
     #[error("the database does not answer")]
     NoAnswer,
+    /// No connection is free, or a new one cannot be made.
+    #[error("no connection to the database is free")]
+    Busy,
+    /// The connection broke during a commit: nobody knows whether the write was kept.
+    #[error("the database did not say whether it kept a write")]
+    Unknown,
     /// The read reached its limit.
     #[error("the read took too long")]
     LimitReached,
+}
+
+/// Why a database on PostgreSQL cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The address cannot be used. It may contain a password, so the message does not repeat it.
+    #[error(
+        "the address of the database is not of the form postgres://USER@HOST/DATABASE, or its TLS settings cannot be used"
+    )]
+    BadAddress,
+    /// The schema is another program's.
+    #[error("the schema `stile` of the database is another program's; name another database")]
+    Foreign,
+    /// A newer version of Stile made the tables.
+    #[error("a newer stile made the tables of the database; use that version")]
+    Newer,
+    /// The database cannot be reached, or does not answer.
+    #[error("cannot use the database on PostgreSQL: {reason}")]
+    Failed {
+        /// The error of the database, without values.
+        reason: String,
+    },
+}
+
+impl From<PgError> for DatabaseError {
+    fn from(error: PgError) -> Self {
+        Self::Failed { reason: error.to_string() }
+    }
 }
 
 /// Describes an error of the database with its causes, without the values of a statement.
@@ -41,6 +75,12 @@ impl From<PgError> for Problem {
     fn from(error: PgError) -> Self {
         let error = match error {
             PgError::LimitReached => return Self::QueryTooBroad,
+            PgError::Busy => return Self::Busy,
+            PgError::Unknown => {
+                let incident = crate::new_incident();
+                tracing::error!(incident, "the database did not say whether it kept a write");
+                return Self::Internal { incident };
+            }
             PgError::NoAnswer => {
                 tracing::warn!("the database does not answer");
                 return Self::Busy;

@@ -4,18 +4,16 @@ use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use stile_domain::records::problem::Problem;
-
 use super::connection::PgConnection;
 use super::error::PgError;
 use super::settings::Settings;
-use crate::records::read_limit::ReadLimit;
+use crate::read_limit::ReadLimit;
 
 /// How long a request waits for a connection.
 const QUEUE: Duration = Duration::from_secs(10);
 
 /// Connections: the idle ones, and the number of all.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     settings: Arc<Settings>,
     most: usize,
     idle: Mutex<(Vec<PgConnection>, usize)>,
@@ -25,18 +23,18 @@ pub(super) struct Pool {
 /// A borrowed connection with an open transaction. [`Borrowed::end`] and [`Borrowed::commit`]
 /// return the connection. If neither is called, because of a panic, the connection is closed,
 /// which ends the transaction.
-pub(super) struct Borrowed<'p> {
+pub(crate) struct Borrowed<'p> {
     pool: &'p Pool,
     connection: Option<PgConnection>,
 }
 
 impl Pool {
-    pub(super) fn new(settings: Arc<Settings>, most: usize) -> Self {
+    pub(crate) fn new(settings: Arc<Settings>, most: usize) -> Self {
         Self { settings, most, idle: Mutex::default(), returned: Condvar::new() }
     }
 
     /// Adds an open connection.
-    pub(super) fn add(&self, connection: PgConnection) {
+    pub(crate) fn add(&self, connection: PgConnection) {
         let mut idle = self.lock();
         idle.0.push(connection);
         idle.1 += 1;
@@ -46,13 +44,13 @@ impl Pool {
     ///
     /// An idle connection may have been lost with its server. Another one is then tried, and last a
     /// new one. Nothing has happened by then, so this is safe.
-    pub(super) fn begin(&self, text: &str, limit: &ReadLimit) -> Result<Borrowed<'_>, Problem> {
+    pub(crate) fn begin(&self, text: &str, limit: &ReadLimit) -> Result<Borrowed<'_>, PgError> {
         let none_free =
             |(idle, all): &mut (Vec<PgConnection>, usize)| idle.is_empty() && *all >= self.most;
         let waiting = self.returned.wait_timeout_while(self.lock(), QUEUE, none_free);
         let (mut idle, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            return Err(Problem::Busy);
+            return Err(PgError::Busy);
         }
         loop {
             let Some(connection) = idle.0.pop() else { break };
@@ -62,7 +60,7 @@ impl Pool {
             match borrowed.batch(text) {
                 Ok(()) => return Ok(borrowed),
                 Err(error) if borrowed.is_usable() || matches!(error, PgError::LimitReached) => {
-                    return Err(error.into());
+                    return Err(error);
                 }
                 Err(_) => {}
             }
@@ -75,7 +73,7 @@ impl Pool {
         let connection = PgConnection::open(&self.settings).inspect_err(|error| {
             tracing::warn!(%error, "cannot connect to the database");
         });
-        borrowed.connection = Some(connection.map_err(|_| Problem::Busy)?);
+        borrowed.connection = Some(connection.map_err(|_| PgError::Busy)?);
         borrowed.set_limit(limit.clone());
         borrowed.batch(text)?;
         Ok(borrowed)
@@ -97,7 +95,7 @@ impl Deref for Borrowed<'_> {
 
 impl Borrowed<'_> {
     /// Ends the transaction without keeping what it wrote, and returns the connection.
-    pub(super) fn end(self, text: &str) {
+    pub(crate) fn end(self, text: &str) {
         self.set_limit(ReadLimit::none());
         if self.is_usable() && self.batch(text).is_ok() {
             self.give_back();
@@ -107,20 +105,16 @@ impl Borrowed<'_> {
     /// Keeps what the transaction wrote, durably, and returns the connection.
     ///
     /// # Errors
-    /// [`Problem::Internal`] if the answer to the commit was lost, so that nobody knows whether the
+    /// [`PgError::Unknown`] if the answer to the commit was lost, so that nobody knows whether the
     /// database kept the write.
-    pub(super) fn commit(self) -> Result<(), Problem> {
+    pub(crate) fn commit(self) -> Result<(), PgError> {
         match self.batch("COMMIT") {
             Ok(()) => {
                 self.give_back();
                 Ok(())
             }
-            Err(error) if self.is_usable() => Err(error.into()),
-            Err(_) => {
-                let incident = crate::new_incident();
-                tracing::error!(incident, "the database did not say whether it kept a write");
-                Err(Problem::Internal { incident })
-            }
+            Err(error) if self.is_usable() => Err(error),
+            Err(_) => Err(PgError::Unknown),
         }
     }
 

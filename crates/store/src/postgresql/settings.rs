@@ -9,8 +9,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::PgError;
-use crate::records::model::RecordsError;
+use super::error::{DatabaseError, PgError};
 
 /// How long connecting may take, unless the address says otherwise.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -18,7 +17,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
 /// The address of a database. It may contain a password, so it is never printed.
-pub(super) struct Settings {
+pub(crate) struct Settings {
     config: Config,
     /// `None` for a database on this machine.
     tls: Option<MakeRustlsConnect>,
@@ -29,8 +28,8 @@ impl Settings {
     ///
     /// A database on another machine is reached over TLS with a certificate that this machine
     /// trusts, unless the address says `sslmode=disable`.
-    pub(super) fn parse(address: &str) -> Result<Self, RecordsError> {
-        let mut config: Config = address.parse().map_err(|_| RecordsError::BadAddress)?;
+    pub(crate) fn parse(address: &str) -> Result<Self, DatabaseError> {
+        let mut config: Config = address.parse().map_err(|_| DatabaseError::BadAddress)?;
         config.application_name("stile");
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
@@ -53,13 +52,13 @@ impl Settings {
         Ok(Self { config, tls })
     }
 
-    pub(super) fn connect_timeout(&self) -> Duration {
+    pub(crate) fn connect_timeout(&self) -> Duration {
         let hosts = u32::try_from(self.config.get_hosts().len().max(1)).unwrap_or(1);
         self.config.get_connect_timeout().copied().unwrap_or(CONNECT).saturating_mul(2 * hosts)
     }
 
     /// Connects, and serves the connection on the runtime of the caller.
-    pub(super) async fn connect(&self) -> Result<Client, PgError> {
+    pub(crate) async fn connect(&self) -> Result<Client, PgError> {
         Ok(match &self.tls {
             None => {
                 let (client, connection) = self.config.connect(NoTls).await?;
@@ -84,13 +83,13 @@ fn is_this_machine(host: &Host) -> bool {
     }
 }
 
-fn tls_config() -> Result<ClientConfig, RecordsError> {
+fn tls_config() -> Result<ClientConfig, DatabaseError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|_| RecordsError::BadAddress)?;
+        .map_err(|_| DatabaseError::BadAddress)?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
