@@ -79,6 +79,12 @@ impl PgConnection {
         self.wait(self.client.query(&statement, values))
     }
 
+    /// Runs a statement and returns the number of rows that it changed.
+    pub(crate) fn execute(&self, text: &str, values: Values<'_>) -> Result<u64, PgError> {
+        let statement = self.prepared(text)?;
+        self.wait(self.client.execute(&statement, values))
+    }
+
     /// Runs a statement and returns its first row.
     pub(crate) fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, PgError> {
         Ok(self.rows(text, values)?.into_iter().next())

@@ -51,6 +51,30 @@ impl From<PgError> for DatabaseError {
     }
 }
 
+impl PgError {
+    /// Returns whether another transaction was in the way, so that this one can run again.
+    pub(crate) fn is_conflict(&self) -> bool {
+        const CODES: [SqlState; 2] =
+            [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+        match self {
+            Self::Database(error) => error.code().is_some_and(|code| CODES.contains(code)),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the same request may pass a second later.
+    pub(crate) fn passes(&self) -> bool {
+        match self {
+            Self::NoAnswer | Self::Busy => true,
+            Self::Unknown | Self::LimitReached => false,
+            Self::Database(error) => match error.code() {
+                Some(code) => passes(code) || *code == SqlState::QUERY_CANCELED,
+                None => error.is_closed() || is_io(error),
+            },
+        }
+    }
+}
+
 /// Describes an error of the database with its causes, without the values of a statement.
 fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {

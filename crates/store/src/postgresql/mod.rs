@@ -44,6 +44,19 @@ pub(crate) const BEGIN_WRITE: &str = "\
     SELECT set_config('synchronous_commit', 'on', true) \
     WHERE current_setting('synchronous_commit') = 'off'";
 
+/// Begins a transaction on the tables of tokens and sign-in. The statements are short.
+const BEGIN_ACCESS: &str = "\
+    SET LOCAL search_path = stile_access, pg_catalog; \
+    SET LOCAL lock_timeout = 5000; \
+    SET LOCAL statement_timeout = 10000; \
+    SET LOCAL idle_in_transaction_session_timeout = 60000; \
+    SELECT set_config('synchronous_commit', 'on', true) \
+    WHERE current_setting('synchronous_commit') = 'off'";
+
+/// The number of connections of one process for tokens and sign-in. They are apart from those of
+/// records, so that long reads do not keep a token from being looked up.
+const MAX_ACCESS: usize = 4;
+
 /// A database on PostgreSQL with the tables of this version. Clones share their connections.
 ///
 /// Every use blocks. A thread that runs futures may use it only in a runtime of several threads.
@@ -55,6 +68,7 @@ pub struct Database {
 struct Pools {
     readers: Pool,
     writer: Pool,
+    access: Pool,
 }
 
 impl Database {
@@ -74,8 +88,9 @@ impl Database {
         }
         let writer = Pool::new(settings.clone(), 1);
         writer.add(connection);
-        let readers = Pool::new(settings, MAX_READERS);
-        Ok(Self { pools: Arc::new(Pools { readers, writer }) })
+        let readers = Pool::new(settings.clone(), MAX_READERS);
+        let access = Pool::new(settings, MAX_ACCESS);
+        Ok(Self { pools: Arc::new(Pools { readers, writer, access }) })
     }
 
     /// Borrows a connection and begins a transaction that reads one moment, until `limit` is
@@ -94,5 +109,37 @@ impl Database {
     /// Borrows a connection and begins a transaction that writes.
     pub(crate) fn begin_write(&self) -> Result<Borrowed<'_>, PgError> {
         self.pools.writer.begin(BEGIN_WRITE, &ReadLimit::none())
+    }
+
+    /// Reads the tables of tokens and sign-in.
+    pub(crate) fn read_access<T, E: From<PgError>>(
+        &self,
+        read: impl FnOnce(&PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {BEGIN_ACCESS}");
+        let connection = self.pools.access.begin(&begin, &ReadLimit::none())?;
+        let done = read(&connection);
+        connection.end("ROLLBACK");
+        done
+    }
+
+    /// Changes the tables of tokens and sign-in as if no other transaction ran, durably. If another
+    /// one was in the way, the error says so, and nothing is changed.
+    pub(crate) fn change_access<T, E: From<PgError>>(
+        &self,
+        change: impl FnOnce(&PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = format!("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; {BEGIN_ACCESS}");
+        let connection = self.pools.access.begin(&begin, &ReadLimit::none())?;
+        match change(&connection) {
+            Ok(done) => {
+                connection.commit()?;
+                Ok(done)
+            }
+            Err(error) => {
+                connection.end("ROLLBACK");
+                Err(error)
+            }
+        }
     }
 }

@@ -21,7 +21,8 @@ const LOCK: i64 = 0x5374_6972;
 
 /// Each item migrates the schema from the version that is its index. Items are never edited; a
 /// change of the schema adds one.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE connections (
         id bigint PRIMARY KEY,
         name bytea NOT NULL UNIQUE
@@ -120,7 +121,118 @@ const MIGRATIONS: &[&str] = &["
     );
     INSERT INTO history (id, records, changes, lineage, forgotten)
         VALUES (1, 0, 0, uuid_send(gen_random_uuid()), -9000000000000000000);
-"];
+",
+    ACCESS,
+];
+
+/// The tables of keys, tokens and sign-in, as `state` has them in SQLite.
+const ACCESS: &str = "
+    CREATE SCHEMA stile_access;
+    CREATE TABLE stile_access.token_key (
+        \"only\" bigint PRIMARY KEY CHECK (\"only\" = 1),
+        secret bytea NOT NULL,
+        audience text NOT NULL
+    );
+    CREATE TABLE stile_access.tokens (
+        jti text PRIMARY KEY,
+        subject text NOT NULL,
+        client text,
+        scopes text NOT NULL,
+        issued bigint NOT NULL,
+        expires bigint NOT NULL,
+        revoked bigint,
+        grant_id text,
+        owner bigint NOT NULL DEFAULT 0,
+        audience text,
+        shown bigint NOT NULL DEFAULT 0
+    );
+    CREATE TABLE stile_access.spaces (
+        audience text PRIMARY KEY,
+        folder text UNIQUE,
+        path text
+    );
+    CREATE TABLE stile_access.clients (
+        id text PRIMARY KEY,
+        kind text NOT NULL,
+        name text NOT NULL,
+        redirects text NOT NULL,
+        created bigint NOT NULL,
+        used bigint,
+        ended bigint
+    );
+    CREATE TABLE stile_access.authorizations (
+        id text PRIMARY KEY,
+        client text NOT NULL,
+        client_name text NOT NULL,
+        subject text NOT NULL,
+        audience text NOT NULL,
+        scopes text NOT NULL,
+        grant_id text,
+        single_use bigint NOT NULL,
+        created bigint NOT NULL,
+        expires bigint NOT NULL,
+        used bigint,
+        ended bigint
+    );
+    CREATE INDEX authorizations_of_clients ON stile_access.authorizations (client);
+    CREATE TABLE stile_access.authorization_codes (
+        digest bytea PRIMARY KEY,
+        \"authorization\" text NOT NULL,
+        redirect text,
+        challenge text NOT NULL,
+        created bigint NOT NULL,
+        spent bigint
+    );
+    CREATE TABLE stile_access.refresh_tokens (
+        digest bytea PRIMARY KEY,
+        \"authorization\" text NOT NULL,
+        created bigint NOT NULL,
+        spent bigint
+    );
+    CREATE INDEX refresh_tokens_of_authorizations
+        ON stile_access.refresh_tokens (\"authorization\");
+    CREATE TABLE stile_access.authorization_tokens (
+        jti text PRIMARY KEY,
+        \"authorization\" text NOT NULL
+    );
+    CREATE INDEX tokens_of_authorizations
+        ON stile_access.authorization_tokens (\"authorization\");
+    CREATE TABLE stile_access.browser_sessions (
+        digest bytea PRIMARY KEY,
+        subject text NOT NULL,
+        created bigint NOT NULL,
+        used bigint NOT NULL,
+        role text
+    );
+    CREATE TABLE stile_access.sign_in_links (
+        digest bytea PRIMARY KEY,
+        subject text NOT NULL,
+        created bigint NOT NULL
+    );
+    CREATE TABLE stile_access.owner_password (
+        \"only\" bigint PRIMARY KEY CHECK (\"only\" = 1),
+        subject text NOT NULL,
+        salt bytea NOT NULL,
+        hash bytea NOT NULL,
+        memory_kib bigint NOT NULL,
+        passes bigint NOT NULL,
+        changed bigint NOT NULL
+    );
+    CREATE TABLE stile_access.passkeys (
+        credential bytea PRIMARY KEY,
+        subject text NOT NULL,
+        name text NOT NULL,
+        domain text NOT NULL,
+        public_key bytea NOT NULL,
+        counter bigint NOT NULL,
+        created bigint NOT NULL,
+        last_used bigint
+    );
+    CREATE TABLE stile_access.token_uses (
+        jti text PRIMARY KEY,
+        used bigint NOT NULL
+    );
+";
 
 /// The result of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,10 @@
 //! the authorization does, so a stolen or restored one never allows more than the owner approved.
 //! The database holds SHA-256 digests of codes and refresh tokens only.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
-
 use super::browser_sessions::SecretDigest;
 use super::state_dir::StateError;
-use super::tokens::{TokenRecord, TokenStore, failed, insert_token};
+use super::tables::{TableError, TableRow, Tables, values};
+use super::tokens::{TokenRecord, TokenStore, insert_token};
 
 /// The tables of authorizations.
 pub(super) const MIGRATION: &str = "
@@ -145,26 +144,24 @@ impl TokenStore {
         authorization: &AuthorizationRecord,
         code: &NewCode<'_>,
     ) -> Result<(), StateError> {
-        self.change("record an authorization in", |transaction| {
+        self.change("record an authorization in", |tables| {
             let now = authorization.created;
-            transaction.execute(
-                "DELETE FROM authorization_codes WHERE abs(?1 - created) > ?2",
-                [now, CODE_KEPT_SECONDS],
+            tables.execute(
+                "DELETE FROM authorization_codes WHERE abs(?1 - created) > ?2", values![now, CODE_KEPT_SECONDS],
             )?;
             // Nobody can redeem the code of an approval that was never used.
-            transaction.execute(
-                "DELETE FROM authorizations WHERE used IS NULL AND ?1 - created > ?2",
-                [now, CODE_KEPT_SECONDS],
+            tables.execute(
+                "DELETE FROM authorizations WHERE used IS NULL AND ?1 - created > ?2", values![now, CODE_KEPT_SECONDS],
             )?;
-            insert_authorization(transaction, authorization)?;
-            transaction.execute(
+            insert_authorization(tables, authorization)?;
+            tables.execute(
                 "INSERT INTO authorization_codes \
-                 (digest, authorization, redirect, challenge, created) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![code.digest, authorization.id, code.redirect, code.challenge, now],
+                 (digest, \"authorization\", redirect, challenge, created) VALUES (?1, ?2, ?3, ?4, ?5)",
+                values![code.digest, authorization.id, code.redirect, code.challenge, now],
             )?;
-            transaction.execute(
+            tables.execute(
                 "UPDATE clients SET used = ?2 WHERE id = ?1",
-                params![authorization.client, now],
+                values![authorization.client, now],
             )?;
             Ok(())
         })
@@ -176,32 +173,30 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn spend_code(&self, code: &SecretDigest, now: i64) -> Result<CodeSpent, StateError> {
-        self.change("spend a code of", |transaction| {
-            let found = transaction
-                .query_row(
-                    "SELECT authorization, redirect, challenge, created, spent \
-                     FROM authorization_codes WHERE digest = ?1",
-                    params![code],
-                    |row| {
-                        let id: String = row.get(0)?;
-                        let spent: Option<i64> = row.get(4)?;
-                        Ok((id, row.get(1)?, row.get(2)?, row.get::<_, i64>(3)?, spent))
-                    },
-                )
-                .optional()?;
+        self.change("spend a code of", |tables| {
+            let found = tables.first(
+                "SELECT \"authorization\", redirect, challenge, created, spent \
+                 FROM authorization_codes WHERE digest = ?1",
+                values![code],
+                |row| {
+                    let id: String = row.get(0)?;
+                    let spent: Option<i64> = row.get(4)?;
+                    Ok((id, row.get(1)?, row.get(2)?, row.get::<i64>(3)?, spent))
+                },
+            )?;
             let Some((id, redirect, challenge, created, spent)) = found else {
                 return Ok(CodeSpent::Never);
             };
             if spent.is_some() {
-                end(transaction, &id, now)?;
+                end(tables, &id, now)?;
                 return Ok(CodeSpent::Before);
             }
-            transaction.execute(
+            tables.execute(
                 "UPDATE authorization_codes SET spent = ?2 WHERE digest = ?1",
-                params![code, now],
+                values![code, now],
             )?;
             let is_young = (0..=CODE_SECONDS).contains(&now.saturating_sub(created));
-            let live = find(transaction, &id)?.filter(|found| is_young && is_live(found, now));
+            let live = find(tables, &id)?.filter(|found| is_young && is_live(found, now));
             Ok(match live {
                 Some(authorization) => {
                     CodeSpent::Now(Box::new(SpentCode { authorization, redirect, challenge }))
@@ -223,29 +218,27 @@ impl TokenStore {
         successor: &SecretDigest,
         now: i64,
     ) -> Result<RefreshSpent, StateError> {
-        self.change("spend a refresh token of", |transaction| {
-            let found = transaction
-                .query_row(
-                    "SELECT authorization, spent FROM refresh_tokens WHERE digest = ?1",
-                    params![token],
-                    |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?)),
-                )
-                .optional()?;
+        self.change("spend a refresh token of", |tables| {
+            let found = tables.first(
+                "SELECT \"authorization\", spent FROM refresh_tokens WHERE digest = ?1",
+                values![token],
+                |row| Ok((row.get::<String>(0)?, row.get::<Option<i64>>(1)?)),
+            )?;
             let Some((id, spent)) = found else { return Ok(RefreshSpent::Never) };
-            let live = find(transaction, &id)?
-                .filter(|found| found.client == client && is_live(found, now));
+            let live =
+                find(tables, &id)?.filter(|found| found.client == client && is_live(found, now));
             let Some(authorization) = live else { return Ok(RefreshSpent::Never) };
             // A clock that was set back far is no grace.
             if spent.is_some_and(|spent| now.abs_diff(spent) > REFRESH_GRACE_SECONDS.unsigned_abs())
             {
-                end(transaction, &id, now)?;
+                end(tables, &id, now)?;
                 return Ok(RefreshSpent::Replayed);
             }
-            transaction.execute(
+            tables.execute(
                 "UPDATE refresh_tokens SET spent = ?2 WHERE digest = ?1 AND spent IS NULL",
-                params![token, now],
+                values![token, now],
             )?;
-            insert_refresh(transaction, successor, &id, now)?;
+            insert_refresh(tables, successor, &id, now)?;
             Ok(RefreshSpent::Now(Box::new(authorization)))
         })
     }
@@ -260,8 +253,8 @@ impl TokenStore {
         authorization: &str,
         now: i64,
     ) -> Result<(), StateError> {
-        self.change("record a refresh token in", |transaction| {
-            insert_refresh(transaction, token, authorization, now)
+        self.change("record a refresh token in", |tables| {
+            insert_refresh(tables, token, authorization, now)
         })
     }
 
@@ -275,8 +268,8 @@ impl TokenStore {
         token: &TokenRecord,
         authorization: &str,
     ) -> Result<Issued, StateError> {
-        self.change("record", |transaction| {
-            let found = find(transaction, authorization)?;
+        self.change("record", |tables| {
+            let found = find(tables, authorization)?;
             // The owner may have narrowed the authorization since the token was ordered.
             let is_current = |found: &AuthorizationRecord| {
                 is_live(found, token.issued) && found.scopes == token.scopes
@@ -284,15 +277,15 @@ impl TokenStore {
             if !found.as_ref().is_some_and(is_current) {
                 return Ok(Issued::AuthorizationEnded);
             }
-            drop_expired_tokens(transaction, authorization, token.issued)?;
-            insert_token(transaction, token)?;
-            transaction.execute(
-                "INSERT INTO authorization_tokens (jti, authorization) VALUES (?1, ?2)",
-                params![token.jti, authorization],
+            drop_expired_tokens(tables, authorization, token.issued)?;
+            insert_token(tables, token)?;
+            tables.execute(
+                "INSERT INTO authorization_tokens (jti, \"authorization\") VALUES (?1, ?2)",
+                values![token.jti, authorization],
             )?;
-            transaction.execute(
+            tables.execute(
                 "UPDATE authorizations SET used = ?2 WHERE id = ?1",
-                params![authorization, token.issued],
+                values![authorization, token.issued],
             )?;
             Ok(Issued::Valid)
         })
@@ -306,15 +299,13 @@ impl TokenStore {
         &self,
         token: &SecretDigest,
     ) -> Result<Option<AuthorizationRecord>, StateError> {
-        self.change("look up", |transaction| {
-            let id: Option<String> = transaction
-                .query_row(
-                    "SELECT authorization FROM refresh_tokens WHERE digest = ?1",
-                    params![token],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            id.map_or(Ok(None), |id| find(transaction, &id))
+        self.read("look up", |tables| {
+            let id: Option<String> = tables.first(
+                "SELECT \"authorization\" FROM refresh_tokens WHERE digest = ?1",
+                values![token],
+                |row| row.get(0),
+            )?;
+            id.map_or(Ok(None), |id| find(tables, &id))
         })
     }
 
@@ -327,15 +318,13 @@ impl TokenStore {
         &self,
         jti: &str,
     ) -> Result<Option<AuthorizationRecord>, StateError> {
-        self.change("look up", |transaction| {
-            let id: Option<String> = transaction
-                .query_row(
-                    "SELECT authorization FROM authorization_tokens WHERE jti = ?1",
-                    [jti],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            id.map_or(Ok(None), |id| find(transaction, &id))
+        self.read("look up", |tables| {
+            let id: Option<String> = tables.first(
+                "SELECT \"authorization\" FROM authorization_tokens WHERE jti = ?1",
+                values![jti],
+                |row| row.get(0),
+            )?;
+            id.map_or(Ok(None), |id| find(tables, &id))
         })
     }
 
@@ -344,12 +333,8 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn authorizations(&self) -> Result<Vec<AuthorizationRecord>, StateError> {
-        let connection = self.lock();
         let all = format!("SELECT {COLUMNS} FROM authorizations ORDER BY created, id");
-        let listed = connection
-            .prepare_cached(&all)
-            .and_then(|mut query| query.query_map([], authorization_of)?.collect());
-        listed.map_err(failed("list the authorizations of"))
+        self.read("list the authorizations of", |tables| tables.rows(&all, &[], authorization_of))
     }
 
     /// Returns the latest authorization of a client that is in force; `None` if there is none.
@@ -361,15 +346,11 @@ impl TokenStore {
         client: &str,
         now: i64,
     ) -> Result<Option<AuthorizationRecord>, StateError> {
-        let connection = self.lock();
         let latest = format!(
             "SELECT {COLUMNS} FROM authorizations WHERE client = ?1 AND ended IS NULL \
              AND expires > ?2 AND used IS NOT NULL ORDER BY created DESC, id LIMIT 1"
         );
-        let found = connection.prepare_cached(&latest).and_then(|mut query| {
-            query.query_row(params![client, now], authorization_of).optional()
-        });
-        found.map_err(failed("look up"))
+        self.read("look up", |tables| tables.first(&latest, values![client, now], authorization_of))
     }
 
     /// Ends an authorization with all its tokens, durably. Returns whether there is one of this
@@ -378,9 +359,9 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn end_authorization(&self, id: &str, now: i64) -> Result<bool, StateError> {
-        self.change("end an authorization of", |transaction| {
-            end(transaction, id, now)?;
-            Ok(find(transaction, id)?.is_some())
+        self.change("end an authorization of", |tables| {
+            end(tables, id, now)?;
+            Ok(find(tables, id)?.is_some())
         })
     }
 
@@ -397,12 +378,12 @@ impl TokenStore {
         scopes: &str,
         now: i64,
     ) -> Result<bool, StateError> {
-        self.change("narrow an authorization of", |transaction| {
-            let narrowed = transaction.execute(
+        self.change("narrow an authorization of", |tables| {
+            let narrowed = tables.execute(
                 "UPDATE authorizations SET scopes = ?2 WHERE id = ?1 AND ended IS NULL",
-                [id, scopes],
+                values![id, scopes],
             )?;
-            revoke_tokens(transaction, id, now)?;
+            revoke_tokens(tables, id, now)?;
             Ok(narrowed > 0)
         })
     }
@@ -413,35 +394,16 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn end_client(&self, id: &str, now: i64) -> Result<bool, StateError> {
-        self.change("end a client of", |transaction| {
-            let mut query =
-                transaction.prepare("SELECT id FROM authorizations WHERE client = ?1")?;
-            let ids: Vec<String> =
-                query.query_map([id], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            ids.iter().try_for_each(|authorization| end(transaction, authorization, now))?;
-            let known = transaction.execute(
+        self.change("end a client of", |tables| {
+            let all = "SELECT id FROM authorizations WHERE client = ?1";
+            let ids: Vec<String> = tables.rows(all, values![id], |row| row.get(0))?;
+            ids.iter().try_for_each(|authorization| end(tables, authorization, now))?;
+            let known = tables.execute(
                 "UPDATE clients SET ended = coalesce(ended, ?2) WHERE id = ?1",
-                params![id, now],
+                values![id, now],
             )?;
             Ok(known > 0)
         })
-    }
-
-    /// Runs changes as one transaction.
-    pub(super) fn change<T>(
-        &self,
-        doing: &'static str,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StateError> {
-        let mut connection = self.lock();
-        let run = |connection: &mut Connection| {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let outcome = change(&transaction)?;
-            transaction.commit()?;
-            Ok(outcome)
-        };
-        run(&mut connection).map_err(failed(doing))
     }
 }
 
@@ -458,35 +420,32 @@ fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
     authorization.ended.is_none() && now < authorization.expires
 }
 
-fn find(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<AuthorizationRecord>> {
+fn find(tables: Tables<'_>, id: &str) -> Result<Option<AuthorizationRecord>, TableError> {
     let one = format!("SELECT {COLUMNS} FROM authorizations WHERE id = ?1");
-    transaction.prepare_cached(&one)?.query_row([id], authorization_of).optional()
+    tables.first(&one, values![id], authorization_of)
 }
 
-fn insert_authorization(
-    transaction: &Transaction<'_>,
-    new: &AuthorizationRecord,
-) -> rusqlite::Result<()> {
+fn insert_authorization(tables: Tables<'_>, new: &AuthorizationRecord) -> Result<(), TableError> {
     let insert = "INSERT INTO authorizations (id, client, client_name, subject, audience, scopes, \
                   grant_id, single_use, created, expires) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    let row = params![
+    let row = values![
         new.id, new.client, new.client_name, new.subject, new.audience, new.scopes, new.grant,
         new.single_use, new.created, new.expires,
     ];
-    transaction.execute(insert, row).map(drop)
+    tables.execute(insert, row).map(drop)
 }
 
 fn insert_refresh(
-    transaction: &Transaction<'_>,
+    tables: Tables<'_>,
     token: &SecretDigest,
     authorization: &str,
     now: i64,
-) -> rusqlite::Result<()> {
-    transaction
+) -> Result<(), TableError> {
+    tables
         .execute(
-            "INSERT INTO refresh_tokens (digest, authorization, created) VALUES (?1, ?2, ?3)",
-            params![token, authorization, now],
+            "INSERT INTO refresh_tokens (digest, \"authorization\", created) VALUES (?1, ?2, ?3)",
+            values![token, authorization, now],
         )
         .map(drop)
 }
@@ -494,45 +453,45 @@ fn insert_refresh(
 /// Drops the access tokens of an authorization that expired a day ago or earlier. Every server
 /// refuses an unknown token, too.
 fn drop_expired_tokens(
-    transaction: &Transaction<'_>,
+    tables: Tables<'_>,
     authorization: &str,
     now: i64,
-) -> rusqlite::Result<()> {
+) -> Result<(), TableError> {
     let long_ago = now.saturating_sub(24 * 60 * 60);
-    transaction.execute(
+    tables.execute(
         "DELETE FROM tokens WHERE expires < ?2 AND jti IN \
-         (SELECT jti FROM authorization_tokens WHERE authorization = ?1)",
-        params![authorization, long_ago],
+         (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1)",
+        values![authorization, long_ago],
     )?;
-    transaction.execute(
-        "DELETE FROM authorization_tokens WHERE authorization = ?1 \
+    tables.execute(
+        "DELETE FROM authorization_tokens WHERE \"authorization\" = ?1 \
          AND jti NOT IN (SELECT jti FROM tokens)",
-        [authorization],
+        values![authorization],
     )?;
     Ok(())
 }
 
 /// Ends an authorization, its codes, its refresh tokens and its access tokens.
-fn end(transaction: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<()> {
-    transaction.execute(
+fn end(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
+    tables.execute(
         "UPDATE authorizations SET ended = ?2 WHERE id = ?1 AND ended IS NULL",
-        params![id, now],
+        values![id, now],
     )?;
-    revoke_tokens(transaction, id, now)?;
-    transaction.execute("DELETE FROM refresh_tokens WHERE authorization = ?1", [id])?;
+    revoke_tokens(tables, id, now)?;
+    tables.execute("DELETE FROM refresh_tokens WHERE \"authorization\" = ?1", values![id])?;
     Ok(())
 }
 
-fn revoke_tokens(transaction: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<()> {
-    transaction.execute(
+fn revoke_tokens(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
+    tables.execute(
         "UPDATE tokens SET revoked = ?2 WHERE revoked IS NULL AND jti IN \
-         (SELECT jti FROM authorization_tokens WHERE authorization = ?1)",
-        params![id, now],
+         (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1)",
+        values![id, now],
     )?;
     Ok(())
 }
 
-fn authorization_of(row: &Row<'_>) -> rusqlite::Result<AuthorizationRecord> {
+fn authorization_of(row: &TableRow) -> Result<AuthorizationRecord, TableError> {
     Ok(AuthorizationRecord {
         id: row.get(0)?,
         client: row.get(1)?,

@@ -3,10 +3,9 @@
 //! The database holds SHA-256 digests of secrets only, so that whoever reads a copy of it cannot
 //! sign in. A session ends after an idle time and at a fixed time, whichever comes first.
 
-use rusqlite::{OptionalExtension as _, params};
-
 use super::state_dir::StateError;
-use super::tokens::{TokenStore, failed};
+use super::tables::values;
+use super::tokens::TokenStore;
 
 /// The SHA-256 digest of a secret.
 pub type SecretDigest = [u8; 32];
@@ -57,25 +56,19 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn sessions(&self, now: i64) -> Result<Vec<OpenSession>, StateError> {
-        let connection = self.lock();
-        let listed = connection
-            .prepare_cached(
-                "SELECT digest, subject, created, used FROM browser_sessions \
-                 WHERE ?1 - created <= ?2 AND ?1 - used <= ?3 ORDER BY used DESC, digest",
-            )
-            .and_then(|mut query| {
-                let bounds = [now, SESSION_SECONDS, SESSION_IDLE_SECONDS];
-                let rows = query.query_map(bounds, |row| {
-                    Ok(OpenSession {
-                        digest: row.get(0)?,
-                        subject: row.get(1)?,
-                        created: row.get(2)?,
-                        used: row.get(3)?,
-                    })
-                })?;
-                rows.collect()
-            });
-        listed.map_err(failed("list the sessions of"))
+        let open = "SELECT digest, subject, created, used FROM browser_sessions \
+                    WHERE ?1 - created <= ?2 AND ?1 - used <= ?3 ORDER BY used DESC, digest";
+        let bounds = values![now, SESSION_SECONDS, SESSION_IDLE_SECONDS];
+        self.read("list the sessions of", |tables| {
+            tables.rows(open, bounds, |row| {
+                Ok(OpenSession {
+                    digest: row.get(0)?,
+                    subject: row.get(1)?,
+                    created: row.get(2)?,
+                    used: row.get(3)?,
+                })
+            })
+        })
     }
 
     /// Notes the role of the person of a session, whom an identity provider signed in, durably.
@@ -84,8 +77,7 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails.
     pub fn set_session_role(&self, session: &SecretDigest, role: &str) -> Result<(), StateError> {
         let set = "UPDATE browser_sessions SET role = ?2 WHERE digest = ?1";
-        let set = self.lock().execute(set, params![session, role]);
-        set.map(drop).map_err(failed("note the role of a session in"))
+        self.execute("note the role of a session in", set, values![session, role]).map(drop)
     }
 
     /// Returns the role of the person of a session; `None` if no identity provider signed the
@@ -94,11 +86,11 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn session_role(&self, session: &SecretDigest) -> Result<Option<String>, StateError> {
-        let connection = self.lock();
-        let found = connection
-            .prepare_cached("SELECT role FROM browser_sessions WHERE digest = ?1")
-            .and_then(|mut query| query.query_row(params![session], |row| row.get(0)).optional());
-        Ok(found.map_err(failed("look up a session in"))?.flatten())
+        let role = "SELECT role FROM browser_sessions WHERE digest = ?1";
+        let found = self.read("look up a session in", |tables| {
+            tables.first(role, values![session], |row| row.get::<Option<String>>(0))
+        })?;
+        Ok(found.flatten())
     }
 
     /// Ends the sessions of a user, durably, and returns how many there were.
@@ -106,9 +98,8 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn close_sessions_of(&self, subject: &str) -> Result<usize, StateError> {
-        let ended =
-            self.lock().execute("DELETE FROM browser_sessions WHERE subject = ?1", [subject]);
-        ended.map_err(failed("end the sessions of"))
+        let end = "DELETE FROM browser_sessions WHERE subject = ?1";
+        self.execute("end the sessions of", end, values![subject])
     }
 
     /// Ends every session, durably, and returns how many there were.
@@ -116,8 +107,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn close_all_sessions(&self) -> Result<usize, StateError> {
-        let ended = self.lock().execute("DELETE FROM browser_sessions", []);
-        ended.map_err(failed("end the sessions of"))
+        self.execute("end the sessions of", "DELETE FROM browser_sessions", &[])
     }
 
     /// Records a one-time link for a user. `now` is in UTC seconds.
@@ -130,13 +120,12 @@ impl TokenStore {
         subject: &str,
         now: i64,
     ) -> Result<(), StateError> {
-        let connection = self.lock();
+        let clean = "DELETE FROM sign_in_links WHERE abs(?1 - created) > ?2";
         let insert = "INSERT INTO sign_in_links (digest, subject, created) VALUES (?1, ?2, ?3)";
-        connection
-            .execute("DELETE FROM sign_in_links WHERE abs(?1 - created) > ?2", [now, LINK_SECONDS])
-            .and_then(|_| connection.execute(insert, params![link, subject, now]))
-            .map(drop)
-            .map_err(failed("record a link in"))
+        self.change("record a link in", |tables| {
+            tables.execute(clean, values![now, LINK_SECONDS])?;
+            tables.execute(insert, values![link, subject, now]).map(drop)
+        })
     }
 
     /// Spends a one-time link, and returns its user; `None` if the link is unknown, spent or too
@@ -145,12 +134,10 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn spend_link(&self, link: &SecretDigest, now: i64) -> Result<Option<String>, StateError> {
-        let connection = self.lock();
         let spend = "DELETE FROM sign_in_links WHERE digest = ?1 RETURNING subject, created";
-        let spent: Option<(String, i64)> = connection
-            .query_row(spend, params![link], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
-            .map_err(failed("spend a link of"))?;
+        let spent: Option<(String, i64)> = self.change("spend a link of", |tables| {
+            tables.first(spend, values![link], |row| Ok((row.get(0)?, row.get(1)?)))
+        })?;
         let is_young = |created: i64| (0..=LINK_SECONDS).contains(&now.saturating_sub(created));
         Ok(spent.filter(|(_, created)| is_young(*created)).map(|(subject, _)| subject))
     }
@@ -166,14 +153,13 @@ impl TokenStore {
         subject: &str,
         now: i64,
     ) -> Result<(), StateError> {
-        let connection = self.lock();
+        let clean = "DELETE FROM browser_sessions WHERE ?1 - created > ?2";
         let insert = "INSERT INTO browser_sessions (digest, subject, created, used) \
                       VALUES (?1, ?2, ?3, ?3)";
-        connection
-            .execute("DELETE FROM browser_sessions WHERE ?1 - created > ?2", [now, SESSION_SECONDS])
-            .and_then(|_| connection.execute(insert, params![session, subject, now]))
-            .map(drop)
-            .map_err(failed("open a session in"))
+        self.change("open a session in", |tables| {
+            tables.execute(clean, values![now, SESSION_SECONDS])?;
+            tables.execute(insert, values![session, subject, now]).map(drop)
+        })
     }
 
     /// Returns the user of a session and notes that the session is in use; `None` if the session
@@ -187,15 +173,10 @@ impl TokenStore {
         session: &SecretDigest,
         now: i64,
     ) -> Result<Option<String>, StateError> {
-        let connection = self.lock();
-        let found: Option<(String, i64, i64)> = connection
-            .prepare_cached("SELECT subject, created, used FROM browser_sessions WHERE digest = ?1")
-            .and_then(|mut query| {
-                let row = query
-                    .query_row(params![session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-                row.optional()
-            })
-            .map_err(failed("look up a session in"))?;
+        let one = "SELECT subject, created, used FROM browser_sessions WHERE digest = ?1";
+        let found: Option<(String, i64, i64)> = self.read("look up a session in", |tables| {
+            tables.first(one, values![session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        })?;
         let Some((subject, created, used)) = found else { return Ok(None) };
         if now.saturating_sub(created) > SESSION_SECONDS
             || now.saturating_sub(used) > SESSION_IDLE_SECONDS
@@ -203,12 +184,8 @@ impl TokenStore {
             return Ok(None);
         }
         if now.saturating_sub(used) > USE_WRITTEN_SECONDS {
-            connection
-                .execute(
-                    "UPDATE browser_sessions SET used = ?2 WHERE digest = ?1",
-                    params![session, now],
-                )
-                .map_err(failed("note the use of a session in"))?;
+            let note = "UPDATE browser_sessions SET used = ?2 WHERE digest = ?1";
+            self.execute("note the use of a session in", note, values![session, now])?;
         }
         Ok(Some(subject))
     }
@@ -218,9 +195,8 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn close_session(&self, session: &SecretDigest) -> Result<(), StateError> {
-        let connection = self.lock();
         let delete = "DELETE FROM browser_sessions WHERE digest = ?1";
-        connection.execute(delete, params![session]).map(drop).map_err(failed("end a session of"))
+        self.execute("end a session of", delete, values![session]).map(drop)
     }
 }
 

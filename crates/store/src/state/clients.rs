@@ -1,10 +1,9 @@
 //! The clients that may ask the owner for access: which were registered, and where their answers
 //! go.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
-
 use super::state_dir::StateError;
-use super::tokens::{TokenStore, failed};
+use super::tables::{TableError, TableRow, Tables, values};
+use super::tokens::TokenStore;
 
 /// The tables of clients.
 pub(super) const MIGRATION: &str = "
@@ -81,8 +80,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn store_client(&self, client: &ClientRecord) -> Result<(), StateError> {
-        let mut connection = self.lock();
-        store(&mut connection, client).map_err(failed("store a client in"))
+        self.change("store a client in", |tables| store(tables, client))
     }
 
     /// Returns the client with an identifier; `None` if nobody registered or added it.
@@ -90,12 +88,8 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn find_client(&self, id: &str) -> Result<Option<ClientRecord>, StateError> {
-        let connection = self.lock();
         let one = format!("SELECT {COLUMNS} FROM clients WHERE id = ?1");
-        let found = connection
-            .prepare_cached(&one)
-            .and_then(|mut query| query.query_row([id], client_of).optional());
-        found.map_err(failed("look up a client in"))
+        self.read("look up a client in", |tables| tables.first(&one, values![id], client_of))
     }
 
     /// Returns all clients, in the order in which they became known.
@@ -103,49 +97,40 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn clients(&self) -> Result<Vec<ClientRecord>, StateError> {
-        let connection = self.lock();
         let all = format!("SELECT {COLUMNS} FROM clients ORDER BY created, id");
-        let listed = connection
-            .prepare_cached(&all)
-            .and_then(|mut query| query.query_map([], client_of)?.collect());
-        listed.map_err(failed("list the clients of"))
+        self.read("list the clients of", |tables| tables.rows(&all, &[], client_of))
     }
 }
 
-fn store(connection: &mut Connection, client: &ClientRecord) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction.execute(
+fn store(tables: Tables<'_>, client: &ClientRecord) -> Result<(), TableError> {
+    let redirects = serde_json::to_string(&client.redirects).unwrap_or_default();
+    tables.execute(
         "INSERT INTO clients (id, kind, name, redirects, created) VALUES (?1, ?2, ?3, ?4, ?5) \
          ON CONFLICT (id) DO UPDATE SET name = ?3, redirects = ?4",
-        params![
-            client.id,
-            client.kind.word(),
-            client.name,
-            serde_json::to_string(&client.redirects).unwrap_or_default(),
-            client.created
-        ],
+        values![client.id, client.kind.word(), client.name, redirects, client.created],
     )?;
     let unused = "kind <> 'added' AND used IS NULL";
-    transaction.execute(
+    tables.execute(
         &format!("DELETE FROM clients WHERE {unused} AND created < ?1"),
-        [client.created.saturating_sub(UNUSED_CLIENT_SECONDS)],
+        values![client.created.saturating_sub(UNUSED_CLIENT_SECONDS)],
     )?;
-    transaction.execute(
+    tables.execute(
         &format!(
-            "DELETE FROM clients WHERE id IN (SELECT id FROM clients WHERE {unused} AND id <> ?1 \
-             ORDER BY created DESC, id LIMIT -1 OFFSET ?2)"
+            "DELETE FROM clients WHERE {unused} AND id <> ?1 AND id NOT IN \
+             (SELECT id FROM clients WHERE {unused} AND id <> ?1 \
+             ORDER BY created DESC, id LIMIT ?2)"
         ),
-        params![client.id, MAX_UNUSED_CLIENTS - 1],
+        values![client.id, MAX_UNUSED_CLIENTS - 1],
     )?;
-    transaction.commit()
+    Ok(())
 }
 
-fn client_of(row: &Row<'_>) -> rusqlite::Result<ClientRecord> {
+fn client_of(row: &TableRow) -> Result<ClientRecord, TableError> {
     Ok(ClientRecord {
         id: row.get(0)?,
-        kind: ClientKind::of_word(&row.get::<_, String>(1)?),
+        kind: ClientKind::of_word(&row.get::<String>(1)?),
         name: row.get(2)?,
-        redirects: serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default(),
+        redirects: serde_json::from_str(&row.get::<String>(3)?).unwrap_or_default(),
         created: row.get(4)?,
         used: row.get(5)?,
         ended: row.get(6)?,

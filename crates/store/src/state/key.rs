@@ -15,6 +15,9 @@ use uuid::Uuid;
 
 use super::private::{self, create_private, sync_folder};
 use super::state_dir::{StateDir, StateError, io_error};
+use super::tables::values;
+use super::tokens::TokenStore;
+use crate::postgresql::Database;
 
 const NAME: &str = "key.json";
 /// The number of bytes that are read. A key file has about 150.
@@ -60,6 +63,30 @@ impl TokenKey {
             }
             read => read,
         }
+    }
+
+    /// Reads the key that servers with one database share, after making one if there is none.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails; [`StateError::Random`].
+    pub fn of(database: &Database) -> Result<Self, StateError> {
+        let tokens = TokenStore::on(database);
+        let select = "SELECT secret, audience FROM token_key";
+        let find = || {
+            tokens.read("look up the key of", |tables| {
+                tables.first(select, &[], |row| {
+                    Ok(Self { secret: row.get(0)?, audience: row.get(1)? })
+                })
+            })
+        };
+        if let Some(key) = find()? {
+            return Ok(key);
+        }
+        let new = Self::generate().map_err(|_| StateError::Random)?;
+        let insert = "INSERT INTO token_key (\"only\", secret, audience) VALUES (1, ?1, ?2) \
+                      ON CONFLICT DO NOTHING";
+        tokens.execute("make the key of", insert, values![new.secret, new.audience])?;
+        find()?.ok_or(StateError::Random)
     }
 
     /// Reads the key without making one.

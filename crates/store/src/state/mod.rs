@@ -12,10 +12,13 @@ mod owner_credentials;
 mod private;
 mod reserve;
 #[cfg(test)]
+mod server_tests;
+#[cfg(test)]
 mod sign_in_tests;
 mod spaces;
 mod state_dir;
 mod sync_lock;
+mod tables;
 mod token_uses;
 mod tokens;
 mod version;
@@ -41,6 +44,7 @@ pub use spaces::{KnownSpace, SpaceOfFolder};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
 pub use sync_lock::SyncLock;
+pub use tables::TableError;
 pub use tokens::{Revocation, TokenRecord, TokenStore};
 
 /// The size of the largest settings file that is read, in bytes.

@@ -3,10 +3,9 @@
 //! Neither lets a reader of the database sign in: a password is kept as a slow hash, and a passkey
 //! has its private key in the owner's device.
 
-use rusqlite::{OptionalExtension as _, Row, params};
-
 use super::state_dir::StateError;
-use super::tokens::{TokenStore, failed};
+use super::tables::{TableError, TableRow, values};
+use super::tokens::TokenStore;
 
 /// The tables of what the owner signs in with: at most one password, and passkeys.
 pub(super) const MIGRATION: &str = "
@@ -106,7 +105,7 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails.
     pub fn owner_password(&self) -> Result<Option<StoredPassword>, StateError> {
         let query = "SELECT subject, salt, hash, memory_kib, passes, changed FROM owner_password";
-        let read = |row: &Row<'_>| {
+        let read = |row: &TableRow| {
             Ok(StoredPassword {
                 subject: row.get(0)?,
                 salt: row.get(1)?,
@@ -116,7 +115,7 @@ impl TokenStore {
                 changed: row.get(5)?,
             })
         };
-        self.lock().query_row(query, [], read).optional().map_err(failed("look up the password in"))
+        self.read("look up the password in", |tables| tables.first(query, &[], read))
     }
 
     /// Sets the owner's password in place of the old one, durably.
@@ -124,14 +123,15 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails. The old password then stays.
     pub fn set_owner_password(&self, password: &StoredPassword) -> Result<(), StateError> {
-        let store = "INSERT OR REPLACE INTO owner_password \
-                     (only, subject, salt, hash, memory_kib, passes, changed) \
-                     VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)";
-        let row = params![
+        let store = "INSERT INTO owner_password \
+                     (\"only\", subject, salt, hash, memory_kib, passes, changed) \
+                     VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (\"only\") DO UPDATE SET \
+                     subject = ?1, salt = ?2, hash = ?3, memory_kib = ?4, passes = ?5, changed = ?6";
+        let row = values![
             password.subject, password.salt, password.hash, password.memory_kib, password.passes,
             password.changed,
         ];
-        self.lock().execute(store, row).map(drop).map_err(failed("store the password in"))
+        self.execute("store the password in", store, row).map(drop)
     }
 
     /// Removes the owner's password, durably. Returns whether there was one.
@@ -139,8 +139,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn remove_owner_password(&self) -> Result<bool, StateError> {
-        let removed = self.lock().execute("DELETE FROM owner_password", []);
-        Ok(removed.map_err(failed("remove the password from"))? > 0)
+        Ok(self.execute("remove the password from", "DELETE FROM owner_password", &[])? > 0)
     }
 
     /// Returns the owner's passkeys in the order in which they were registered.
@@ -148,14 +147,9 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn passkeys(&self) -> Result<Vec<Passkey>, StateError> {
-        let connection = self.lock();
-        let listed = connection
-            .prepare_cached(
-                "SELECT credential, subject, name, domain, public_key, counter, created, last_used \
-                 FROM passkeys ORDER BY created, credential",
-            )
-            .and_then(|mut query| query.query_map([], passkey)?.collect());
-        listed.map_err(failed("list the passkeys of"))
+        let all = "SELECT credential, subject, name, domain, public_key, counter, created, last_used \
+             FROM passkeys ORDER BY created, credential";
+        self.read("list the passkeys of", |tables| tables.rows(all, &[], passkey))
     }
 
     /// Returns the passkey with this identifier; `None` if the owner has no such passkey.
@@ -163,14 +157,9 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn passkey(&self, credential: &[u8]) -> Result<Option<Passkey>, StateError> {
-        let connection = self.lock();
-        let found = connection
-            .prepare_cached(
-                "SELECT credential, subject, name, domain, public_key, counter, created, last_used \
-                 FROM passkeys WHERE credential = ?1",
-            )
-            .and_then(|mut query| query.query_row([credential], passkey).optional());
-        found.map_err(failed("look up a passkey in"))
+        let one = "SELECT credential, subject, name, domain, public_key, counter, created, last_used \
+             FROM passkeys WHERE credential = ?1";
+        self.read("look up a passkey in", |tables| tables.first(one, values![credential], passkey))
     }
 
     /// Stores a new passkey, durably.
@@ -184,11 +173,11 @@ impl TokenStore {
                       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL \
                       WHERE (SELECT count(*) FROM passkeys) < ?8 \
                       AND NOT EXISTS (SELECT 1 FROM passkeys WHERE credential = ?1)";
-        let row = params![
+        let row = values![
             passkey.credential, passkey.subject, passkey.name, passkey.domain, passkey.public_key,
             passkey.counter, passkey.created, MAX_PASSKEYS,
         ];
-        let added = self.lock().execute(insert, row).map_err(failed("store a passkey in"))?;
+        let added = self.execute("store a passkey in", insert, row)?;
         if added > 0 {
             return Ok(PasskeyAdded::Added);
         }
@@ -210,8 +199,8 @@ impl TokenStore {
     ) -> Result<PasskeyUse, StateError> {
         let update = "UPDATE passkeys SET counter = ?2, last_used = ?3 \
                       WHERE credential = ?1 AND (counter < ?2 OR (counter = 0 AND ?2 = 0))";
-        let updated = self.lock().execute(update, params![credential, counter, now]);
-        let updated = updated.map_err(failed("record a sign-in in"))?;
+        let updated =
+            self.execute("record a sign-in in", update, values![credential, counter, now])?;
         Ok(if updated > 0 { PasskeyUse::Accepted } else { PasskeyUse::Refused })
     }
 
@@ -220,13 +209,12 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn remove_passkey(&self, credential: &[u8]) -> Result<bool, StateError> {
-        let removed =
-            self.lock().execute("DELETE FROM passkeys WHERE credential = ?1", [credential]);
-        Ok(removed.map_err(failed("remove a passkey from"))? > 0)
+        let remove = "DELETE FROM passkeys WHERE credential = ?1";
+        Ok(self.execute("remove a passkey from", remove, values![credential])? > 0)
     }
 }
 
-fn passkey(row: &Row<'_>) -> rusqlite::Result<Passkey> {
+fn passkey(row: &TableRow) -> Result<Passkey, TableError> {
     Ok(Passkey {
         credential: row.get(0)?,
         subject: row.get(1)?,

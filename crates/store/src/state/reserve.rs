@@ -69,7 +69,7 @@ fn is_full(error: &StateError) -> bool {
         }
         // SQLite reports a full disk for the files beside the database as other errors.
         StateError::Database { error, .. } => matches!(
-            error.sqlite_error_code(),
+            error.sqlite_code(),
             Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen)
         ),
         _ => false,

@@ -9,11 +9,11 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use uuid::Uuid;
 
 use super::state_dir::{StateError, io_error};
-use super::tokens::{TokenStore, failed};
+use super::tables::{TableError, Tables, values};
+use super::tokens::TokenStore;
 
 /// Selects the spaces that have a path or no folder yet. A folder that another one replaced has no
 /// path until it is served again.
@@ -49,8 +49,7 @@ impl TokenStore {
         let metadata = path.metadata().map_err(io_error("find", folder))?;
         let (identity, path) =
             (folder_identity(&metadata, &path), path.to_string_lossy().into_owned());
-        let mut connection = self.lock();
-        bind(&mut connection, &identity, &path).map_err(failed("look up the space of"))
+        self.change("look up the space of", |tables| bind(tables, &identity, &path))
     }
 
     /// Returns the only space of this state, after making one if there is none; `None` if there are
@@ -59,21 +58,16 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn only_space(&self) -> Result<Option<String>, StateError> {
-        let mut connection = self.lock();
-        let only = |connection: &mut Connection| {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut known = audiences(&transaction)?;
+        self.change("look up the space of", |tables| {
+            let mut known = audiences(tables)?;
             if known.is_empty() {
                 let audience = new_audience();
                 let insert = "INSERT INTO spaces (audience) VALUES (?1)";
-                transaction.execute(insert, [&audience])?;
+                tables.execute(insert, values![audience])?;
                 known.push(audience);
             }
-            transaction.commit()?;
             Ok(if known.len() == 1 { known.pop() } else { None })
-        };
-        only(&mut connection).map_err(failed("look up the space of"))
+        })
     }
 
     /// Returns the spaces in the order of their paths, without those whose folder is no longer at
@@ -82,51 +76,38 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn spaces(&self) -> Result<Vec<KnownSpace>, StateError> {
-        let connection = self.lock();
-        let listed = connection
-            .prepare_cached(&format!(
-                "SELECT audience, path FROM spaces {PRESENT} ORDER BY path, audience"
-            ))
-            .and_then(|mut query| {
-                let rows = query.query_map([], |row| {
-                    let path: Option<String> = row.get(1)?;
-                    Ok(KnownSpace { audience: row.get(0)?, path: path.map(PathBuf::from) })
-                })?;
-                rows.collect()
-            });
-        listed.map_err(failed("list the spaces of"))
+        let all = format!("SELECT audience, path FROM spaces {PRESENT} ORDER BY path, audience");
+        self.read("list the spaces of", |tables| {
+            tables.rows(&all, &[], |row| {
+                let path: Option<String> = row.get(1)?;
+                Ok(KnownSpace { audience: row.get(0)?, path: path.map(PathBuf::from) })
+            })
+        })
     }
 }
 
 /// Finds the space of a folder, or binds the one that has no folder yet, or makes one.
-fn bind(
-    connection: &mut Connection,
-    identity: &str,
-    path: &str,
-) -> rusqlite::Result<SpaceOfFolder> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let one = |column: &str, value: Option<&str>| {
-        let query = format!("SELECT audience FROM spaces WHERE {column} IS ?1 LIMIT 1");
-        transaction.query_row(&query, [value], |row| row.get::<_, String>(0)).optional()
+fn bind(tables: Tables<'_>, identity: &str, path: &str) -> Result<SpaceOfFolder, TableError> {
+    let one = |condition: &str, values: &[_]| {
+        let query = format!("SELECT audience FROM spaces WHERE {condition} LIMIT 1");
+        tables.first(&query, values, |row| row.get::<String>(0))
     };
-    let known = one("folder", Some(identity))?;
-    let unbound = one("folder", None)?;
-    let before = one("path", Some(path))?;
+    let known = one("folder = ?1", values![identity])?;
+    let unbound = one("folder IS NULL", &[])?;
+    let before = one("path = ?1", values![path])?;
     let replaces_another = known.is_none() && before.is_some();
     let audience = known.or(unbound).unwrap_or_else(new_audience);
     // A path leads to one folder at a time.
-    transaction.execute("UPDATE spaces SET path = NULL WHERE path = ?1", [path])?;
+    tables.execute("UPDATE spaces SET path = NULL WHERE path = ?1", values![path])?;
     let store = "INSERT INTO spaces (audience, folder, path) VALUES (?1, ?2, ?3) \
                  ON CONFLICT (audience) DO UPDATE SET folder = ?2, path = ?3";
-    transaction.execute(store, params![audience, identity, path])?;
-    let is_only = audiences(&transaction)?.len() == 1;
-    transaction.commit()?;
+    tables.execute(store, values![audience, identity, path])?;
+    let is_only = audiences(tables)?.len() == 1;
     Ok(SpaceOfFolder { audience, replaces_another, is_only })
 }
 
-fn audiences(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut query = connection.prepare(&format!("SELECT audience FROM spaces {PRESENT}"))?;
-    query.query_map([], |row| row.get(0))?.collect()
+fn audiences(tables: Tables<'_>) -> Result<Vec<String>, TableError> {
+    tables.rows(&format!("SELECT audience FROM spaces {PRESENT}"), &[], |row| row.get(0))
 }
 
 fn new_audience() -> String {

@@ -4,7 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::private::{self, make_folder};
+use super::tables::TableError;
 use super::version;
+use crate::postgresql::DatabaseError;
 
 /// The state folder, which only its owner can change.
 #[derive(Clone, Debug)]
@@ -77,9 +79,15 @@ pub enum StateError {
     Database {
         /// The operation, as an infinitive.
         doing: &'static str,
-        /// The error of SQLite.
-        error: rusqlite::Error,
+        /// The error of the database.
+        error: TableError,
     },
+    /// A database on PostgreSQL cannot be used.
+    #[error(transparent)]
+    Hosted(#[from] DatabaseError),
+    /// The system gives no random bytes for a key.
+    #[error("the system gives no random bytes for a key")]
+    Random,
     /// No token has that identifier.
     #[error("there is no token `{jti}`; `stile token list` shows all of them")]
     UnknownToken {

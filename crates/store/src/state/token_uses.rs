@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 
 use super::state_dir::StateError;
-use super::tokens::{TokenStore, failed};
+use super::tables::values;
+use super::tokens::TokenStore;
 
 /// The table of uses. A token without a row was not used since there is this table.
 pub(super) const MIGRATION: &str = "
@@ -24,23 +25,21 @@ impl TokenStore {
         &self,
         uses: impl IntoIterator<Item = (&'a str, i64)>,
     ) -> Result<(), StateError> {
-        let mut connection = self.lock();
-        let record = |connection: &mut rusqlite::Connection| {
-            let transaction = connection.transaction()?;
-            for (jti, used) in uses {
-                transaction
-                    .prepare_cached(
-                        "INSERT INTO token_uses (jti, used) VALUES (?1, ?2) \
-                         ON CONFLICT (jti) DO UPDATE SET used = max(used, ?2)",
-                    )?
-                    .execute(rusqlite::params![jti, used])?;
+        let uses: Vec<_> = uses.into_iter().collect();
+        self.change("record uses in", |tables| {
+            for (jti, used) in &uses {
+                tables.execute(
+                    "INSERT INTO token_uses (jti, used) VALUES (?1, ?2) \
+                     ON CONFLICT (jti) DO UPDATE SET \
+                     used = CASE WHEN token_uses.used > ?2 THEN token_uses.used ELSE ?2 END",
+                    values![jti, used],
+                )?;
             }
             // The list forgets access tokens of clients some time after they expire.
-            transaction
-                .execute("DELETE FROM token_uses WHERE jti NOT IN (SELECT jti FROM tokens)", [])?;
-            transaction.commit()
-        };
-        record(&mut connection).map_err(failed("record uses in"))
+            tables
+                .execute("DELETE FROM token_uses WHERE jti NOT IN (SELECT jti FROM tokens)", &[])
+                .map(drop)
+        })
     }
 
     /// Returns the authorization of each token that was issued from one.
@@ -48,13 +47,11 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn authorizations_of_tokens(&self) -> Result<HashMap<String, String>, StateError> {
-        let connection = self.lock();
-        let listed = connection
-            .prepare_cached("SELECT jti, authorization FROM authorization_tokens")
-            .and_then(|mut query| {
-                query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
-            });
-        listed.map_err(failed("list the tokens of"))
+        let all = "SELECT jti, \"authorization\" FROM authorization_tokens";
+        let rows = self.read("list the tokens of", |tables| {
+            tables.rows(all, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+        })?;
+        Ok(rows.into_iter().collect())
     }
 
     /// Returns when each token that was used was last used, in UTC seconds since 1970.
@@ -62,12 +59,11 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn uses(&self) -> Result<HashMap<String, i64>, StateError> {
-        let connection = self.lock();
-        let listed =
-            connection.prepare_cached("SELECT jti, used FROM token_uses").and_then(|mut query| {
-                query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
-            });
-        listed.map_err(failed("list the uses in"))
+        let all = "SELECT jti, used FROM token_uses";
+        let rows = self.read("list the uses in", |tables| {
+            tables.rows(all, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+        })?;
+        Ok(rows.into_iter().collect())
     }
 }
 

@@ -8,22 +8,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, TransactionBehavior, params,
-};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use stile_domain::percent;
 
 use super::before_migration::copy_before_migration;
 use super::private::lock_database;
 use super::reserve::Reserve;
 use super::state_dir::{StateDir, StateError, io_error};
+use super::tables::{TableError, TableRow, Tables, Value, values};
 use super::version;
+use crate::postgresql::Database;
 
 const NAME: &str = "stile.db";
 /// `Stil`: tells our databases from those of other programs.
 const APPLICATION: i32 = 0x5374_696c;
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
+/// How often a transaction runs if others are in the way.
+const MAX_TRIES: usize = 10;
 /// Each item migrates the schema from the version that is its index.
 const MIGRATIONS: &[&str] = &[
     "
@@ -100,12 +102,17 @@ pub enum Revocation {
     Before(i64),
 }
 
-/// The tokens of one state folder.
-#[derive(Debug)]
+/// The tokens of one state folder, or of all servers that share a database on PostgreSQL.
 pub struct TokenStore {
-    connection: Mutex<Connection>,
-    /// The path of the database, if each lookup opens it again.
-    reopened: Option<PathBuf>,
+    home: Home,
+}
+
+/// Where the tables are.
+enum Home {
+    /// A file of SQLite. The path is there if each lookup opens the file again.
+    File(Mutex<Connection>, Option<PathBuf>),
+    /// A database on PostgreSQL.
+    Server(Database),
 }
 
 impl TokenStore {
@@ -130,11 +137,11 @@ impl TokenStore {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 StateError::ForeignDatabase { path: path.clone() }
             }
-            _ => StateError::Database { doing: "open", error },
+            _ => StateError::Database { doing: "open", error: error.into() },
         })?;
         keep_older(&connection, &path).map_err(failed("copy, before a change of their tables,"))?;
         migrate(&mut connection, path)?;
-        Ok(Self { connection: Mutex::new(connection), reopened: None })
+        Ok(Self { home: Home::File(Mutex::new(connection), None) })
     }
 
     /// Opens an existing database for lookups only. Creates no file, and opens none for
@@ -146,7 +153,12 @@ impl TokenStore {
         let path = state.path().join(NAME);
         path.metadata().map_err(io_error("open", &path))?;
         let connection = open_to_read(&path).map_err(failed("open"))?;
-        Ok(Self { connection: Mutex::new(connection), reopened: Some(path) })
+        Ok(Self { home: Home::File(Mutex::new(connection), Some(path)) })
+    }
+
+    /// Uses the tables of a database on PostgreSQL, which has those of this version.
+    pub fn on(database: &Database) -> Self {
+        Self { home: Home::Server(database.clone()) }
     }
 
     /// Records a new token, durably, which makes it valid.
@@ -154,7 +166,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
-        insert_token(&self.lock(), token).map_err(failed("record"))
+        self.change("record", |tables| insert_token(tables, token))
     }
 
     /// Returns all tokens in the order in which they were minted.
@@ -162,12 +174,8 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
-        let connection = self.lock();
         let all = format!("SELECT {COLUMNS} FROM tokens ORDER BY issued, jti");
-        let listed = connection
-            .prepare_cached(&all)
-            .and_then(|mut query| query.query_map([], record)?.collect());
-        listed.map_err(failed("list"))
+        self.read("list", |tables| tables.rows(&all, &[], record))
     }
 
     /// Returns the token with this identifier; `None` if it was never minted here.
@@ -175,12 +183,8 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`].
     pub fn find(&self, jti: &str) -> Result<Option<TokenRecord>, StateError> {
-        let connection = self.lock();
         let one = format!("SELECT {COLUMNS} FROM tokens WHERE jti = ?1");
-        let found = connection
-            .prepare_cached(&one)
-            .and_then(|mut query| query.query_row([jti], record).optional());
-        found.map_err(failed("look up"))
+        self.read("look up", |tables| tables.first(&one, values![jti], record))
     }
 
     /// Revokes a token, durably. `now` is in UTC seconds.
@@ -188,22 +192,12 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::UnknownToken`] if there is no such token; [`StateError::Database`].
     pub fn revoke(&self, jti: &str, now: i64) -> Result<Revocation, StateError> {
-        let connection = self.lock();
-        let changed = connection
-            .execute(
-                "UPDATE tokens SET revoked = ?2 WHERE jti = ?1 AND revoked IS NULL",
-                params![jti, now],
-            )
-            .map_err(failed("revoke"))?;
-        if changed > 0 {
+        let revoke = "UPDATE tokens SET revoked = ?2 WHERE jti = ?1 AND revoked IS NULL";
+        if self.execute("revoke", revoke, values![jti, now])? > 0 {
             return Ok(Revocation::Now);
         }
-        let before: Option<Option<i64>> = connection
-            .query_row("SELECT revoked FROM tokens WHERE jti = ?1", [jti], |row| row.get(0))
-            .optional()
-            .map_err(failed("revoke"))?;
+        let before = self.find(jti)?.and_then(|token| token.revoked);
         before
-            .flatten()
             .map(Revocation::Before)
             .ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
     }
@@ -222,34 +216,108 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`]; the token must then be refused.
     pub fn is_live(&self, jti: &str) -> Result<bool, StateError> {
-        let mut connection = self.lock();
-        if let Some(path) = &self.reopened {
-            *connection = open_to_read(path).map_err(failed("open"))?;
-        }
-        let live = connection
-            .prepare_cached("SELECT revoked IS NULL FROM tokens WHERE jti = ?1")
-            .and_then(|mut query| query.query_row([jti], |row| row.get(0)).optional());
-        Ok(live.map_err(failed("look up"))?.unwrap_or(false))
+        let live = "SELECT revoked IS NULL FROM tokens WHERE jti = ?1";
+        let live =
+            self.read("look up", |tables| tables.first(live, values![jti], |row| row.get(0)));
+        Ok(live?.unwrap_or(false))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Runs statements that read.
+    pub(super) fn read<T>(
+        &self,
+        doing: &'static str,
+        read: impl Fn(Tables<'_>) -> Result<T, TableError>,
+    ) -> Result<T, StateError> {
+        let done = match &self.home {
+            Home::File(connection, reopened) => {
+                let mut connection = lock(connection);
+                if let Some(path) = reopened {
+                    *connection = open_to_read(path).map_err(failed("open"))?;
+                }
+                read(Tables::Sqlite(&connection))
+            }
+            Home::Server(database) => {
+                database.read_access(|connection| read(Tables::Postgresql(connection)))
+            }
+        };
+        done.map_err(failed(doing))
+    }
+
+    /// Runs statements as one transaction, durably. The transaction sees no change of another one
+    /// that is under way; if one was in the way, all statements run again.
+    pub(super) fn change<T>(
+        &self,
+        doing: &'static str,
+        change: impl Fn(Tables<'_>) -> Result<T, TableError>,
+    ) -> Result<T, StateError> {
+        let done = match &self.home {
+            Home::File(connection, _) => {
+                change_file(&mut lock(connection), |tables| change(tables))
+            }
+            Home::Server(database) => change_server(database, |tables| change(tables)),
+        };
+        done.map_err(failed(doing))
+    }
+
+    /// Runs one statement, durably, and returns the number of rows that it changed.
+    pub(super) fn execute(
+        &self,
+        doing: &'static str,
+        text: &str,
+        values: &[Value<'_>],
+    ) -> Result<usize, StateError> {
+        self.change(doing, |tables| tables.execute(text, values))
+    }
+}
+
+impl std::fmt::Debug for TokenStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenStore").finish_non_exhaustive()
+    }
+}
+
+fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn change_file<T>(
+    connection: &mut Connection,
+    change: impl Fn(Tables<'_>) -> Result<T, TableError>,
+) -> Result<T, TableError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done = change(Tables::Sqlite(&transaction))?;
+    transaction.commit()?;
+    Ok(done)
+}
+
+fn change_server<T>(
+    database: &Database,
+    change: impl Fn(Tables<'_>) -> Result<T, TableError>,
+) -> Result<T, TableError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match database.change_access(|connection| change(Tables::Postgresql(connection))) {
+            Err(TableError::Conflict) if tries < MAX_TRIES => {}
+            Err(TableError::Conflict) => return Err(TableError::Busy),
+            done => return done,
+        }
     }
 }
 
 /// Adds a token to the list.
-pub(super) fn insert_token(connection: &Connection, token: &TokenRecord) -> rusqlite::Result<()> {
+pub(super) fn insert_token(tables: Tables<'_>, token: &TokenRecord) -> Result<(), TableError> {
     let insert = "INSERT INTO tokens \
                   (jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
                   expires, revoked) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    let row = params![
+    let row = values![
         token.jti, token.audience, token.shown, token.subject, token.client, token.grant,
         token.owner, token.scopes, token.issued, token.expires, token.revoked,
     ];
-    connection.execute(insert, row).map(drop)
+    tables.execute(insert, row).map(drop)
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
+fn record(row: &TableRow) -> Result<TokenRecord, TableError> {
     Ok(TokenRecord {
         jti: row.get(0)?,
         audience: row.get(1)?,
@@ -265,8 +333,8 @@ fn record(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
     })
 }
 
-pub(super) fn failed(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> StateError {
-    move |error| StateError::Database { doing, error }
+fn failed<E: Into<TableError>>(doing: &'static str) -> impl FnOnce(E) -> StateError {
+    move |error| StateError::Database { doing, error: error.into() }
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
@@ -359,7 +427,7 @@ fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError>
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 Err(StateError::ForeignDatabase { path })
             }
-            _ => Err(StateError::Database { doing: "open", error }),
+            _ => Err(StateError::Database { doing: "open", error: error.into() }),
         },
     }
 }
@@ -455,7 +523,8 @@ mod tests {
     fn writes_are_durable_before_they_are_acknowledged() {
         let (_folder, state) = state();
         let tokens = TokenStore::open(&state).unwrap();
-        let connection = tokens.lock();
+        let Home::File(connection, _) = &tokens.home else { panic!("a file") };
+        let connection = lock(connection);
         let mode: String =
             connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
         let synchronous: i32 =

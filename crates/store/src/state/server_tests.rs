@@ -1,0 +1,267 @@
+//! The tables of tokens and sign-in on a real server of PostgreSQL: the same answers as on SQLite, and
+//! one answer for all servers that share them.
+
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use stile_testkit::postgres::{PostgresServer, TestDatabase};
+
+use super::{
+    AuthorizationRecord, ClientKind, ClientRecord, CodeSpent, Issued, NewCode, Passkey, Revocation,
+    SecretDigest, StateDir, StateError, StoredPassword, TokenKey, TokenRecord, TokenStore,
+};
+use crate::postgresql::Database;
+
+/// What a caller asks of the tables. Small numbers name tokens, clients, secrets and times, so that
+/// the calls meet.
+type Call = (u8, u8, u8, u16);
+
+/// Asks the tables, and returns the answer as a text.
+#[expect(clippy::too_many_lines, reason = "one line for each question")]
+fn ask(store: &TokenStore, (question, one, other, time): Call) -> String {
+    fn text(answer: impl Debug) -> String {
+        format!("{answer:?}")
+    }
+    /// A digest that is there already is refused by the table's key.
+    fn refusable<T: Debug>(answer: Result<T, StateError>) -> String {
+        answer.map_or_else(|_| "refused".to_owned(), text)
+    }
+    let (id, name) = (format!("id-{}", one % 4), format!("name-{}", other % 4));
+    let (digest, successor): (SecretDigest, SecretDigest) = ([one % 4; 32], [other % 4; 32]);
+    let now = i64::from(time) * 7;
+    match question % 30 {
+        0 => match store.find(&id).unwrap() {
+            Some(_) => "known".to_owned(),
+            None => text(store.record(&token(&id, &name, now)).unwrap()),
+        },
+        1 => match store.revoke(&id, now) {
+            Ok(revocation) => text(revocation),
+            Err(error) => error.to_string(),
+        },
+        2 => text(store.is_live(&id).unwrap()),
+        3 => text(store.list().unwrap()),
+        4 => text(store.store_client(&client(&name, &id, now)).unwrap()),
+        5 => text(store.find_client(&name).unwrap()),
+        6 => text(store.clients().unwrap()),
+        7 => text(store.end_client(&name, now).unwrap()),
+        8 => {
+            let known = store.authorizations().unwrap().iter().any(|known| known.id == id);
+            let spent = store.spend_code(&digest, now).unwrap();
+            if known || spent != CodeSpent::Never {
+                return text(spent);
+            }
+            let code = NewCode { digest, redirect: Some(&name), challenge: "challenge" };
+            refusable(store.authorize(&authorization(&id, &name, now), &code))
+        }
+        9 => text(store.spend_code(&digest, now).unwrap()),
+        10 => text(store.authorization_of_refresh(&digest).unwrap()),
+        11 => match store.authorization_of_refresh(&digest).unwrap() {
+            Some(_) => "known".to_owned(),
+            None => refusable(store.record_refresh(&digest, &id, now)),
+        },
+        12 if store.authorization_of_refresh(&successor).unwrap().is_none() => {
+            refusable(store.spend_refresh(&digest, &name, &successor, now))
+        }
+        13 => match store.find(&name).unwrap() {
+            Some(_) => "known".to_owned(),
+            None => text(store.record_of_authorization(&token(&name, &id, now), &id).unwrap()),
+        },
+        14 => text(store.authorization_of_token(&name).unwrap()),
+        15 => text(store.authorizations().unwrap()),
+        16 => text(store.latest_authorization(&name, now).unwrap()),
+        17 => text(store.end_authorization(&id, now).unwrap()),
+        18 => text(store.narrow_authorization(&id, "read:/a", now).unwrap()),
+        19 => text(store.sessions(now).unwrap()),
+        20 if store.session_user(&digest, now).unwrap().is_none() => {
+            store.close_session(&digest).unwrap();
+            text(store.open_session(&digest, &name, now).unwrap())
+        }
+        21 => {
+            store.set_session_role(&digest, &name).unwrap();
+            text((store.session_role(&digest).unwrap(), store.session_user(&digest, now).unwrap()))
+        }
+        22 => text(store.close_sessions_of(&name).unwrap()),
+        23 => {
+            let spent = store.spend_link(&digest, now).unwrap();
+            store.record_link(&digest, &name, now).unwrap();
+            text(spent)
+        }
+        24 => {
+            store.set_owner_password(&password(now)).unwrap();
+            text(store.owner_password().unwrap())
+        }
+        25 => text((store.remove_owner_password().unwrap(), store.owner_password().unwrap())),
+        26 => text(store.add_passkey(&passkey(one % 4, now)).unwrap()),
+        27 => text((
+            store.use_passkey(&[one % 4; 16], u32::from(other % 3), now).unwrap(),
+            store.passkeys().unwrap(),
+        )),
+        28 => {
+            store.record_uses([(id.as_str(), now), (name.as_str(), now + 1)]).unwrap();
+            let mut uses: Vec<_> = store.uses().unwrap().into_iter().collect();
+            uses.sort();
+            let mut of: Vec<_> = store.authorizations_of_tokens().unwrap().into_iter().collect();
+            of.sort();
+            text((uses, of))
+        }
+        29 => text((
+            store.remove_passkey(&[one % 4; 16]).unwrap(),
+            store.passkey(&[other % 4; 16]).unwrap(),
+        )),
+        _ => "nothing".to_owned(),
+    }
+}
+
+fn token(jti: &str, subject: &str, now: i64) -> TokenRecord {
+    TokenRecord {
+        jti: jti.to_owned(),
+        audience: Some("urn:uuid:1".to_owned()),
+        shown: now % 2 == 0,
+        subject: subject.to_owned(),
+        client: None,
+        grant: Some("grt_1".to_owned()),
+        owner: now % 3 == 0,
+        scopes: "read:/".to_owned(),
+        issued: now,
+        expires: now + 3600,
+        revoked: None,
+    }
+}
+
+fn client(id: &str, name: &str, now: i64) -> ClientRecord {
+    ClientRecord {
+        id: id.to_owned(),
+        kind: if now % 2 == 0 { ClientKind::Added } else { ClientKind::Registered },
+        name: name.to_owned(),
+        redirects: vec!["https://client.example/a b".to_owned()],
+        created: now,
+        used: None,
+        ended: None,
+    }
+}
+
+fn authorization(id: &str, client: &str, now: i64) -> AuthorizationRecord {
+    AuthorizationRecord {
+        id: id.to_owned(),
+        client: client.to_owned(),
+        client_name: "Editor ü".to_owned(),
+        subject: "ann".to_owned(),
+        audience: "urn:uuid:1".to_owned(),
+        scopes: "read:/".to_owned(),
+        grant: None,
+        single_use: true,
+        created: now,
+        expires: now + 100_000,
+        used: None,
+        ended: None,
+    }
+}
+
+fn password(now: i64) -> StoredPassword {
+    StoredPassword {
+        subject: "ann".to_owned(),
+        salt: vec![0; 16],
+        hash: vec![255; 32],
+        memory_kib: u32::MAX,
+        passes: 1,
+        changed: now,
+    }
+}
+
+fn passkey(credential: u8, now: i64) -> Passkey {
+    Passkey {
+        credential: vec![credential; 16],
+        subject: "ann".to_owned(),
+        name: "phone".to_owned(),
+        domain: "localhost".to_owned(),
+        public_key: vec![0, 1, 255],
+        counter: 0,
+        created: now,
+        last_used: None,
+    }
+}
+
+/// A new database, and two servers that use it.
+fn two_servers(test: &str) -> Option<(TestDatabase, [TokenStore; 2])> {
+    let database = PostgresServer::shared(test)?.database();
+    let open = || TokenStore::on(&Database::open(&database.address()).unwrap());
+    let servers = [open(), open()];
+    Some((database, servers))
+}
+
+#[test]
+fn both_databases_answer_alike() {
+    let test = "both_databases_answer_alike";
+    let Some((database, servers)) = two_servers(test) else { return };
+    let calls = proptest::collection::vec(any::<Call>(), 1..120);
+    let mut runner = TestRunner::new(Config { cases: 12, ..Config::default() });
+    let tables = "token_key, tokens, spaces, clients, authorizations, authorization_codes, \
+                  refresh_tokens, authorization_tokens, browser_sessions, sign_in_links, \
+                  owner_password, passkeys, token_uses";
+    let run = runner.run(&calls, |calls| {
+        database.run(&format!("SET search_path = stile_access; TRUNCATE {tables}"));
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        for (at, call) in calls.into_iter().enumerate() {
+            let expected = ask(&file, call);
+            prop_assert_eq!(ask(&servers[at % 2], call), expected, "{:?}", call);
+        }
+        Ok(())
+    });
+    run.unwrap();
+}
+
+#[test]
+fn a_code_that_two_servers_get_at_once_is_spent_once() {
+    let test = "a_code_that_two_servers_get_at_once_is_spent_once";
+    let Some((_database, servers)) = two_servers(test) else { return };
+    for round in 0..8 {
+        let (id, digest) = (format!("id-{round}"), [round; 32]);
+        let code = NewCode { digest, redirect: None, challenge: "challenge" };
+        servers[0].authorize(&authorization(&id, "editor", 100), &code).unwrap();
+        let spent: Vec<_> = std::thread::scope(|scope| {
+            let spend = |store: &TokenStore| store.spend_code(&digest, 101).unwrap();
+            let threads: Vec<_> =
+                servers.iter().map(|store| scope.spawn(move || spend(store))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let now = spent.iter().filter(|spent| matches!(spent, CodeSpent::Now(_))).count();
+        assert_eq!(now, 1, "{spent:?}");
+        assert!(spent.contains(&CodeSpent::Before));
+    }
+}
+
+#[test]
+fn a_revocation_on_one_server_counts_on_the_other_at_once() {
+    let test = "a_revocation_on_one_server_counts_on_the_other_at_once";
+    let Some((_database, [one, other])) = two_servers(test) else { return };
+    one.record(&token("a", "ann", 1)).unwrap();
+    assert!(other.is_live("a").unwrap());
+    assert_eq!(other.revoke("a", 5).unwrap(), Revocation::Now);
+    assert!(!one.is_live("a").unwrap());
+    assert_eq!(one.revoke("a", 6).unwrap(), Revocation::Before(5));
+    let ended = one.record_of_authorization(&token("b", "ann", 1), "none").unwrap();
+    assert_eq!(ended, Issued::AuthorizationEnded);
+}
+
+#[test]
+fn servers_that_start_at_once_sign_with_one_key() {
+    let test = "servers_that_start_at_once_sign_with_one_key";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let database = server.database();
+    let keys: Vec<TokenKey> = std::thread::scope(|scope| {
+        let open = || TokenKey::of(&Database::open(&database.address()).unwrap()).unwrap();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(keys.iter().all(|key| *key == keys[0]));
+}
+
+#[test]
+fn a_text_with_u0000_is_unknown_and_no_error() {
+    let test = "a_text_with_u0000_is_unknown_and_no_error";
+    let Some((_database, [store, _])) = two_servers(test) else { return };
+    assert!(!store.is_live("a\0").unwrap());
+    assert_eq!(store.find_client("a\0").unwrap(), None);
+}
