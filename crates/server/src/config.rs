@@ -5,6 +5,7 @@
 //! default, in this order. The file is never looked for in the space or in the current directory,
 //! where an agent could have written it.
 
+mod database_address;
 pub(crate) mod declarations;
 mod lookup;
 mod network;
@@ -21,6 +22,7 @@ use stile_store::space::SearchIgnore;
 
 use crate::by_vault::ByVault;
 
+pub(crate) use database_address::DatabaseAddress;
 pub(crate) use lookup::{
     ConfigError, Lookup, ResolvedSetting, ResolvedSettings, SettingsList, Source, resolve,
     settings_list,
@@ -43,6 +45,7 @@ settings_list! {
     pub(crate) struct Config {
         state: PathBuf = declarations::STATE,
         config: PathBuf = declarations::CONFIG,
+        database: Option<DatabaseAddress> = declarations::DATABASE,
         root: PathBuf = declarations::ROOT,
         journal_days: Option<u32> = declarations::JOURNAL_DAYS,
         listen: SocketAddr = declarations::LISTEN,

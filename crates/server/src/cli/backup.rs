@@ -30,13 +30,15 @@ pub(super) fn run(
         writeln!(output, "copied all records and grants to {file}")?;
         return Ok(());
     }
-    let state = StateDir::open_existing(&settings(matches, environment)?.config.state)?;
+    let config = settings(matches, environment)?.config;
+    let state = StateDir::open_existing(&config.state)?;
     let stamp = BackupStamp {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         made_at: clock::now().to_rfc3339(),
     };
     // A database of an older version is migrated first, and the archive has the present form.
-    let records = Records::exists(&state).then(|| owner::open(matches, environment)).transpose()?;
+    let records = Records::exists(&state).then(|| Records::open(&state, clock::now()));
+    let records = records.transpose()?.map(|records| owner::of_records(records, environment));
     let mut copy_records = |to: &Path| match &records {
         None => Err("it has just appeared; run this again".to_owned()),
         Some(owner) => match owner.services.backup(&owner.caller, to) {
@@ -62,6 +64,11 @@ pub(super) fn run(
     )?;
     let note = "the archive holds the key and everything else of the state; keep it as safe";
     owner::print_to_stderr(note)?;
+    if config.database.is_some() {
+        let note = "the database on PostgreSQL is not in the archive; copy it with pg_dump or a base \
+                    backup at the same time";
+        owner::print_to_stderr(note)?;
+    }
     Ok(())
 }
 

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
-use stile_store::state::{AuthorizationRecord, ClientKind, ClientRecord, StateDir, TokenStore};
+use stile_store::state::{AuthorizationRecord, ClientKind, ClientRecord, TokenStore};
 
 use super::colours::Colours;
+use super::home::Home;
 use super::owner::{Owner, text, texts};
 use super::table::{cell, table};
 use super::{Failure, Invocation, owner, settings};
@@ -53,7 +54,7 @@ pub(super) fn run(
 }
 
 fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<TokenStore, Failure> {
-    Ok(TokenStore::open(&StateDir::open(&settings(matches, environment)?.config.state)?)?)
+    Ok(Home::open(&settings(matches, environment)?.config)?.tokens()?)
 }
 
 /// A client with what the owner approved for it.

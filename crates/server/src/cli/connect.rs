@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::foreign_file::Secrecy;
-use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
+use stile_store::state::{Revocation, TokenRecord};
 
 use super::client_entry::{
     ClientFile, EntryValues, Target, absolute, cannot, identifier, target, token as token_of,
 };
 use super::clients::{CLIENTS, ClientRow, Platform, Transport, named};
 use super::colours::Colours;
+use super::home::Home;
 use super::{Failure, Invocation, duration, owner, settings, table, token, user_name, welcome};
 use crate::auth::{MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
@@ -72,8 +73,8 @@ pub(super) fn disconnect(
     };
     // The token ends first. If the file cannot be changed then, the entry is of no use to anyone.
     if let Some(jti) = token_of(&entry).as_deref().and_then(identifier) {
-        let state = StateDir::open(&settings(matches, environment)?.config.state)?;
-        revoke(&state, &jti, output)?;
+        let home = Home::open(&settings(matches, environment)?.config)?;
+        revoke(&home, &jti, output)?;
     }
     let written = match file.text_before(&entry) {
         Some(None) => file.file.remove(),
@@ -86,8 +87,8 @@ pub(super) fn disconnect(
     Ok(())
 }
 
-fn revoke(state: &StateDir, jti: &str, output: &mut dyn Write) -> Result<(), Failure> {
-    let tokens = TokenStore::open(state)?;
+fn revoke(home: &Home, jti: &str, output: &mut dyn Write) -> Result<(), Failure> {
+    let tokens = home.tokens()?;
     if tokens.find(jti)?.is_none() {
         let line = format!(
             "warning: the token {jti} is not of this state folder, so it was not revoked; \
@@ -96,7 +97,7 @@ fn revoke(state: &StateDir, jti: &str, output: &mut dyn Write) -> Result<(), Fai
         return Ok(owner::print_to_stderr(&line)?);
     }
     drop(tokens);
-    if TokenStore::revoke_in(state, jti, unix_seconds(wall_clock()))? == Revocation::Now {
+    if home.revoke(jti, unix_seconds(wall_clock()))? == Revocation::Now {
         writeln!(output, "the token {jti} is revoked; every server refuses it from now on")?;
     }
     Ok(())
@@ -108,7 +109,7 @@ fn name(matches: &ArgMatches) -> &str {
 
 /// What a client shall be connected to, and what it may do.
 struct Order {
-    state: StateDir,
+    home: Home,
     resolved: Resolved,
     /// The folder that is served.
     root: PathBuf,
@@ -155,8 +156,8 @@ impl Order {
                 client.title
             )));
         }
-        let state = StateDir::open(&resolved.config.state)?;
-        let tokens = TokenStore::open(&state)?;
+        let home = Home::open(&resolved.config)?;
+        let tokens = home.tokens()?;
         let audience = token::audience(matches, environment, &tokens)?;
         let root = match resolved.source(&ROOT) {
             Source::Default => {
@@ -182,7 +183,7 @@ impl Order {
             None => spelling(resolved.config.tool_names, Some(client.name), None),
         };
         let root = absolute(&root);
-        Ok(Self { state, resolved, root, audience, transport, request, scope_arguments, names })
+        Ok(Self { home, resolved, root, audience, transport, request, scope_arguments, names })
     }
 
     /// Returns the entry with a token.
@@ -206,7 +207,7 @@ impl Order {
     }
 
     fn mint(&self) -> Result<crate::auth::MintedToken, Failure> {
-        let (key, tokens) = (TokenKey::open(&self.state)?, TokenStore::open(&self.state)?);
+        let (key, tokens) = (self.home.key()?, self.home.tokens()?);
         let minter = Minter { key: &key, tokens: &tokens, audience: &self.audience };
         Ok(minter.mint(&self.request, wall_clock())?)
     }
@@ -252,7 +253,7 @@ fn write(
     let (client, path) = (file.client, file.path().display());
     let old = present.and_then(token_of);
     let old_jti = old.as_deref().and_then(identifier);
-    let tokens = TokenStore::open(&order.state)?;
+    let tokens = order.home.tokens()?;
     let now = unix_seconds(wall_clock());
     let old_record = old_jti.as_deref().map(|jti| tokens.find(jti)).transpose()?.flatten();
     // An entry without a token needs none, so it is compared as it is.
@@ -281,7 +282,7 @@ fn write(
     if let Err(failure) = written {
         // Nobody has the new token.
         if let Some(minted) = &minted {
-            TokenStore::revoke_in(&order.state, &minted.jti, now)?;
+            order.home.revoke(&minted.jti, now)?;
         }
         return Err(failure);
     }
@@ -306,7 +307,7 @@ fn write(
         )?;
     }
     if let Some(record) = old_record.filter(|token| token.revoked.is_none()) {
-        revoke(&order.state, &record.jti, output)?;
+        revoke(&order.home, &record.jti, output)?;
     }
     writeln!(output, "{}", client.after)?;
     Ok(())

@@ -13,11 +13,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Verb};
-use stile_store::state::{StateDir, TokenKey, TokenRecord, TokenStore};
+use stile_store::state::{TokenRecord, TokenStore};
 
 use super::client_entry::{ClientFile, Target, identifier, target};
 use super::clients::{CLIENTS, ClientRow};
 use super::colours::{Colours, Meaning};
+use super::home::Home;
 use super::{Failure, Invocation, owner, settings, token, user_name, welcome};
 use crate::auth::{MintRequest, MintedToken, Minter};
 use crate::clock::{unix_seconds, wall_clock};
@@ -87,16 +88,16 @@ fn check_this_machine(
         title: "this machine".to_owned(),
         findings: local::check(matches, environment, &resolved)?,
     }];
-    let state = StateDir::open_existing(&resolved.config.state).ok();
-    let tokens = state.as_ref().and_then(|state| TokenStore::open(state).ok());
-    if let (Some(state), Some(tokens), true) =
-        (&state, &tokens, local::is_listening(resolved.config.listen))
+    let home = Home::open_existing(&resolved.config).ok();
+    let tokens = home.as_ref().and_then(|home| home.tokens().ok());
+    if let (Some(home), Some(tokens), true) =
+        (&home, &tokens, local::is_listening(resolved.config.listen))
     {
         let url = welcome::client_url(&resolved.config, resolved.config.listen);
-        let findings = match minted(state, tokens, matches, environment) {
+        let findings = match minted(home, tokens, matches, environment) {
             Ok(minted) => {
                 let findings = replay::http(&resolved.config, &url, Some(&minted.token));
-                let _ = TokenStore::revoke_in(state, &minted.jti, unix_seconds(wall_clock()));
+                let _ = home.revoke(&minted.jti, unix_seconds(wall_clock()));
                 findings
             }
             Err(failure) => vec![Finding::warning(
@@ -130,13 +131,13 @@ fn check_this_machine(
 
 /// Makes a token that may list everything, for a minute.
 fn minted(
-    state: &StateDir,
+    home: &Home,
     tokens: &TokenStore,
     matches: &clap::ArgMatches,
     environment: Environment<'_>,
 ) -> Result<MintedToken, Failure> {
     let audience = token::audience(matches, environment, tokens)?;
-    let key = TokenKey::open(state)?;
+    let key = home.key()?;
     let request = MintRequest {
         subject: user_name(environment),
         scopes: [Scope::everything(Verb::Read)].into_iter().collect(),

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
-use stile_store::state::{StateDir, StateError, TokenKey, TokenStore};
+use stile_store::state::StateError;
 use stile_tools::note_session::{Credential, PathJudge};
 use stile_tools::remote_notes::RemoteNotes;
 
+use super::home::Home;
 use super::identity_provider::IdentityProvider;
 use super::settings_files::{http_client, read_secret};
 use super::{Failure, http_server, process, warn_if_exposed};
@@ -85,9 +86,8 @@ impl TokenIssuer {
             return Ok(Self::Provider(provider));
         }
         let open = || -> Result<_, StateError> {
-            let state = StateDir::open_existing(&config.state)?;
-            let (key, tokens) =
-                (TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?);
+            let home = Home::open_existing(config)?;
+            let (key, tokens) = (home.existing_key()?, home.tokens_to_read()?);
             let spaces = tokens.spaces()?;
             Ok((key, tokens, spaces))
         };

@@ -18,11 +18,11 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::history::{Call, ChangeQuery, History, HistoryError};
 use stile_store::journal::Journal;
-use stile_store::state::{StateDir, TokenStore};
 use stile_tools::space::SpaceTools;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
 use super::audit::since;
+use super::home::Home;
 use super::table::{cell, table};
 use super::{Failure, Invocation, open, owner, process, settings, user_name};
 use crate::auth;
@@ -116,8 +116,8 @@ fn with_served_root(mut resolved: Resolved) -> Result<Resolved, Failure> {
     if *resolved.source(&ROOT) != Source::Default {
         return Ok(resolved);
     }
-    let Ok(state) = StateDir::open_existing(&resolved.config.state) else { return Ok(resolved) };
-    let spaces = TokenStore::open(&state)?.spaces()?.into_iter();
+    let Ok(home) = Home::open_existing(&resolved.config) else { return Ok(resolved) };
+    let spaces = home.tokens()?.spaces()?.into_iter();
     let known: Vec<PathBuf> = spaces.filter_map(|space| space.path).collect();
     match known.as_slice() {
         [] => {}

@@ -24,6 +24,7 @@ mod gateway;
 mod generated;
 mod grant;
 mod history;
+mod home;
 mod http_server;
 mod identity_provider;
 mod import;

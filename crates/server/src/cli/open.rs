@@ -9,13 +9,13 @@ use stile_ladder::{Ladder, SchemaStyle};
 use stile_records::RecordService;
 use stile_store::history::{History, HistoryLimits, UnkeptChange};
 use stile_store::journal::Journal;
-use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
 use stile_tools::call_log::CallLog;
 use stile_tools::space::SpaceTools;
 
 use super::Failure;
+use super::home::Home;
 use crate::clock;
 use crate::config::declarations::ROOT;
 use crate::config::{Config, HistoryMode, Resolved, Source, YesNo};
@@ -110,11 +110,8 @@ fn open_journal(config: &Config) -> Result<(StateDir, Arc<Journal>), Failure> {
 }
 
 /// Opens the database of records, and makes it on first use.
-pub(super) fn open_records(
-    state: &StateDir,
-    journal: &Arc<Journal>,
-) -> Result<RecordService, Failure> {
-    let records = Records::open(state, clock::now())?;
+pub(super) fn open_records(home: &Home, journal: &Arc<Journal>) -> Result<RecordService, Failure> {
+    let records = home.records(clock::now())?;
     Ok(RecordService::new(records).with_journal(Arc::clone(journal)))
 }
 

@@ -17,8 +17,8 @@ use stile_records::administration::DeclareError;
 use stile_records::grant_document::MAX_DOCUMENT_BYTES;
 use stile_store::files;
 use stile_store::records::{Records, RecordsError};
-use stile_store::state::StateDir;
 
+use super::home::Home;
 use super::{Failure, settings, user_name};
 use crate::auth;
 use crate::clock;
@@ -36,10 +36,14 @@ pub(super) struct Owner {
 
 /// Opens the records of the state folder.
 pub(super) fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<Owner, Failure> {
-    let state = StateDir::open(&settings(matches, environment)?.config.state)?;
-    let now = clock::now();
+    let home = Home::open(&settings(matches, environment)?.config)?;
+    Ok(of_records(home.records(clock::now())?, environment))
+}
+
+/// Makes the owner's session with a database of records.
+pub(super) fn of_records(records: Records, environment: Environment<'_>) -> Owner {
     let caller = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
-    Ok(Owner { services: RecordService::new(Records::open(&state, now)?), caller, now })
+    Owner { services: RecordService::new(records), caller, now: clock::now() }
 }
 
 /// Formats a time in UTC to the minute, as in `2026-01-31 09:05`.

@@ -4,9 +4,10 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::hash::hex;
 use stile_domain::owner_password::OwnerPassword;
-use stile_store::state::{OpenSession, Passkey, StateDir, TokenStore};
+use stile_store::state::{OpenSession, Passkey, TokenStore};
 
 use super::colours::Colours;
+use super::home::Home;
 use super::secret_input::read_new_secret;
 use super::token::rfc3339;
 use super::{Failure, Invocation, settings, table};
@@ -87,8 +88,7 @@ pub(super) fn run(
 }
 
 fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<TokenStore, Failure> {
-    let state = StateDir::open(&settings(matches, environment)?.config.state)?;
-    Ok(TokenStore::open(&state)?)
+    Ok(Home::open(&settings(matches, environment)?.config)?.tokens()?)
 }
 
 fn passkey_table(passkeys: &[Passkey], colours: Colours) -> String {

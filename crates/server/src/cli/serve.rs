@@ -16,6 +16,7 @@ use stile_tools::space::SpaceTools;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::home::Home;
 use super::identity_provider::IdentityProvider;
 use super::notify::Notifier;
 use super::open::OpenSpace;
@@ -49,6 +50,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     process::log(config.log);
     process::raise_file_limit();
     let (state, open_space) = open::open_space(resolved)?;
+    let home = Home::with(state.clone(), config)?;
     let mut tools = open_space.tools();
     if provider.is_some() {
         // The tokens of an identity provider have roles. Only the gateway has the table of roles
@@ -58,9 +60,9 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let OpenSpace { space, journal } = open_space;
     let local = match provider {
         Some(_) if config.sign_in_client.is_none() => None,
-        _ => Some(LocalTokens::open(&state, config)?),
+        _ => Some(LocalTokens::open(&home, config)?),
     };
-    let records = open::open_records(&state, &journal)?;
+    let records = open::open_records(&home, &journal)?;
     let records = match &local {
         Some(local) if provider.is_none() => records.with_token_issuer(local.issuer()),
         _ => records,
@@ -155,8 +157,8 @@ struct LocalTokens {
 }
 
 impl LocalTokens {
-    fn open(state: &StateDir, config: &Config) -> Result<Self, Failure> {
-        let (key, tokens) = (TokenKey::open(state)?, Arc::new(TokenStore::open(state)?));
+    fn open(home: &Home, config: &Config) -> Result<Self, Failure> {
+        let (key, tokens) = (home.key()?, Arc::new(home.tokens()?));
         let space = tokens.space_of(&config.root)?;
         let uses = TokenUses::new(Arc::clone(&tokens));
         let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock)

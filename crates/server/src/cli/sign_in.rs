@@ -1,8 +1,8 @@
 //! `stile sign-in`: prints a link that opens the owner's pages in a browser, once.
 
 use stile_domain::percent::encode_component;
-use stile_store::state::{StateDir, TokenStore};
 
+use super::home::Home;
 use super::{Failure, Invocation, http_server, settings, user_name};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::pages::sign_in_page::SIGN_IN_PATH;
@@ -13,10 +13,10 @@ pub(super) fn run(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let config = settings(matches, environment)?.config;
-    let state = StateDir::open(&config.state)?;
+    let home = Home::open(&config)?;
     let code = RandomSecret::draw().map_err(|error| Failure::Failed(error.to_string()))?;
     let now = unix_seconds(wall_clock());
-    TokenStore::open(&state)?.record_link(&code.digest(), &user_name(environment), now)?;
+    home.tokens()?.record_link(&code.digest(), &user_name(environment), now)?;
     let given = matches.get_one::<String>("address").cloned().or_else(|| config.public_url.clone());
     let origin =
         given.unwrap_or_else(|| format!("{}://{}", http_server::scheme(&config), config.listen));

@@ -4,8 +4,8 @@ use clap::ArgMatches;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_store::records::Records;
 
+use super::home::Home;
 use super::open::OpenSpace;
 use super::{Failure, open, process, token, user_name};
 use crate::auth;
@@ -26,11 +26,11 @@ pub(super) fn run(
     let principal = auth::local_user(&user_name(environment), scopes, records);
     process::log(resolved.config.log);
     let (state, open_space) = open::open_space(resolved)?;
+    let home = Home::with(state, &resolved.config)?;
     let tools = open_space.tools();
     let OpenSpace { space, journal } = open_space;
     // If nothing was ever imported, there are no records to offer, and no database is made.
-    let records =
-        Records::exists(&state).then(|| open::open_records(&state, &journal)).transpose()?;
+    let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
     let service = open::service(&resolved.config, tools, &journal, records);
     let served = process::block_on(async {
         let served = serve(service, principal, Presentation::of(&resolved.config)).await;

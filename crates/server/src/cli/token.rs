@@ -8,9 +8,10 @@ use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes};
 use stile_records::grant_answers::status_name;
 use stile_store::records::GrantStatus;
-use stile_store::state::{KnownSpace, Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
+use stile_store::state::{KnownSpace, Revocation, TokenRecord, TokenStore};
 
 use super::colours::Colours;
+use super::home::Home;
 use super::{Failure, Invocation, duration, grant, owner, settings, user_name};
 use crate::auth::{MintError, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
@@ -23,7 +24,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
-            let store = TokenStore::open(&state(matches, environment)?)?;
+            let store = home(matches, environment)?.tokens()?;
             let (tokens, spaces) = (store.list()?, store.spaces()?);
             let now = unix_seconds(wall_clock());
             let text = match matches.get_flag("json") {
@@ -34,8 +35,8 @@ pub(super) fn run(
         }
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
-            let (state, now) = (state(matches, environment)?, unix_seconds(wall_clock()));
-            match TokenStore::revoke_in(&state, jti, now)? {
+            let now = unix_seconds(wall_clock());
+            match home(matches, environment)?.revoke(jti, now)? {
                 Revocation::Now => writeln!(
                     output,
                     "{jti} is revoked; every server refuses it from the next request on"
@@ -50,8 +51,8 @@ pub(super) fn run(
             if let RecordsClaim::Grant(id) = &order.records {
                 check_grant(matches, environment, id)?;
             }
-            let state = state(matches, environment)?;
-            let (key, tokens) = (TokenKey::open(&state)?, TokenStore::open(&state)?);
+            let home = home(matches, environment)?;
+            let (key, tokens) = (home.key()?, home.tokens()?);
             let audience = audience(matches, environment, &tokens)?;
             let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
             writeln!(output, "{}", minter.mint(&order, wall_clock())?.token)?;
@@ -71,8 +72,8 @@ impl From<MintError> for Failure {
     }
 }
 
-fn state(matches: &ArgMatches, environment: Environment<'_>) -> Result<StateDir, Failure> {
-    Ok(StateDir::open(&settings(matches, environment)?.config.state)?)
+fn home(matches: &ArgMatches, environment: Environment<'_>) -> Result<Home, Failure> {
+    Ok(Home::open(&settings(matches, environment)?.config)?)
 }
 
 /// Returns the `aud` of the space that a new token is for: the folder that `--root` or a setting

@@ -12,6 +12,7 @@ use stile_domain::path::SpacePath;
 use stile_ladder::budget::Budgets;
 use stile_store::space::SearchIgnore;
 
+use super::database_address::{DatabaseAddress, database_address};
 use super::network::{Network, networks};
 use super::setting::CommandGroup::{
     Connect, Gateway, History, Mcp, Note, Records, Serve, Stdio, Token,
@@ -43,6 +44,12 @@ declare_settings! {
     CONFIG: PathBuf = FlagOnly("config", "FILE"), path,
         default Computed { shown: "stile.toml in the state folder", compute: config_default },
         for &[Serve, Stdio, Gateway, Mcp, Note, Token, Connect, Records, History];
+
+    /// Share this database on PostgreSQL with other servers, as in `postgres://USER@HOST/NAME`: it
+    /// holds the records, tokens and sign-in in place of the state folder. Name it in the
+    /// environment where other users of the machine can see command lines.
+    DATABASE: Option<DatabaseAddress> = Flag("database", "ADDRESS"), database_address,
+        for &[Serve, Stdio, Gateway, Token, Connect, Records, History];
 
     /// The folder that agents are let into.
     ROOT: PathBuf = Positional("root", "ROOT"), path, default Text("~/stile"), for SPACE;

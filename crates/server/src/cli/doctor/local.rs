@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::ArgMatches;
 use stile_store::journal;
 use stile_store::probe;
-use stile_store::records::Records;
-use stile_store::state::{StateDir, StateError, TokenKey, TokenRecord, TokenStore, check_disjoint};
+use stile_store::state::{StateDir, StateError, TokenRecord, check_disjoint};
 
 use super::Finding;
+use crate::cli::home::Home;
 use crate::cli::{Failure, owner};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
@@ -49,9 +49,17 @@ pub(super) fn check(
         Err(error) => findings.push(failed("state", &error)),
         Ok(state) => {
             findings.extend(folder("state", &state.path().display().to_string(), state.path()));
-            findings.extend(state_files(&state));
-            if Records::exists(&state) {
-                findings.push(records(matches, environment));
+            match Home::with(state, config) {
+                Err(error) => findings.push(failed("database", &error)),
+                Ok(home) => {
+                    if home.database().is_some() {
+                        findings.push(Finding::good("database", "answers"));
+                    }
+                    findings.extend(state_files(&home));
+                    if home.has_records() {
+                        findings.push(records(matches, environment));
+                    }
+                }
             }
         }
     }
@@ -107,17 +115,17 @@ fn folder(step: &str, shown: &str, path: &std::path::Path) -> Vec<Finding> {
     vec![finding]
 }
 
-/// Checks the key, the tokens, the clock and the journal of a state folder.
-fn state_files(state: &StateDir) -> Vec<Finding> {
+/// Checks the key, the tokens, the clock and the journal.
+fn state_files(home: &Home) -> Vec<Finding> {
     let mut findings = Vec::new();
-    match TokenKey::open_existing(state) {
+    match home.existing_key() {
         Ok(_) => findings.push(Finding::good("key", "signs tokens")),
         Err(StateError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
             findings.push(Finding::warning("key", "there is none yet", "`stile serve` makes it"));
         }
         Err(error) => findings.push(failed("key", &error)),
     }
-    let tokens = TokenStore::open(state).and_then(|tokens| tokens.list());
+    let tokens = home.tokens().and_then(|tokens| tokens.list());
     let now = unix_seconds(wall_clock());
     match tokens {
         Err(error) => findings.push(failed("tokens", &error)),
@@ -128,6 +136,7 @@ fn state_files(state: &StateDir) -> Vec<Finding> {
             findings.push(clock(&tokens, now));
         }
     }
+    let state = home.state();
     let folder = state.path().join("journal");
     match probe::folder(&folder) {
         Ok(found) if found.is_writable => {
