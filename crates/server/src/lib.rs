@@ -9,6 +9,7 @@ pub mod cli;
 mod clock;
 pub mod config;
 pub mod fair_share;
+pub mod fleet;
 pub mod gateway;
 pub mod http;
 mod live_notes;

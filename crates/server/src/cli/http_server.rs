@@ -103,6 +103,7 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
             secret: secret.map(|secret| GatewaySecret::new(secret.as_bytes())),
             trusted_gateway: config.trust_gateway.clone(),
         },
+        fleet: None,
         timeouts: Timeouts::default(),
     })
 }

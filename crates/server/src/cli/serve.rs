@@ -25,6 +25,7 @@ use super::{Failure, http_server, open, process, user_name, welcome};
 use crate::auth::{EitherVerifier, LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
 use crate::clock::wall_clock;
 use crate::config::{Config, Environment, Resolved, SpaceRecords, YesNo};
+use crate::fleet::Fleet;
 use crate::http::HttpOptions;
 use crate::live_notes::ServedNotes;
 use crate::owner_sign_in::openid::OpenIdSignIn;
@@ -70,7 +71,13 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let notes = served_notes(config, &state, &records, &space, environment)?;
     let service = open::service(config, tools, &journal, Some(records));
     let notifier = Notifier::new(environment);
+    let fleet = match home.database() {
+        Some(_) => Some(Fleet::new(Arc::new(home.tokens()?))),
+        None => None,
+    };
+    let options = HttpOptions { fleet: fleet.clone(), ..options };
     let served = process::block_on(async {
+        let heartbeat = fleet.clone().map(|fleet| tokio::spawn(fleet.keep_up()));
         let (keep, stop) = oneshot::channel::<()>();
         let notes = notes.map(|notes| {
             tokio::spawn(notes.keep_in_step(async {
@@ -89,6 +96,10 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
             (None, None) => Ok(()),
         };
         notifier.stopping();
+        if let (Some(heartbeat), Some(fleet)) = (heartbeat, fleet) {
+            heartbeat.abort();
+            fleet.leave();
+        }
         drop(keep);
         if let Some(notes) = notes {
             // A batch of notes that is being stored is whole, or is rolled back.
@@ -136,7 +147,9 @@ async fn serve_hosted(
         notifier.ready();
     };
     if let Some(local) = local {
-        let sign_in = provider.sign_in(config, outbound)?;
+        let sign_in = provider
+            .sign_in(config, outbound)?
+            .map(|sign_in| sign_in.shared_by(&local.key, &local.tokens, std::time::Instant::now()));
         let sign_in = sign_in_routes(config, local, &service, user, sign_in)?;
         // Clients take the first authorization server that they are told of.
         let options = HttpOptions { sign_in, authorization_servers: Vec::new(), ..options };

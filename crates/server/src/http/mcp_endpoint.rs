@@ -79,7 +79,8 @@ impl McpEndpoint {
         subscriptions: Arc<Subscriptions>,
         options: HttpOptions,
     ) -> Self {
-        let sessions = Sessions::new(options.sessions_per_subject, options.session_idle);
+        let sessions = Sessions::new(options.sessions_per_subject, options.session_idle)
+            .shared_by(options.fleet.clone());
         Self { service, admission, streamable, subscriptions, sessions, options }
     }
 

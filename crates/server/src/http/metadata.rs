@@ -1,5 +1,7 @@
 //! Public metadata: that the server runs, and where clients get tokens (RFC 9728).
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use http::header::HOST;
 use http::request::Parts;
@@ -12,8 +14,11 @@ use stile_records::list_response::{DEFAULT_LIMIT, MAX_LIMIT};
 
 use stile_tools::space::SpaceTools;
 
+use tokio_util::sync::CancellationToken;
+
 use super::peer::RequestOrigin;
 use super::responses;
+use crate::fleet::Fleet;
 use crate::mcp::server_info;
 
 /// The path of the metadata of `/mcp`, to which its challenges point. *Source*: RFC 9728 §3.1.
@@ -112,6 +117,28 @@ pub fn protected_resource(
         members.insert("capabilities".to_owned(), capabilities);
     }
     responses::json(StatusCode::OK, &body)
+}
+
+/// Returns 200 if requests can be sent to this server now, or 503 and why not: the server stops, the
+/// database does not answer, or the space cannot be changed.
+pub async fn ready(
+    space: Option<SpaceTools>,
+    fleet: Option<Arc<Fleet>>,
+    stopping: CancellationToken,
+) -> Response<Body> {
+    let refused = |status: &'static str| {
+        let body = json!({ "status": status, "version": server_info::VERSION });
+        responses::json(StatusCode::SERVICE_UNAVAILABLE, &body)
+    };
+    if stopping.is_cancelled() {
+        return refused("stopping");
+    }
+    if let Some(fleet) = fleet
+        && !fleet.is_ready().await
+    {
+        return refused("the database does not answer");
+    }
+    health(space).await
 }
 
 /// Returns 200 with the version of the server, or 503 if its space cannot be changed: the folder

@@ -9,6 +9,7 @@ use ring::hmac;
 
 use super::peer::PeerPolicy;
 use super::tls::TlsIdentity;
+use crate::fleet::Fleet;
 use crate::mcp::presentation::Presentation;
 
 /// Settings of the HTTP server.
@@ -48,6 +49,8 @@ pub struct HttpOptions {
     pub presentation: Presentation,
     /// Settings for gateways that read notes.
     pub notes: GatewayNotesOptions,
+    /// The servers that share a database with this one; `None` if there is no such database.
+    pub fleet: Option<Arc<Fleet>>,
     /// The limit of each wait.
     pub timeouts: Timeouts,
 }
@@ -99,6 +102,7 @@ impl Default for HttpOptions {
             max_connections: 4096,
             presentation: Presentation::default(),
             notes: GatewayNotesOptions::default(),
+            fleet: None,
             timeouts: Timeouts::default(),
         }
     }

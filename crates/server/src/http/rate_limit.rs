@@ -4,8 +4,10 @@
 //! bucket equals a new one, so full buckets are dropped when there are many.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::fleet::Fleet;
 
 /// The number of buckets from which full ones are dropped.
 const MAX_SUBJECTS: usize = 10_000;
@@ -15,6 +17,8 @@ pub struct RateLimit {
     per_second: f64,
     burst: f64,
     buckets: Mutex<HashMap<String, Bucket>>,
+    /// `None` for a server that shares its database with none.
+    fleet: Option<Arc<Fleet>>,
 }
 
 struct Bucket {
@@ -27,10 +31,18 @@ impl RateLimit {
     /// Allows `per_second` requests over time and `burst` at once. Zero counts as one.
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self {
+            fleet: None,
             per_second: per_second.max(1).into(),
             burst: burst.max(1).into(),
             buckets: Mutex::default(),
         }
+    }
+
+    /// Divides what a subject may send among the servers that share a database, so that they all
+    /// together allow as much as one would.
+    #[must_use]
+    pub fn shared_by(self, fleet: Option<Arc<Fleet>>) -> Self {
+        Self { fleet, ..self }
     }
 
     /// Takes one request from a subject's bucket.
@@ -40,18 +52,18 @@ impl RateLimit {
     pub fn take(&self, subject: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_SUBJECTS && !buckets.contains_key(subject) {
-            buckets.retain(|_, bucket| self.left(bucket, now) < self.burst);
+            buckets.retain(|_, bucket| self.left(bucket, now) < self.burst());
         }
         let bucket = match buckets.get_mut(subject) {
             Some(bucket) => bucket,
             None => {
-                buckets.entry(subject.to_owned()).or_insert(Bucket { left: self.burst, at: now })
+                buckets.entry(subject.to_owned()).or_insert(Bucket { left: self.burst(), at: now })
             }
         };
         bucket.left = self.left(bucket, now);
         bucket.at = now;
         if bucket.left < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - bucket.left) / self.per_second));
+            return Err(Duration::from_secs_f64((1.0 - bucket.left) / self.per_second()));
         }
         bucket.left -= 1.0;
         Ok(())
@@ -59,7 +71,20 @@ impl RateLimit {
 
     fn left(&self, bucket: &Bucket, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(bucket.at).as_secs_f64();
-        elapsed.mul_add(self.per_second, bucket.left).min(self.burst)
+        elapsed.mul_add(self.per_second(), bucket.left).min(self.burst())
+    }
+
+    fn per_second(&self) -> f64 {
+        self.per_second / self.servers()
+    }
+
+    fn burst(&self) -> f64 {
+        (self.burst / self.servers()).max(1.0)
+    }
+
+    fn servers(&self) -> f64 {
+        let servers = self.fleet.as_ref().map_or(1, |fleet| fleet.servers());
+        u32::try_from(servers).map_or(1.0, f64::from)
     }
 }
 

@@ -47,6 +47,7 @@ use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
 use super::{metadata, request_head, responses};
 use crate::auth::TokenVerifier;
 use crate::mcp::handler::{CallerSource, Handler};
+use crate::mcp::session_starts::SessionStarts;
 use crate::mcp::streamable::Streamable;
 use crate::mcp::subscriptions::Subscriptions;
 use crate::metrics::{MEDIA_TYPE, Metrics};
@@ -139,14 +140,16 @@ fn routes(
     verifier: Arc<dyn TokenVerifier>,
     ends: Ends,
 ) -> Router {
-    let rate = RateLimit::new(options.rate_per_second, options.rate_burst);
+    let fleet = options.fleet.clone();
+    let rate = RateLimit::new(options.rate_per_second, options.rate_burst).shared_by(fleet.clone());
+    let starts = fleet.clone().map(|fleet| SessionStarts::new(fleet, options.session_idle));
     let shares = Arc::clone(service.shares());
     let space = service.space().cloned();
     let admission = Arc::new(Admission::new(verifier, rate, shares, options.public_url.clone()));
     let subscriptions = {
         let admission = Arc::clone(&admission);
         let is_revoked = Arc::new(move |caller: &Principal| admission.is_revoked(caller));
-        Arc::new(Subscriptions::new(is_revoked, ends.stopping))
+        Arc::new(Subscriptions::new(is_revoked, ends.stopping.clone()))
     };
     let handler = Handler::new(
         service.clone(),
@@ -154,8 +157,9 @@ fn routes(
         options.presentation,
         Arc::clone(&subscriptions),
     );
-    let streamable =
-        Streamable::new(handler, options.session_idle, options.max_body_bytes, ends.streams);
+    let streamable = Streamable::new(
+        handler, options.session_idle, options.max_body_bytes, ends.streams, starts,
+    );
     // A gateway has no notes of its own.
     let notes = service.space().map(|tools| {
         let (admission, notes) = (Arc::clone(&admission), options.notes.clone());
@@ -185,7 +189,17 @@ fn routes(
     let mut router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
         .with_state(endpoint)
-        .route("/health", get(move || metadata::health(space.clone())))
+        .route(
+            "/health",
+            get({
+                let space = space.clone();
+                move || metadata::health(space.clone())
+            }),
+        )
+        .route(
+            "/ready",
+            get(move || metadata::ready(space.clone(), fleet.clone(), ends.stopping.clone())),
+        )
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
     if let Some(notes) = notes {

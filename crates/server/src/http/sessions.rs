@@ -3,6 +3,10 @@
 //! The SDK keeps the sessions and knows no callers: it accepts any client that sends a session id.
 //! So the owner of each session is kept here, and an unknown id and another caller's id get the
 //! same response. The number of sessions is bounded here too, because the SDK does not bound it.
+//!
+//! Servers that share a database keep the owners there, so a session that one of them opened goes on
+//! at another. The SDK then gets what the client said when it opened the session, and continues as
+//! if it had opened the session itself.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +14,17 @@ use std::time::{Duration, Instant};
 
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
+use stile_store::state::ShortLived;
 
 use crate::auth::{VaultClaim, VerifiedCaller};
+use crate::clock::{unix_seconds, wall_clock};
+use crate::fleet::Fleet;
+use crate::mcp::session_starts::KIND as START_KIND;
+
+/// The kind of the rows that say whose a session is.
+const KIND: &str = "session";
+/// How often the use of a session is written for the other servers, in seconds.
+const USE_WRITTEN_SECONDS: i64 = 60;
 
 /// The caller who opened a session. A renewed token is the same caller. Another client, grant,
 /// vault or role is another caller.
@@ -26,6 +39,13 @@ pub struct SessionOwner {
 }
 
 impl SessionOwner {
+    /// Returns a text that is the same for the same caller on every server.
+    fn to_text(&self) -> String {
+        let Self { subject, client, records, issuer, vault, role } = self;
+        let parts = (subject, client, issuer.as_deref());
+        format!("{parts:?} {records:?} {vault:?} {role:?}")
+    }
+
     /// The owner of the sessions that this caller opens.
     pub fn new(verified: &VerifiedCaller) -> Self {
         let VerifiedCaller { principal, identity, .. } = verified;
@@ -45,6 +65,8 @@ pub struct Sessions {
     max_per_subject: usize,
     idle: Duration,
     table: Arc<Mutex<Table>>,
+    /// Where the owners are kept for all servers; `None` if no other server has this one's sessions.
+    fleet: Option<Arc<Fleet>>,
 }
 
 type Table = HashMap<String, Session>;
@@ -60,13 +82,30 @@ impl Sessions {
     /// Allows each subject at least one and at most `max_per_subject` sessions, each for `idle`
     /// after its last use.
     pub fn new(max_per_subject: usize, idle: Duration) -> Self {
-        Self { max_per_subject: max_per_subject.max(1), idle, table: Arc::default() }
+        Self { max_per_subject: max_per_subject.max(1), idle, table: Arc::default(), fleet: None }
+    }
+
+    /// Shares the sessions with the servers that have the same database.
+    #[must_use]
+    pub fn shared_by(self, fleet: Option<Arc<Fleet>>) -> Self {
+        Self { fleet, ..self }
     }
 
     /// Records a session that was opened just now. Returns the sessions that must be closed: those
     /// that have been idle too long, and, if the owner's subject has too many, the one of them that
     /// was used least recently.
     pub fn open(&self, id: &str, owner: SessionOwner, now: Instant) -> Vec<String> {
+        let dropped = self.share(id, &owner);
+        let mut closed = self.open_here(id, owner, now);
+        for other in dropped {
+            if self.lock().remove(&other).is_some() && !closed.contains(&other) {
+                closed.push(other);
+            }
+        }
+        closed
+    }
+
+    fn open_here(&self, id: &str, owner: SessionOwner, now: Instant) -> Vec<String> {
         let mut table = self.lock();
         let mut closed: Vec<String> = table
             .iter()
@@ -96,6 +135,13 @@ impl Sessions {
 
     /// Returns whether a caller may use a session. If so, the session counts as used at `now`.
     pub fn enter(&self, id: &str, owner: &SessionOwner, now: Instant) -> bool {
+        if let Some(fleet) = &self.fleet {
+            if !self.is_shared_with(fleet, id, owner) {
+                return false;
+            }
+            let new = Session { owner: owner.clone(), used: now, pending: HashSet::new() };
+            self.lock().entry(id.to_owned()).or_insert(new);
+        }
         match self.lock().get_mut(id) {
             Some(session) if session.owner == *owner => {
                 session.used = now;
@@ -103,6 +149,42 @@ impl Sessions {
             }
             _ => false,
         }
+    }
+
+    /// Keeps the owner of a new session for all servers. Returns the sessions that made room.
+    fn share(&self, id: &str, owner: &SessionOwner) -> Vec<String> {
+        let Some(fleet) = &self.fleet else { return Vec::new() };
+        let now = unix_seconds(wall_clock());
+        let (value, ends) = (owner.to_text(), self.end(now));
+        let new = ShortLived { kind: KIND, key: id, owner: &owner.subject, value: &value, ends };
+        let kept = fleet.tokens().keep_short_lived(new, self.max_per_subject, now);
+        kept.unwrap_or_else(|error| {
+            tracing::warn!(target: "stile::http", %error, "a session is not shared");
+            Vec::new()
+        })
+    }
+
+    /// Returns whether the database has a session with this owner. A session that ended on another
+    /// server is gone from there.
+    fn is_shared_with(&self, fleet: &Fleet, id: &str, owner: &SessionOwner) -> bool {
+        let now = unix_seconds(wall_clock());
+        let found = match fleet.tokens().find_short_lived(KIND, id, now) {
+            Ok(Some((value, ends))) if value == owner.to_text() => ends,
+            Ok(_) => return false,
+            // The database does not say that the session ended. Its token was verified just now.
+            Err(_) => return self.lock().contains_key(id),
+        };
+        let ends = self.end(now);
+        if ends.saturating_sub(found) >= USE_WRITTEN_SECONDS {
+            for kind in [KIND, START_KIND] {
+                let _ = fleet.tokens().prolong_short_lived(kind, id, ends, now);
+            }
+        }
+        true
+    }
+
+    fn end(&self, now: i64) -> i64 {
+        now.saturating_add(i64::try_from(self.idle.as_secs()).unwrap_or(i64::MAX))
     }
 
     /// Records that a request is being answered until the returned value is dropped. Returns `None`
@@ -119,6 +201,9 @@ impl Sessions {
 
     /// Removes a session that was closed.
     pub fn forget(&self, id: &str) {
+        if let Some(fleet) = &self.fleet {
+            let _ = fleet.tokens().take_short_lived(KIND, id, unix_seconds(wall_clock()));
+        }
         self.lock().remove(id);
     }
 

@@ -16,6 +16,7 @@ pub mod presentation;
 
 pub mod resources;
 pub mod server_info;
+pub mod session_starts;
 pub mod streamable;
 pub mod subscriptions;
 pub mod tool_definitions;

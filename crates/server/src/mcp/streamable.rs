@@ -10,12 +10,13 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use http::{Request, Response};
 use http_body_util::Full;
-use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::session::{SessionManager as _, SessionStore};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
+use super::session_starts::SessionStarts;
 
 /// The SDK's service for MCP over HTTP, with its sessions.
 pub struct Streamable {
@@ -25,24 +26,26 @@ pub struct Streamable {
 
 impl Streamable {
     /// Creates the service. It closes sessions that get no message for `session_idle`, and `ended`
-    /// ends all streams.
+    /// ends all streams. With `starts`, a session that another server opened goes on here.
     pub fn new(
         handler: Handler,
         session_idle: Duration,
         max_body_bytes: usize,
         ended: CancellationToken,
+        starts: Option<SessionStarts>,
     ) -> Self {
         let mut sessions = LocalSessionManager::default();
         // The SDK's idle timer also ends running calls, so it must be longer than any call. A
         // session that was idle for exactly the allowed time must still exist.
         sessions.session_config.keep_alive = Some(session_idle + session_idle / 10);
         let sessions = Arc::new(sessions);
-        let config = StreamableHttpServerConfig::default()
+        let mut config = StreamableHttpServerConfig::default()
             .with_cancellation_token(ended)
             .with_json_response(true)
             .with_max_request_body_bytes(max_body_bytes)
             .disable_allowed_hosts()
             .disable_allowed_origins();
+        config.session_store = starts.map(|starts| Arc::new(starts) as Arc<dyn SessionStore>);
         let service =
             StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&sessions), config);
         Self { service, sessions }

@@ -5,7 +5,7 @@
 //! answered rightly is remembered, so that it is not used again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -13,6 +13,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::error::Unspecified;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
+use stile_store::state::{ShortLived, TokenKey, TokenStore};
+
+use crate::clock::{unix_seconds, wall_clock};
+
+/// The kind of the rows that say which challenges were used.
+const KIND: &str = "challenge";
 
 /// How long a person has to find the device and touch it.
 const LIFE: Duration = Duration::from_secs(5 * 60);
@@ -37,6 +43,8 @@ pub(crate) struct Challenges {
     start: Instant,
     /// When each used challenge ends.
     used: Mutex<HashMap<Vec<u8>, Instant>>,
+    /// Where the used ones are kept for all servers; `None` if this server is alone.
+    shared: Option<Arc<TokenStore>>,
 }
 
 /// A challenge that is genuine and not too old. Nobody has used it if [`Challenges::spend`] says
@@ -51,7 +59,34 @@ pub(crate) struct GenuineChallenge {
 impl Challenges {
     pub(crate) fn new(start: Instant) -> Result<Self, Unspecified> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
-        Ok(Self { key, start, used: Mutex::default() })
+        Ok(Self { key, start, used: Mutex::default(), shared: None })
+    }
+
+    /// Makes challenges that every server with this key and these tables can read. They go by the
+    /// clock of the day, which the servers share.
+    pub(crate) fn shared(key: &TokenKey, tokens: Arc<TokenStore>, start: Instant) -> Self {
+        let key = derived(key, b"the challenges of browsers");
+        Self { key, start, used: Mutex::default(), shared: Some(tokens) }
+    }
+
+    /// Makes challenges for the servers that share these tables, or for this server alone.
+    pub(crate) fn of(
+        key: &TokenKey,
+        tokens: &Arc<TokenStore>,
+        start: Instant,
+    ) -> Result<Self, Unspecified> {
+        match tokens.is_shared() {
+            true => Ok(Self::shared(key, Arc::clone(tokens), start)),
+            false => Self::new(start),
+        }
+    }
+
+    /// Returns the seconds of the clock that challenges end by.
+    fn seconds(&self, now: Instant) -> u64 {
+        match &self.shared {
+            Some(_) => unix_seconds(wall_clock()).unsigned_abs(),
+            None => now.saturating_duration_since(self.start).as_secs(),
+        }
     }
 
     /// Makes a challenge for the browser that `browser` identifies, in base64url.
@@ -64,8 +99,8 @@ impl Challenges {
     ) -> Result<String, Unspecified> {
         let mut nonce = [0; NONCE_BYTES];
         SystemRandom::new().fill(&mut nonce)?;
-        let end = now.saturating_duration_since(self.start) + LIFE;
-        let mut bytes = [&nonce[..], &end.as_secs().to_be_bytes()].concat();
+        let end = self.seconds(now) + LIFE.as_secs();
+        let mut bytes = [&nonce[..], &end.to_be_bytes()].concat();
         let proof = hmac::sign(&self.key, &message(purpose, domain, browser, &bytes));
         bytes.extend_from_slice(proof.as_ref());
         Ok(URL_SAFE_NO_PAD.encode(bytes))
@@ -85,12 +120,24 @@ impl Challenges {
         let (stated, proof) = bytes.split_at_checked(NONCE_BYTES + END_BYTES)?;
         hmac::verify(&self.key, &message(purpose, domain, browser, stated), proof).ok()?;
         let (nonce, end) = stated.split_at_checked(NONCE_BYTES)?;
-        let end = self.start + Duration::from_secs(u64::from_be_bytes(end.try_into().ok()?));
-        (now < end).then(|| GenuineChallenge { nonce: nonce.to_vec(), end })
+        let end = u64::from_be_bytes(end.try_into().ok()?);
+        let left = end.checked_sub(self.seconds(now)).filter(|left| *left > 0)?;
+        let end = now + Duration::from_secs(left);
+        Some(GenuineChallenge { nonce: nonce.to_vec(), end })
     }
 
     /// Returns whether this is the first use of a challenge.
     pub(crate) fn spend(&self, challenge: GenuineChallenge, now: Instant) -> bool {
+        if let Some(tokens) = &self.shared {
+            let at = unix_seconds(wall_clock());
+            let key = URL_SAFE_NO_PAD.encode(&challenge.nonce);
+            let ends = at.saturating_add(2 * LIFE.as_secs() as i64);
+            let used = ShortLived { kind: KIND, key: &key, owner: "", value: "", ends };
+            return tokens.keep_once(used, at).unwrap_or_else(|error| {
+                tracing::error!(target: "stile::sign_in", %error, "a challenge was not spent");
+                false
+            });
+        }
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|_, end| now < *end);
         used.insert(challenge.nonce, challenge.end).is_none()
@@ -98,6 +145,12 @@ impl Challenges {
 }
 
 /// Returns the bytes that a proof is over, in which no part can be taken for another.
+/// Derives a key for one purpose from the key that signs tokens.
+pub(crate) fn derived(key: &TokenKey, purpose: &[u8]) -> hmac::Key {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &key.secret);
+    hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&key, purpose).as_ref())
+}
+
 fn message(purpose: Purpose, domain: &str, browser: &[u8], stated: &[u8]) -> Vec<u8> {
     let mut message = vec![match purpose {
         Purpose::PasskeyRegistration => 1,

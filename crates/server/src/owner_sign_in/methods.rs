@@ -35,12 +35,12 @@ impl SignInMethods {
         provider: Option<OpenIdSignIn>,
     ) -> Result<Self, PasskeyRefused> {
         // Authenticators show the handle to nobody. It says nothing and is the same at each start.
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &key.secret);
-        let handle = hmac::sign(&key, b"the handle of the owner in authenticators");
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, &key.secret);
+        let handle = hmac::sign(&secret, b"the handle of the owner in authenticators");
         Ok(Self {
             passwords: PasswordChecker::new(Arc::clone(tokens)),
             attempts: Attempts::default(),
-            passkeys: Passkeys::new(Arc::clone(tokens), handle.as_ref(), Instant::now())?,
+            passkeys: Passkeys::new(Arc::clone(tokens), key, handle.as_ref(), Instant::now())?,
             provider,
         })
     }

@@ -23,7 +23,9 @@ use stile_domain::percent::encode_component;
 use stile_domain::role::Role;
 use tokio::sync::Mutex;
 
-use super::challenges::{Challenges, Purpose};
+use stile_store::state::{TokenKey, TokenStore};
+
+use super::challenges::{Challenges, Purpose, derived};
 use crate::auth::ProviderVerifier;
 use crate::config::is_exposed;
 use crate::outbound::{OutboundClient, OutboundLimits};
@@ -126,6 +128,16 @@ impl OpenIdSignIn {
             .map_err(|_| OpenIdError::Provider)?;
         let provider = Mutex::new(None);
         Ok(Self { client, outbound, verifier, challenges, key, provider })
+    }
+
+    /// Lets every server with this key and these tables finish what another one began.
+    #[must_use]
+    pub fn shared_by(self, key: &TokenKey, tokens: &Arc<TokenStore>, now: Instant) -> Self {
+        if !tokens.is_shared() {
+            return self;
+        }
+        let challenges = Challenges::shared(key, Arc::clone(tokens), now);
+        Self { challenges, key: derived(key, b"the secrets of sign-ins at a provider"), ..self }
     }
 
     /// Returns the address at the provider to which the browser goes. `browser` identifies the

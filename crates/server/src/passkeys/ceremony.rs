@@ -9,7 +9,7 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
-use stile_store::state::{Passkey, PasskeyAdded, PasskeyUse, StateError, TokenStore};
+use stile_store::state::{Passkey, PasskeyAdded, PasskeyUse, StateError, TokenKey, TokenStore};
 
 use super::authenticator_data::AuthenticatorData;
 use super::client_data::ClientData;
@@ -130,10 +130,12 @@ impl Passkeys {
     /// [`PasskeyRefused::Malformed`] if the system has no random bytes.
     pub fn new(
         tokens: Arc<TokenStore>,
+        key: &TokenKey,
         owner_handle: &[u8],
         now: Instant,
     ) -> Result<Self, PasskeyRefused> {
-        let challenges = Challenges::new(now).map_err(|_| PasskeyRefused::Malformed)?;
+        let challenges =
+            Challenges::of(key, &tokens, now).map_err(|_| PasskeyRefused::Malformed)?;
         Ok(Self { tokens, challenges, owner_handle: URL_SAFE_NO_PAD.encode(owner_handle) })
     }
 

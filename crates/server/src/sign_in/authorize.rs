@@ -20,7 +20,7 @@ use super::access_request::{AccessRequest, ReturnAddress};
 use super::clients::redirect_of;
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
-use super::pending::REQUEST_URI;
+use super::pending::{REQUEST_URI, SentRequest};
 use super::record_access::{AskedRecords, OwnedRecords};
 use super::settings::{AuthorizationServer, is_own_resource};
 use super::web_request::WebRequest;
@@ -54,8 +54,9 @@ pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         return pushed(server, &parameters, reference);
     }
     let session = BrowserSession::of(server, request);
+    let sent = SentRequest { parameters: request.query.clone(), origin: request.origin.clone() };
     match check(server, &parameters, &request.origin) {
-        Ok(asked) => match server.pending.keep(asked, &request.address, Instant::now()) {
+        Ok(_) => match server.pending.keep(sent, &request.address, Instant::now()) {
             Ok(handle) => to_consent(&handle),
             Err(error) => refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         },
@@ -76,8 +77,7 @@ fn pushed(
     reference: &str,
 ) -> Response<Body> {
     let handle = reference.strip_prefix(REQUEST_URI).unwrap_or_default();
-    let found = server.pending.find(handle, Instant::now());
-    match found {
+    match find(server, handle) {
         Some(asked) if parameters.get("client_id") == Some(asked.client.id.as_str()) => {
             to_consent(handle)
         }
@@ -90,6 +90,22 @@ fn pushed(
 
 fn to_consent(handle: &str) -> Response<Body> {
     redirect(&format!("{CONSENT_PATH}?request={}", encode_component(handle)))
+}
+
+/// Returns a request that waits, checked; `None` if it was decided, waited for too long, or may not
+/// be made any more.
+pub fn find(server: &AuthorizationServer, handle: &str) -> Option<AccessRequest> {
+    recheck(server, &server.pending.find(handle, Instant::now())?)
+}
+
+/// Takes a request away to decide it, so that it is decided once. `None` as for [`find`].
+pub fn take(server: &AuthorizationServer, handle: &str) -> Option<AccessRequest> {
+    recheck(server, &server.pending.take(handle, Instant::now())?)
+}
+
+fn recheck(server: &AuthorizationServer, sent: &SentRequest) -> Option<AccessRequest> {
+    let parameters = FormParameters::parse(&sent.parameters).ok()?;
+    check(server, &parameters, &sent.origin).ok()
 }
 
 /// Checks the parameters of a request to the issuer `origin`.

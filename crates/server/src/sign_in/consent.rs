@@ -3,8 +3,6 @@
 //! A request is decided once. What is approved is never more than what the page offered: each line
 //! is computed again from the request, and the form can only remove or narrow it.
 
-use std::time::Instant;
-
 use axum::body::Body;
 use http::{Response, StatusCode};
 use stile_domain::path::SpacePath;
@@ -15,7 +13,7 @@ use stile_domain::sign_in::asked_access::{AccessLine, narrow};
 use stile_store::state::{AuthorizationRecord, NewCode, StateError};
 
 use super::access_request::AccessRequest;
-use super::authorize::{CONSENT_PATH, refused_here};
+use super::authorize::{CONSENT_PATH, find, refused_here, take};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
 use super::record_access::MadeGrant;
@@ -36,7 +34,7 @@ const MAX_FOLDERS: usize = 300;
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let parameters = FormParameters::parse(&request.query).unwrap_or_default();
     let handle = parameters.get("request").unwrap_or_default();
-    let Some(asked) = server.pending.find(handle, Instant::now()) else { return gone() };
+    let Some(asked) = find(server, handle) else { return gone() };
     match BrowserSession::of(server, request) {
         Some(session) => page(server, &asked, handle, &session),
         None => {
@@ -58,7 +56,7 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         );
     };
     let handle = form.get("request").unwrap_or_default();
-    let Some(asked) = server.pending.take(handle, Instant::now()) else { return gone() };
+    let Some(asked) = take(server, handle) else { return gone() };
     let answered = match form.get("decision") {
         Some("approve") => approve(server, &asked, &session, &form),
         _ => Err(OAuthError::new(OAuthErrorCode::AccessDenied, "the owner said no")),

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::authorize::{RefusedRequest, check};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
-use super::pending::{REQUEST_URI, WAIT_SECONDS};
+use super::pending::{REQUEST_URI, SentRequest, WAIT_SECONDS};
 use super::settings::AuthorizationServer;
 use super::token::{client_of, read_form};
 use super::web_request::WebRequest;
@@ -38,9 +38,11 @@ fn push(server: &AuthorizationServer, request: &WebRequest) -> Result<String, OA
         let why = "a pushed request cannot refer to another";
         return Err(OAuthError::new(OAuthErrorCode::InvalidRequest, why));
     }
-    let asked = check(server, &form, &request.origin).map_err(|refused| match refused {
+    check(server, &form, &request.origin).map_err(|refused| match refused {
         RefusedRequest::Here(error) | RefusedRequest::AtClient(_, error) => error,
     })?;
-    let kept = server.pending.keep(asked, &request.address, Instant::now());
+    let parameters = request.form().unwrap_or_default().to_owned();
+    let sent = SentRequest { parameters, origin: request.origin.clone() };
+    let kept = server.pending.keep(sent, &request.address, Instant::now());
     kept.map_err(OAuthError::of_state)
 }

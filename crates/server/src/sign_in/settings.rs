@@ -75,11 +75,12 @@ impl AuthorizationServer {
     /// The system has no random numbers.
     pub fn new(mut settings: SignInSettings) -> Result<Self, PasskeyRefused> {
         let provider = settings.provider.take();
+        let pending = PendingRequests::new(&settings.tokens);
         let methods = SignInMethods::new(&settings.tokens, &settings.key, provider)?;
         Ok(Self {
             settings,
             methods,
-            pending: PendingRequests::default(),
+            pending,
             rate: RateLimit::new(RATE.0, RATE.1),
             registrations: RateLimit::new(REGISTRATION_RATE.0, REGISTRATION_RATE.1),
         })

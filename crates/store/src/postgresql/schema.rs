@@ -228,6 +228,17 @@ const ACCESS: &str = "
         created bigint NOT NULL,
         last_used bigint
     );
+    CREATE TABLE stile_access.short_lived (
+        kind text NOT NULL,
+        key text NOT NULL,
+        owner text NOT NULL,
+        value text NOT NULL,
+        made bigint NOT NULL,
+        ends bigint NOT NULL,
+        PRIMARY KEY (kind, key)
+    );
+    CREATE INDEX short_lived_of_owners ON stile_access.short_lived (kind, owner);
+    CREATE INDEX short_lived_by_end ON stile_access.short_lived (ends);
     CREATE TABLE stile_access.token_uses (
         jti text PRIMARY KEY,
         used bigint NOT NULL

@@ -13,6 +13,7 @@ mod private;
 mod reserve;
 #[cfg(test)]
 mod server_tests;
+mod short_lived;
 #[cfg(test)]
 mod sign_in_tests;
 mod spaces;
@@ -39,6 +40,7 @@ pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SE
 pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
+pub use short_lived::ShortLived;
 pub(crate) use spaces::folder_identity;
 pub use spaces::{KnownSpace, SpaceOfFolder};
 use state_dir::io_error;

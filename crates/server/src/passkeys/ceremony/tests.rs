@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stile_store::state::StateDir;
+use stile_store::state::{StateDir, TokenKey};
 use stile_testkit::authenticator::{
     Authenticator, Ceremony as Asked, PasskeyAlgorithm, PasskeyAnswer as Answer, USER_PRESENT,
     USER_VERIFIED,
@@ -26,9 +26,10 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let (tokens, key) = (TokenStore::open(&state).unwrap(), TokenKey::open(&state).unwrap());
         let (tokens, now) = (Arc::new(tokens), Instant::now());
-        let passkeys = Passkeys::new(Arc::clone(&tokens), b"the owner", now).unwrap();
+        let passkeys = Passkeys::new(Arc::clone(&tokens), &key, b"the owner", now).unwrap();
         let site = RelyingParty::of_origin(ORIGIN).unwrap();
         Self { _folder: folder, tokens, passkeys, site, now }
     }

@@ -1,0 +1,198 @@
+//! What lives for a short time and belongs to all servers that share a database: sessions, requests
+//! that wait for the owner, challenges that were used, and the servers themselves.
+//!
+//! A server with a state folder of its own keeps these in memory, so only PostgreSQL has the table.
+
+use super::state_dir::StateError;
+use super::tables::values;
+use super::tokens::TokenStore;
+
+/// The number of the lock that the server holds which removes what has ended: `Stil`.
+const CLEANING: i64 = 0x5374_696c;
+
+/// A thing that ends by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortLived<'a> {
+    /// What kind of thing it is. Keys are unique within a kind.
+    pub kind: &'static str,
+    /// What names the thing. A secret is named by its digest.
+    pub key: &'a str,
+    /// Whose share of the kind the thing counts in.
+    pub owner: &'a str,
+    /// The thing itself.
+    pub value: &'a str,
+    /// When the thing ends, in UTC seconds.
+    pub ends: i64,
+}
+
+impl TokenStore {
+    /// Keeps a thing, in place of one with the same key. If the owner then has more than `most` of
+    /// the kind, the oldest are dropped. Returns the keys of those. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn keep_short_lived(
+        &self,
+        new: ShortLived<'_>,
+        most: usize,
+        now: i64,
+    ) -> Result<Vec<String>, StateError> {
+        let ShortLived { kind, key, owner, value, ends } = new;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let insert = "INSERT INTO short_lived (kind, key, owner, value, made, ends) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, key) DO UPDATE \
+                      SET owner = ?3, value = ?4, made = ?5, ends = ?6";
+        let drop = "DELETE FROM short_lived WHERE kind = ?1 AND owner = ?2 AND key NOT IN \
+                    (SELECT key FROM short_lived WHERE kind = ?1 AND owner = ?2 AND ends > ?3 \
+                    ORDER BY key = ?4 DESC, made DESC, key LIMIT ?5) RETURNING key";
+        self.change("keep what lives for a short time in", |tables| {
+            tables.execute(insert, values![kind, key, owner, value, now, ends])?;
+            tables.rows(drop, values![kind, owner, now, key, most], |row| row.get(0))
+        })
+    }
+
+    /// Keeps a thing if there is none with its key. Returns whether there was none.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn keep_once(&self, new: ShortLived<'_>, now: i64) -> Result<bool, StateError> {
+        let ShortLived { kind, key, owner, value, ends } = new;
+        let insert = "INSERT INTO short_lived (kind, key, owner, value, made, ends) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+        let row = values![kind, key, owner, value, now, ends];
+        Ok(self.execute("keep what lives for a short time in", insert, row)? > 0)
+    }
+
+    /// Returns the value of a thing and when it ends; `None` if there is none, or it has ended.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn find_short_lived(
+        &self,
+        kind: &'static str,
+        key: &str,
+        now: i64,
+    ) -> Result<Option<(String, i64)>, StateError> {
+        let one = "SELECT value, ends FROM short_lived WHERE kind = ?1 AND key = ?2 AND ends > ?3";
+        self.read("look up what lives for a short time in", |tables| {
+            tables.first(one, values![kind, key, now], |row| Ok((row.get(0)?, row.get(1)?)))
+        })
+    }
+
+    /// Lets a thing end later, and counts it as the newest of its owner.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn prolong_short_lived(
+        &self,
+        kind: &'static str,
+        key: &str,
+        ends: i64,
+        now: i64,
+    ) -> Result<(), StateError> {
+        let prolong = "UPDATE short_lived SET ends = ?3, made = ?4 WHERE kind = ?1 AND key = ?2";
+        let row = values![kind, key, ends, now];
+        self.execute("prolong what lives for a short time in", prolong, row).map(drop)
+    }
+
+    /// Removes a thing and returns its value; `None` if there is none, or it has ended.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn take_short_lived(
+        &self,
+        kind: &'static str,
+        key: &str,
+        now: i64,
+    ) -> Result<Option<String>, StateError> {
+        let take = "DELETE FROM short_lived WHERE kind = ?1 AND key = ?2 RETURNING value, ends";
+        let taken: Option<(String, i64)> = self
+            .change("take what lives for a short time from", |tables| {
+                tables.first(take, values![kind, key], |row| Ok((row.get(0)?, row.get(1)?)))
+            })?;
+        Ok(taken.filter(|(_, ends)| now < *ends).map(|(value, _)| value))
+    }
+
+    /// Returns how many things of a kind have not ended.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn count_short_lived(&self, kind: &'static str, now: i64) -> Result<usize, StateError> {
+        let count = "SELECT count(*) FROM short_lived WHERE kind = ?1 AND ends > ?2";
+        let count = self.read("count what lives for a short time in", |tables| {
+            tables.first(count, values![kind, now], |row| row.get::<i64>(0))
+        })?;
+        Ok(count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default())
+    }
+
+    /// Removes what has ended, unless another server does so at this moment. Returns how many things
+    /// were removed.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn remove_ended(&self, now: i64) -> Result<usize, StateError> {
+        let lock = "SELECT pg_try_advisory_xact_lock(?1)";
+        self.change("remove what has ended from", |tables| {
+            match tables.first(lock, values![CLEANING], |row| row.get::<bool>(0))? {
+                Some(true) => {
+                    tables.execute("DELETE FROM short_lived WHERE ends <= ?1", values![now])
+                }
+                _ => Ok(0),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stile_testkit::postgres::PostgresServer;
+
+    use super::*;
+    use crate::postgresql::Database;
+
+    fn thing<'a>(key: &'a str, owner: &'a str, ends: i64) -> ShortLived<'a> {
+        ShortLived { kind: "session", key, owner, value: key, ends }
+    }
+
+    #[test]
+    fn things_end_by_time_and_the_oldest_of_an_owner_make_room() {
+        let test = "things_end_by_time_and_the_oldest_of_an_owner_make_room";
+        let Some(server) = PostgresServer::shared(test) else { return };
+        let database = server.database();
+        let open = || TokenStore::on(&Database::open(&database.address()).unwrap());
+        let (one, other) = (open(), open());
+        for (at, key) in ["a", "b", "c"].into_iter().enumerate() {
+            let dropped = one.keep_short_lived(thing(key, "ann", 100), 3, at as i64).unwrap();
+            assert!(dropped.is_empty());
+        }
+        one.keep_short_lived(thing("x", "bob", 100), 1, 3).unwrap();
+        other.prolong_short_lived("session", "a", 200, 4).unwrap();
+        assert_eq!(other.keep_short_lived(thing("d", "ann", 90), 3, 5).unwrap(), ["b"]);
+        let found = |key: &str, now| one.find_short_lived("session", key, now).unwrap();
+        assert_eq!(found("a", 150), Some(("a".to_owned(), 200)));
+        assert_eq!(found("d", 89), Some(("d".to_owned(), 90)));
+        assert_eq!(found("d", 90), None);
+        assert_eq!(found("b", 6), None);
+        assert_eq!(one.count_short_lived("session", 6).unwrap(), 4);
+        assert_eq!(other.take_short_lived("session", "c", 6).unwrap(), Some("c".to_owned()));
+        assert_eq!(one.take_short_lived("session", "c", 6).unwrap(), None);
+        assert_eq!(other.remove_ended(100).unwrap(), 2);
+        assert_eq!(one.count_short_lived("session", 0).unwrap(), 1);
+    }
+
+    #[test]
+    fn of_many_servers_one_keeps_a_thing_that_is_kept_once() {
+        let test = "of_many_servers_one_keeps_a_thing_that_is_kept_once";
+        let Some(server) = PostgresServer::shared(test) else { return };
+        let database = server.database();
+        let kept: Vec<bool> = std::thread::scope(|scope| {
+            let keep = || {
+                let store = TokenStore::on(&Database::open(&database.address()).unwrap());
+                store.keep_once(thing("once", "", 100), 1).unwrap()
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(keep)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(kept.iter().filter(|kept| **kept).count(), 1);
+    }
+}
