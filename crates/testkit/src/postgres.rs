@@ -16,8 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tempfile::TempDir;
 
-/// The user that owns all databases.
+/// The user that owns all databases and that programs connect as. It may make no further databases
+/// or users, and row-level security holds for it.
 const USER: &str = "stile";
+/// The user that may do everything, for whom row-level security does not hold.
+const SUPERUSER: &str = "postgres";
 
 /// A running server of PostgreSQL, which stops when it is dropped.
 #[derive(Debug)]
@@ -74,9 +77,11 @@ impl PostgresServer {
         }
         let guard = guard(&programs.join("pg_ctl"), folder.path());
         let server = Self { folder, programs, databases: AtomicU32::new(0), guard };
-        let options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
+        let options =
+            ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
         run(server.command("initdb").args(options).arg(server.data()));
         server.start();
+        run(server.client("createuser").args(["--no-superuser", "--no-createdb", USER]));
         server
     }
 
@@ -112,13 +117,13 @@ impl PostgresServer {
     /// Makes an empty database.
     pub fn database(self: &Arc<Self>) -> TestDatabase {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        run(self.client("createdb").arg(&name));
+        run(self.client("createdb").args(["-O", USER, &name]));
         TestDatabase { server: Arc::clone(self), name }
     }
 
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
-        command.arg("-h").arg(self.folder.path()).args(["-U", USER]);
+        command.arg("-h").arg(self.folder.path()).args(["-U", SUPERUSER]);
         command
     }
 }
@@ -131,13 +136,23 @@ impl Drop for PostgresServer {
 }
 
 impl TestDatabase {
-    /// The address of the database.
+    /// The address of the database, for the user that owns it.
     pub fn address(&self) -> String {
-        let folder = self.server.folder.path().to_string_lossy().replace('/', "%2F");
-        format!("postgres://{USER}@{folder}/{}", self.name)
+        self.address_for(USER)
     }
 
-    /// Runs statements in the database, and returns what they print, a row a line.
+    /// The address of the database, for a user who skips row-level security.
+    pub fn superuser_address(&self) -> String {
+        self.address_for(SUPERUSER)
+    }
+
+    fn address_for(&self, user: &str) -> String {
+        let folder = self.server.folder.path().to_string_lossy().replace('/', "%2F");
+        format!("postgres://{user}@{folder}/{}", self.name)
+    }
+
+    /// Runs statements in the database, on the rows of all tenants, and returns what they print, a
+    /// row a line.
     pub fn run(&self, statements: &str) -> String {
         let mut command = self.server.client("psql");
         command.args(["-v", "ON_ERROR_STOP=1", "-q", "-X", "-A", "-t", "-d", &self.name]);
@@ -169,7 +184,7 @@ fn programs() -> Option<PathBuf> {
         folders.extend(versions.into_iter().rev());
     }
     let has = |folder: &Path, program: &str| folder.join(program).is_file();
-    let all = ["initdb", "pg_ctl", "createdb", "dropdb", "psql"];
+    let all = ["initdb", "pg_ctl", "createuser", "createdb", "dropdb", "psql"];
     folders.into_iter().find(|folder| all.iter().all(|program| has(folder, program)))
 }
 

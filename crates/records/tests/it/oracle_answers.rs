@@ -54,6 +54,14 @@ fn every_answer_on_postgresql_equals_the_oracles() {
     }
 }
 
+#[test]
+fn statements_on_postgresql_keep_tenants_apart_without_row_level_security() {
+    let test = "statements_on_postgresql_keep_tenants_apart_without_row_level_security";
+    if let Some(home) = Home::without_row_security(test) {
+        compare_with_oracle(&home, scaled(3, 500));
+    }
+}
+
 /// Compares the answers about some worlds with the oracle's, and returns what was tried.
 #[expect(clippy::print_stdout, reason = "the seed repeats a run that failed")]
 fn compare_with_oracle(home: &Home, worlds: usize) -> Coverage {

@@ -91,7 +91,9 @@ impl Home {
     /// Opens the records of the owner.
     pub(super) fn records(&self, now: Instant) -> Result<Records, RecordsError> {
         match &self.database {
-            Some(database) => Records::open_at(&self.state, database, now),
+            Some(database) => {
+                Records::open_at(&self.state, database, &database.sole_tenant()?, now)
+            }
             None => Records::open(&self.state, now),
         }
     }

@@ -24,7 +24,7 @@ pub(crate) enum PgError {
 }
 
 /// Why a database on PostgreSQL cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseError {
     /// The address cannot be used. It may contain a password, so the message does not repeat it.
     #[error(
@@ -37,6 +37,9 @@ pub enum DatabaseError {
     /// A newer version of Stile made the tables.
     #[error("a newer stile made the tables of the database; use that version")]
     Newer,
+    /// The system gives no random bytes, so there is no key to seal cursors with.
+    #[error("the system gives no random numbers, so no cursor can be sealed")]
+    Random,
     /// The database cannot be reached, or does not answer.
     #[error("cannot use the database on PostgreSQL: {reason}")]
     Failed {

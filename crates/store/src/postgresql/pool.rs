@@ -10,7 +10,7 @@ use super::settings::Settings;
 use crate::read_limit::ReadLimit;
 
 /// How long a request waits for a connection.
-const QUEUE: Duration = Duration::from_secs(10);
+pub(super) const QUEUE: Duration = Duration::from_secs(10);
 
 /// Connections: the idle ones, and the number of all.
 pub(crate) struct Pool {

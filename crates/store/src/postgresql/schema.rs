@@ -5,9 +5,15 @@
 //! `tokens` is a plain table with one row for each token of a piece, since a `tsvector` has an
 //! upper size and forgets positions. A name that may be long is indexed by its SHA-256.
 //!
-//! `history` has one row. A writer locks the row, so one transaction writes at a time, and takes
-//! the numbers of records and changes from the row. So numbers grow in the order of commits, which
-//! cursors and the list of changes rely on and which sequences do not promise.
+//! Each row belongs to a tenant. `tenant` is the first column of every primary key, unique key, index
+//! and reference, so that the tables can be partitioned by tenant, and numbers count within a tenant.
+//! Row-level security hides the rows of all tenants but the one that a transaction names. The owner
+//! of the tables is no exception, so a migration that changes rows must first lift that
+//! (`NO FORCE ROW LEVEL SECURITY`).
+//!
+//! `history` has one row for each tenant. A writer locks the row, so one transaction writes at a time
+//! for a tenant, and takes the numbers of records and changes from the row. So numbers grow in the
+//! order of commits, which cursors and the list of changes rely on and which sequences do not promise.
 
 use super::connection::PgConnection;
 use super::error::PgError;
@@ -21,106 +27,156 @@ const LOCK: i64 = 0x5374_6972;
 
 /// Each item migrates the schema from the version that is its index. Items are never edited; a
 /// change of the schema adds one.
-const MIGRATIONS: &[&str] = &[
-    "
-    CREATE TABLE connections (
-        id bigint PRIMARY KEY,
-        name bytea NOT NULL UNIQUE
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE tenants (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text NOT NULL UNIQUE,
+        -- The SHA-256 of the issuer, a zero byte, and the subject.
+        subject bytea UNIQUE,
+        -- In microseconds since 1970.
+        made bigint NOT NULL
     );
-    CREATE TABLE streams (
-        id bigint PRIMARY KEY,
-        connection bigint NOT NULL REFERENCES connections (id),
-        name bytea NOT NULL,
-        declaration bytea NOT NULL,
-        terms bytea NOT NULL,
-        revision bigint NOT NULL,
-        UNIQUE (name, connection)
-    );
-    CREATE TABLE records (
-        id bigint PRIMARY KEY,
-        stream bigint NOT NULL REFERENCES streams (id),
-        key bytea NOT NULL,
-        emitted bigint NOT NULL,
-        ord bytea,
-        happened bigint,
-        body bytea NOT NULL
-    );
-    CREATE UNIQUE INDEX records_by_key ON records (stream, key);
-    CREATE INDEX records_by_order ON records (stream, ord, key);
-    CREATE INDEX records_without_order ON records (stream, key) WHERE ord IS NULL;
-    CREATE INDEX records_by_time ON records (stream, happened);
-    CREATE TABLE pieces (
-        id bigint PRIMARY KEY,
-        text bytea NOT NULL
-    );
-    CREATE TABLE tags (
-        id bigint PRIMARY KEY,
-        stream bigint NOT NULL REFERENCES streams (id),
-        field bytea NOT NULL
-    );
-    CREATE UNIQUE INDEX tags_by_field ON tags (stream, sha256(field));
-    CREATE TABLE tokens (
-        tag bigint NOT NULL,
-        token bytea NOT NULL,
-        number bigint NOT NULL,
-        positions int4[] NOT NULL,
-        PRIMARY KEY (tag, token, number)
-    );
-    CREATE INDEX tokens_by_piece ON tokens (number);
-    CREATE TABLE grants (
-        id bytea PRIMARY KEY,
-        terms bytea NOT NULL,
-        revoked bigint,
-        bound bytea
-    );
+    -- At most one tenant belongs to no subject.
+    CREATE UNIQUE INDEX tenants_sole ON tenants ((true)) WHERE subject IS NULL;
     CREATE TABLE seals (
         id bytea PRIMARY KEY,
         secret bytea NOT NULL,
         made bigint NOT NULL
     );
-    CREATE TABLE blobs (
-        id bigint PRIMARY KEY,
-        digest bytea NOT NULL UNIQUE,
-        bytes bigint NOT NULL,
-        put bigint
+    -- The numbers of the last record and the last change of each tenant, which history they count in,
+    -- and the time before which lines of the log may be gone, in microseconds since 1970.
+    CREATE TABLE history (
+        tenant bigint PRIMARY KEY REFERENCES tenants (number),
+        records bigint NOT NULL,
+        changes bigint NOT NULL,
+        lineage bytea NOT NULL,
+        forgotten bigint NOT NULL
     );
-    CREATE INDEX blobs_by_put ON blobs (put) WHERE put IS NOT NULL;
+    CREATE TABLE connections (
+        tenant bigint NOT NULL,
+        id bigint NOT NULL,
+        name bytea NOT NULL,
+        PRIMARY KEY (tenant, id),
+        UNIQUE (tenant, name)
+    );
+    CREATE TABLE streams (
+        tenant bigint NOT NULL,
+        id bigint NOT NULL,
+        connection bigint NOT NULL,
+        name bytea NOT NULL,
+        declaration bytea NOT NULL,
+        terms bytea NOT NULL,
+        revision bigint NOT NULL,
+        PRIMARY KEY (tenant, id),
+        UNIQUE (tenant, name, connection),
+        FOREIGN KEY (tenant, connection) REFERENCES connections (tenant, id)
+    );
+    CREATE TABLE records (
+        tenant bigint NOT NULL,
+        id bigint NOT NULL,
+        stream bigint NOT NULL,
+        key bytea NOT NULL,
+        emitted bigint NOT NULL,
+        ord bytea,
+        happened bigint,
+        body bytea NOT NULL,
+        PRIMARY KEY (tenant, id),
+        FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
+    );
+    CREATE UNIQUE INDEX records_by_key ON records (tenant, stream, key);
+    -- Where PostgreSQL has no statistics yet, all indexes that begin with the same columns look alike.
+    -- Those with a condition serve only queries that have the same condition.
+    CREATE INDEX records_by_order ON records (tenant, stream, ord, key) WHERE ord IS NOT NULL;
+    CREATE INDEX records_without_order ON records (tenant, stream, key) WHERE ord IS NULL;
+    CREATE INDEX records_by_time ON records (tenant, stream, happened) WHERE happened IS NOT NULL;
+    CREATE TABLE pieces (
+        tenant bigint NOT NULL,
+        id bigint NOT NULL,
+        text bytea NOT NULL,
+        PRIMARY KEY (tenant, id)
+    );
+    CREATE TABLE tags (
+        tenant bigint NOT NULL,
+        id bigint NOT NULL,
+        stream bigint NOT NULL,
+        field bytea NOT NULL,
+        PRIMARY KEY (tenant, id),
+        FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
+    );
+    CREATE UNIQUE INDEX tags_by_field ON tags (tenant, stream, sha256(field));
+    CREATE TABLE tokens (
+        tenant bigint NOT NULL,
+        tag bigint NOT NULL,
+        token bytea NOT NULL,
+        number bigint NOT NULL,
+        positions int4[] NOT NULL,
+        PRIMARY KEY (tenant, tag, token, number)
+    );
+    CREATE INDEX tokens_by_piece ON tokens (tenant, number);
+    CREATE TABLE grants (
+        tenant bigint NOT NULL,
+        id bytea NOT NULL,
+        terms bytea NOT NULL,
+        revoked bigint,
+        bound bytea,
+        PRIMARY KEY (tenant, id)
+    );
+    CREATE TABLE blobs (
+        tenant bigint NOT NULL,
+        id bigint NOT NULL,
+        digest bytea NOT NULL,
+        bytes bigint NOT NULL,
+        put bigint,
+        PRIMARY KEY (tenant, id),
+        UNIQUE (tenant, digest)
+    );
+    CREATE INDEX blobs_by_put ON blobs (tenant, put) WHERE put IS NOT NULL;
     CREATE TABLE blob_pieces (
-        id bigint PRIMARY KEY,
-        data bytea NOT NULL
+        tenant bigint NOT NULL,
+        id bigint NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (tenant, id)
     );
     ALTER TABLE blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
     CREATE TABLE blob_uses (
+        tenant bigint NOT NULL,
         digest bytea NOT NULL,
         media_type bytea NOT NULL,
         record bigint NOT NULL,
         field bytea NOT NULL
     );
     CREATE UNIQUE INDEX blob_uses_once
-        ON blob_uses (digest, sha256(media_type), record, sha256(field));
-    CREATE INDEX blob_uses_by_record ON blob_uses (record);
+        ON blob_uses (tenant, digest, sha256(media_type), record, sha256(field));
+    CREATE INDEX blob_uses_by_record ON blob_uses (tenant, record);
     CREATE TABLE changes (
-        version bigint PRIMARY KEY,
-        stream bigint NOT NULL REFERENCES streams (id),
+        tenant bigint NOT NULL,
+        version bigint NOT NULL,
+        stream bigint NOT NULL,
         key bytea NOT NULL,
         at bigint NOT NULL,
         record bigint NOT NULL,
         emitted bigint NOT NULL,
-        body bytea NOT NULL
+        body bytea NOT NULL,
+        PRIMARY KEY (tenant, version),
+        FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
     );
-    CREATE INDEX changes_by_key ON changes (stream, key, version);
-    CREATE INDEX changes_by_time ON changes (at);
-    -- One row: the numbers of the last record and the last change, which history they count in, and
-    -- the time before which lines of the log may be gone, in microseconds since 1970.
-    CREATE TABLE history (
-        id bigint PRIMARY KEY CHECK (id = 1),
-        records bigint NOT NULL,
-        changes bigint NOT NULL,
-        lineage bytea NOT NULL,
-        forgotten bigint NOT NULL
-    );
-    INSERT INTO history (id, records, changes, lineage, forgotten)
-        VALUES (1, 0, 0, uuid_send(gen_random_uuid()), -9000000000000000000);
+    CREATE INDEX changes_by_key ON changes (tenant, stream, key, version);
+    CREATE INDEX changes_by_time ON changes (tenant, at);
+    -- The query in the policy runs once for each statement, not once for each row.
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        FOREACH name IN ARRAY ARRAY['history', 'connections', 'streams', 'records', 'pieces', 'tags',
+            'tokens', 'grants', 'blobs', 'blob_pieces', 'blob_uses', 'changes']
+        LOOP
+            EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+            EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+            EXECUTE format('CREATE POLICY own_tenant ON %I USING (tenant = '
+                '(SELECT nullif(current_setting(''stile.tenant'', true), '''')::bigint))', name);
+        END LOOP;
+    END
+    $$;
 ",
     ACCESS,
 ];
@@ -303,4 +359,11 @@ fn migrate_locked(connection: &PgConnection) -> Result<Migration, PgError> {
     let made = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     connection.rows("UPDATE stile.schema_version SET version = $1", params![made])?;
     Ok(Migration::Done)
+}
+
+/// Returns whether the user of a connection skips row-level security.
+pub(crate) fn skips_row_security(connection: &PgConnection) -> Result<bool, PgError> {
+    let text = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user";
+    let row = connection.one(text, &[])?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
 }

@@ -16,7 +16,7 @@ use super::spool_file::SpoolFile;
 use super::view::RecordsView;
 use super::write::WriteBatch;
 use crate::now;
-use crate::postgresql::Database;
+use crate::postgresql::{Database, Tenant};
 use crate::read_limit::ReadLimit;
 use crate::state::StateDir;
 
@@ -42,17 +42,19 @@ impl Records {
         Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
     }
 
-    /// Opens the records in a database on PostgreSQL. Files that wait are in the state folder.
-    /// Blocks, as every method of the database does.
+    /// Opens the records of a tenant in a database on PostgreSQL. Files that wait are in the state
+    /// folder. Blocks, as every method of the database does. It is cheap: all tenants share the
+    /// connections of the database, and only the first one opened reads from it.
     ///
     /// # Errors
     /// [`RecordsError`] if the database does not answer.
     pub fn open_at(
         state: &StateDir,
         database: &Database,
+        tenant: &Tenant,
         now: Instant,
     ) -> Result<Self, RecordsError> {
-        let engine = Engine::open_at(state, database, now)?;
+        let engine = Engine::open_at(state, database, tenant, now)?;
         Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
     }
 

@@ -14,7 +14,7 @@ use super::postgresql::Postgresql;
 use super::seal::Seals;
 use super::sqlite::Sqlite;
 use super::write::WriteBatch;
-use crate::postgresql::Database;
+use crate::postgresql::{Database, Tenant};
 use crate::read_limit::ReadLimit;
 use crate::state::StateDir;
 
@@ -34,13 +34,14 @@ impl Engine {
         Sqlite::open(state, now).map(Self::Sqlite)
     }
 
-    /// Opens the records in a database on PostgreSQL.
+    /// Opens the records of a tenant in a database on PostgreSQL.
     pub(super) fn open_at(
         state: &StateDir,
         database: &Database,
+        tenant: &Tenant,
         now: Instant,
     ) -> Result<Self, RecordsError> {
-        Postgresql::open(state, database, now).map(Self::Postgresql)
+        Postgresql::open(state, database, tenant, now).map(Self::Postgresql)
     }
 
     pub(super) fn seals(&self) -> &Seals {

@@ -4,7 +4,10 @@
 //! *Format*: base64url of the key's identifier (4 bytes), a nonce (12 random bytes, never used
 //! twice), and the content encrypted with AES-256-GCM (NIST SP 800-38D). The database holds the
 //! keys. After a restart, from a restored backup, or on a second server with the same database,
-//! cursors can still be opened.
+//! cursors can still be opened. If several people share a database, the identifier of the person is
+//! authenticated too, so that no cursor of one person opens for another.
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -69,10 +72,13 @@ impl KeyType for Length {
     }
 }
 
-/// Seals with the newest key and opens with all.
+/// Seals with the newest key and opens with all. Clones share the keys.
+#[derive(Clone)]
 pub(crate) struct Seals {
-    keys: Vec<([u8; ID_BYTES], LessSafeKey)>,
+    keys: Arc<[([u8; ID_BYTES], LessSafeKey)]>,
     random: SystemRandom,
+    /// Whose seals these are. Empty if the keys belong to one person.
+    person: Arc<str>,
 }
 
 impl Seals {
@@ -82,7 +88,18 @@ impl Seals {
             let unbound = UnboundKey::new(&AES_256_GCM, &key.secret).map_err(|_| SealError)?;
             Ok((key.id, LessSafeKey::new(unbound)))
         });
-        Ok(Self { keys: keys.collect::<Result<_, _>>()?, random: SystemRandom::new() })
+        let keys = keys.collect::<Result<_, _>>()?;
+        Ok(Self { keys, random: SystemRandom::new(), person: "".into() })
+    }
+
+    /// Returns seals with the same keys that only open what the same person's seals sealed.
+    pub(crate) fn bound_to(&self, person: &str) -> Self {
+        Self { person: person.into(), ..self.clone() }
+    }
+
+    /// What is authenticated and not encrypted: the key, and whose seal it is.
+    fn additional(&self, id: [u8; ID_BYTES]) -> Aad<Vec<u8>> {
+        Aad::from([&id[..], self.person.as_bytes()].concat())
     }
 
     /// Encrypts and authenticates bytes, as a text.
@@ -93,7 +110,7 @@ impl Seals {
         let mut sealed = plain.to_vec();
         key.seal_in_place_append_tag(
             Nonce::assume_unique_for_key(nonce),
-            Aad::from(id),
+            self.additional(*id),
             &mut sealed,
         )
         .map_err(|_| SealError)?;
@@ -112,10 +129,10 @@ impl Seals {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (id, rest) = bytes.split_at_checked(ID_BYTES)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_LEN)?;
-        let (_, key) = self.keys.iter().find(|(known, _)| known == id)?;
+        let (id, key) = self.keys.iter().find(|(known, _)| known == id)?;
         let mut sealed = sealed.to_vec();
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        key.open_in_place(nonce, Aad::from(id), &mut sealed).ok().map(|plain| plain.to_vec())
+        key.open_in_place(nonce, self.additional(*id), &mut sealed).ok().map(|plain| plain.to_vec())
     }
 }
 
@@ -153,5 +170,16 @@ mod tests {
         let text = before.seal(b"x").unwrap();
         assert_eq!(Seals::new([new, copy]).unwrap().open(&text).as_deref(), Some(&b"x"[..]));
         assert_eq!(Seals::new([SealKey::make().unwrap()]).unwrap().open(&text), None);
+    }
+    #[test]
+    fn a_cursor_opens_only_for_the_person_it_was_sealed_for() {
+        let seals = Seals::new([SealKey::make().unwrap()]).unwrap();
+        let [ann, bob] = ["ann", "bob"].map(|person| seals.bound_to(person));
+        let text = ann.seal(b"x").unwrap();
+        assert_eq!(seals.bound_to("ann").open(&text).as_deref(), Some(&b"x"[..]));
+        for other in [&bob, &seals, &ann.bound_to("")] {
+            assert_eq!(other.open(&text), None);
+        }
+        assert_eq!(ann.open(&seals.seal(b"x").unwrap()), None);
     }
 }

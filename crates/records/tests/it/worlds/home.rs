@@ -1,8 +1,13 @@
 //! Where a test keeps its databases: in SQLite, or on a real server of PostgreSQL.
+//!
+//! On PostgreSQL each database of a test is a tenant, beside those of the other tests of the process.
+//! Their records have the same numbers, and keys and texts from the same small sets. A row of another
+//! tenant that reached an answer would make it differ from the oracle's.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use stile_domain::records::instant::Instant;
 use stile_store::postgresql::Database;
@@ -14,19 +19,61 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 #[derive(Clone, Debug)]
 pub(crate) enum Home {
     Sqlite,
-    Postgresql(Arc<PostgresServer>),
+    Postgresql(Arc<Shared>),
+}
+
+/// A database on PostgreSQL with many tenants.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    database: TestDatabase,
+    address: String,
+    tenants: AtomicUsize,
 }
 
 /// A database and its state folder, which are removed when dropped.
 pub(crate) struct TestRecords {
     folder: tempfile::TempDir,
-    database: Option<TestDatabase>,
+    tenant: Option<TestTenant>,
 }
 
+/// One of the tenants of a database.
+struct TestTenant {
+    shared: Arc<Shared>,
+    subject: String,
+}
+
+const ISSUER: &str = "https://issuer.example";
+
 impl Home {
-    /// Returns the server of PostgreSQL. `None`, after a line about it, if there is none.
+    /// Returns a database on PostgreSQL that the tests of this process share. `None`, after a line
+    /// about it, if there is no PostgreSQL.
     pub(crate) fn on_postgresql(test: &str) -> Option<Self> {
-        PostgresServer::shared(test).map(Self::Postgresql)
+        static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
+        Self::on_shared(test, &SHARED, TestDatabase::address)
+    }
+
+    /// Returns another database, in which PostgreSQL does not check that tenants stay apart: only
+    /// the statements do.
+    pub(crate) fn without_row_security(test: &str) -> Option<Self> {
+        static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
+        Self::on_shared(test, &SHARED, TestDatabase::superuser_address)
+    }
+
+    fn on_shared(
+        test: &str,
+        shared: &Mutex<Weak<Shared>>,
+        address: fn(&TestDatabase) -> String,
+    ) -> Option<Self> {
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = PostgresServer::shared(test)?;
+        if let Some(shared) = shared.upgrade() {
+            return Some(Self::Postgresql(shared));
+        }
+        let database = server.database();
+        let (address, tenants) = (address(&database), AtomicUsize::new(0));
+        let new = Arc::new(Shared { database, address, tenants });
+        *shared = Arc::downgrade(&new);
+        Some(Self::Postgresql(new))
     }
 
     /// Returns SQLite, and PostgreSQL unless there is none.
@@ -36,11 +83,14 @@ impl Home {
 
     /// Makes a place for a new database.
     pub(crate) fn place(&self) -> TestRecords {
-        let database = match self {
+        let tenant = match self {
             Self::Sqlite => None,
-            Self::Postgresql(server) => Some(server.database()),
+            Self::Postgresql(shared) => {
+                let number = shared.tenants.fetch_add(1, Ordering::Relaxed);
+                Some(TestTenant { shared: shared.clone(), subject: format!("subject {number}") })
+            }
         };
-        TestRecords { folder: folder(), database }
+        TestRecords { folder: folder(), tenant }
     }
 }
 
@@ -63,11 +113,12 @@ impl TestRecords {
     /// Opens the database, after making it if needed.
     pub(crate) fn open(&self, now: Instant) -> Records {
         let state = StateDir::open(&self.folder.path().join("state")).unwrap();
-        match &self.database {
+        match &self.tenant {
             None => Records::open(&state, now).unwrap(),
-            Some(database) => {
-                let database = Database::open(&database.address()).unwrap();
-                Records::open_at(&state, &database, now).unwrap()
+            Some(TestTenant { shared, subject }) => {
+                let database = Database::open(&shared.address).unwrap();
+                let tenant = database.tenant_of(ISSUER, subject).unwrap();
+                Records::open_at(&state, &database, &tenant, now).unwrap()
             }
         }
     }
@@ -80,7 +131,7 @@ impl TestRecords {
         revoked: Option<i64>,
         bound: Option<&str>,
     ) {
-        let Some(database) = &self.database else {
+        let Some(TestTenant { shared, subject }) = &self.tenant else {
             let text =
                 "INSERT OR REPLACE INTO grants (id, terms, revoked, bound) VALUES (?1, ?2, ?3, ?4)";
             let values = rusqlite::params![id, terms, revoked, bound];
@@ -88,13 +139,16 @@ impl TestRecords {
             return;
         };
         let revoked = revoked.map_or_else(|| "NULL".to_owned(), |revoked| revoked.to_string());
-        database.run(&format!(
-            "INSERT INTO stile.grants (id, terms, revoked, bound) VALUES ({}, {}, {revoked}, {}) \
-             ON CONFLICT (id) DO UPDATE \
+        shared.database.run(&format!(
+            "INSERT INTO stile.grants (tenant, id, terms, revoked, bound) \
+             SELECT number, {}, {}, {revoked}, {} FROM stile.tenants \
+             WHERE subject = sha256({} || '\\x00' || {}) ON CONFLICT (tenant, id) DO UPDATE \
              SET terms = excluded.terms, revoked = excluded.revoked, bound = excluded.bound;",
             literal(Some(id)),
             literal(Some(terms)),
-            literal(bound)
+            literal(bound),
+            literal(Some(ISSUER)),
+            literal(Some(subject)),
         ));
     }
 }

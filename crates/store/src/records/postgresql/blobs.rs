@@ -40,7 +40,7 @@ impl ReadBlobs for PgSnapshot<'_> {
             let body = if residue.is_empty() { "" } else { ", body" };
             let text = format!(
                 "SELECT media_type, record{body} FROM blob_uses \
-                 JOIN records ON records.id = blob_uses.record WHERE {}",
+                 JOIN records USING (tenant) WHERE records.id = blob_uses.record AND {}",
                 filter.text
             );
             let rows = self.filtered(&text, &filter)?;
@@ -58,7 +58,8 @@ impl ReadBlobs for PgSnapshot<'_> {
 
     fn blob(&self, id: &BlobId) -> Result<Option<(i64, u64)>, Problem> {
         let digest = &id.digest()[..];
-        let row = self.first("SELECT id, bytes FROM blobs WHERE digest = $1", params![digest])?;
+        let text = "SELECT id, bytes FROM blobs WHERE tenant = $1 AND digest = $2";
+        let row = self.first(text, params![digest])?;
         let Some(row) = row else { return Ok(None) };
         let bytes: i64 = column(&row, 1)?;
         Ok(Some((column(&row, 0)?, u64::try_from(bytes).unwrap_or_default())))
@@ -71,18 +72,21 @@ impl ReadBlobs for PgSnapshot<'_> {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Problem> {
         let number = blob_piece_number(blob, piece).ok_or(Problem::Corrupt)?;
-        let row = self.first("SELECT data FROM blob_pieces WHERE id = $1", params![number])?;
+        let text = "SELECT data FROM blob_pieces WHERE tenant = $1 AND id = $2";
+        let row = self.first(text, params![number])?;
         take(column(&row.ok_or(Problem::Corrupt)?, 0)?);
         Ok(())
     }
 
     fn names_blobs(&self, record: i64, field: &str) -> Result<bool, Problem> {
-        let text = "SELECT 1 FROM blob_uses WHERE record = $1 AND field = $2 LIMIT 1";
+        let text = "SELECT 1 FROM blob_uses \
+                    WHERE tenant = $1 AND record = $2 AND field = $3 LIMIT 1";
         Ok(self.first(text, params![record, field.as_bytes()])?.is_some())
     }
 
     fn blobs_of(&self, record: i64) -> Result<Vec<BlobId>, Problem> {
-        let text = "SELECT DISTINCT digest FROM blob_uses WHERE record = $1 ORDER BY digest";
+        let text = "SELECT DISTINCT digest FROM blob_uses \
+                    WHERE tenant = $1 AND record = $2 ORDER BY digest";
         let rows = self.rows(text, params![record])?;
         let blob = |row| {
             let digest: &[u8] = column(row, 0)?;

@@ -16,7 +16,8 @@ const LINES: i64 = 256;
 
 impl ReadChanges for PgSnapshot<'_> {
     fn sync_point(&self, at: Instant) -> Result<SyncPoint, Problem> {
-        let row = self.first("SELECT lineage, changes, records FROM history", &[])?;
+        let text = "SELECT lineage, changes, records FROM history WHERE tenant = $1";
+        let row = self.first(text, &[])?;
         let row = row.ok_or(Problem::Corrupt)?;
         let lineage: &[u8] = column(&row, 0)?;
         let lineage = lineage.try_into().map_err(|_| Problem::Corrupt)?;
@@ -24,7 +25,8 @@ impl ReadChanges for PgSnapshot<'_> {
     }
 
     fn log_start(&self) -> Result<Instant, Problem> {
-        let row = self.first("SELECT forgotten FROM history", &[])?.ok_or(Problem::Corrupt)?;
+        let text = "SELECT forgotten FROM history WHERE tenant = $1";
+        let row = self.first(text, &[])?.ok_or(Problem::Corrupt)?;
         column(&row, 0).map(Instant)
     }
 
@@ -67,7 +69,8 @@ impl ReadChanges for PgSnapshot<'_> {
         take: &mut dyn FnMut(StoredState) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let text = "SELECT record, emitted, body, version, at FROM changes \
-                    WHERE stream = $1 AND key = $2 AND version > $3 ORDER BY version LIMIT $4";
+                    WHERE tenant = $1 AND stream = $2 AND key = $3 AND version > $4 \
+                    ORDER BY version LIMIT $5";
         let mut after = since.version;
         loop {
             let rows = self.rows(text, params![source.id, key.as_bytes(), after, LINES])?;
@@ -79,7 +82,8 @@ impl ReadChanges for PgSnapshot<'_> {
                 break;
             }
         }
-        let text = "SELECT id, emitted, body FROM records WHERE stream = $1 AND key = $2";
+        let text = "SELECT id, emitted, body FROM records \
+                    WHERE tenant = $1 AND stream = $2 AND key = $3";
         let Some(row) = self.first(text, params![source.id, key.as_bytes()])? else {
             return Ok(());
         };

@@ -15,7 +15,7 @@ use stile_domain::records::stored_body::RecordBody;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
-use crate::postgresql::{PgConnection, PgError, Values, params};
+use crate::postgresql::{PgError, TenantConnection, Values, params};
 use crate::records::model::{GrantRow, RecordRow, RecordSource, StreamRow, TimeFilter};
 use crate::records::port::{ReadRecords, ReadStreams, TakeText};
 
@@ -27,7 +27,7 @@ pub(super) const COLUMNS: &str = "id, key, emitted, ord";
 
 /// One moment of the database.
 pub(super) struct PgSnapshot<'c> {
-    connection: &'c PgConnection,
+    connection: &'c TenantConnection<'c>,
 }
 
 /// The conditions of a query on records, and their values.
@@ -72,7 +72,7 @@ impl Where {
     /// Selects all rows of a source, whether the caller may see them or not.
     pub(super) fn stream(source: &RecordSource) -> Self {
         let mut this = Self { text: String::new(), values: Vec::new() };
-        this.and("stream = ?", source.id);
+        this.and("tenant = $1 AND stream = ?", source.id);
         this
     }
 
@@ -106,12 +106,12 @@ impl Where {
     }
 }
 
-/// Numbers the question marks of a query.
+/// Numbers the question marks of a query. The first value is the tenant.
 fn numbered(text: &str) -> String {
     let mut numbered = String::with_capacity(text.len() + 16);
     for (at, part) in text.split('?').enumerate() {
         if at > 0 {
-            numbered.push_str(&format!("${at}"));
+            numbered.push_str(&format!("${}", at + 1));
         }
         numbered.push_str(part);
     }
@@ -149,7 +149,7 @@ impl<'q> Residue<'q> {
 }
 
 impl<'c> PgSnapshot<'c> {
-    pub(super) fn new(connection: &'c PgConnection) -> Self {
+    pub(super) fn new(connection: &'c TenantConnection<'c>) -> Self {
         Self { connection }
     }
 
@@ -182,19 +182,20 @@ impl<'c> PgSnapshot<'c> {
 
 impl ReadStreams for PgSnapshot<'_> {
     fn grant(&self, id: &str) -> Result<Option<GrantRow>, Problem> {
-        let text = "SELECT id, terms, revoked, bound FROM grants WHERE id = $1";
+        let text = "SELECT id, terms, revoked, bound FROM grants WHERE tenant = $1 AND id = $2";
         self.first(text, params![id.as_bytes()])?.as_ref().map(grant_row).transpose()
     }
 
     fn grants(&self) -> Result<Vec<GrantRow>, Problem> {
-        let text = "SELECT id, terms, revoked, bound FROM grants ORDER BY id";
+        let text = "SELECT id, terms, revoked, bound FROM grants WHERE tenant = $1 ORDER BY id";
         self.rows(text, &[])?.iter().map(grant_row).collect()
     }
 
     fn streams(&self, name: Option<&str>) -> Result<Vec<StreamRow>, Problem> {
         let text = "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
-                    FROM streams s JOIN connections c ON c.id = s.connection \
-                    WHERE $1::bytea IS NULL OR s.name = $1 ORDER BY s.id";
+                    FROM streams s JOIN connections c \
+                    ON c.tenant = s.tenant AND c.id = s.connection \
+                    WHERE s.tenant = $1 AND ($2::bytea IS NULL OR s.name = $2) ORDER BY s.id";
         let rows = self.rows(text, params![name.map(str::as_bytes)])?;
         let stream = |row: &Row| {
             let name = |at| SourceName::parse(text_of(row, at)?).map_err(|_| Problem::Corrupt);
@@ -213,7 +214,8 @@ impl ReadStreams for PgSnapshot<'_> {
     }
 
     fn tags(&self, source: &RecordSource) -> Result<HashMap<String, i64>, Problem> {
-        let rows = self.rows("SELECT field, id FROM tags WHERE stream = $1", params![source.id])?;
+        let text = "SELECT field, id FROM tags WHERE tenant = $1 AND stream = $2";
+        let rows = self.rows(text, params![source.id])?;
         rows.iter().map(|row| Ok((text_of(row, 0)?.to_owned(), column(row, 1)?))).collect()
     }
 }
@@ -273,7 +275,7 @@ impl ReadRecords for PgSnapshot<'_> {
         let wanted: Vec<i64> = sources.iter().map(|source| source.id).collect();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let text = "SELECT id, key, emitted, NULL::bytea, stream FROM records \
-                    WHERE id > $1 AND stream = ANY($2) ORDER BY id LIMIT $3";
+                    WHERE tenant = $1 AND id > $2 AND stream = ANY($3) ORDER BY id LIMIT $4";
         let rows = self.rows(text, params![after, wanted, limit])?;
         let row = |row: &Row| {
             let stream: i64 = column(row, 4)?;
@@ -284,7 +286,8 @@ impl ReadRecords for PgSnapshot<'_> {
     }
 
     fn body(&self, source: &RecordSource, record: i64) -> Result<Vec<u8>, Problem> {
-        let row = self.first("SELECT body FROM records WHERE id = $1", params![record])?;
+        let text = "SELECT body FROM records WHERE tenant = $1 AND id = $2";
+        let row = self.first(text, params![record])?;
         let row = row.ok_or(Problem::Corrupt)?;
         let body: &[u8] = column(&row, 0)?;
         match source.visibility.fields() {
@@ -294,13 +297,14 @@ impl ReadRecords for PgSnapshot<'_> {
     }
 
     fn piece(&self, number: i64, take: &mut dyn FnMut(&str)) -> Result<(), Problem> {
-        let row = self.first("SELECT text FROM pieces WHERE id = $1", params![number])?;
+        let text = "SELECT text FROM pieces WHERE tenant = $1 AND id = $2";
+        let row = self.first(text, params![number])?;
         take(text_of(&row.ok_or(Problem::Corrupt)?, 0)?);
         Ok(())
     }
 
     fn pieces(&self, first: i64, last: i64, take: TakeText<'_>) -> Result<(), Problem> {
-        let text = "SELECT text FROM pieces WHERE id BETWEEN $1 AND $2 ORDER BY id";
+        let text = "SELECT text FROM pieces WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id";
         let (mut from, mut count) = (first, 1);
         while from <= last {
             let to = last.min(from.saturating_add(count - 1));

@@ -24,12 +24,12 @@ impl TermRows {
     fn new(term: &SearchTerm, first: usize) -> Self {
         match term {
             SearchTerm::Word(word) => Self {
-                text: format!("FROM tokens a WHERE a.token = ${first}"),
+                text: format!("FROM tokens a WHERE a.tenant = $1 AND a.token = ${first}"),
                 values: vec![word.as_bytes().to_vec()],
             },
             SearchTerm::Prefix(start) => Self {
                 text: format!(
-                    "FROM tokens a WHERE a.token >= ${first} AND a.token < ${}",
+                    "FROM tokens a WHERE a.tenant = $1 AND a.token >= ${first} AND a.token < ${}",
                     first + 1
                 ),
                 values: vec![start.as_bytes().to_vec(), after_prefix(start)],
@@ -39,15 +39,15 @@ impl TermRows {
                 let mut positions = String::new();
                 for at in 1..phrase.len() {
                     tables.push_str(&format!(
-                        " JOIN tokens b{at} ON b{at}.tag = a.tag AND b{at}.number = a.number \
-                         AND b{at}.token = ${}",
+                        " JOIN tokens b{at} ON b{at}.tenant = a.tenant AND b{at}.tag = a.tag \
+                         AND b{at}.number = a.number AND b{at}.token = ${}",
                         first + at
                     ));
                     positions.push_str(&format!(" AND (p + {at}) = ANY(b{at}.positions)"));
                 }
                 Self {
                     text: format!(
-                        "{tables} WHERE a.token = ${first} \
+                        "{tables} WHERE a.tenant = $1 AND a.token = ${first} \
                          AND EXISTS (SELECT 1 FROM unnest(a.positions) AS p WHERE true{positions})"
                     ),
                     values: phrase.iter().map(|token| token.as_bytes().to_vec()).collect(),
@@ -69,18 +69,21 @@ fn after_prefix(start: &str) -> Vec<u8> {
 
 impl ReadIndex for PgSnapshot<'_> {
     fn newest_record(&self, target: i64) -> Result<Option<(i64, i64)>, Problem> {
-        let text = "SELECT id, stream FROM records WHERE id <= $1 ORDER BY id DESC LIMIT 1";
+        let text = "SELECT id, stream FROM records WHERE tenant = $1 AND id <= $2 \
+                    ORDER BY id DESC LIMIT 1";
         let row = self.first(text, params![target])?;
         row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?))).transpose()
     }
 
     fn stream_of(&self, record: i64) -> Result<Option<i64>, Problem> {
-        let row = self.first("SELECT stream FROM records WHERE id = $1", params![record])?;
+        let text = "SELECT stream FROM records WHERE tenant = $1 AND id = $2";
+        let row = self.first(text, params![record])?;
         row.map(|row| column(&row, 0)).transpose()
     }
 
     fn rows_of(&self, records: &[i64]) -> Result<Vec<(i64, RecordRow)>, Problem> {
-        let text = format!("SELECT {COLUMNS}, stream FROM records WHERE id = ANY($1)");
+        let text =
+            format!("SELECT {COLUMNS}, stream FROM records WHERE tenant = $1 AND id = ANY($2)");
         let rows = self.rows(&text, params![records])?;
         rows.iter().map(|row| Ok((column(row, 4)?, record_row(row)?))).collect()
     }
@@ -109,12 +112,12 @@ impl ReadIndex for PgSnapshot<'_> {
         limit: i64,
     ) -> Result<Vec<i64>, Problem> {
         // Each tag has its own list in the index, of which no more than the limit is read.
-        let TermRows { text, values } = TermRows::new(term, 4);
+        let TermRows { text, values } = TermRows::new(term, 5);
         let text = format!(
-            "SELECT DISTINCT found.number FROM unnest($1::bigint[]) AS wanted (tag) \
+            "SELECT DISTINCT found.number FROM unnest($2::bigint[]) AS wanted (tag) \
              CROSS JOIN LATERAL (SELECT DISTINCT a.number {text} AND a.tag = wanted.tag \
-             AND a.number <= $2 ORDER BY a.number DESC LIMIT $3) AS found \
-             ORDER BY found.number DESC LIMIT $3"
+             AND a.number <= $3 ORDER BY a.number DESC LIMIT $4) AS found \
+             ORDER BY found.number DESC LIMIT $4"
         );
         let mut all = vec![];
         all.extend_from_slice(params![tags, last, limit]);
@@ -129,9 +132,9 @@ impl ReadIndex for PgSnapshot<'_> {
         first: i64,
         last: i64,
     ) -> Result<Option<i64>, Problem> {
-        let TermRows { text, values } = TermRows::new(term, 4);
+        let TermRows { text, values } = TermRows::new(term, 5);
         let text = format!(
-            "SELECT a.number {text} AND a.tag = $1 AND a.number BETWEEN $2 AND $3 \
+            "SELECT a.number {text} AND a.tag = $2 AND a.number BETWEEN $3 AND $4 \
              ORDER BY a.number LIMIT 1"
         );
         let mut all = vec![];

@@ -24,15 +24,19 @@ fn open(database: TestDatabase) -> Hosted {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
     let opened = Database::open(&database.address()).unwrap();
-    let records = Records::open_at(&state, &opened, Instant(0)).unwrap();
+    let records = open_records(&state, &opened).unwrap();
     Hosted { records, database, folder }
+}
+
+fn open_records(state: &StateDir, database: &Database) -> Result<Records, RecordsError> {
+    Records::open_at(state, database, &database.sole_tenant()?, Instant(0))
 }
 
 impl Hosted {
     /// Opens the same database, as another server would.
     fn other(&self) -> Result<Records, RecordsError> {
         let state = StateDir::open(self.folder.path()).unwrap();
-        Records::open_at(&state, &Database::open(&self.database.address())?, Instant(0))
+        open_records(&state, &Database::open(&self.database.address())?)
     }
 
     fn number_of_records(&self) -> String {
@@ -92,7 +96,7 @@ fn servers_that_start_at_once_make_one_schema_and_share_its_keys() {
     let all: Vec<Records> = std::thread::scope(|scope| {
         let open = || {
             let opened = Database::open(&database.address()).unwrap();
-            Records::open_at(&state, &opened, Instant(0)).unwrap()
+            open_records(&state, &opened).unwrap()
         };
         let opened: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
         opened.into_iter().map(|opened| opened.join().unwrap()).collect()
@@ -201,4 +205,32 @@ fn tables_of_another_program_or_a_newer_version_are_left_alone() {
     let error = hosted.other().map(drop).unwrap_err();
     assert!(error.to_string().contains("another program"), "{error}");
     assert_eq!(hosted.database.run(tables), before);
+}
+
+#[test]
+fn tenants_with_equal_records_have_their_own_numbers_and_cursors() {
+    let test = "tenants_with_equal_records_have_their_own_numbers_and_cursors";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let database = server.database();
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(folder.path()).unwrap();
+    let opened = Database::open(&database.address()).unwrap();
+    let [ann, bob] = ["ann", "bob"].map(|subject| {
+        let tenant = opened.tenant_of("https://issuer.example", subject).unwrap();
+        Records::open_at(&state, &opened, &tenant, Instant(0)).unwrap()
+    });
+    for records in [&ann, &bob] {
+        ["a", "b", "a"].iter().enumerate().for_each(|(at, key)| {
+            put(records, key, &format!("text {at}")).unwrap();
+        });
+    }
+    let numbers = "SELECT tenant, records, changes FROM stile.history ORDER BY tenant";
+    assert_eq!(database.run(numbers), "1|2|1\n2|2|1\n");
+    assert_eq!(database.run("SELECT DISTINCT id FROM stile.records ORDER BY id"), "1\n2\n");
+    let sealed = ann.seal(b"x").unwrap();
+    assert_eq!(ann.unseal(&sealed).as_deref(), Some(&b"x"[..]));
+    assert_eq!(bob.unseal(&sealed), None);
+    put(&ann, "c", "three").unwrap();
+    assert_eq!(database.run(numbers), "1|3|1\n2|2|1\n");
+    [&ann, &bob].iter().for_each(|records| records.check(&permits().0).unwrap());
 }

@@ -8,7 +8,7 @@ use stile_domain::records::problem::Problem;
 use tokio_postgres::Row;
 
 use super::read::{column, text_of};
-use crate::postgresql::{PgConnection, Values, params};
+use crate::postgresql::{TenantConnection, Values, params};
 use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 
 /// The numbers of the last record and of the last change.
@@ -18,9 +18,9 @@ struct LastNumbers {
     change: i64,
 }
 
-/// A transaction that writes. No other transaction writes until it ends.
+/// A transaction that writes. No other transaction of the tenant writes until it ends.
 pub(super) struct PgWriter<'c> {
-    connection: &'c PgConnection,
+    connection: &'c TenantConnection<'c>,
     stored: LastNumbers,
     last: Cell<LastNumbers>,
     /// The last numbers at the beginning of the step.
@@ -28,9 +28,10 @@ pub(super) struct PgWriter<'c> {
 }
 
 impl<'c> PgWriter<'c> {
-    /// Waits until no other transaction writes.
-    pub(super) fn begin(connection: &'c PgConnection) -> Result<Self, Problem> {
-        let row = connection.one("SELECT records, changes FROM history FOR UPDATE", &[])?;
+    /// Waits until no other transaction of the tenant writes.
+    pub(super) fn begin(connection: &'c TenantConnection<'c>) -> Result<Self, Problem> {
+        let text = "SELECT records, changes FROM history WHERE tenant = $1 FOR UPDATE";
+        let row = connection.one(text, &[])?;
         let row = row.ok_or(Problem::Corrupt)?;
         let stored = LastNumbers { record: column(&row, 0)?, change: column(&row, 1)? };
         Ok(Self { connection, stored, last: Cell::new(stored), at_step: Cell::new(stored) })
@@ -43,7 +44,7 @@ impl<'c> PgWriter<'c> {
             return Ok(());
         }
         self.execute(
-            "UPDATE history SET records = $1, changes = $2",
+            "UPDATE history SET records = $2, changes = $3 WHERE tenant = $1",
             params![last.record, last.change],
         )
     }
@@ -70,22 +71,23 @@ impl<'c> PgWriter<'c> {
 impl RowWriter for PgWriter<'_> {
     fn begin_step(&self) -> Result<(), Problem> {
         self.at_step.set(self.last.get());
-        Ok(self.connection.batch("SAVEPOINT step")?)
+        Ok(self.connection.begin_step()?)
     }
 
     fn keep_step(&self) -> Result<(), Problem> {
-        Ok(self.connection.batch("RELEASE step")?)
+        Ok(self.connection.keep_step()?)
     }
 
     fn undo_step(&self) -> Result<(), Problem> {
         self.last.set(self.at_step.get());
-        Ok(self.connection.batch("ROLLBACK TO step; RELEASE step")?)
+        Ok(self.connection.undo_step()?)
     }
 
     fn stream(&self, connection: &str, stream: &str) -> Result<Option<StreamDeclaration>, Problem> {
         let text = "SELECT s.id, s.declaration, s.terms \
-                    FROM streams s JOIN connections c ON c.id = s.connection \
-                    WHERE c.name = $1 AND s.name = $2";
+                    FROM streams s JOIN connections c \
+                    ON c.tenant = s.tenant AND c.id = s.connection \
+                    WHERE s.tenant = $1 AND c.name = $2 AND s.name = $3";
         let row = self.one(text, params![connection.as_bytes(), stream.as_bytes()])?;
         let declaration = |row: &Row| {
             Ok(StreamDeclaration {
@@ -105,12 +107,14 @@ impl RowWriter for PgWriter<'_> {
         indexed: &str,
     ) -> Result<i64, Problem> {
         let name = connection.as_bytes();
-        let text = "INSERT INTO connections (id, name) \
-                    SELECT coalesce(max(id), 0) + 1, $1 FROM connections ON CONFLICT DO NOTHING";
+        let text = "INSERT INTO connections (tenant, id, name) \
+                    SELECT $1, coalesce(max(id), 0) + 1, $2 FROM connections WHERE tenant = $1 \
+                    ON CONFLICT DO NOTHING";
         self.execute(text, params![name])?;
-        let text = "INSERT INTO streams (id, connection, name, declaration, terms, revision) \
-                    SELECT (SELECT coalesce(max(id), 0) + 1 FROM streams), id, $2, $3, $4, 1 \
-                    FROM connections WHERE name = $1 RETURNING id";
+        let text = "INSERT INTO streams (tenant, id, connection, name, declaration, terms, revision) \
+                    SELECT $1, (SELECT coalesce(max(id), 0) + 1 FROM streams WHERE tenant = $1), \
+                    id, $3, $4, $5, 1 \
+                    FROM connections WHERE tenant = $1 AND name = $2 RETURNING id";
         let (stream, declaration, indexed) =
             (stream.as_bytes(), declaration.as_bytes(), indexed.as_bytes());
         let stream = self.number(text, params![name, stream, declaration, indexed])?;
@@ -118,35 +122,37 @@ impl RowWriter for PgWriter<'_> {
     }
 
     fn update_stream(&self, stream: i64, declaration: &str, indexed: &str) -> Result<(), Problem> {
-        let text = "UPDATE streams SET declaration = $2, terms = $3, revision = revision + 1 \
-                    WHERE id = $1";
+        let text = "UPDATE streams SET declaration = $3, terms = $4, revision = revision + 1 \
+                    WHERE tenant = $1 AND id = $2";
         self.execute(text, params![stream, declaration.as_bytes(), indexed.as_bytes()])
     }
 
     fn add_tag(&self, stream: i64, field: &str) -> Result<(), Problem> {
-        let text = "INSERT INTO tags (id, stream, field) \
-                    SELECT coalesce(max(id), 0) + 1, $1, $2 FROM tags ON CONFLICT DO NOTHING";
+        let text = "INSERT INTO tags (tenant, id, stream, field) \
+                    SELECT $1, coalesce(max(id), 0) + 1, $2, $3 FROM tags WHERE tenant = $1 \
+                    ON CONFLICT DO NOTHING";
         self.execute(text, params![stream, field.as_bytes()])
     }
 
     fn tags(&self, stream: i64) -> Result<HashMap<String, i64>, Problem> {
-        let rows = self.rows("SELECT field, id FROM tags WHERE stream = $1", params![stream])?;
+        let text = "SELECT field, id FROM tags WHERE tenant = $1 AND stream = $2";
+        let rows = self.rows(text, params![stream])?;
         rows.iter().map(|row| Ok((text_of(row, 0)?.to_owned(), column(row, 1)?))).collect()
     }
 
     fn record_by_key(&self, stream: i64, key: &str) -> Result<Option<(i64, Vec<u8>)>, Problem> {
-        let text = "SELECT id, body FROM records WHERE stream = $1 AND key = $2";
+        let text = "SELECT id, body FROM records WHERE tenant = $1 AND stream = $2 AND key = $3";
         let row = self.one(text, params![stream, key.as_bytes()])?;
         row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?))).transpose()
     }
 
     fn contains_key(&self, stream: i64, key: &str) -> Result<bool, Problem> {
-        let text = "SELECT id FROM records WHERE stream = $1 AND key = $2";
+        let text = "SELECT id FROM records WHERE tenant = $1 AND stream = $2 AND key = $3";
         Ok(self.number(text, params![stream, key.as_bytes()])?.is_some())
     }
 
     fn has_records(&self, stream: i64) -> Result<bool, Problem> {
-        let text = "SELECT id FROM records WHERE stream = $1 LIMIT 1";
+        let text = "SELECT id FROM records WHERE tenant = $1 AND stream = $2 LIMIT 1";
         Ok(self.number(text, params![stream])?.is_some())
     }
 
@@ -154,8 +160,8 @@ impl RowWriter for PgWriter<'_> {
         let NewRecord { stream, key, emitted, order_key, happened, body } = record;
         let mut last = self.last.get();
         last.record += 1;
-        let text = "INSERT INTO records (id, stream, key, emitted, ord, happened, body) \
-                    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let text = "INSERT INTO records (tenant, id, stream, key, emitted, ord, happened, body) \
+                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let key = key.as_bytes();
         self.execute(
             text,
@@ -172,26 +178,32 @@ impl RowWriter for PgWriter<'_> {
         happened: Option<i64>,
         body: &[u8],
     ) -> Result<(), Problem> {
-        let text = "UPDATE records SET ord = $2, happened = $3, body = $4 WHERE id = $1";
+        let text = "UPDATE records SET ord = $3, happened = $4, body = $5 \
+                    WHERE tenant = $1 AND id = $2";
         self.execute(text, params![record, order_key, happened, body])
     }
 
     fn delete_record(&self, record: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM records WHERE id = $1", params![record])
+        self.execute("DELETE FROM records WHERE tenant = $1 AND id = $2", params![record])
     }
 
     fn body(&self, record: i64) -> Result<Vec<u8>, Problem> {
-        let row = self.one("SELECT body FROM records WHERE id = $1", params![record])?;
+        let row =
+            self.one("SELECT body FROM records WHERE tenant = $1 AND id = $2", params![record])?;
         column(&row.ok_or(Problem::Corrupt)?, 0)
     }
 
     fn last_record(&self, stream: i64) -> Result<Option<i64>, Problem> {
         // The sum keeps PostgreSQL from walking all records of the database.
-        self.number("SELECT max(id + 0) FROM records WHERE stream = $1", params![stream])
+        self.number(
+            "SELECT max(id + 0) FROM records WHERE tenant = $1 AND stream = $2",
+            params![stream],
+        )
     }
 
     fn records_up_to(&self, stream: i64, last: i64, limit: i64) -> Result<Vec<i64>, Problem> {
-        let text = "SELECT id FROM records WHERE stream = $1 AND id + 0 <= $2 LIMIT $3";
+        let text =
+            "SELECT id FROM records WHERE tenant = $1 AND stream = $2 AND id + 0 <= $3 LIMIT $4";
         let rows = self.rows(text, params![stream, last, limit])?;
         rows.iter().map(|row| column(row, 0)).collect()
     }
@@ -202,27 +214,27 @@ impl RowWriter for PgWriter<'_> {
         after: &[u8],
         limit: i64,
     ) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
-        let text =
-            "SELECT id, key FROM records WHERE stream = $1 AND key > $2 ORDER BY key LIMIT $3";
+        let text = "SELECT id, key FROM records WHERE tenant = $1 AND stream = $2 AND key > $3 ORDER BY key LIMIT $4";
         let rows = self.rows(text, params![stream, after, limit])?;
         rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
     }
 
     fn insert_piece(&self, number: i64, text: &str) -> Result<(), Problem> {
         let values = params![number, text.as_bytes()];
-        self.execute("INSERT INTO pieces (id, text) VALUES ($1, $2)", values)
+        self.execute("INSERT INTO pieces (tenant, id, text) VALUES ($1, $2, $3)", values)
     }
 
     fn renumber_piece(&self, from: i64, to: i64) -> Result<(), Problem> {
-        self.execute("UPDATE pieces SET id = $2 WHERE id = $1", params![from, to])
+        self.execute("UPDATE pieces SET id = $3 WHERE tenant = $1 AND id = $2", params![from, to])
     }
 
     fn delete_piece(&self, number: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM pieces WHERE id = $1", params![number])
+        self.execute("DELETE FROM pieces WHERE tenant = $1 AND id = $2", params![number])
     }
 
     fn piece_text(&self, number: i64) -> Result<String, Problem> {
-        let row = self.one("SELECT text FROM pieces WHERE id = $1", params![number])?;
+        let row =
+            self.one("SELECT text FROM pieces WHERE tenant = $1 AND id = $2", params![number])?;
         text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
     }
 
@@ -236,21 +248,22 @@ impl RowWriter for PgWriter<'_> {
         }
         let (tokens, places): (Vec<&[u8]>, Vec<String>) =
             places.into_iter().map(|(token, places)| (token, places + "}")).unzip();
-        let text = "INSERT INTO tokens (tag, token, number, positions) \
-                    SELECT $1, token, $2, positions::int4[] \
-                    FROM unnest($3::bytea[], $4::text[]) AS new (token, positions)";
+        let text = "INSERT INTO tokens (tenant, tag, token, number, positions) \
+                    SELECT $1, $2, token, $3, positions::int4[] \
+                    FROM unnest($4::bytea[], $5::text[]) AS new (token, positions)";
         self.execute(text, params![tag, number, tokens, places])
     }
 
     fn delete_tokens(&self, number: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM tokens WHERE number = $1", params![number])
+        self.execute("DELETE FROM tokens WHERE tenant = $1 AND number = $2", params![number])
     }
 
     fn insert_change(&self, record: i64, at: Instant, body: &[u8]) -> Result<(), Problem> {
         let mut last = self.last.get();
         last.change += 1;
-        let text = "INSERT INTO changes (version, stream, key, at, record, emitted, body) \
-                    SELECT $1, stream, key, $3, id, emitted, $4 FROM records WHERE id = $2";
+        let text = "INSERT INTO changes (tenant, version, stream, key, at, record, emitted, body) \
+                    SELECT $1, $2, stream, key, $4, id, emitted, $5 \
+                    FROM records WHERE tenant = $1 AND id = $3";
         self.execute(text, params![last.change, record, at.0, body])?;
         self.last.set(last);
         Ok(())
@@ -258,87 +271,93 @@ impl RowWriter for PgWriter<'_> {
 
     fn note_forgotten(&self, oldest: Instant, newest: Instant) -> Result<(), Problem> {
         // A right-hand side sees the row as it was.
-        let text = "UPDATE history SET forgotten = $1, lineage = CASE WHEN forgotten > $2 \
+        let text = "UPDATE history SET forgotten = $2, lineage = CASE WHEN forgotten > $3 \
                     THEN uuid_send(gen_random_uuid()) ELSE lineage END \
-                    WHERE forgotten > $2 OR forgotten < $1";
+                    WHERE tenant = $1 AND (forgotten > $3 OR forgotten < $2)";
         self.execute(text, params![oldest.0, newest.0])
     }
 
     fn delete_changes(&self, before: Instant, limit: i64) -> Result<(), Problem> {
-        let text = "DELETE FROM changes WHERE version = ANY(ARRAY( \
-                    SELECT version FROM changes WHERE at < $1 LIMIT $2))";
+        let text = "DELETE FROM changes WHERE tenant = $1 AND version = ANY(ARRAY( \
+                    SELECT version FROM changes WHERE tenant = $1 AND at < $2 LIMIT $3))";
         self.execute(text, params![before.0, limit])
     }
 
     fn next_blob(&self) -> Result<i64, Problem> {
-        let next = self.number("SELECT coalesce(max(id), 0) + 1 FROM blobs", &[])?;
+        let text = "SELECT coalesce(max(id), 0) + 1 FROM blobs WHERE tenant = $1";
+        let next = self.number(text, &[])?;
         next.ok_or(Problem::Corrupt)
     }
 
     fn blob(&self, digest: &[u8; 32]) -> Result<Option<i64>, Problem> {
-        self.number("SELECT id FROM blobs WHERE digest = $1", params![&digest[..]])
+        let text = "SELECT id FROM blobs WHERE tenant = $1 AND digest = $2";
+        self.number(text, params![&digest[..]])
     }
 
     fn insert_blob(&self, blob: i64, digest: &[u8; 32], bytes: u64) -> Result<(), Problem> {
-        let text = "INSERT INTO blobs (id, digest, bytes) VALUES ($1, $2, $3)";
+        let text = "INSERT INTO blobs (tenant, id, digest, bytes) VALUES ($1, $2, $3, $4)";
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.execute(text, params![blob, &digest[..], bytes])
     }
 
     fn insert_blob_piece(&self, number: i64, bytes: &[u8]) -> Result<(), Problem> {
-        self.execute("INSERT INTO blob_pieces (id, data) VALUES ($1, $2)", params![number, bytes])
+        let text = "INSERT INTO blob_pieces (tenant, id, data) VALUES ($1, $2, $3)";
+        self.execute(text, params![number, bytes])
     }
 
     fn delete_blob_pieces(&self, first: i64, end: i64) -> Result<(), Problem> {
-        let text = "DELETE FROM blob_pieces WHERE id >= $1 AND id < $2";
+        let text = "DELETE FROM blob_pieces WHERE tenant = $1 AND id >= $2 AND id < $3";
         self.execute(text, params![first, end])
     }
 
     fn delete_blob(&self, blob: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM blobs WHERE id = $1", params![blob])
+        self.execute("DELETE FROM blobs WHERE tenant = $1 AND id = $2", params![blob])
     }
 
     fn set_blob_put(&self, blob: i64, put: Option<Instant>) -> Result<(), Problem> {
         let values = params![blob, put.map(|put| put.0)];
-        self.execute("UPDATE blobs SET put = $2 WHERE id = $1", values)
+        self.execute("UPDATE blobs SET put = $3 WHERE tenant = $1 AND id = $2", values)
     }
 
     fn add_blob_use(&self, new: &NewBlobUse<'_>) -> Result<(), Problem> {
         let NewBlobUse { digest, media_type, record, field } = new;
-        let text = "INSERT INTO blob_uses (digest, media_type, record, field) \
-                    VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+        let text = "INSERT INTO blob_uses (tenant, digest, media_type, record, field) \
+                    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
         let values = params![&digest[..], media_type.as_bytes(), *record, field.as_bytes()];
         self.execute(text, values)
     }
 
     fn delete_blob_uses(&self, record: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM blob_uses WHERE record = $1", params![record])
+        self.execute("DELETE FROM blob_uses WHERE tenant = $1 AND record = $2", params![record])
     }
 
     fn blobs_used_by(&self, record: i64) -> Result<Vec<[u8; 32]>, Problem> {
-        let text = "SELECT DISTINCT digest FROM blob_uses WHERE record = $1 ORDER BY digest";
+        let text = "SELECT DISTINCT digest FROM blob_uses \
+                    WHERE tenant = $1 AND record = $2 ORDER BY digest";
         let rows = self.rows(text, params![record])?;
         rows.iter().map(digest_of).collect()
     }
 
     fn is_blob_used(&self, digest: &[u8; 32]) -> Result<bool, Problem> {
-        let text = "SELECT record FROM blob_uses WHERE digest = $1 LIMIT 1";
+        let text = "SELECT record FROM blob_uses WHERE tenant = $1 AND digest = $2 LIMIT 1";
         Ok(self.number(text, params![&digest[..]])?.is_some())
     }
 
     fn blob_put_by(&self, digest: &[u8; 32], put: Instant) -> Result<Option<i64>, Problem> {
-        let text = "SELECT id FROM blobs WHERE digest = $1 AND (put IS NULL OR put <= $2)";
+        let text = "SELECT id FROM blobs \
+                    WHERE tenant = $1 AND digest = $2 AND (put IS NULL OR put <= $3)";
         self.number(text, params![&digest[..], put.0])
     }
 
     fn correct_blob_times(&self, latest: Instant, now: Instant, limit: i64) -> Result<(), Problem> {
-        let text = "UPDATE blobs SET put = $1 WHERE id = ANY(ARRAY( \
-                    SELECT id FROM blobs WHERE put > $2 LIMIT $3))";
+        let text = "UPDATE blobs SET put = $2 WHERE tenant = $1 AND id = ANY(ARRAY( \
+                    SELECT id FROM blobs WHERE tenant = $1 AND put > $3 LIMIT $4))";
         self.execute(text, params![now.0, latest.0, limit])
     }
 
     fn old_blobs(&self, put: Instant, limit: i64) -> Result<Vec<OldBlob>, Problem> {
-        let text = "SELECT digest, id, bytes FROM blobs WHERE put <= $1 ORDER BY put, id LIMIT $2";
+        let text = "SELECT digest, id, bytes FROM blobs \
+                    WHERE tenant = $1 AND put <= $2 ORDER BY put, id LIMIT $3";
         let rows = self.rows(text, params![put.0, limit])?;
         let blob = |row: &Row| {
             Ok(OldBlob { blob: column(row, 1)?, digest: digest_of(row)?, bytes: column(row, 2)? })
@@ -348,19 +367,21 @@ impl RowWriter for PgWriter<'_> {
 
     fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
         let values = params![id.as_bytes(), json.as_bytes()];
-        self.execute("INSERT INTO grants (id, terms) VALUES ($1, $2)", values)
+        self.execute("INSERT INTO grants (tenant, id, terms) VALUES ($1, $2, $3)", values)
     }
 
     fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
-        let text = "UPDATE grants SET bound = $2 WHERE id = $1 AND bound IS NULL";
+        let text = "UPDATE grants SET bound = $3 WHERE tenant = $1 AND id = $2 AND bound IS NULL";
         self.execute(text, params![id.as_bytes(), token.as_bytes()])
     }
 
     fn revoke_grant(&self, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
         let id = id.as_bytes();
-        let row = self.one("SELECT revoked FROM grants WHERE id = $1", params![id])?;
+        let row =
+            self.one("SELECT revoked FROM grants WHERE tenant = $1 AND id = $2", params![id])?;
         let before: Option<Option<i64>> = row.map(|row| column(&row, 0)).transpose()?;
-        let text = "UPDATE grants SET revoked = $2 WHERE id = $1 AND revoked IS NULL";
+        let text =
+            "UPDATE grants SET revoked = $3 WHERE tenant = $1 AND id = $2 AND revoked IS NULL";
         self.execute(text, params![id, now.0])?;
         Ok(before.map(|revoked| revoked.map(Instant)))
     }

@@ -1,0 +1,49 @@
+//! Transactions on the tables of tokens and sign-in, which are in the schema `stile_access`.
+
+use super::connection::PgConnection;
+use super::database::Database;
+use super::error::PgError;
+use crate::read_limit::ReadLimit;
+
+/// Begins a transaction. The statements are short, and a commit is on disk before it is acknowledged.
+const BEGIN: &str = "\
+    SET LOCAL search_path = stile_access, pg_catalog; \
+    SET LOCAL lock_timeout = 5000; \
+    SET LOCAL statement_timeout = 10000; \
+    SET LOCAL idle_in_transaction_session_timeout = 60000; \
+    SELECT set_config('synchronous_commit', 'on', true) \
+    WHERE current_setting('synchronous_commit') = 'off'";
+
+impl Database {
+    /// Reads the tables of tokens and sign-in.
+    pub(crate) fn read_access<T, E: From<PgError>>(
+        &self,
+        read: impl FnOnce(&PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {BEGIN}");
+        let connection = self.access().begin(&begin, &ReadLimit::none())?;
+        let done = read(&connection);
+        connection.end("ROLLBACK");
+        done
+    }
+
+    /// Changes the tables of tokens and sign-in as if no other transaction ran, durably. If another
+    /// one was in the way, the error says so, and nothing is changed.
+    pub(crate) fn change_access<T, E: From<PgError>>(
+        &self,
+        change: impl FnOnce(&PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = format!("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; {BEGIN}");
+        let connection = self.access().begin(&begin, &ReadLimit::none())?;
+        match change(&connection) {
+            Ok(done) => {
+                connection.commit()?;
+                Ok(done)
+            }
+            Err(error) => {
+                connection.end("ROLLBACK");
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! How a database is opened, and how transactions begin.
+
+use std::sync::{Arc, OnceLock};
+
+use super::connection::{MAX_WAIT, PgConnection};
+use super::error::{DatabaseError, PgError};
+use super::pool::{Borrowed, Pool};
+use super::schema;
+use super::settings::Settings;
+use super::turns::Turns;
+use crate::read_limit::{MAX_READERS, ReadLimit};
+use crate::records::seal::Seals;
+
+/// The most connections that write.
+const MAX_WRITERS: usize = 4;
+/// The most connections for tokens and sign-in. They are apart from those of records, so that long
+/// reads do not keep a token from being looked up.
+const MAX_ACCESS: usize = 4;
+
+/// A database on PostgreSQL with the tables of this version. Clones share their connections.
+///
+/// Every use blocks. A thread that runs futures may use it only in a runtime of several threads.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    readers: Pool,
+    writers: Pool,
+    access: Pool,
+    turns: Turns,
+    /// The keys that seal cursors, once they were read.
+    seals: OnceLock<Seals>,
+}
+
+/// Begins a read: one moment, and nothing is written. The time limit is in milliseconds; 0 is none.
+fn begin_read(milliseconds: u128) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+         SET LOCAL search_path = stile, pg_catalog; \
+         SET LOCAL statement_timeout = {milliseconds}; \
+         SET LOCAL idle_in_transaction_session_timeout = 300000; "
+    )
+}
+
+/// Begins a write. A commit is on disk before it is acknowledged, whatever the server's default is.
+const BEGIN_WRITE: &str = "\
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+    SET LOCAL search_path = stile, pg_catalog; \
+    SET LOCAL lock_timeout = 10000; \
+    SET LOCAL statement_timeout = 60000; \
+    SET LOCAL idle_in_transaction_session_timeout = 300000; \
+    SELECT set_config('synchronous_commit', 'on', true) \
+    WHERE current_setting('synchronous_commit') = 'off'; ";
+
+impl Database {
+    /// Connects to the database at an address such as `postgres://stile@db.example/stile`. Creates
+    /// the tables, or migrates them to this version, if needed. Logs a warning if the user of the
+    /// address skips row-level security.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database cannot be reached, or its tables are another program's or a
+    /// newer version's.
+    pub fn open(address: &str) -> Result<Self, DatabaseError> {
+        let settings = Arc::new(Settings::parse(address)?);
+        let connection = PgConnection::open(&settings)?;
+        match schema::migrate(&connection)? {
+            schema::Migration::Done => {}
+            schema::Migration::Foreign => return Err(DatabaseError::Foreign),
+            schema::Migration::Newer => return Err(DatabaseError::Newer),
+        }
+        if schema::skips_row_security(&connection)? {
+            tracing::warn!(
+                "the user of the database is a superuser or has BYPASSRLS, so PostgreSQL does not \
+                 check that each person's records stay apart; connect as a user that has neither \
+                 and owns the schema `stile`"
+            );
+        }
+        let writers = Pool::new(settings.clone(), MAX_WRITERS);
+        writers.add(connection);
+        let readers = Pool::new(settings.clone(), MAX_READERS);
+        let access = Pool::new(settings, MAX_ACCESS);
+        let (turns, seals) = (Turns::default(), OnceLock::new());
+        Ok(Self { shared: Arc::new(Shared { readers, writers, access, turns, seals }) })
+    }
+
+    /// Borrows a connection and begins a transaction that reads one moment, until `limit` is
+    /// reached.
+    pub(crate) fn begin_read(&self, limit: &ReadLimit) -> Result<Borrowed<'_>, PgError> {
+        self.begin_read_with(limit, "")
+    }
+
+    /// Borrows a connection and begins a transaction that writes.
+    pub(crate) fn begin_write(&self) -> Result<Borrowed<'_>, PgError> {
+        self.begin_write_with("")
+    }
+
+    /// Begins a transaction that reads, with another statement at its beginning.
+    pub(super) fn begin_read_with(
+        &self,
+        limit: &ReadLimit,
+        statement: &str,
+    ) -> Result<Borrowed<'_>, PgError> {
+        let most = limit.time_left().unwrap_or(MAX_WAIT);
+        self.shared.readers.begin(&(begin_read(most.as_millis().max(1)) + statement), limit)
+    }
+
+    /// Begins a transaction that reads, whose statements may take as long as `limit` allows.
+    pub(super) fn begin_long_read_with(
+        &self,
+        limit: &ReadLimit,
+        statement: &str,
+    ) -> Result<Borrowed<'_>, PgError> {
+        self.shared.readers.begin(&(begin_read(0) + statement), limit)
+    }
+
+    /// Begins a transaction that writes, with another statement at its beginning.
+    pub(super) fn begin_write_with(&self, statement: &str) -> Result<Borrowed<'_>, PgError> {
+        self.shared.writers.begin(&format!("{BEGIN_WRITE}{statement}"), &ReadLimit::none())
+    }
+
+    pub(super) fn access(&self) -> &Pool {
+        &self.shared.access
+    }
+
+    pub(super) fn turns(&self) -> &Turns {
+        &self.shared.turns
+    }
+
+    pub(super) fn cached_seals(&self) -> &OnceLock<Seals> {
+        &self.shared.seals
+    }
+}

@@ -1,0 +1,207 @@
+//! Tests of the tenants, and of both fences between their rows.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+
+use stile_testkit::postgres::{PostgresServer, TestDatabase};
+
+use super::*;
+use crate::read_limit::ReadLimit;
+
+const ISSUER: &str = "https://issuer.example";
+
+/// The tables with a column `tenant`.
+const TABLES: [&str; 12] = [
+    "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants", "blobs",
+    "blob_pieces", "blob_uses", "changes",
+];
+
+fn database(test: &str) -> Option<(TestDatabase, Database)> {
+    let database = PostgresServer::shared(test)?.database();
+    let opened = Database::open(&database.address()).unwrap();
+    Some((database, opened))
+}
+
+/// Adds a row of a tenant to each table but `history`, which has one.
+fn fill(database: &TestDatabase, tenant: &Tenant) {
+    let number = tenant.number();
+    database.run(&format!(
+        r"SET search_path = stile, pg_catalog;
+        INSERT INTO connections VALUES ({number}, 1, 'c');
+        INSERT INTO streams VALUES ({number}, 1, 1, 's', '', '', 1);
+        INSERT INTO records VALUES ({number}, 1, 1, 'k', 0, NULL, NULL, '');
+        INSERT INTO pieces VALUES ({number}, 1, '');
+        INSERT INTO tags VALUES ({number}, 1, 1, 'f');
+        INSERT INTO tokens VALUES ({number}, 1, 't', 1, '{{1}}');
+        INSERT INTO grants VALUES ({number}, 'g', '', NULL, NULL);
+        INSERT INTO blobs VALUES ({number}, 1, '', 0, 0);
+        INSERT INTO blob_pieces VALUES ({number}, 1, '');
+        INSERT INTO blob_uses VALUES ({number}, '', '', 1, 'f');
+        INSERT INTO changes VALUES ({number}, 1, 1, 'k', 0, 1, 0, '');"
+    ));
+}
+
+#[test]
+fn a_subject_is_one_tenant_for_all_servers_and_nobody_else() {
+    let test = "a_subject_is_one_tenant_for_all_servers_and_nobody_else";
+    let Some((database, first)) = database(test) else { return };
+    assert_eq!(first.find_tenant(ISSUER, "ann"), Ok(None));
+    let servers: Vec<Database> =
+        (0..4).map(|_| Database::open(&database.address()).unwrap()).collect();
+    let make = |make: &(dyn Fn(&Database) -> Tenant + Sync)| -> Tenant {
+        let made: Vec<Tenant> = std::thread::scope(|scope| {
+            let made: Vec<_> =
+                servers.iter().map(|server| scope.spawn(move || make(server))).collect();
+            made.into_iter().map(|made| made.join().unwrap()).collect()
+        });
+        assert!(made.iter().all(|tenant| *tenant == made[0]), "{made:?}");
+        made.into_iter().next().unwrap()
+    };
+    let all = [
+        make(&|server| server.sole_tenant().unwrap()),
+        make(&|server| server.tenant_of(ISSUER, "ann").unwrap()),
+        make(&|server| server.tenant_of(ISSUER, "bob").unwrap()),
+        make(&|server| server.tenant_of("https://other.example", "ann").unwrap()),
+        make(&|server| server.tenant_of("", "").unwrap()),
+    ];
+    let numbers: BTreeSet<i64> = all.iter().map(Tenant::number).collect();
+    let ids: BTreeSet<&str> = all.iter().map(Tenant::id).collect();
+    assert_eq!((numbers.len(), ids.len()), (all.len(), all.len()), "{all:?}");
+    for id in ids {
+        assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    }
+    assert_eq!(first.find_tenant(ISSUER, "ann"), Ok(Some(all[1].clone())));
+    assert_eq!(first.find_tenant(ISSUER, "nobody"), Ok(None));
+    let rows = database.run("SELECT * FROM stile.tenants");
+    assert_eq!(rows.lines().count(), all.len());
+    assert!(!rows.contains("issuer") && !rows.contains("ann"), "{rows}");
+    assert_eq!(database.run("SELECT count(*) FROM stile.history").trim(), "5");
+}
+
+#[test]
+fn every_table_with_rows_of_tenants_is_behind_both_fences() {
+    let test = "every_table_with_rows_of_tenants_is_behind_both_fences";
+    let Some((database, _)) = database(test) else { return };
+    let found = database.run(
+        "SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid \
+         WHERE relnamespace = 'stile'::regnamespace AND relkind = 'r' AND attname = 'tenant' \
+         AND relrowsecurity AND relforcerowsecurity",
+    );
+    let found: BTreeSet<&str> = found.lines().collect();
+    assert_eq!(found, TABLES.into_iter().collect());
+    // The first column of every index and every reference of these tables is the tenant.
+    let first = "pg_get_indexdef(i.indexrelid, 1, true)";
+    let others = database.run(&format!(
+        "SELECT c.relname, {first} FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+         JOIN pg_class t ON t.oid = i.indrelid \
+         WHERE t.relname IN ('{0}') AND {first} <> 'tenant'; \
+         SELECT conname FROM pg_constraint JOIN pg_class t ON t.oid = conrelid \
+         JOIN pg_attribute ON attrelid = t.oid AND attnum = conkey[1] \
+         WHERE contype = 'f' AND t.relname IN ('{0}') AND attname <> 'tenant'",
+        TABLES.join("', '")
+    ));
+    assert_eq!(others, "");
+}
+
+#[test]
+fn a_statement_that_forgets_the_tenant_is_refused() {
+    let Some((_database, opened)) = database("a_statement_that_forgets_the_tenant_is_refused")
+    else {
+        return;
+    };
+    let connection = opened.read_of(&opened.sole_tenant().unwrap(), &ReadLimit::none()).unwrap();
+    let refused = |text: &str, values: Values<'_>| connection.rows(text, values).is_err();
+    assert!(refused("SELECT count(*) FROM records", &[]));
+    connection.roll_back();
+    let connection = opened.read_of(&opened.sole_tenant().unwrap(), &ReadLimit::none()).unwrap();
+    let refused = |text: &str, values: Values<'_>| connection.rows(text, values).is_err();
+    assert!(refused("SELECT count(*) FROM records WHERE id = $2", params![1_i64]));
+}
+
+#[test]
+fn without_the_first_fence_a_transaction_sees_only_rows_of_its_tenant() {
+    let test = "without_the_first_fence_a_transaction_sees_only_rows_of_its_tenant";
+    let Some((database, opened)) = database(test) else { return };
+    let [ann, bob] = ["ann", "bob"].map(|subject| opened.tenant_of(ISSUER, subject).unwrap());
+    [&ann, &bob].into_iter().for_each(|tenant| fill(&database, tenant));
+    let none = ReadLimit::none();
+    let seen = |connection: &TenantConnection<'_>, table: &str| -> Vec<i64> {
+        // The condition on the tenant is true of each row.
+        let text = format!("SELECT tenant FROM {table} WHERE $1::bigint IS NOT NULL");
+        connection.rows(&text, &[]).unwrap().iter().map(|row| row.get(0)).collect()
+    };
+    for table in TABLES {
+        let all = database.run(&format!("SELECT count(*) FROM stile.{table}"));
+        assert_eq!(all.trim(), "2", "{table}");
+        for tenant in [&ann, &bob] {
+            let connection = opened.read_of(tenant, &none).unwrap();
+            assert_eq!(seen(&connection, table), [tenant.number()], "{table}");
+            connection.roll_back();
+        }
+        // A transaction of nobody sees nothing, also on a connection that a tenant had before.
+        let connection = opened.begin_read(&none).unwrap();
+        let text = format!("SELECT tenant FROM {table}");
+        assert!(connection.rows(&text, &[]).unwrap().is_empty(), "{table}");
+        connection.end("ROLLBACK");
+    }
+}
+
+#[test]
+fn without_the_first_fence_a_transaction_writes_only_rows_of_its_tenant() {
+    let test = "without_the_first_fence_a_transaction_writes_only_rows_of_its_tenant";
+    let Some((database, opened)) = database(test) else { return };
+    let [ann, bob] = ["ann", "bob"].map(|subject| opened.tenant_of(ISSUER, subject).unwrap());
+    [&ann, &bob].into_iter().for_each(|tenant| fill(&database, tenant));
+    let number = bob.number();
+    let content =
+        |table: &str| database.run(&format!("SELECT * FROM stile.{table} WHERE tenant = {number}"));
+    for table in TABLES {
+        let before = content(table);
+        for text in [
+            format!(
+                "UPDATE {table} SET tenant = tenant WHERE tenant = {number} AND $1::bigint > 0"
+            ),
+            format!("DELETE FROM {table} WHERE tenant = {number} AND $1::bigint > 0"),
+        ] {
+            let connection = opened.write_of(&ann).unwrap();
+            let changed = connection.rows(&format!("{text} RETURNING tenant"), &[]).unwrap();
+            assert!(changed.is_empty(), "{text}");
+            connection.commit().unwrap();
+        }
+        let moved = format!("UPDATE {table} SET tenant = {number} WHERE $1::bigint > 0");
+        let connection = opened.write_of(&ann).unwrap();
+        let error = connection.rows(&moved, &[]).unwrap_err().to_string();
+        assert!(error.contains("row-level security"), "{table}: {error}");
+        connection.roll_back();
+        assert_eq!(content(table), before, "{table}");
+    }
+}
+
+#[test]
+fn a_transaction_that_writes_keeps_no_other_tenant_waiting() {
+    let test = "a_transaction_that_writes_keeps_no_other_tenant_waiting";
+    let Some((database, opened)) = database(test) else { return };
+    let [ann, bob] = ["ann", "bob"].map(|subject| opened.tenant_of(ISSUER, subject).unwrap());
+    let other = Database::open(&database.address()).unwrap();
+    let lock = "SELECT tenant FROM history WHERE tenant = $1 FOR UPDATE";
+    let writing = opened.write_of(&ann).unwrap();
+    writing.rows(lock, &[]).unwrap();
+    std::thread::scope(|scope| {
+        let (waits, waiting) = mpsc::channel();
+        // More than there are connections.
+        for _ in 0..8 {
+            let (waits, opened, ann) = (waits.clone(), &opened, &ann);
+            scope.spawn(move || {
+                waits.send(()).unwrap();
+                opened.write_of(ann).unwrap().commit().unwrap();
+            });
+        }
+        waiting.iter().take(8).for_each(drop);
+        for server in [&opened, &other] {
+            let connection = server.write_of(&bob).unwrap();
+            connection.rows(lock, &[]).unwrap();
+            connection.commit().unwrap();
+        }
+        writing.commit().unwrap();
+    });
+}
