@@ -47,6 +47,7 @@ settings_list! {
         config: PathBuf = declarations::CONFIG,
         database: Option<DatabaseAddress> = declarations::DATABASE,
         root: PathBuf = declarations::ROOT,
+        spaces: Option<PathBuf> = declarations::SPACES,
         journal_days: Option<u32> = declarations::JOURNAL_DAYS,
         listen: SocketAddr = declarations::LISTEN,
         tls_certificate: Option<PathBuf> = declarations::TLS_CERTIFICATE,

@@ -19,6 +19,7 @@ pub mod outbound;
 pub mod owner_sign_in;
 pub mod pages;
 pub mod passkeys;
+pub mod people;
 pub mod provider;
 pub mod service;
 pub mod shares;

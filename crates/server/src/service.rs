@@ -78,6 +78,11 @@ impl Service {
         Self { metrics, ..self }
     }
 
+    /// Where calls are counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
     /// Shares these resources among callers.
     #[must_use]
     pub fn with_shares(self, shares: Arc<Shares>) -> Self {

@@ -17,7 +17,6 @@ use crate::http::peer::{DirectClients, PeerPolicy};
 use crate::http::tls::{TlsFiles, TlsIdentity};
 use crate::http::{GatewayNotesOptions, GatewaySecret, HttpOptions, Timeouts};
 use crate::mcp::presentation::Presentation;
-use crate::metrics::Metrics;
 use crate::service::Service;
 
 /// Serves an offer until the process is asked to stop, and its metrics if they are configured.
@@ -34,8 +33,7 @@ pub(super) async fn serve(
         let served = crate::http::serve(options, service, verifier, stop, on_listening).await;
         return served.map_err(|error| listen_failure(config.listen, &error));
     };
-    let metrics = Arc::new(Metrics::default());
-    let service = service.with_metrics(Arc::clone(&metrics));
+    let metrics = Arc::clone(service.metrics());
     let stopped = CancellationToken::new();
     let metrics_served = crate::http::serve_metrics(
         metrics_listen,
@@ -103,6 +101,7 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
             secret: secret.map(|secret| GatewaySecret::new(secret.as_bytes())),
             trusted_gateway: config.trust_gateway.clone(),
         },
+        people: None,
         fleet: None,
         timeouts: Timeouts::default(),
     })

@@ -34,6 +34,7 @@ mod mcp;
 mod note;
 mod notify;
 mod open;
+mod open_people;
 mod owner;
 mod owner_account;
 mod process;

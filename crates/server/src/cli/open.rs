@@ -1,6 +1,7 @@
 //! Opens what the commands work on: the state folder, the journal, the space and the records.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,13 +50,43 @@ pub(super) fn open_space(resolved: &Resolved) -> Result<(StateDir, OpenSpace), F
     }
     // The only place that names the root of a space to the store in order to change files.
     let history = open_history(config, &state)?;
-    let options = space_options(config, &journal);
+    let space = open_space_in(config, history, &journal)?;
+    Ok((state, OpenSpace { space, journal }))
+}
+
+/// Opens the space of a person in a folder of all people. Makes its folders on first use: `notes` is
+/// the space, and `state` has its history.
+pub(super) fn open_space_of_person(
+    config: &Config,
+    folder: &Path,
+    journal: &Arc<Journal>,
+) -> Result<Space, Failure> {
+    // Makes the folder for the user of this program alone.
+    StateDir::open(folder)?;
+    let config = Config { root: folder.join(NOTES), ..config.clone() };
+    let state = StateDir::open(&folder.join(STATE))?;
+    create_space_folder(&config.root)?;
+    let history = open_history(&config, &state)?;
+    open_space_in(&config, history, journal)
+}
+
+/// The name of the space in the folder of a person.
+pub(super) const NOTES: &str = "notes";
+/// The name of the folder beside it, which has the history.
+const STATE: &str = "state";
+
+fn open_space_in(
+    config: &Config,
+    history: Option<Arc<History>>,
+    journal: &Arc<Journal>,
+) -> Result<Space, Failure> {
+    let options = space_options(config, journal);
     let (space, notices) = Space::open_ambient_with(&config.root, options, history)
         .map_err(|error| cannot_open(config, &error))?;
     for notice in notices {
         writeln!(io::stderr(), "{notice}")?;
     }
-    Ok((state, OpenSpace { space, journal }))
+    Ok(space)
 }
 
 /// Opens the history of the space, as the settings want it. If it cannot be used, that is said, and
@@ -123,6 +154,17 @@ pub(super) fn service(
     records: Option<RecordService>,
 ) -> Service {
     let shares = Arc::new(Shares::new(config.max_connections, config.max_body_bytes));
+    service_with(config, tools, journal, records, shares)
+}
+
+/// Returns the same, whose callers share `shares` with those of other services.
+pub(super) fn service_with(
+    config: &Config,
+    tools: SpaceTools,
+    journal: &Arc<Journal>,
+    records: Option<RecordService>,
+    shares: Arc<Shares>,
+) -> Service {
     let readers = Arc::clone(&shares.database_readers);
     let tools = match config.agent_undo {
         YesNo::Yes => tools.with_history_tools(),

@@ -20,6 +20,7 @@ use super::home::Home;
 use super::identity_provider::IdentityProvider;
 use super::notify::Notifier;
 use super::open::OpenSpace;
+use super::open_people::PeopleFolder;
 use super::settings_files::{http_client, public_https};
 use super::{Failure, http_server, open, process, user_name, welcome};
 use crate::auth::{EitherVerifier, LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
@@ -29,6 +30,7 @@ use crate::fleet::Fleet;
 use crate::http::HttpOptions;
 use crate::live_notes::ServedNotes;
 use crate::owner_sign_in::openid::OpenIdSignIn;
+use crate::people::People;
 use crate::service::Service;
 use crate::sign_in::client_documents::ClientDocuments;
 use crate::sign_in::record_access::OwnedRecords;
@@ -50,8 +52,12 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let options = http_server::options(config)?;
     process::log(config.log);
     process::raise_file_limit();
+    let home = Home::open(config)?;
+    let issuer = provider.as_ref().map(|provider| provider.issuer.as_str());
+    let people = PeopleFolder::of(config, &home, issuer)?;
+    let own = people.as_ref().map(|people| people.with_own_root(resolved)).transpose()?;
+    let resolved = own.as_ref().unwrap_or(resolved);
     let (state, open_space) = open::open_space(resolved)?;
-    let home = Home::with(state.clone(), config)?;
     let mut tools = open_space.tools();
     if provider.is_some() {
         // The tokens of an identity provider have roles. Only the gateway has the table of roles
@@ -70,12 +76,13 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     };
     let notes = served_notes(config, &state, &records, &space, environment)?;
     let service = open::service(config, tools, &journal, Some(records));
+    let people = people.map(|people| people.people(config, &journal, &service, provider.is_none()));
     let notifier = Notifier::new(environment);
     let fleet = match home.database() {
         Some(_) => Some(Fleet::new(Arc::new(home.tokens()?))),
         None => None,
     };
-    let options = HttpOptions { fleet: fleet.clone(), ..options };
+    let options = HttpOptions { fleet: fleet.clone(), people, ..options };
     let served = process::block_on(async {
         let heartbeat = fleet.clone().map(|fleet| tokio::spawn(fleet.keep_up()));
         let (keep, stop) = oneshot::channel::<()>();
@@ -150,7 +157,7 @@ async fn serve_hosted(
         let sign_in = provider
             .sign_in(config, outbound)?
             .map(|sign_in| sign_in.shared_by(&local.key, &local.tokens, std::time::Instant::now()));
-        let sign_in = sign_in_routes(config, local, &service, user, sign_in)?;
+        let sign_in = sign_in_routes(config, local, &service, &options, user, sign_in)?;
         // Clients take the first authorization server that they are told of.
         let options = HttpOptions { sign_in, authorization_servers: Vec::new(), ..options };
         let local = Arc::clone(&local.verifier);
@@ -172,7 +179,8 @@ struct LocalTokens {
 impl LocalTokens {
     fn open(home: &Home, config: &Config) -> Result<Self, Failure> {
         let (key, tokens) = (home.key()?, Arc::new(home.tokens()?));
-        let space = tokens.space_of(&config.root)?;
+        // All spaces of `--spaces` have one audience; the subject says which of them a token is for.
+        let space = tokens.space_of(config.spaces.as_ref().unwrap_or(&config.root))?;
         let uses = TokenUses::new(Arc::clone(&tokens));
         let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock)
             .with_uses(Arc::clone(&uses));
@@ -199,6 +207,7 @@ fn sign_in_routes(
     config: &Config,
     local: &LocalTokens,
     service: &Service,
+    options: &HttpOptions,
     user: &str,
     provider: Option<OpenIdSignIn>,
 ) -> Result<Option<Router>, Failure> {
@@ -206,8 +215,9 @@ fn sign_in_routes(
         return Ok(None);
     }
     let Some(space) = service.space() else { return Ok(None) };
-    // Records have one owner, whom no identity provider signs in.
-    let records = service.records().filter(|_| provider.is_none()).cloned().map(|service| {
+    // The pages show the records of one owner, whom no identity provider signs in.
+    let has_one_owner = provider.is_none() && options.people.is_none();
+    let records = service.records().filter(|_| has_one_owner).cloned().map(|service| {
         let owner = local_user(user, Scopes::none(), RecordsClaim::Owner);
         OwnedRecords { service, owner }
     });
@@ -222,7 +232,7 @@ fn sign_in_routes(
         public_url: config.public_url.clone(),
         verifier: Arc::clone(&local.verifier),
         records,
-        folders: folder_lister(space.clone(), user),
+        folders: folder_lister(space.clone(), options.people.clone(), user),
         access_life: Duration::from_secs(config.access_token_seconds as u64),
         documents,
         clock: wall_clock,
@@ -234,10 +244,18 @@ fn sign_in_routes(
 }
 
 /// Returns what lists the folders of the space for its owner, on a blocking thread.
-fn folder_lister(tools: SpaceTools, user: &str) -> FolderLister {
-    let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
-    let owner = local_user(user, everything, RecordsClaim::None);
-    Arc::new(move |folder| {
+fn folder_lister(tools: SpaceTools, people: Option<Arc<People>>, user: &str) -> FolderLister {
+    let user = user.to_owned();
+    Arc::new(move |subject, folder| {
+        let name = if people.is_some() { subject } else { &user };
+        let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
+        let owner = local_user(name, everything, RecordsClaim::None);
+        let person = people.as_ref().map(|people| people.of(subject)).transpose();
+        let Ok(person) = person else { return Vec::new() };
+        let own = person.as_ref().and_then(|person| person.service.space());
+        // People without a service of their own all have the one space.
+        let tools = if person.is_some() { own } else { Some(&tools) };
+        let Some(tools) = tools else { return Vec::new() };
         let found = Handle::current().block_on(tools.complete_folders(folder, &owner));
         found.values
     })
@@ -254,7 +272,7 @@ async fn serve_local(
 ) -> Result<(), Failure> {
     let LocalTokens { key, tokens, space, verifier, .. } = local;
     let user = user_name(environment);
-    let sign_in = sign_in_routes(&resolved.config, local, &service, &user, None)?;
+    let sign_in = sign_in_routes(&resolved.config, local, &service, &options, &user, None)?;
     let options = HttpOptions { sign_in, ..options };
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;

@@ -54,6 +54,10 @@ declare_settings! {
     /// The folder that agents are let into.
     ROOT: PathBuf = Positional("root", "ROOT"), path, default Text("~/stile"), for SPACE;
 
+    /// Give each person a space of their own in this folder, which all servers of `--database` can
+    /// reach, in place of ROOT. A person is the verified subject of a token.
+    SPACES: Option<PathBuf> = Flag("spaces", "DIR"), optional_path, for &[Serve];
+
     /// Keep the lines of the journal for this many days; left out, for ever. A file of the journal
     /// is removed when its last line is older.
     JOURNAL_DAYS: Option<u32> = Flag("journal_days", "DAYS"), optional_count, for SPACE;

@@ -30,6 +30,7 @@ use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::presentation::BadQuery;
 use crate::mcp::streamable::Streamable;
 use crate::mcp::subscriptions::{Subscriptions, TokenExpiry};
+use crate::people::{Person, Unavailable};
 use crate::service::Service;
 use stile_store::space::ThreadShare;
 use stile_tools::tool::Denial;
@@ -46,7 +47,8 @@ const LISTEN: &str = "subscriptions/listen";
 
 /// The endpoint of MCP.
 pub struct McpEndpoint {
-    service: Service,
+    /// What every caller is offered who has no service of their own.
+    everybody: Arc<Person>,
     admission: Arc<Admission>,
     streamable: Streamable,
     subscriptions: Arc<Subscriptions>,
@@ -59,6 +61,7 @@ struct Requester {
     caller: Caller,
     owner: SessionOwner,
     neighbour: Neighbour,
+    person: Arc<Person>,
 }
 
 /// The shares that a call holds until it ends: the bytes of its body, and what its tool works with.
@@ -81,7 +84,8 @@ impl McpEndpoint {
     ) -> Self {
         let sessions = Sessions::new(options.sessions_per_subject, options.session_idle)
             .shared_by(options.fleet.clone());
-        Self { service, admission, streamable, subscriptions, sessions, options }
+        let everybody = Arc::new(Person { service });
+        Self { everybody, admission, streamable, subscriptions, sessions, options }
     }
 
     /// Answers a request to `/mcp`.
@@ -105,10 +109,11 @@ impl McpEndpoint {
             self.admission.admit(&parts).await.map_err(|why| {
                 let metadata_url = self.admission.metadata_url(&parts);
                 // In the gateway, roles decide instead of scopes.
-                let scope = self.service.space().map(|_| challenge::LEAST_SCOPE);
+                let scope = self.everybody.service.space().map(|_| challenge::LEAST_SCOPE);
                 Box::new(challenge::not_admitted(&metadata_url, scope, why))
             })?;
-        let caller = self
+        let person = self.person(&verified)?;
+        let caller = person
             .service
             .caller(&verified, token)
             .map_err(|refused| Box::new(responses::vault_refused(refused)))?;
@@ -117,8 +122,10 @@ impl McpEndpoint {
         parts.headers.remove(AUTHORIZATION);
         // Dropped if the client hangs up.
         let cancels = caller.cancellation.on_drop();
-        let requester = Requester { owner: SessionOwner::new(&verified), caller, neighbour };
+        let requester =
+            Requester { owner: SessionOwner::new(&verified), caller, neighbour, person };
         parts.extensions.insert(requester.caller.clone());
+        parts.extensions.insert(Arc::clone(&requester.person));
         parts.extensions.insert(TokenExpiry(verified.expires));
         let response = if parts.method == Method::POST {
             let response = self.post(parts, body, &requester).await?;
@@ -130,6 +137,13 @@ impl McpEndpoint {
             self.get_or_delete(parts, &requester).await?
         };
         Ok(self.ending_with_token(response, verified))
+    }
+
+    /// Returns what the caller is offered: a service of their own, or the one that all have.
+    fn person(&self, verified: &VerifiedCaller) -> Result<Arc<Person>, EarlyResponse> {
+        let Some(people) = &self.options.people else { return Ok(Arc::clone(&self.everybody)) };
+        let subject = verified.principal.subject();
+        people.of(subject).map_err(|Unavailable| Box::new(responses::person_unavailable()))
     }
 
     /// Ends an event stream when its token ends: by time, or because the owner revoked it.
@@ -185,7 +199,7 @@ impl McpEndpoint {
             parts.headers.remove(SESSION_ID);
         }
         let session = self.enter_session(&parts.headers, &requester.owner)?;
-        self.check_scopes(&message, &parts, &requester.caller)?;
+        self.check_scopes(&message, &parts, requester)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.
         let work = self.work_share(&message, requester).await?;
@@ -194,9 +208,14 @@ impl McpEndpoint {
         let caller = Caller { thread_share, ..requester.caller.clone() };
         let shares: HeldShares = Arc::new((held, work));
         if let Some(call) = Call::of(&message, &parts.headers)
-            && let Some((status, text)) =
-                direct::answer(call, &self.service, &caller, presentation.answers, shares.clone())
-                    .await
+            && let Some((status, text)) = direct::answer(
+                call,
+                &requester.person.service,
+                &caller,
+                presentation.answers,
+                shares.clone(),
+            )
+            .await
         {
             return Ok(responses::json_text(status, text));
         }
@@ -275,8 +294,9 @@ impl McpEndpoint {
         &self,
         message: &Envelope,
         parts: &Parts,
-        caller: &Caller,
+        Requester { caller, person, .. }: &Requester,
     ) -> Result<(), EarlyResponse> {
+        let service = &person.service;
         if !message.is_request() {
             return Ok(());
         }
@@ -284,13 +304,13 @@ impl McpEndpoint {
         let refusal = match message.method() {
             Some("tools/call") => text("name").and_then(|name| {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
-                self.service.ask(name, arguments, caller).err()
+                service.ask(name, arguments, caller).err()
             }),
             Some("resources/read" | "resources/subscribe") => {
-                text("uri").and_then(|uri| self.service.ask_resource(uri, caller).err())
+                text("uri").and_then(|uri| service.ask_resource(uri, caller).err())
             }
             Some(LISTEN) => {
-                listened(message).find_map(|uri| self.service.ask_resource(uri, caller).err())
+                listened(message).find_map(|uri| service.ask_resource(uri, caller).err())
             }
             _ => None,
         };
@@ -310,9 +330,11 @@ impl McpEndpoint {
     ) -> Result<Option<Share>, EarlyResponse> {
         let text = |name| message.param(name).and_then(Value::as_str);
         let resource = match message.method().filter(|_| message.is_request()) {
-            Some("tools/call") => text("name").and_then(|name| self.service.works_with(name)),
+            Some("tools/call") => {
+                text("name").and_then(|name| requester.person.service.works_with(name))
+            }
             Some("resources/read") => {
-                text("uri").and_then(|uri| self.service.resource_works_with(uri))
+                text("uri").and_then(|uri| requester.person.service.resource_works_with(uri))
             }
             _ => None,
         };

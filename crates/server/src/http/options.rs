@@ -11,6 +11,7 @@ use super::peer::PeerPolicy;
 use super::tls::TlsIdentity;
 use crate::fleet::Fleet;
 use crate::mcp::presentation::Presentation;
+use crate::people::People;
 
 /// Settings of the HTTP server.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct HttpOptions {
     pub presentation: Presentation,
     /// Settings for gateways that read notes.
     pub notes: GatewayNotesOptions,
+    /// The people who each have a service of their own; `None` if all callers have one service.
+    pub people: Option<Arc<People>>,
     /// The servers that share a database with this one; `None` if there is no such database.
     pub fleet: Option<Arc<Fleet>>,
     /// The limit of each wait.
@@ -102,6 +105,7 @@ impl Default for HttpOptions {
             max_connections: 4096,
             presentation: Presentation::default(),
             notes: GatewayNotesOptions::default(),
+            people: None,
             fleet: None,
             timeouts: Timeouts::default(),
         }

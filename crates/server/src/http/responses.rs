@@ -77,6 +77,16 @@ pub fn share_used_up(used_up: ShareUsedUp) -> Box<Response<Body>> {
     Box::new(closing(with_retry_after(response, RETRY)))
 }
 
+/// The message while the service of a person cannot be opened.
+pub const PERSON_UNAVAILABLE: &str = "the server cannot open your space now, because its storage \
+    fails; nothing was done. Send the request again after the seconds in `Retry-After`";
+
+/// Returns 503 with `Retry-After` while the service of a person cannot be opened.
+pub fn person_unavailable() -> Response<Body> {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    with_retry_after(plain(status, "space_unavailable", PERSON_UNAVAILABLE), RETRY)
+}
+
 /// Returns 403 for a valid token whose scopes do not allow the call.
 pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Response<Body> {
     let challenge = format!(

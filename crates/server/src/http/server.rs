@@ -160,18 +160,19 @@ fn routes(
     let streamable = Streamable::new(
         handler, options.session_idle, options.max_body_bytes, ends.streams, starts,
     );
-    // A gateway has no notes of its own.
-    let notes = service.space().map(|tools| {
+    // A gateway has no notes of its own, and reads those of one person.
+    let notes = service.space().filter(|_| options.people.is_none()).map(|tools| {
         let (admission, notes) = (Arc::clone(&admission), options.notes.clone());
         Arc::new(GatewayNotes::new(tools.clone(), admission, notes))
     });
     let supported = SupportedFeatures {
-        scopes: notes.is_some(),
+        scopes: service.space().is_some(),
         records: service.records().is_some(),
         record_requests: service.records().is_some() && options.sign_in.is_some(),
     };
     let records = service.records().map(|records| {
-        Arc::new(V1::new(records.clone(), Arc::clone(&admission), options.timeouts))
+        let v1 = V1::new(records.clone(), Arc::clone(&admission), options.timeouts);
+        Arc::new(v1.with_people(options.people.clone()))
     });
     let sign_in = options.sign_in.clone();
     let endpoint =

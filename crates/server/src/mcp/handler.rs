@@ -31,6 +31,7 @@ use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
 use super::{envelope, resources, server_info, tool_definitions};
 use crate::config::AnswerForms;
+use crate::people::Person;
 use crate::service::Service;
 
 type Context = RequestContext<RoleServer>;
@@ -89,7 +90,7 @@ impl Handler {
         let uris = subscription.accepted().resource_subscriptions.clone().unwrap_or_default();
         let mut watches = Vec::new();
         for uri in uris {
-            let watch = self.shared.service.watch_resource(&uri, &caller).await;
+            let watch = self.service(context).watch_resource(&uri, &caller).await;
             watches.push((uri, watch.map_err(resources::error)?));
         }
         self.shared.subscriptions.listen(subscription, watches, life).await;
@@ -118,8 +119,15 @@ impl Handler {
         chosen.copied().unwrap_or(self.shared.presentation)
     }
 
-    fn config(&self, caller: Option<&Caller>) -> ServerConfig {
-        server_info::server_config(&self.shared.service, caller)
+    /// Returns the service of the caller of a request, or the one that all callers have.
+    fn service<'a>(&'a self, context: &'a Context) -> &'a Service {
+        let parts = context.extensions.get::<http::request::Parts>();
+        let person = parts.and_then(|parts| parts.extensions.get::<Arc<Person>>());
+        person.map_or(&self.shared.service, |person| &person.service)
+    }
+
+    fn config(&self, service: &Service, caller: Option<&Caller>) -> ServerConfig {
+        server_info::server_config(service, caller)
     }
 
     fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
@@ -204,7 +212,7 @@ macro_rules! uncached {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        self.config(None)
+        self.config(&self.shared.service, None)
     }
 
     async fn initialize(
@@ -215,7 +223,7 @@ impl ServerHandler for Handler {
         context.peer.set_peer_info(request.clone());
         let caller = self.caller(&context)?;
         let negotiated = self.negotiate_initialize(&request)?;
-        let config = self.config(Some(&caller));
+        let config = self.config(self.service(&context), Some(&caller));
         Ok(config.with_protocol_version(negotiated.protocol_version))
     }
 
@@ -225,7 +233,7 @@ impl ServerHandler for Handler {
 
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
         let caller = self.caller(&context)?;
-        let config = self.config(Some(&caller));
+        let config = self.config(self.service(&context), Some(&caller));
         Ok(DiscoverResult::from_server_info(server_info::PROTOCOL_VERSIONS.to_vec(), config))
     }
 
@@ -237,7 +245,7 @@ impl ServerHandler for Handler {
         guarded(async {
             only_page(request.as_ref())?;
             let caller = self.caller(&context)?;
-            let tools = self.shared.service.listed(&caller);
+            let tools = self.service(&context).listed(&caller);
             let groups = self.presentation(&context).groups;
             let spelling = self.spelling(&caller, &context);
             let definitions = self.shared.definitions.list(&tools, groups, spelling);
@@ -258,7 +266,7 @@ impl ServerHandler for Handler {
         guarded(async {
             let caller = self.caller(&context)?;
             let arguments = request.arguments.map_or(Value::Null, Value::Object);
-            let call = self.shared.service.call(&request.name, arguments, &caller);
+            let call = self.service(&context).call(&request.name, arguments, &caller);
             let mut call = std::pin::pin!(call);
             // A call that is cancelled ends by itself, and is journalled.
             let answer = tokio::select! {
@@ -290,7 +298,7 @@ impl ServerHandler for Handler {
         guarded(async {
             only_page(request.as_ref())?;
             let caller = self.caller(&context)?;
-            let resources = self.shared.service.resources(&caller);
+            let resources = self.service(&context).resources(&caller);
             let resources = resources.iter().map(resources::resource).collect();
             Ok(uncached!(ListResourcesResult, resources, &context))
         })
@@ -305,7 +313,7 @@ impl ServerHandler for Handler {
         guarded(async {
             only_page(request.as_ref())?;
             let caller = self.caller(&context)?;
-            let templates = self.shared.service.resource_templates(&caller);
+            let templates = self.service(&context).resource_templates(&caller);
             let templates = templates.iter().map(resources::template).collect();
             Ok(uncached!(ListResourceTemplatesResult, templates, &context))
         })
@@ -319,7 +327,7 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         guarded(async {
             let caller = self.caller(&context)?;
-            let read = self.shared.service.read_resource(&request.uri, &caller).await;
+            let read = self.service(&context).read_resource(&request.uri, &caller).await;
             let content = read.map_err(resources::error)?;
             let mut result = resources::contents(&request.uri, content);
             result.ttl_ms = Some(0);
@@ -353,7 +361,7 @@ impl ServerHandler for Handler {
                 return Err(no_such_method());
             }
             let caller = self.caller(&context)?;
-            let watch = self.shared.service.watch_resource(&request.uri, &caller).await;
+            let watch = self.service(&context).watch_resource(&request.uri, &caller).await;
             let watch = watch.map_err(resources::error)?;
             let life = self.subscriber_life(&caller, &context);
             let (session, peer) = (session_of(&context), context.peer.clone());
@@ -406,7 +414,7 @@ impl ServerHandler for Handler {
                 return Err(ErrorData::invalid_params("there are no prompts to complete", None));
             };
             let argument = &request.argument;
-            let service = &self.shared.service;
+            let service = self.service(&context);
             let found =
                 service.complete(&template.uri, &argument.name, &argument.value, &caller).await;
             let mut completion = CompletionInfo::default();

@@ -202,7 +202,9 @@ fn page(
         csrf: session.csrf_token(),
         handle,
         action: CONSENT_PATH,
-        lines: lines.map(|line| (line.clone(), folders_of(server, &line.scope))).collect(),
+        lines: lines
+            .map(|line| (line.clone(), folders_of(server, &session.subject, &line.scope)))
+            .collect(),
         denials: asked.scopes.denials().cloned().collect(),
         before: before.iter().cloned().collect(),
         records: records.map(|(asked, owned)| asked.form(owned, server.instant())),
@@ -211,9 +213,9 @@ fn page(
 }
 
 /// Returns the folders to which a line can be narrowed: two levels below its own.
-fn folders_of(server: &AuthorizationServer, scope: &Scope) -> Vec<String> {
+fn folders_of(server: &AuthorizationServer, subject: &str, scope: &Scope) -> Vec<String> {
     let Some(folder) = scope.folder() else { return Vec::new() };
-    let below = |folder: &str| (server.settings.folders)(&with_slash(folder));
+    let below = |folder: &str| (server.settings.folders)(subject, &with_slash(folder));
     let mut all = Vec::new();
     for child in below(&folder.to_string()) {
         let grandchildren = below(&child);

@@ -48,8 +48,9 @@ pub struct SignInSettings {
     pub provider: Option<OpenIdSignIn>,
 }
 
-/// Lists the paths of the folders directly below a folder, which is given with a final slash.
-pub type FolderLister = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+/// Lists the paths of the folders directly below a folder of a person. The person is the first
+/// argument, and the folder with a final slash the second.
+pub type FolderLister = Arc<dyn Fn(&str, &str) -> Vec<String> + Send + Sync>;
 
 /// The authorization server of one space.
 pub struct AuthorizationServer {

@@ -68,14 +68,14 @@ impl BlobRequest {
 /// Answers with a blob, or for `HEAD` with its headers alone.
 pub(super) async fn answer(
     v1: &V1,
-    Requester { principal, neighbour }: Requester,
+    Requester { principal, neighbour, service }: Requester,
     call: OperationCall<BlobHandler>,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let has_body = call.operation.method != OperationMethod::Head;
     let whole = success_status(call.operation);
     let request = Arc::new(BlobRequest {
-        service: v1.service.clone(),
+        service,
         principal,
         call,
         neighbour,

@@ -35,10 +35,13 @@ use super::challenge::{
 };
 use super::options::Timeouts;
 use super::response_body::GuardedBody;
-use super::responses::{WAIT, closing, json_text, with_header, with_retry_after};
+use super::responses::{
+    PERSON_UNAVAILABLE, WAIT, closing, json_text, with_header, with_retry_after,
+};
 use crate::clock;
 use crate::fair_share::Neighbour;
 use crate::mcp::server_info;
+use crate::people::{People, Unavailable};
 
 /// The route of all operations on records.
 pub const RECORDS_PATH: &str = "/v1/{*rest}";
@@ -58,6 +61,7 @@ const NOSNIFF: (HeaderName, &str) = (http::header::X_CONTENT_TYPE_OPTIONS, "nosn
 /// The routes of `/v1` and what they depend on.
 pub struct V1 {
     service: RecordService,
+    people: Option<Arc<People>>,
     admission: Arc<Admission>,
     timeouts: Timeouts,
 }
@@ -75,11 +79,14 @@ type BodyRun = fn(
 struct Requester {
     principal: Principal,
     neighbour: Neighbour,
+    service: RecordService,
 }
 
 enum RequestError {
     /// The caller has no valid token or sends too many requests.
     NotAdmitted(NotAdmitted),
+    /// The records of the caller cannot be opened.
+    NoPerson,
     /// No operation answers the request.
     Route(RouteError),
     /// The operation refuses the request.
@@ -95,7 +102,20 @@ impl From<Problem> for RequestError {
 impl V1 {
     /// Serves the records of `service` to the callers that `admission` admits.
     pub fn new(service: RecordService, admission: Arc<Admission>, timeouts: Timeouts) -> Self {
-        Self { service, admission, timeouts }
+        Self { service, people: None, admission, timeouts }
+    }
+
+    /// Answers each caller from records of their own, if there are such people.
+    #[must_use]
+    pub fn with_people(self, people: Option<Arc<People>>) -> Self {
+        Self { people, ..self }
+    }
+
+    /// Returns the records of a caller.
+    fn service_of(&self, caller: &Principal) -> Result<RecordService, RequestError> {
+        let Some(people) = &self.people else { return Ok(self.service.clone()) };
+        let person = people.of(caller.subject()).map_err(|Unavailable| RequestError::NoPerson)?;
+        person.service.records().cloned().ok_or(RequestError::NoPerson)
     }
 
     /// Answers a request to `/v1`, with an error object if it fails.
@@ -117,7 +137,8 @@ impl V1 {
     ) -> Result<Response<Body>, RequestError> {
         let Admitted { caller, neighbour, call: in_flight, .. } =
             self.admission.admit(&parts).await.map_err(RequestError::NotAdmitted)?;
-        let caller = Requester { principal: caller.principal, neighbour };
+        let service = self.service_of(&caller.principal)?;
+        let caller = Requester { principal: caller.principal, neighbour, service };
         // Nothing after this point needs the token, and a log could leak it.
         parts.headers.remove(AUTHORIZATION);
         check_version(&parts.headers)?;
@@ -166,10 +187,10 @@ impl V1 {
 
     async fn remove(
         &self,
-        Requester { principal, neighbour }: Requester,
+        Requester { principal, neighbour, service }: Requester,
         call: OperationCall<RemoveHandler>,
     ) -> Result<Response<Body>, Problem> {
-        let (service, status) = (self.service.clone(), success_status(call.operation));
+        let status = success_status(call.operation);
         let run = move || service.remove(&principal, clock::now(), &call);
         self.blocking(&neighbour, run).await?;
         let mut response = Response::new(Body::empty());
@@ -180,12 +201,12 @@ impl V1 {
     /// Runs an operation that takes the body of its request.
     async fn take_body(
         &self,
-        Requester { principal, neighbour }: Requester,
+        Requester { principal, neighbour, service }: Requester,
         call: OperationCall<StoreHandler>,
         body: Body,
         run: BodyRun,
     ) -> Result<Response<Body>, Problem> {
-        let (service, status) = (self.service.clone(), success_status(call.operation));
+        let status = success_status(call.operation);
         // The thread reads the body as it arrives, so it is one of the caller's for as long.
         let thread = self.admission.shares().threads.take(&neighbour, 1).await?;
         let answer = request_body::with_reader(body, self.timeouts.stall, move |body| {
@@ -262,6 +283,7 @@ fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response
         RequestError::NotAdmitted(NotAdmitted::ProviderUnavailable) => {
             unavailable("provider_unavailable", PROVIDER_UNAVAILABLE, id)
         }
+        RequestError::NoPerson => unavailable("space_unavailable", PERSON_UNAVAILABLE, id),
         RequestError::NotAdmitted(NotAdmitted::RateLimited(wait)) => {
             let error = error_members("rate_limit_error", "rate_limit_exceeded", WAIT);
             with_retry_after(error_object(StatusCode::TOO_MANY_REQUESTS, error, id), wait)

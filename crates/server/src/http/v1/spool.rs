@@ -30,7 +30,7 @@ const MAX_HELD: usize = 64 * 1024;
 /// Answers a call.
 pub(super) async fn answer(
     v1: &V1,
-    Requester { principal, neighbour }: Requester,
+    Requester { principal, neighbour, service }: Requester,
     call: OperationCall<ReadHandler>,
 ) -> Result<Response<Body>, Problem> {
     let status = success_status(call.operation);
@@ -38,7 +38,7 @@ pub(super) async fn answer(
     // Dropped if the client hangs up.
     let _cancels = cancellation.on_drop();
     let limit = ReadLimit::new(MAX_READ, cancellation);
-    let service = v1.service.clone().within(limit.clone());
+    let service = service.within(limit.clone());
     let shared = Arc::clone(&v1.admission.shares().answer_bytes);
     let spool = Spool::new(service.records.clone(), shared, neighbour.clone(), limit);
     let run = move || {

@@ -1,0 +1,134 @@
+//! The people whom one server serves, each with a service of their own: their space and their
+//! records.
+//!
+//! The verified subject of a token says whose service answers. A service is opened when its person
+//! first calls, and closed when others need the room, but never while a request uses it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::service::Service;
+
+/// The most services that are open and that no request uses.
+const MOST_OPEN: usize = 256;
+
+/// A person's service could not be opened. The log says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unavailable;
+
+/// Opens the service of a subject. Blocks.
+pub type OpenService = Box<dyn Fn(&str) -> Result<Service, Unavailable> + Send + Sync>;
+
+/// The services of all people.
+pub struct People {
+    open: OpenService,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// The service of one person. It stays open for as long as a request holds it.
+pub struct Person {
+    /// What the person is offered.
+    pub service: Service,
+}
+
+struct Known {
+    person: Arc<Person>,
+    used: Instant,
+}
+
+impl std::fmt::Debug for People {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("People").finish_non_exhaustive()
+    }
+}
+
+impl People {
+    /// Opens each person's service with `open`.
+    pub fn new(open: OpenService) -> Arc<Self> {
+        Arc::new(Self { open, known: Mutex::default() })
+    }
+
+    /// Returns the service of a subject, after opening it if needed. A runtime of several threads
+    /// gives its other futures to another thread meanwhile.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the service cannot be opened.
+    pub fn of(&self, subject: &str) -> Result<Arc<Person>, Unavailable> {
+        let now = Instant::now();
+        if let Some(known) = self.lock().get_mut(subject) {
+            known.used = now;
+            return Ok(Arc::clone(&known.person));
+        }
+        let person =
+            Arc::new(Person { service: tokio::task::block_in_place(|| (self.open)(subject))? });
+        let mut known = self.lock();
+        // Another request may have been faster.
+        let entry = known.entry(subject.to_owned()).or_insert(Known { person, used: now });
+        let person = Arc::clone(&entry.person);
+        let closed = make_room(&mut known);
+        drop(known);
+        // A service closes its files when it is dropped, which may block.
+        drop(closed);
+        Ok(person)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes out the services that no request uses and that were used least recently, if there are too
+/// many.
+fn make_room(known: &mut HashMap<String, Known>) -> Vec<Known> {
+    let surplus = known.len().saturating_sub(MOST_OPEN);
+    if surplus == 0 {
+        return Vec::new();
+    }
+    let mut idle: Vec<(Instant, String)> = known
+        .iter()
+        .filter(|(_, known)| Arc::strong_count(&known.person) == 1)
+        .map(|(subject, known)| (known.used, subject.clone()))
+        .collect();
+    idle.sort_unstable();
+    idle.into_iter().take(surplus).filter_map(|(_, subject)| known.remove(&subject)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn people(opened: &Arc<AtomicUsize>) -> Arc<People> {
+        let opened = Arc::clone(opened);
+        People::new(Box::new(move |subject| {
+            opened.fetch_add(1, Ordering::Relaxed);
+            if subject == "nobody" { Err(Unavailable) } else { Ok(Service::default()) }
+        }))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_service_is_opened_once_and_stays_while_it_is_used() {
+        let opened = Arc::default();
+        let people = people(&opened);
+        let held = people.of("ann").unwrap();
+        for number in 0..2 * MOST_OPEN {
+            people.of(&number.to_string()).unwrap();
+        }
+        assert!(Arc::ptr_eq(&people.of("ann").unwrap(), &held), "a request holds it");
+        assert!(people.lock().len() <= MOST_OPEN + 1);
+        assert_eq!(opened.load(Ordering::Relaxed), 2 * MOST_OPEN + 1);
+        people.of("0").unwrap();
+        assert_eq!(opened.load(Ordering::Relaxed), 2 * MOST_OPEN + 2, "it was closed meanwhile");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_service_that_cannot_be_opened_is_tried_again() {
+        let opened = Arc::default();
+        let people = people(&opened);
+        assert!(people.of("nobody").is_err());
+        assert!(people.of("nobody").is_err());
+        assert_eq!(opened.load(Ordering::Relaxed), 2);
+    }
+}
