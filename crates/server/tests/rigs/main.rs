@@ -23,6 +23,7 @@ mod disk;
 #[path = "../it/doors.rs"]
 mod doors;
 mod editor;
+mod fleet;
 mod ingest;
 mod isolation;
 mod mailbox;
