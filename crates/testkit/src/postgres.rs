@@ -151,6 +151,17 @@ impl TestDatabase {
         format!("postgres://{user}@{folder}/{}", self.name)
     }
 
+    /// Logs each statement of connections that begin from now on.
+    pub fn log_statements(&self) {
+        self.run(&format!("ALTER DATABASE {} SET log_statement = 'all'", self.name));
+    }
+
+    /// Returns how many statements the server has logged.
+    pub fn logged_statements(&self) -> usize {
+        let log = std::fs::read_to_string(self.server.folder.path().join("log")).unwrap();
+        ["LOG:  execute ", "LOG:  statement: "].iter().map(|line| log.matches(line).count()).sum()
+    }
+
     /// Runs statements in the database, on the rows of all tenants, and returns what they print, a
     /// row a line.
     pub fn run(&self, statements: &str) -> String {
