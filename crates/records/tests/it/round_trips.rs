@@ -1,4 +1,5 @@
-//! A page takes a few statements of PostgreSQL, however many records it has.
+//! A page takes a few statements of PostgreSQL, however many records it has, and so does a batch that
+//! stores records.
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::declaration::Declaration;
@@ -121,5 +122,35 @@ fn a_page_on_postgresql_takes_as_many_statements_for_25_records_as_for_5() {
         });
         assert_eq!((few.1, many.1), (5, 25), "{pairs:?}");
         assert!(many.0 <= few.0 + 1 && many.0 <= MOST, "{pairs:?}: {few:?}, {many:?}");
+    }
+}
+
+#[test]
+fn storing_a_thousand_records_on_postgresql_takes_a_few_statements() {
+    let test = "storing_a_thousand_records_on_postgresql_takes_a_few_statements";
+    let Some(store) = store(test) else { return };
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
+    let owner = owner().gate().owner().unwrap();
+    let keep = |text: &str| {
+        let before = store.database.logged_statements();
+        let written = store.services.records.write_at(&owner, Instant(2), |batch| {
+            let target = batch.target(&connection, &stream)?.unwrap();
+            for number in 0..1000 {
+                let key = RecordKey::parse(&format!("n{number:04}")).unwrap();
+                let mut fields = record(number);
+                fields.truncate(1);
+                fields.push(("title".to_owned(), FieldValue::Text(format!("{text} {number}"))));
+                let (fields, emitted) = (&fields, Instant(2));
+                let incoming = IncomingRecord { key: &key, emitted, fields, streamed: Vec::new() };
+                batch.upsert(&target, incoming)?;
+            }
+            Ok(())
+        });
+        written.unwrap();
+        store.database.logged_statements() - before
+    };
+    for (kind, text) in [("new", "first"), ("unchanged", "first"), ("changed", "second")] {
+        let statements = keep(text);
+        assert!(statements <= 40, "{kind}: {statements}");
     }
 }
