@@ -20,6 +20,7 @@ use crate::field_selection;
 use crate::list_response::{
     has_record_cursors, page_limit, write_list_end, write_list_start, write_record_cursor,
 };
+use crate::page_reading::read_page;
 use crate::parameters::Parameters;
 use crate::record_json::{RecordOptions, write_record};
 use crate::request_target::RequestTarget;
@@ -69,6 +70,11 @@ pub(crate) fn list_changes(
     }
     out.write("\"data\":[");
     let options = RecordOptions { fields: fields.as_ref(), limits };
+    let present = changes.iter().filter_map(|change| match change {
+        RecordChange::Present(row) => Some((sources, row, options)),
+        RecordChange::Deleted { .. } => None,
+    });
+    read_page(context, &present.collect::<Vec<_>>())?;
     for (index, change) in changes.iter().enumerate() {
         out.write(if index > 0 { "," } else { "" });
         match change {

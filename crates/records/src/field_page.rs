@@ -55,6 +55,11 @@ impl PreviewLimits {
         Ok(Self { value_chars, record_bytes, field_selection, cursor })
     }
 
+    /// The greatest size of a record's page of fields, in bytes of JSON; `None` for all fields.
+    pub(crate) fn record_bytes(&self) -> Option<usize> {
+        self.record_bytes
+    }
+
     /// Returns the limits for the related records of a record, which have all their fields.
     pub(crate) fn for_related(&self) -> Self {
         Self { field_selection: selection_text(None, None), cursor: None, ..*self }

@@ -28,6 +28,7 @@ mod media_types;
 pub mod openapi;
 pub mod operation_declaration;
 pub mod operations;
+mod page_reading;
 pub mod parameters;
 mod printable;
 mod record_json;

@@ -18,6 +18,7 @@ use stile_store::records::{RecordPage, RecordRow, RecordSource};
 use crate::context::ReadContext;
 use crate::field_page::PreviewLimits;
 use crate::field_selection;
+use crate::page_reading::{self, PageRecord};
 use crate::parameters::Parameters;
 use crate::record_json::{RecordOptions, write_record};
 use crate::response_sink::{ResponseSink, write_json_string};
@@ -40,6 +41,8 @@ pub(crate) struct RelatedRecords {
     /// The pages of relations to many, by the index of the record's source and of the relation,
     /// and by the record's key.
     many: HashMap<(usize, usize), HashMap<String, RecordPage>>,
+    /// The records of relations to one, by the same indexes and by their own keys.
+    one: HashMap<(usize, usize), HashMap<String, RecordRow>>,
 }
 
 /// Refuses the parameters that only the owner may send. Callers check this before they look
@@ -128,7 +131,7 @@ impl RecordSelection {
         Ok(Self { fields, relations })
     }
 
-    /// Looks up the records that relations to many lead to, for all records of a page at once.
+    /// Looks up the records that relations lead to, for all records of a page at once.
     pub(crate) fn find_related(
         &self,
         context: ReadContext<'_>,
@@ -136,18 +139,58 @@ impl RecordSelection {
         rows: &[RecordRow],
     ) -> Result<RelatedRecords, Problem> {
         let mut related = RelatedRecords::default();
+        if self.relations.is_empty() {
+            return Ok(related);
+        }
+        context.view.read_ahead(rows.iter().map(|row| (sources, row)))?;
         for (at, source) in sources.iter().enumerate() {
-            let own = rows.iter().filter(|row| row.source == at);
-            let keys: Vec<String> = own.map(|row| row.key.clone()).collect();
-            let relations = self.relations.iter().enumerate();
-            for (index, (relation, limit)) in relations.filter(|(_, (one, _))| one.many.is_some()) {
+            let own: Vec<&RecordRow> = rows.iter().filter(|row| row.source == at).collect();
+            for (index, (relation, limit)) in self.relations.iter().enumerate() {
                 let others = related_sources_of(context, source, relation, &mut related.sources)?;
-                let (keys, field) = (keys.iter().cloned(), &relation.foreign_key);
-                let pages = context.view.list_referring(others, field, keys, *limit)?;
-                related.many.insert((at, index), pages);
+                let field = &relation.foreign_key;
+                if relation.many.is_some() {
+                    let keys = own.iter().map(|row| row.key.clone());
+                    let pages = context.view.list_referring(others, field, keys, *limit)?;
+                    related.many.insert((at, index), pages);
+                } else {
+                    let keys = own.iter().map(|row| referenced_key(context, sources, row, field));
+                    let keys: BTreeSet<String> =
+                        keys.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+                    let keys: Vec<String> = keys.into_iter().collect();
+                    let found = context.view.find_by_keys(others, &keys)?;
+                    let found = found.into_iter().map(|row| (row.key.clone(), row)).collect();
+                    related.one.insert((at, index), found);
+                }
             }
         }
         Ok(related)
+    }
+
+    /// Reads at once what [`Self::write_record`] writes of a page's records and related records.
+    pub(crate) fn read_page(
+        &self,
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+        (rows, related): (&[RecordRow], &RelatedRecords),
+        limits: &PreviewLimits,
+    ) -> Result<(), Problem> {
+        let related_limits = limits.for_related();
+        let options = RecordOptions { fields: self.fields.as_ref(), limits };
+        let mut records: Vec<PageRecord<'_>> =
+            rows.iter().map(|row| (sources, row, options)).collect();
+        let options = RecordOptions { fields: None, limits: &related_limits };
+        for (at, source) in sources.iter().enumerate() {
+            for (index, (relation, _)) in self.relations.iter().enumerate() {
+                let key = (source.connection().clone(), relation.stream.clone());
+                let Some(others) = related.sources.get(&key) else { continue };
+                let many = related.many.get(&(at, index)).into_iter().flatten();
+                let many = many.flat_map(|(_, page)| &page.rows);
+                let one = related.one.get(&(at, index)).into_iter().flatten();
+                let all = many.chain(one.map(|(_, row)| row));
+                records.extend(all.map(|row| (others.as_slice(), row, options)));
+            }
+        }
+        page_reading::read_page(context, &records)
     }
 
     /// Writes a record with its related records, except the closing brace, so that the caller can
@@ -183,12 +226,13 @@ impl RecordSelection {
                 write_many(context, others, page, options, out)?;
             } else {
                 let key = referenced_key(context, sources, row, &relation.foreign_key)?;
-                let found = key.map(|key| context.view.find_by_key(others, &key)).transpose()?;
+                let found = related.one.get(&(row.source, index));
+                let found = key.and_then(|key| found.and_then(|found| found.get(&key)));
                 out.write(":");
-                match found.and_then(|mut rows| rows.pop()) {
+                match found {
                     None => out.write("null"),
                     Some(other) => {
-                        write_record(context, others, &other, options, out)?;
+                        write_record(context, others, other, options, out)?;
                         out.write("}");
                     }
                 }

@@ -147,12 +147,17 @@ impl ValuePreview {
 fn guess(context: ReadContext<'_>, field: &FieldText<'_>) -> Result<Option<EncodedText>, Problem> {
     let chars = field.chars();
     let head = field.slice(context.view, 0, HEAD_CHARS.min(chars))?;
-    // Most texts have a space near their beginning, and are not read at their end.
-    if !head.starts_with("data:") && head.chars().take(40).any(|c| !c.is_ascii_graphic()) {
+    if !may_be_encoded(&head) {
         return Ok(None);
     }
     let tail = field.slice(context.view, chars.saturating_sub(TAIL_CHARS), chars)?;
     Ok(encoded_text::guess(&head, &tail, chars))
+}
+
+/// Returns whether a text that begins so may encode bytes. Most texts have a space near their
+/// beginning, and are not read at their end.
+pub(crate) fn may_be_encoded(head: &str) -> bool {
+    head.starts_with("data:") || !head.chars().take(40).any(|c| !c.is_ascii_graphic())
 }
 
 /// Renders the member that says what a text seems to encode, with the comma before it.

@@ -101,7 +101,7 @@ impl PostgresServer {
         let folder = self.folder.path().display();
         let options = format!(
             "-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off \
-             -c max_connections=200 -c shared_buffers=16MB -c autovacuum=off"
+             -c max_connections=200 -c log_line_prefix=%d: -c shared_buffers=16MB -c autovacuum=off"
         );
         let log = self.folder.path().join("log");
         let mut command = self.command("pg_ctl");
@@ -149,6 +149,21 @@ impl TestDatabase {
     fn address_for(&self, user: &str) -> String {
         let folder = self.server.folder.path().to_string_lossy().replace('/', "%2F");
         format!("postgres://{user}@{folder}/{}", self.name)
+    }
+
+    /// Logs each statement of connections that begin from now on.
+    pub fn log_statements(&self) {
+        self.run(&format!("ALTER DATABASE {} SET log_statement = 'all'", self.name));
+    }
+
+    /// Returns how many statements of this database the server has logged.
+    pub fn logged_statements(&self) -> usize {
+        let log = std::fs::read_to_string(self.server.folder.path().join("log")).unwrap();
+        let is_own = |line: &&str| {
+            let own = line.strip_prefix(&*self.name).and_then(|line| line.strip_prefix(":LOG:  "));
+            own.is_some_and(|own| own.starts_with("execute ") || own.starts_with("statement: "))
+        };
+        log.lines().filter(is_own).count()
     }
 
     /// Runs statements in the database, on the rows of all tenants, and returns what they print, a

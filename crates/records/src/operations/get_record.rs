@@ -57,6 +57,7 @@ fn get_record(
     let selection = RecordSelection::parse(context, &sources, parameters)?;
     let row = context.find_record(&sources, &target.key)?;
     let mut related = selection.find_related(context, &sources, std::slice::from_ref(&row))?;
+    selection.read_page(context, &sources, (std::slice::from_ref(&row), &related), &limits)?;
     selection.write_record(context, &sources, &row, &limits, (&mut related, out))?;
     out.write(&format!(",\"meta\":{}}}", response_meta(parameters)));
     Ok(())

@@ -110,6 +110,7 @@ fn list_records(
     let next_cursor = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let count = requested_count(context, &sources, &conditions, parameters)?;
     let mut related = selection.find_related(context, &sources, &page.rows)?;
+    selection.read_page(context, &sources, (&page.rows, &related), &limits)?;
     write_list_start(target, next_cursor.as_deref(), out);
     out.write("\"data\":[");
     for (index, row) in page.rows.iter().enumerate() {

@@ -30,6 +30,7 @@ use crate::list_response::{
     LIST_MEMBERS, has_record_cursors, page_limit, write_list_end, write_list_start,
 };
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
+use crate::page_reading::read_hits;
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
@@ -143,6 +144,11 @@ fn search_records(
     if page.hits.is_empty() && after.is_none() {
         add_term_counts(context, &mut meta, &sources, &conditions, &query)?;
     }
+    let excerpt = |at: u64| {
+        let start = at.saturating_sub(EXCERPT_BEFORE);
+        start..at.max(start + EXCERPT_CHARS)
+    };
+    read_hits(context, &page.hits, TITLE_CHARS, excerpt)?;
     write_list_start(target, next_cursor.as_deref(), out);
     out.write("\"data\":[");
     for (index, hit) in page.hits.iter().enumerate() {

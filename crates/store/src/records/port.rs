@@ -14,5 +14,5 @@ mod snapshot;
 pub(super) use row_writer::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 pub(super) use snapshot::{
     ReadBlobs, ReadChanges, ReadFields, ReadIndex, ReadLists, ReadRecords, ReadStreams, Snapshot,
-    TakeField, TakeText,
+    TakeBytes, TakeField, TakeState, TakeText,
 };

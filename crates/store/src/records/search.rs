@@ -54,6 +54,8 @@ const MAX_REMEMBERED: usize = 16_384;
 pub const MAX_RANKED: usize = 1000;
 /// The number of records that the first query of a list reads.
 const FIRST_ROWS: usize = 32;
+/// The records whose fields are read at once to be ranked.
+const ROWS_AHEAD: usize = 128;
 
 /// The order of a search's hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +176,7 @@ impl RecordsView<'_> {
         };
         let has_more = rows.len() > query.limit;
         rows.truncate(query.limit);
+        self.read_ahead(rows.iter().map(|(row, _)| (sources.as_slice(), row)))?;
         let hit = |(row, rank)| search.finder.scope.hit(row, query.query, rank);
         let hits = rows.into_iter().map(hit).collect::<Result<_, _>>()?;
         Ok(RecordSearchPage { hits, has_more, is_truncated })
@@ -368,9 +371,13 @@ impl Search<'_> {
     /// Sorts records by relevance, with their scores.
     fn ranked(&self, rows: Vec<RecordRow>) -> Result<Vec<(u64, RecordRow)>, Problem> {
         let mut ranked = Vec::new();
-        for row in rows {
+        for (at, row) in rows.iter().enumerate() {
             (self.check_limits)()?;
-            ranked.push((self.finder.scope.score(&row, self.query)?, row));
+            if at % ROWS_AHEAD == 0 {
+                let next = rows.iter().skip(at).take(ROWS_AHEAD);
+                self.finder.scope.read_ahead(next)?;
+            }
+            ranked.push((self.finder.scope.score(row, self.query)?, row.clone()));
         }
         // The rows are ordered by time, which a stable sort keeps.
         ranked.sort_by_key(|(score, _)| std::cmp::Reverse(*score));

@@ -8,9 +8,11 @@
 pub(super) mod blobs;
 pub(super) mod changes;
 mod list_walk;
+mod read_ahead;
 mod references;
 mod values;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ use super::model::{
 use super::port::Snapshot;
 use super::seal::Seals;
 pub(super) use list_walk::{ListPosition, ListWalk};
+use read_ahead::ReadAhead;
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of
 /// the database.
@@ -39,6 +42,7 @@ pub struct RecordsView<'c> {
     authority: Authority,
     seals: &'c Seals,
     now: Instant,
+    ahead: RefCell<ReadAhead>,
 }
 
 /// Which records of some sources to list.
@@ -67,7 +71,7 @@ pub struct RecordPage {
 #[derive(Debug)]
 pub struct LoadedRecord {
     record: i64,
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
 }
 
 /// A reference to a long value that the caller may see.
@@ -86,7 +90,7 @@ impl<'c> RecordsView<'c> {
         seals: &'c Seals,
         now: Instant,
     ) -> Self {
-        Self { snapshot, authority, seals, now }
+        Self { snapshot, authority, seals, now, ahead: RefCell::default() }
     }
 
     /// The time of the request, which decides what has expired.
@@ -253,6 +257,20 @@ impl<'c> RecordsView<'c> {
         Ok(rows)
     }
 
+    /// Finds the records with some keys, at most one for each key and source, in no particular order.
+    pub fn find_by_keys(
+        &self,
+        sources: &[RecordSource],
+        keys: &[String],
+    ) -> Result<Vec<RecordRow>, Problem> {
+        let mut rows = Vec::new();
+        for (at, source) in sources.iter().enumerate() {
+            let found = self.snapshot.find_by_keys(source, keys)?;
+            rows.extend(found.into_iter().map(|row| RecordRow { source: at, ..row }));
+        }
+        Ok(rows)
+    }
+
     /// Returns records of some sources in the order of first ingest, after one of them. Only for
     /// the owner: the order reveals something about records that a grant hides.
     ///
@@ -292,7 +310,12 @@ impl<'c> RecordsView<'c> {
         source: &RecordSource,
         record: i64,
     ) -> Result<LoadedRecord, Problem> {
-        Ok(LoadedRecord { record, bytes: self.snapshot.body(source, record)? })
+        let ahead = self.ahead.borrow().body(record);
+        let bytes = match ahead {
+            Some(bytes) => bytes,
+            None => self.snapshot.body(source, record)?.into(),
+        };
+        Ok(LoadedRecord { record, bytes })
     }
 
     /// Reads Unicode scalars `start..end` of a long value. Reads only the pieces that hold them.
@@ -304,9 +327,15 @@ impl<'c> RecordsView<'c> {
         }
         for piece in start / PIECE_CHARS..=(end - 1) / PIECE_CHARS {
             let base = piece * PIECE_CHARS;
-            self.snapshot.piece(value.piece_number(piece)?, &mut |held| {
+            let mut take = |held: &str| {
                 text.push_str(pieces::slice(held, start.saturating_sub(base), end - base));
-            })?;
+            };
+            let number = value.piece_number(piece)?;
+            let ahead = self.ahead.borrow().piece(number);
+            match ahead {
+                Some(held) => take(&held),
+                None => self.snapshot.piece(number, &mut take)?,
+            }
         }
         Ok(text)
     }
@@ -321,7 +350,17 @@ impl<'c> RecordsView<'c> {
             return Ok(());
         }
         let last = (value.value.chars - 1) / PIECE_CHARS;
-        self.snapshot.pieces(value.piece_number(0)?, value.piece_number(last)?, &mut take)
+        let mut first = 0;
+        while let Some(held) = {
+            let ahead = self.ahead.borrow();
+            ahead.piece(value.piece_number(first)?)
+        } {
+            if !take(&held)? || first == last {
+                return Ok(());
+            }
+            first += 1;
+        }
+        self.snapshot.pieces(value.piece_number(first)?, value.piece_number(last)?, &mut take)
     }
 
     /// Finds the first occurrence of a text in a long value. Holds one piece in memory, and stops

@@ -16,6 +16,13 @@ use crate::records::model::{GrantRow, RecordRow, RecordSource, Scan, StoredState
 pub(in crate::records) type TakeField<'t> =
     &'t mut dyn FnMut(i64, Option<BodyField<'_>>) -> Result<bool, Problem>;
 
+/// Takes the number and the granted fields of a record.
+pub(in crate::records) type TakeBytes<'t> = &'t mut dyn FnMut(i64, Vec<u8>);
+
+/// Takes the index of a key and a state of the record with the key.
+pub(in crate::records) type TakeState<'t> =
+    &'t mut dyn FnMut(usize, StoredState) -> Result<(), Problem>;
+
 /// Takes one piece of a text. Returns whether to continue.
 pub(in crate::records) type TakeText<'t> = &'t mut dyn FnMut(&str) -> Result<bool, Problem>;
 
@@ -80,11 +87,35 @@ pub(in crate::records) trait ReadRecords {
         limit: usize,
     ) -> Result<Vec<RecordRow>, Problem>;
 
+    /// Finds the visible records with some keys.
+    fn find_by_keys(
+        &self,
+        source: &RecordSource,
+        keys: &[String],
+    ) -> Result<Vec<RecordRow>, Problem> {
+        let rows = keys.iter().map(|key| self.find_by_key(source, key));
+        rows.filter_map(Result::transpose).collect()
+    }
+
     /// Returns the granted fields of a record that was found through the same source.
     fn body(&self, source: &RecordSource, record: i64) -> Result<Vec<u8>, Problem>;
 
+    /// Passes the numbers and the granted fields of some records to `take`, in no particular order.
+    /// Each record was found through the source beside it.
+    fn bodies(&self, records: &[(&RecordSource, i64)], take: TakeBytes<'_>) -> Result<(), Problem> {
+        records.iter().try_for_each(|(source, record)| {
+            take(*record, self.body(source, *record)?);
+            Ok(())
+        })
+    }
+
     /// Passes one piece of a long value to `take`.
     fn piece(&self, number: i64, take: &mut dyn FnMut(&str)) -> Result<(), Problem>;
+
+    /// Passes the numbers and the texts of some pieces to `take`, in no particular order.
+    fn some_pieces(&self, numbers: &[i64], take: &mut dyn FnMut(i64, &str)) -> Result<(), Problem> {
+        numbers.iter().try_for_each(|number| self.piece(*number, &mut |text| take(*number, text)))
+    }
 
     /// Passes the pieces with these numbers to `take`, in order, until it returns `false`.
     fn pieces(&self, first: i64, last: i64, take: TakeText<'_>) -> Result<(), Problem>;
@@ -191,6 +222,19 @@ pub(in crate::records) trait ReadChanges {
         since: &SyncPoint,
         take: &mut dyn FnMut(StoredState) -> Result<(), Problem>,
     ) -> Result<(), Problem>;
+
+    /// Passes the states of some keys to `take`, key by key in the given order, which is ascending.
+    fn states_of_keys(
+        &self,
+        source: &RecordSource,
+        keys: &[String],
+        since: &SyncPoint,
+        take: TakeState<'_>,
+    ) -> Result<(), Problem> {
+        keys.iter()
+            .enumerate()
+            .try_for_each(|(at, key)| self.states(source, key, since, &mut |state| take(at, state)))
+    }
 }
 
 /// Questions about blobs.

@@ -1,5 +1,7 @@
 //! Reads the log of changes.
 
+use std::collections::HashMap;
+
 use stile_domain::records::instant::Instant;
 use stile_domain::records::key_history::{ChangeRange, SyncPoint};
 use stile_domain::records::problem::Problem;
@@ -9,7 +11,7 @@ use tokio_postgres::Row;
 use super::read::{PgSnapshot, Where, column, text_of};
 use crate::postgresql::params;
 use crate::records::model::{RecordSource, StoredState};
-use crate::records::port::ReadChanges;
+use crate::records::port::{ReadChanges, TakeState};
 
 /// The lines that one query reads.
 const LINES: i64 = 256;
@@ -68,29 +70,62 @@ impl ReadChanges for PgSnapshot<'_> {
         since: &SyncPoint,
         take: &mut dyn FnMut(StoredState) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
-        let text = "SELECT record, emitted, body, version, at FROM changes \
-                    WHERE tenant = $1 AND stream = $2 AND key = $3 AND version > $4 \
-                    ORDER BY version LIMIT $5";
-        let mut after = since.version;
+        let keys = [key.to_owned()];
+        self.states_of_keys(source, &keys, since, &mut |_, state| take(state))
+    }
+
+    fn states_of_keys(
+        &self,
+        source: &RecordSource,
+        keys: &[String],
+        since: &SyncPoint,
+        take: TakeState<'_>,
+    ) -> Result<(), Problem> {
+        let wanted: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+        let text = "SELECT id, emitted, body, key FROM records \
+                    WHERE tenant = $1 AND stream = $2 AND key = ANY($3)";
+        let mut present = HashMap::new();
+        for row in &self.rows(text, params![source.id, wanted])? {
+            let now = state(row, None)?;
+            let body = RecordBody::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
+            present.insert(text_of(row, 3)?.to_owned(), StoredState { body, ..now });
+        }
+        let text = "SELECT record, emitted, body, version, at, key FROM changes \
+                    WHERE tenant = $1 AND stream = $2 AND key = ANY($3) \
+                    AND (key, version) > ($4, $5) AND version > $6 ORDER BY key, version LIMIT $7";
+        let mut last: (Vec<u8>, i64) = (Vec::new(), since.version);
+        // The key whose lines come next.
+        let mut at = 0;
         loop {
-            let rows = self.rows(text, params![source.id, key.as_bytes(), after, LINES])?;
+            let values = params![source.id, wanted, last.0, last.1, since.version, LINES];
+            let rows = self.rows(text, values)?;
             for row in &rows {
-                after = column(row, 3)?;
-                take(state(row, Some((after, Instant(column(row, 4)?))))?)?;
+                let key: &[u8] = column(row, 5)?;
+                while wanted.get(at).is_some_and(|next| *next < key) {
+                    finish_key(keys, at, &mut present, take)?;
+                    at += 1;
+                }
+                let version = column(row, 3)?;
+                take(at, state(row, Some((version, Instant(column(row, 4)?))))?)?;
+                last = (key.to_vec(), version);
             }
             if (rows.len() as i64) < LINES {
                 break;
             }
         }
-        let text = "SELECT id, emitted, body FROM records \
-                    WHERE tenant = $1 AND stream = $2 AND key = $3";
-        let Some(row) = self.first(text, params![source.id, key.as_bytes()])? else {
-            return Ok(());
-        };
-        let now = state(&row, None)?;
-        let body = RecordBody::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
-        take(StoredState { body, ..now })
+        (at..keys.len()).try_for_each(|at| finish_key(keys, at, &mut present, take))
     }
+}
+
+/// Passes the present state of a key, after all earlier ones.
+fn finish_key(
+    keys: &[String],
+    at: usize,
+    present: &mut HashMap<String, StoredState>,
+    take: TakeState<'_>,
+) -> Result<(), Problem> {
+    let state = keys.get(at).and_then(|key| present.remove(key));
+    state.map_or(Ok(()), |state| take(at, state))
 }
 
 fn state(row: &Row, ended: Option<(i64, Instant)>) -> Result<StoredState, Problem> {

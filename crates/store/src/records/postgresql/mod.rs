@@ -11,7 +11,9 @@
 
 mod blobs;
 mod changes;
+mod key_window;
 mod lists;
+mod pending;
 mod read;
 mod search;
 #[cfg(test)]

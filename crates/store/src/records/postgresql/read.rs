@@ -17,7 +17,7 @@ use tokio_postgres::types::{FromSql, ToSql};
 
 use crate::postgresql::{PgError, TenantConnection, Values, params};
 use crate::records::model::{GrantRow, RecordRow, RecordSource, StreamRow, TimeFilter};
-use crate::records::port::{ReadRecords, ReadStreams, TakeText};
+use crate::records::port::{ReadRecords, ReadStreams, TakeBytes, TakeText};
 
 /// The most pieces that one query reads.
 const MOST_PIECES: i64 = 32;
@@ -245,6 +245,26 @@ impl ReadRecords for PgSnapshot<'_> {
         Where::with_key(source, key).map_or(Ok(None), |filter| self.one(&filter, residue))
     }
 
+    fn find_by_keys(
+        &self,
+        source: &RecordSource,
+        keys: &[String],
+    ) -> Result<Vec<RecordRow>, Problem> {
+        let residue = Residue::new(source, &[]);
+        let mut filter = Where::visible(source);
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        filter.and(" AND key = ANY(?)", keys);
+        let body = if residue.is_empty() { "" } else { ", body" };
+        let text = format!("SELECT {COLUMNS}{body} FROM records WHERE {}", filter.text);
+        let mut found = Vec::new();
+        for row in &self.filtered(&text, &filter)? {
+            if residue.is_empty() || residue.holds(column(row, 4)?)? {
+                found.push(record_row(row)?);
+            }
+        }
+        Ok(found)
+    }
+
     fn find_by_number(
         &self,
         source: &RecordSource,
@@ -288,12 +308,28 @@ impl ReadRecords for PgSnapshot<'_> {
     fn body(&self, source: &RecordSource, record: i64) -> Result<Vec<u8>, Problem> {
         let text = "SELECT body FROM records WHERE tenant = $1 AND id = $2";
         let row = self.first(text, params![record])?;
-        let row = row.ok_or(Problem::Corrupt)?;
-        let body: &[u8] = column(&row, 0)?;
-        match source.visibility.fields() {
-            None => Ok(body.to_vec()),
-            Some(fields) => RecordBody::new(body).project(fields).map_err(|_| Problem::Corrupt),
+        granted_fields(source, column(&row.ok_or(Problem::Corrupt)?, 0)?)
+    }
+
+    fn bodies(&self, records: &[(&RecordSource, i64)], take: TakeBytes<'_>) -> Result<(), Problem> {
+        let sources: HashMap<i64, &RecordSource> =
+            records.iter().map(|(source, record)| (*record, *source)).collect();
+        let numbers: Vec<i64> = sources.keys().copied().collect();
+        let text = "SELECT id, body FROM records WHERE tenant = $1 AND id = ANY($2)";
+        for row in &self.rows(text, params![numbers])? {
+            let record: i64 = column(row, 0)?;
+            let source = sources.get(&record).ok_or(Problem::Corrupt)?;
+            take(record, granted_fields(source, column(row, 1)?)?);
         }
+        Ok(())
+    }
+
+    fn some_pieces(&self, numbers: &[i64], take: &mut dyn FnMut(i64, &str)) -> Result<(), Problem> {
+        let text = "SELECT id, text FROM pieces WHERE tenant = $1 AND id = ANY($2)";
+        for row in &self.rows(text, params![numbers])? {
+            take(column(row, 0)?, text_of(row, 1)?);
+        }
+        Ok(())
     }
 
     fn piece(&self, number: i64, take: &mut dyn FnMut(&str)) -> Result<(), Problem> {
@@ -328,6 +364,14 @@ pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, P
 /// Reads a column that holds a text.
 pub(super) fn text_of(row: &Row, at: usize) -> Result<&str, Problem> {
     std::str::from_utf8(column(row, at)?).map_err(|_| Problem::Corrupt)
+}
+
+/// Returns the fields of a body that the caller may see.
+fn granted_fields(source: &RecordSource, body: &[u8]) -> Result<Vec<u8>, Problem> {
+    match source.visibility.fields() {
+        None => Ok(body.to_vec()),
+        Some(fields) => RecordBody::new(body).project(fields).map_err(|_| Problem::Corrupt),
+    }
 }
 
 fn grant_row(row: &Row) -> Result<GrantRow, Problem> {

@@ -1,12 +1,17 @@
 //! Writes rows in a transaction of PostgreSQL.
+//!
+//! Rows of records are [`Pending`] before they are written, many at once. A question about them
+//! either takes what is pending into account, or writes it first.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use tokio_postgres::Row;
 
+use super::key_window::{FoundRecord, KeyWindow};
+use super::pending::Pending;
 use super::read::{column, text_of};
 use crate::postgresql::{TenantConnection, Values, params};
 use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
@@ -25,6 +30,10 @@ pub(super) struct PgWriter<'c> {
     last: Cell<LastNumbers>,
     /// The last numbers at the beginning of the step.
     at_step: Cell<LastNumbers>,
+    pending: RefCell<Pending>,
+    window: RefCell<KeyWindow>,
+    /// Records that use no blob, of those that were looked up by key.
+    without_blobs: RefCell<HashSet<i64>>,
 }
 
 impl<'c> PgWriter<'c> {
@@ -34,11 +43,20 @@ impl<'c> PgWriter<'c> {
         let row = connection.one(text, &[])?;
         let row = row.ok_or(Problem::Corrupt)?;
         let stored = LastNumbers { record: column(&row, 0)?, change: column(&row, 1)? };
-        Ok(Self { connection, stored, last: Cell::new(stored), at_step: Cell::new(stored) })
+        Ok(Self {
+            connection,
+            stored,
+            last: Cell::new(stored),
+            at_step: Cell::new(stored),
+            pending: RefCell::default(),
+            window: RefCell::default(),
+            without_blobs: RefCell::default(),
+        })
     }
 
-    /// Writes the last numbers, after all else.
+    /// Writes what is pending, and then the last numbers.
     pub(super) fn finish(&self) -> Result<(), Problem> {
+        self.flush()?;
         let last = self.last.get();
         if last == self.stored {
             return Ok(());
@@ -47,6 +65,44 @@ impl<'c> PgWriter<'c> {
             "UPDATE history SET records = $2, changes = $3 WHERE tenant = $1",
             params![last.record, last.change],
         )
+    }
+
+    /// Writes what is pending.
+    fn flush(&self) -> Result<(), Problem> {
+        self.window.borrow_mut().forget();
+        self.pending.take().flush(self.connection)
+    }
+
+    /// Changes what is pending, and writes it if it is much.
+    fn pend(&self, change: impl FnOnce(&mut Pending)) -> Result<(), Problem> {
+        let mut pending = self.pending.borrow_mut();
+        change(&mut pending);
+        let is_full = pending.is_full();
+        drop(pending);
+        if is_full { self.flush() } else { Ok(()) }
+    }
+
+    /// Finds the stored record with a key as it will be after what is pending.
+    fn find<T>(
+        &self,
+        stream: i64,
+        key: &str,
+        take: impl FnOnce(i64, &[u8]) -> T,
+    ) -> Result<Option<T>, Problem> {
+        let pending = self.pending.borrow();
+        if let Some((number, body)) = pending.new_record(stream, key) {
+            return Ok(Some(take(number, body)));
+        }
+        let mut window = self.window.borrow_mut();
+        let found = window.find(self.connection, stream, key)?;
+        let Some(FoundRecord { number, body, uses_blobs }) = found else { return Ok(None) };
+        if pending.is_deleted(*number) {
+            return Ok(None);
+        }
+        if !uses_blobs && !pending.gets_blob_use(*number) {
+            self.without_blobs.borrow_mut().insert(*number);
+        }
+        Ok(Some(take(*number, pending.body(*number).unwrap_or(body))))
     }
 
     fn execute(&self, text: &str, values: Values<'_>) -> Result<(), Problem> {
@@ -70,6 +126,7 @@ impl<'c> PgWriter<'c> {
 
 impl RowWriter for PgWriter<'_> {
     fn begin_step(&self) -> Result<(), Problem> {
+        self.flush()?;
         self.at_step.set(self.last.get());
         Ok(self.connection.begin_step()?)
     }
@@ -80,6 +137,9 @@ impl RowWriter for PgWriter<'_> {
 
     fn undo_step(&self) -> Result<(), Problem> {
         self.last.set(self.at_step.get());
+        self.pending.take();
+        self.window.borrow_mut().forget();
+        self.without_blobs.borrow_mut().clear();
         Ok(self.connection.undo_step()?)
     }
 
@@ -141,33 +201,29 @@ impl RowWriter for PgWriter<'_> {
     }
 
     fn record_by_key(&self, stream: i64, key: &str) -> Result<Option<(i64, Vec<u8>)>, Problem> {
-        let text = "SELECT id, body FROM records WHERE tenant = $1 AND stream = $2 AND key = $3";
-        let row = self.one(text, params![stream, key.as_bytes()])?;
-        row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?))).transpose()
+        self.find(stream, key, |number, body| (number, body.to_vec()))
     }
 
     fn contains_key(&self, stream: i64, key: &str) -> Result<bool, Problem> {
-        let text = "SELECT id FROM records WHERE tenant = $1 AND stream = $2 AND key = $3";
-        Ok(self.number(text, params![stream, key.as_bytes()])?.is_some())
+        Ok(self.find(stream, key, |_, _| ())?.is_some())
     }
 
     fn has_records(&self, stream: i64) -> Result<bool, Problem> {
+        self.flush()?;
         let text = "SELECT id FROM records WHERE tenant = $1 AND stream = $2 LIMIT 1";
         Ok(self.number(text, params![stream])?.is_some())
     }
 
     fn insert_record(&self, record: &NewRecord<'_>) -> Result<i64, Problem> {
-        let NewRecord { stream, key, emitted, order_key, happened, body } = record;
+        // The new record may have the key of a deleted one.
+        if self.pending.borrow().has_deleted_records() {
+            self.flush()?;
+        }
         let mut last = self.last.get();
         last.record += 1;
-        let text = "INSERT INTO records (tenant, id, stream, key, emitted, ord, happened, body) \
-                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let key = key.as_bytes();
-        self.execute(
-            text,
-            params![last.record, *stream, key, emitted.0, order_key, happened, body],
-        )?;
         self.last.set(last);
+        self.without_blobs.borrow_mut().insert(last.record);
+        self.pend(|pending| pending.insert_record(last.record, record))?;
         Ok(last.record)
     }
 
@@ -178,22 +234,28 @@ impl RowWriter for PgWriter<'_> {
         happened: Option<i64>,
         body: &[u8],
     ) -> Result<(), Problem> {
-        let text = "UPDATE records SET ord = $3, happened = $4, body = $5 \
-                    WHERE tenant = $1 AND id = $2";
-        self.execute(text, params![record, order_key, happened, body])
+        self.pend(|pending| pending.update_record(record, order_key, happened, body))
     }
 
     fn delete_record(&self, record: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM records WHERE tenant = $1 AND id = $2", params![record])
+        // Changes of the record are written before the record is deleted.
+        if self.pending.borrow().is_new(record) {
+            self.flush()?;
+        }
+        self.pend(|pending| pending.delete_record(record))
     }
 
     fn body(&self, record: i64) -> Result<Vec<u8>, Problem> {
-        let row =
-            self.one("SELECT body FROM records WHERE tenant = $1 AND id = $2", params![record])?;
+        if let Some(body) = self.pending.borrow().body(record) {
+            return Ok(body.to_vec());
+        }
+        let text = "SELECT body FROM records WHERE tenant = $1 AND id = $2";
+        let row = self.one(text, params![record])?;
         column(&row.ok_or(Problem::Corrupt)?, 0)
     }
 
     fn last_record(&self, stream: i64) -> Result<Option<i64>, Problem> {
+        self.flush()?;
         // The sum keeps PostgreSQL from walking all records of the database.
         self.number(
             "SELECT max(id + 0) FROM records WHERE tenant = $1 AND stream = $2",
@@ -202,6 +264,7 @@ impl RowWriter for PgWriter<'_> {
     }
 
     fn records_up_to(&self, stream: i64, last: i64, limit: i64) -> Result<Vec<i64>, Problem> {
+        self.flush()?;
         let text =
             "SELECT id FROM records WHERE tenant = $1 AND stream = $2 AND id + 0 <= $3 LIMIT $4";
         let rows = self.rows(text, params![stream, last, limit])?;
@@ -214,59 +277,47 @@ impl RowWriter for PgWriter<'_> {
         after: &[u8],
         limit: i64,
     ) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
+        self.flush()?;
         let text = "SELECT id, key FROM records WHERE tenant = $1 AND stream = $2 AND key > $3 ORDER BY key LIMIT $4";
         let rows = self.rows(text, params![stream, after, limit])?;
         rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
     }
 
     fn insert_piece(&self, number: i64, text: &str) -> Result<(), Problem> {
-        let values = params![number, text.as_bytes()];
-        self.execute("INSERT INTO pieces (tenant, id, text) VALUES ($1, $2, $3)", values)
+        self.pend(|pending| pending.insert_piece(number, text))
     }
 
     fn renumber_piece(&self, from: i64, to: i64) -> Result<(), Problem> {
+        self.flush()?;
         self.execute("UPDATE pieces SET id = $3 WHERE tenant = $1 AND id = $2", params![from, to])
     }
 
     fn delete_piece(&self, number: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM pieces WHERE tenant = $1 AND id = $2", params![number])
+        self.pend(|pending| pending.delete_piece(number))
     }
 
     fn piece_text(&self, number: i64) -> Result<String, Problem> {
-        let row =
-            self.one("SELECT text FROM pieces WHERE tenant = $1 AND id = $2", params![number])?;
+        if let Some(text) = self.pending.borrow().piece(number) {
+            return String::from_utf8(text.to_vec()).map_err(|_| Problem::Corrupt);
+        }
+        let text = "SELECT text FROM pieces WHERE tenant = $1 AND id = $2";
+        let row = self.one(text, params![number])?;
         text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
     }
 
     fn insert_tokens(&self, number: i64, tag: i64, tokens: &str) -> Result<(), Problem> {
-        let mut places: BTreeMap<&[u8], String> = BTreeMap::new();
-        for (at, token) in tokens.split(' ').enumerate() {
-            let at = at.to_string();
-            let places = places.entry(token.as_bytes()).or_default();
-            places.push_str(if places.is_empty() { "{" } else { "," });
-            places.push_str(&at);
-        }
-        let (tokens, places): (Vec<&[u8]>, Vec<String>) =
-            places.into_iter().map(|(token, places)| (token, places + "}")).unzip();
-        let text = "INSERT INTO tokens (tenant, tag, token, number, positions) \
-                    SELECT $1, $2, token, $3, positions::int4[] \
-                    FROM unnest($4::bytea[], $5::text[]) AS new (token, positions)";
-        self.execute(text, params![tag, number, tokens, places])
+        self.pend(|pending| pending.insert_tokens(number, tag, tokens))
     }
 
     fn delete_tokens(&self, number: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM tokens WHERE tenant = $1 AND number = $2", params![number])
+        self.pend(|pending| pending.delete_tokens(number))
     }
 
     fn insert_change(&self, record: i64, at: Instant, body: &[u8]) -> Result<(), Problem> {
         let mut last = self.last.get();
         last.change += 1;
-        let text = "INSERT INTO changes (tenant, version, stream, key, at, record, emitted, body) \
-                    SELECT $1, $2, stream, key, $4, id, emitted, $5 \
-                    FROM records WHERE tenant = $1 AND id = $3";
-        self.execute(text, params![last.change, record, at.0, body])?;
         self.last.set(last);
-        Ok(())
+        self.pend(|pending| pending.insert_change(last.change, record, at, body))
     }
 
     fn note_forgotten(&self, oldest: Instant, newest: Instant) -> Result<(), Problem> {
@@ -320,18 +371,20 @@ impl RowWriter for PgWriter<'_> {
     }
 
     fn add_blob_use(&self, new: &NewBlobUse<'_>) -> Result<(), Problem> {
-        let NewBlobUse { digest, media_type, record, field } = new;
-        let text = "INSERT INTO blob_uses (tenant, digest, media_type, record, field) \
-                    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
-        let values = params![&digest[..], media_type.as_bytes(), *record, field.as_bytes()];
-        self.execute(text, values)
+        self.without_blobs.borrow_mut().remove(&new.record);
+        self.pend(|pending| pending.add_blob_use(new))
     }
 
     fn delete_blob_uses(&self, record: i64) -> Result<(), Problem> {
+        self.flush()?;
         self.execute("DELETE FROM blob_uses WHERE tenant = $1 AND record = $2", params![record])
     }
 
     fn blobs_used_by(&self, record: i64) -> Result<Vec<[u8; 32]>, Problem> {
+        if self.without_blobs.borrow().contains(&record) {
+            return Ok(Vec::new());
+        }
+        self.flush()?;
         let text = "SELECT DISTINCT digest FROM blob_uses \
                     WHERE tenant = $1 AND record = $2 ORDER BY digest";
         let rows = self.rows(text, params![record])?;
@@ -339,6 +392,9 @@ impl RowWriter for PgWriter<'_> {
     }
 
     fn is_blob_used(&self, digest: &[u8; 32]) -> Result<bool, Problem> {
+        if self.pending.borrow().has_blob_uses() {
+            self.flush()?;
+        }
         let text = "SELECT record FROM blob_uses WHERE tenant = $1 AND digest = $2 LIMIT 1";
         Ok(self.number(text, params![&digest[..]])?.is_some())
     }

@@ -30,6 +30,14 @@ impl SearchScope<'_> {
         Some((at, self.sources.get(at)?))
     }
 
+    /// Reads the fields of some visible records at once.
+    pub(super) fn read_ahead<'r>(
+        &'r self,
+        rows: impl Iterator<Item = &'r RecordRow>,
+    ) -> Result<(), Problem> {
+        self.view.read_ahead(rows.map(|row| (self.sources, row)))
+    }
+
     /// Returns the searched fields of a record, with their tags.
     fn searched<'b>(
         &self,

@@ -11,7 +11,7 @@ use stile_domain::records::stored_body::RecordBody;
 use super::RecordsView;
 use crate::records::model::{RecordRow, RecordSource, StoredState};
 
-/// The number of keys that one query reads.
+/// The most keys that one query reads.
 const PAGE: usize = 256;
 
 /// The change of one key.
@@ -64,18 +64,18 @@ impl RecordsView<'_> {
         limit: usize,
     ) -> Result<(Vec<RecordChange>, bool), Problem> {
         let mut found = Vec::new();
+        let mut page = PAGE.min(limit.saturating_add(1));
         let (first, mut key) =
             after.map_or((0, None), |(source, key)| (source, Some(key.to_owned())));
         for (at, source) in sources.iter().enumerate().skip(first) {
             loop {
-                let keys = self.snapshot.changed_keys(source, session, key.as_deref(), PAGE)?;
-                for key in &keys {
-                    found.extend(self.change(at, source, session, key)?);
-                    if found.len() > limit {
-                        found.truncate(limit);
-                        return Ok((found, true));
-                    }
+                let keys = self.snapshot.changed_keys(source, session, key.as_deref(), page)?;
+                found.extend(self.changes_of_keys(at, source, session, &keys)?);
+                if found.len() > limit {
+                    found.truncate(limit);
+                    return Ok((found, true));
                 }
+                page = PAGE.min(2 * page);
                 key = keys.into_iter().next_back();
                 if key.is_none() {
                     break;
@@ -85,44 +85,53 @@ impl RecordsView<'_> {
         Ok((found, false))
     }
 
-    fn change(
+    /// Returns the changes of some keys, in the order of the keys.
+    fn changes_of_keys(
         &self,
         at: usize,
         source: &RecordSource,
         session: &ChangeRange,
-        key: &str,
-    ) -> Result<Option<RecordChange>, Problem> {
-        let mut history = KeyHistory::new(*session, source.fields());
-        let mut now = None;
-        self.snapshot.states(source, key, &session.since, &mut |state| {
+        keys: &[String],
+    ) -> Result<Vec<RecordChange>, Problem> {
+        /// The history of a key, and the number of the record that the key has now.
+        type State<'k> = (KeyHistory<'k>, Option<(i64, Instant)>);
+        let begin = || -> State<'_> { (KeyHistory::new(*session, source.fields()), None) };
+        let mut histories: Vec<State<'_>> = keys.iter().map(|_| begin()).collect();
+        self.snapshot.states_of_keys(source, keys, &session.since, &mut |key, state| {
+            let Some((history, now)) = histories.get_mut(key) else { return Ok(()) };
             let is_visible = source.shows(RecordBody::new(&state.body))?;
             let seen = is_visible.then_some(state.body.as_slice());
             if state.ended.is_none() {
-                now = Some((state.record, state.emitted));
+                *now = Some((state.record, state.emitted));
             }
             let StoredState { ended, record: number, emitted, .. } = state;
             let state = RecordState { ended, number, emitted, seen };
             history.push(state).map_err(|_| Problem::Corrupt)
         })?;
-        let change = match now {
-            Some(_) => history.finish(),
-            None => history.finish_deleted().map_err(|_| Problem::Corrupt)?,
-        };
-        Ok(match (change, now) {
-            (KeyChange::Unchanged, _) | (KeyChange::Changed, None) => None,
-            (KeyChange::Removed { deleted, emitted }, _) => {
-                Some(RecordChange::Deleted { source: at, key: key.to_owned(), emitted, deleted })
-            }
-            (KeyChange::Changed, Some((number, emitted))) => {
-                Some(RecordChange::Present(RecordRow {
-                    number,
-                    source: at,
-                    key: key.to_owned(),
-                    emitted,
-                    order_key: None,
-                }))
-            }
-        })
+        let mut changes = Vec::new();
+        for (key, (history, now)) in keys.iter().zip(histories) {
+            let change = match now {
+                Some(_) => history.finish(),
+                None => history.finish_deleted().map_err(|_| Problem::Corrupt)?,
+            };
+            changes.extend(match (change, now) {
+                (KeyChange::Unchanged, _) | (KeyChange::Changed, None) => None,
+                (KeyChange::Removed { deleted, emitted }, _) => {
+                    let key = key.to_owned();
+                    Some(RecordChange::Deleted { source: at, key, emitted, deleted })
+                }
+                (KeyChange::Changed, Some((number, emitted))) => {
+                    Some(RecordChange::Present(RecordRow {
+                        number,
+                        source: at,
+                        key: key.to_owned(),
+                        emitted,
+                        order_key: None,
+                    }))
+                }
+            });
+        }
+        Ok(changes)
     }
 }
 

@@ -10,6 +10,8 @@ use crate::records::model::{RecordSource, SortOrder};
 
 /// The most records that the first query of a walk reads.
 const MOST_ROWS: usize = 4096;
+/// The records whose fields are read at once.
+const ROWS_AHEAD: usize = 256;
 
 impl RecordsView<'_> {
     /// Returns for each key the last records that have the key in `field`, a field that the caller
@@ -44,16 +46,27 @@ impl RecordsView<'_> {
             // these keys.
             let mut surplus = 0;
             while surplus < batch {
-                let Some(row) = walk.next()? else { return Ok(pages) };
-                let loaded = self.load_fields(sources, &row)?;
-                let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
-                let key = entry.and_then(|entry| referenced_key(entry.value));
-                let page = key.and_then(|key| pages.get_mut(key)).ok_or(Problem::Corrupt)?;
-                if page.rows.len() < limit {
-                    page.rows.push(row);
-                } else {
-                    page.has_more = true;
-                    surplus += 1;
+                let mut rows = Vec::new();
+                while rows.len() < ROWS_AHEAD.min(batch)
+                    && let Some(row) = walk.next()?
+                {
+                    rows.push(row);
+                }
+                if rows.is_empty() {
+                    return Ok(pages);
+                }
+                self.read_ahead(rows.iter().map(|row| (sources, row)))?;
+                for row in rows {
+                    let loaded = self.load_fields(sources, &row)?;
+                    let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
+                    let key = entry.and_then(|entry| referenced_key(entry.value));
+                    let page = key.and_then(|key| pages.get_mut(key)).ok_or(Problem::Corrupt)?;
+                    if page.rows.len() < limit {
+                        page.rows.push(row);
+                    } else {
+                        page.has_more = true;
+                        surplus += 1;
+                    }
                 }
             }
             position = walk.position().cloned();

@@ -1,0 +1,156 @@
+//! A page takes a few statements of PostgreSQL, however many records it has, and so does a batch that
+//! stores records.
+
+use serde_json::{Value as Json, json};
+use stile_domain::records::declaration::Declaration;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
+use stile_domain::records::instant::Instant;
+use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_records::RecordService;
+use stile_records::declarations::indexed_fields;
+use stile_records::operations::Operation;
+use stile_store::postgresql::Database;
+use stile_store::records::{IncomingRecord, Records};
+use stile_store::state::StateDir;
+use stile_testkit::postgres::{PostgresServer, TestDatabase};
+
+use super::worlds::{OperationRequest, owner};
+
+/// The most statements of a page, with those that begin and end its transaction.
+const MOST: usize = 30;
+
+struct Store {
+    services: RecordService,
+    database: TestDatabase,
+    _folder: tempfile::TempDir,
+}
+
+fn declaration() -> Json {
+    let text = json!({ "type": "string" });
+    let bytes = json!({ "type": "string", "contentEncoding": "base64" });
+    let relation = |name: &str, cardinality: &str, key: &str| json!({ "name": name, "stream": "s", "cardinality": cardinality, "foreign_key": key });
+    json!({
+        "schema": { "properties": {
+            "at": { "type": "string", "format": "date" }, "title": text, "long": text,
+            "encoded": text, "bytes": bytes, "parent": text,
+        } },
+        "primary_key": ["title"], "cursor_field": "at",
+        "query": {
+            "search": { "lexical_fields": ["title"] },
+            "expand": [{ "name": "children", "max_limit": 5 }, { "name": "parent" }],
+        },
+        "relationships": [
+            relation("children", "has_many", "parent"), relation("parent", "has_one", "parent"),
+        ],
+    })
+}
+
+fn record(number: usize) -> RecordFields {
+    let text = |name: &str, text: String| (name.to_owned(), FieldValue::Text(text));
+    vec![
+        text("at", format!("2026-01-{:02}", number % 28 + 1)),
+        text("title", format!("a word {number}")),
+        text("long", format!("long text {number} ").repeat(800)),
+        text("encoded", format!("{number:04}").repeat(5000)),
+        text("bytes", format!("{number:04}").repeat(5000)),
+        text("parent", format!("k{}", number / 2)),
+    ]
+}
+
+/// Stores 120 records, each with long values and with a reference to another.
+fn store(test: &str) -> Option<Store> {
+    let database = PostgresServer::shared(test)?.database();
+    database.log_statements();
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(folder.path()).unwrap();
+    let opened = Database::open(&database.address()).unwrap();
+    let tenant = opened.sole_tenant().unwrap();
+    let records = Records::open_at(&state, &opened, &tenant, Instant(0)).unwrap();
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
+    let json = declaration();
+    let indexed = indexed_fields(&Declaration::parse(&json).unwrap());
+    let owner = owner().gate().owner().unwrap();
+    let written = records.write_at(&owner, Instant(0), |batch| {
+        let target = batch.declare(&connection, &stream, &json.to_string(), &indexed)?;
+        for number in 0..120 {
+            let key = RecordKey::parse(&format!("k{number}")).unwrap();
+            let (fields, emitted) = (&record(number), Instant(0));
+            let incoming = IncomingRecord { key: &key, emitted, fields, streamed: Vec::new() };
+            batch.upsert(&target, incoming)?;
+        }
+        Ok(())
+    });
+    written.unwrap();
+    Some(Store { services: RecordService::new(records), database, _folder: folder })
+}
+
+impl Store {
+    /// Sends a request, and returns how many statements it took and how many records it returned.
+    fn count(&self, pairs: &[(&str, &str)]) -> (usize, usize) {
+        let request = OperationRequest {
+            operation: Operation::ListRecords.declaration(),
+            stream: "s".to_owned(),
+            key: String::new(),
+            pairs: pairs.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+        };
+        let before = self.database.logged_statements();
+        let body = request.send_at(&self.services, &owner(), Instant(1)).unwrap();
+        let after = self.database.logged_statements();
+        let json: Json = serde_json::from_str(&body).unwrap();
+        (after - before, json["data"].as_array().unwrap().len())
+    }
+}
+
+#[test]
+fn a_page_on_postgresql_takes_as_many_statements_for_25_records_as_for_5() {
+    let test = "a_page_on_postgresql_takes_as_many_statements_for_25_records_as_for_5";
+    let Some(store) = store(test) else { return };
+    let pages: [&[(&str, &str)]; 6] = [
+        &[],
+        &[("preview_chars", "100")],
+        &[("preview_chars", "1000"), ("preview_bytes", "4000")],
+        &[("preview_chars", "100"), ("expand[]", "parent")],
+        &[("preview_chars", "100"), ("expand[]", "children"), ("expand[]", "parent")],
+        &[("preview_chars", "100"), ("changes_since", "beginning")],
+    ];
+    for pairs in pages {
+        let [few, many] = ["5", "25"].map(|limit| {
+            let pairs = [pairs, &[("limit", limit)]].concat();
+            // The first request of a kind may prepare statements and connect.
+            store.count(&pairs);
+            store.count(&pairs)
+        });
+        assert_eq!((few.1, many.1), (5, 25), "{pairs:?}");
+        assert!(many.0 <= few.0 + 1 && many.0 <= MOST, "{pairs:?}: {few:?}, {many:?}");
+    }
+}
+
+#[test]
+fn storing_a_thousand_records_on_postgresql_takes_a_few_statements() {
+    let test = "storing_a_thousand_records_on_postgresql_takes_a_few_statements";
+    let Some(store) = store(test) else { return };
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
+    let owner = owner().gate().owner().unwrap();
+    let keep = |text: &str| {
+        let before = store.database.logged_statements();
+        let written = store.services.records.write_at(&owner, Instant(2), |batch| {
+            let target = batch.target(&connection, &stream)?.unwrap();
+            for number in 0..1000 {
+                let key = RecordKey::parse(&format!("n{number:04}")).unwrap();
+                let mut fields = record(number);
+                fields.truncate(1);
+                fields.push(("title".to_owned(), FieldValue::Text(format!("{text} {number}"))));
+                let (fields, emitted) = (&fields, Instant(2));
+                let incoming = IncomingRecord { key: &key, emitted, fields, streamed: Vec::new() };
+                batch.upsert(&target, incoming)?;
+            }
+            Ok(())
+        });
+        written.unwrap();
+        store.database.logged_statements() - before
+    };
+    for (kind, text) in [("new", "first"), ("unchanged", "first"), ("changed", "second")] {
+        let statements = keep(text);
+        assert!(statements <= 40, "{kind}: {statements}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Reads the records of a page at once, before they are written one after the other.
+//!
+//! A database on another machine answers each question after a round trip. What was read ahead is
+//! kept in the view and changes no answer: whatever was not read ahead is read when it is needed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use stile_domain::records::pieces::PIECE_CHARS;
+use stile_domain::records::problem::Problem;
+
+use super::{LongValueRef, RecordsView};
+use crate::records::model::{RecordRow, RecordSource};
+
+/// The records that one question reads.
+const MOST_RECORDS: usize = 256;
+/// The bytes of records and of pieces that are kept. More are read ahead only after these are forgotten.
+const MOST_BYTES: usize = 8 << 20;
+/// The pieces of long values that one call reads.
+const MOST_PIECES: usize = 256;
+
+/// What was read ahead.
+#[derive(Default)]
+pub(super) struct ReadAhead {
+    bodies: HashMap<i64, Arc<[u8]>>,
+    pieces: HashMap<i64, Arc<str>>,
+    bytes: usize,
+}
+
+impl ReadAhead {
+    pub(super) fn body(&self, record: i64) -> Option<Arc<[u8]>> {
+        self.bodies.get(&record).cloned()
+    }
+
+    pub(super) fn piece(&self, number: i64) -> Option<Arc<str>> {
+        self.pieces.get(&number).cloned()
+    }
+
+    fn make_room(&mut self) {
+        if self.bytes > MOST_BYTES {
+            *self = Self::default();
+        }
+    }
+}
+
+impl RecordsView<'_> {
+    /// Reads the fields of some records, each with its sources, in a few round trips.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub fn read_ahead<'r>(
+        &self,
+        rows: impl IntoIterator<Item = (&'r [RecordSource], &'r RecordRow)>,
+    ) -> Result<(), Problem> {
+        let mut wanted: Vec<(&RecordSource, i64)> = Vec::new();
+        let mut numbers = BTreeSet::new();
+        for (sources, row) in rows {
+            let source = sources.get(row.source).ok_or(Problem::NotFound)?;
+            let is_known = self.ahead.borrow().bodies.contains_key(&row.number);
+            if !is_known && numbers.insert(row.number) {
+                wanted.push((source, row.number));
+            }
+        }
+        for wanted in wanted.chunks(MOST_RECORDS) {
+            self.ahead.borrow_mut().make_room();
+            self.snapshot.bodies(wanted, &mut |record, body| {
+                let mut ahead = self.ahead.borrow_mut();
+                ahead.bytes += body.len();
+                ahead.bodies.insert(record, body.into());
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads parts of long values in one round trip, each as a range of Unicode scalars. Leaves out
+    /// the last ones if they are very many.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub fn read_ahead_texts(
+        &self,
+        parts: impl IntoIterator<Item = (LongValueRef, Range<u64>)>,
+    ) -> Result<(), Problem> {
+        let mut numbers = BTreeSet::new();
+        'parts: for (value, range) in parts {
+            let end = range.end.min(value.value.chars);
+            if range.start >= end {
+                continue;
+            }
+            for piece in range.start / PIECE_CHARS..=(end - 1) / PIECE_CHARS {
+                if numbers.len() >= MOST_PIECES {
+                    break 'parts;
+                }
+                let number = value.piece_number(piece)?;
+                if !self.ahead.borrow().pieces.contains_key(&number) {
+                    numbers.insert(number);
+                }
+            }
+        }
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let numbers: Vec<i64> = numbers.into_iter().collect();
+        self.snapshot.some_pieces(&numbers, &mut |number, text| {
+            let mut ahead = self.ahead.borrow_mut();
+            ahead.bytes += text.len();
+            ahead.pieces.insert(number, text.into());
+        })
+    }
+
+    /// Returns the beginning of a long value, if it was read ahead.
+    pub fn beginning_read_ahead(&self, value: LongValueRef) -> Option<Arc<str>> {
+        self.ahead.borrow().piece(value.piece_number(0).ok()?)
+    }
+}
