@@ -13,6 +13,7 @@ use stile_domain::records::instant::Instant;
 use stile_store::postgresql::Database;
 use stile_store::records::Records;
 use stile_store::state::StateDir;
+use stile_store::store_copy::StoreAddress;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 /// The engine of a test's databases.
@@ -108,6 +109,14 @@ impl TestRecords {
     /// The file of a database of SQLite.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("state").join("records.db")
+    }
+
+    /// Returns where the database is, for a copy.
+    pub(crate) fn address(&self) -> StoreAddress {
+        match &self.database {
+            None => StoreAddress::Folder(self.folder.path().join("state")),
+            Some(database) => StoreAddress::Postgresql(database.address()),
+        }
     }
 
     /// Opens the database, after making it if needed.
