@@ -1,12 +1,14 @@
 //! Copies the records of a person from one engine to the other, row by row.
 //!
 //! Numbers, keys, the history and the keys that seal cursors stay as they are, so cursors and sync
-//! tokens from before the copy go on after it. Only the index of searches is made anew.
+//! tokens from before the copy go on after it. Only the index of searches is made anew. Tokens,
+//! sign-in and the key that signs tokens move as well.
 //!
 //! A copy is many small transactions on the target. Each writes rows and, with them, the key of the
 //! last one, so a copy that was cut goes on where it stopped. Until the copy is complete the target
 //! cannot be opened. At the end, each side is read on its own and the checksums are compared.
 
+mod access;
 mod end;
 mod postgresql;
 mod sqlite;
@@ -21,6 +23,7 @@ use std::path::PathBuf;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
+use self::access::AccessEnd;
 use self::end::{Advance, CopyProgress, CopyTarget, Mark, PAGE, TableReader, checksum};
 use self::postgresql::PgEnd;
 use self::sqlite::SqliteEnd;
@@ -180,6 +183,8 @@ pub struct CopyAmount {
 pub struct StoreCopy {
     source: Box<dyn TableReader>,
     target: Box<dyn CopyTarget>,
+    source_access: AccessEnd,
+    target_access: AccessEnd,
     progress: CopyProgress,
     size: StepSize,
     /// The streams of the target, once they are all there.
@@ -194,9 +199,9 @@ impl StoreCopy {
     /// [`CopyError`] if an end cannot be opened, or if the target has records that are not from
     /// this source.
     pub fn open(from: &StoreAddress, to: &StoreAddress, now: Instant) -> Result<Self, CopyError> {
-        let source = open_source(from, now)?;
+        let (source, source_access) = open_source(from, now)?;
         let history = source.history()?;
-        let mut target = open_target(to)?;
+        let (mut target, target_access) = open_target(to)?;
         let progress = match target.progress()? {
             Some(progress) if progress.source.lineage != history.lineage => {
                 return Err(CopyError::OtherSource);
@@ -211,11 +216,15 @@ impl StoreCopy {
                         return Err(CopyError::NotEmpty);
                     }
                 }
+                if target_access.holds_access()? {
+                    return Err(CopyError::NotEmpty);
+                }
                 target.begin(&history, &BTreeSet::new())?;
                 CopyProgress { source: history, marks: Default::default() }
             }
         };
-        Ok(Self { source, target, progress, size: StepSize::default(), streams: None })
+        let size = StepSize::default();
+        Ok(Self { source, target, source_access, target_access, progress, size, streams: None })
     }
 
     /// Limits the steps of the copy.
@@ -376,6 +385,11 @@ impl StoreCopy {
         }
         let after = self.source.history()?;
         checksums.push(self.target.history()?.checksum());
+        let (of_access, differing) = access::copy(&self.source_access, &self.target_access)?;
+        checksums.extend(of_access);
+        if tables.is_empty() && !differing.is_empty() {
+            return Err(CopyError::SourceChanged { tables: differing });
+        }
         if tables.is_empty() && after == before && self.target.history()? == after {
             self.target.finish()?;
             return Ok(checksums);
@@ -396,30 +410,40 @@ fn named(name: &str) -> Result<&'static Table, CopyError> {
     TABLES.iter().find(|table| table.name == name).ok_or(CopyError::Damaged)
 }
 
-fn open_source(from: &StoreAddress, now: Instant) -> Result<Box<dyn TableReader>, CopyError> {
-    Ok(match from {
+type Source = (Box<dyn TableReader>, AccessEnd);
+type Target = (Box<dyn CopyTarget>, AccessEnd);
+
+fn open_source(from: &StoreAddress, now: Instant) -> Result<Source, CopyError> {
+    match from {
         StoreAddress::Folder(path) => {
             let state = StateDir::open_existing(path)?;
             if !copying::has_records(&state) {
                 return Err(CopyError::NoRecords);
             }
-            Box::new(SqliteEnd(copying::open_source(&state, now)?))
+            let end = SqliteEnd(copying::open_source(&state, now)?);
+            Ok((Box::new(end), AccessEnd::of_folder(state)?))
         }
         StoreAddress::Postgresql(address) => {
-            let end = PgEnd(Database::open(address)?);
+            let database = Database::open(address)?;
+            let end = PgEnd(database.clone());
             if end.progress()?.is_some() {
                 return Err(RecordsError::HalfCopied.into());
             }
-            Box::new(end)
+            Ok((Box::new(end), AccessEnd::on_server(database)))
         }
-    })
+    }
 }
 
-fn open_target(to: &StoreAddress) -> Result<Box<dyn CopyTarget>, CopyError> {
-    Ok(match to {
+fn open_target(to: &StoreAddress) -> Result<Target, CopyError> {
+    match to {
         StoreAddress::Folder(path) => {
-            Box::new(SqliteEnd(copying::open_target(&StateDir::open(path)?)?))
+            let state = StateDir::open(path)?;
+            let end = SqliteEnd(copying::open_target(&state)?);
+            Ok((Box::new(end), AccessEnd::in_folder(state)?))
         }
-        StoreAddress::Postgresql(address) => Box::new(PgEnd(Database::open(address)?)),
-    })
+        StoreAddress::Postgresql(address) => {
+            let database = Database::open(address)?;
+            Ok((Box::new(PgEnd(database.clone())), AccessEnd::on_server(database)))
+        }
+    }
 }

@@ -12,8 +12,10 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
+use super::access::Access;
 use super::*;
 use crate::records::{IncomingRecord, Records, WriteBatch};
+use crate::state::{ACCESS_TABLES, AccessCell as Cell, TokenKey, TokenStore};
 
 const SMALL: StepSize = StepSize { rows: 3, bytes: 1 << 20 };
 
@@ -72,8 +74,14 @@ impl Place {
 
     /// Returns all rows of all tables.
     fn rows(&self) -> Vec<String> {
-        let end = open_source(&self.address(), Instant(0)).unwrap();
+        let (end, access) = open_source(&self.address(), Instant(0)).unwrap();
         let mut all = vec![format!("{:?}", end.history().unwrap())];
+        let Access { rows, key } = access.read().unwrap();
+        all.push(format!("{:?}", key.map(|key| (key.secret, key.audience))));
+        for (table, rows) in ACCESS_TABLES.iter().zip(rows) {
+            assert!(!rows.is_empty(), "{} has no rows, so nothing is tried", table.name);
+            all.extend(rows.iter().map(|row| format!("{} {row:?}", table.name)));
+        }
         for table in &TABLES {
             let rows = end.rows_after(table, None, 100_000).unwrap();
             assert!(!rows.is_empty(), "{} has no rows, so nothing is tried", table.name);
@@ -140,8 +148,87 @@ fn fields(text: &str) -> RecordFields {
     ]
 }
 
-/// Stores records with everything that a database can hold.
+/// Returns rows for all tables of tokens and sign-in, and a key.
+fn some_access() -> Access {
+    let (text, bytes) =
+        (|text: &str| Cell::Text(text.to_owned()), |byte| Cell::Bytes(vec![byte; 32]));
+    let (number, none) = (Cell::Integer, Cell::Null);
+    let token = |jti: &str, revoked: Cell| {
+        let (issued, expires) = (number(5), number(i64::MAX));
+        vec![
+            text(jti),
+            text("ann"),
+            text("c"),
+            text("read:/"),
+            issued,
+            expires,
+            revoked,
+            text("grt_1"),
+            number(1),
+            none.clone(),
+            number(0),
+        ]
+    };
+    let rows = vec![
+        // Languages order these otherwise than bytes do.
+        vec![token("a-b", none.clone()), token("B", number(7)), token("aB", none.clone())],
+        vec![vec![text("urn:uuid:x"), none.clone(), text("/srv/notes")]],
+        vec![vec![
+            text("id"),
+            text("registered"),
+            text("Ed"),
+            text("[]"),
+            number(1),
+            none.clone(),
+            number(2),
+        ]],
+        vec![vec![
+            text("auth"),
+            text("id"),
+            text("Ed"),
+            text("ann"),
+            text("urn:uuid:x"),
+            text("read:/"),
+            none.clone(),
+            number(0),
+            number(1),
+            number(2),
+            none.clone(),
+            number(3),
+        ]],
+        vec![vec![bytes(1), text("auth"), none.clone(), text("s256"), number(1), number(2)]],
+        vec![vec![bytes(2), text("auth"), number(1), none.clone()]],
+        vec![vec![text("a-b"), text("auth")]],
+        vec![vec![bytes(3), text("ann"), number(1), number(2), none.clone()]],
+        vec![vec![bytes(4), text("ann"), number(1)]],
+        vec![vec![
+            number(1),
+            text("ann"),
+            bytes(5),
+            bytes(6),
+            number(19_456),
+            number(2),
+            number(3),
+        ]],
+        vec![vec![
+            bytes(7),
+            text("ann"),
+            text("key"),
+            text("notes.example"),
+            bytes(8),
+            number(4),
+            number(5),
+            none.clone(),
+        ]],
+        vec![vec![text("a-b"), number(9)]],
+    ];
+    let key = TokenKey { secret: [9; 32], audience: uuid::Uuid::from_u128(7).urn().to_string() };
+    Access { rows, key: Some(key) }
+}
+
+/// Stores tokens and records with everything that a database can hold.
 fn fill(place: &Place) {
+    open_target(&place.address()).unwrap().1.write(&some_access()).unwrap();
     let records = place.open().unwrap();
     let indexed = IndexedFields {
         cursor_field: Some("at".to_owned()),
@@ -381,6 +468,34 @@ fn a_target_with_records_or_with_a_part_of_others_is_left_as_it_is() {
         assert_eq!(to.rows(), before);
         let empty = Place::in_sqlite();
         assert!(matches!(open(&empty, &to), CopyError::NoRecords));
+    }
+}
+
+#[test]
+fn a_target_with_tokens_and_no_records_is_left_as_it_is() {
+    for (from, to) in directions("a_target_with_tokens_and_no_records_is_left_as_it_is") {
+        fill(&from);
+        let (_, access) = open_target(&to.address()).unwrap();
+        access.write(&some_access()).unwrap();
+        let opened = StoreCopy::open(&from.address(), &to.address(), Instant(20)).map(drop);
+        let error = opened.unwrap_err();
+        assert!(matches!(error, CopyError::NotEmpty), "{error}");
+    }
+}
+
+#[test]
+fn a_token_that_is_revoked_at_the_source_before_the_end_is_revoked_in_the_copy() {
+    for (from, to) in directions("a_token_that_is_revoked_at_the_source_before_the_end") {
+        fill(&from);
+        let complete = copied(&from, &to, StepSize::default());
+        let tokens = match &from.database {
+            None => TokenStore::open(&StateDir::open(from.folder.path()).unwrap()).unwrap(),
+            Some(database) => TokenStore::on(&Database::open(&database.address()).unwrap()),
+        };
+        tokens.revoke("a-b", 77).unwrap();
+        complete.verify(&mut |_| {}).unwrap();
+        assert!(from.rows().iter().any(|row| row.contains("a-b") && row.contains("77")));
+        assert_eq!(to.rows(), from.rows());
     }
 }
 
