@@ -15,7 +15,7 @@ use super::port::{RowWriter, StreamDeclaration};
 use super::postgresql::index_writer;
 use super::sqlite::{Sqlite, SqliteWriter};
 use super::write::WriteBatch;
-use crate::postgresql::PgConnection;
+use crate::postgresql::TenantConnection;
 use crate::state::StateDir;
 
 /// A record without its long values, which are in pieces.
@@ -55,7 +55,7 @@ pub(crate) fn index_in_sqlite(
 
 /// Writes the index of records that have none. The connection has a transaction that writes.
 pub(crate) fn index_on_postgresql(
-    connection: &PgConnection,
+    connection: &TenantConnection<'_>,
     streams: &IndexedByStream,
     records: &[CopiedRecord],
 ) -> Result<(), Problem> {

@@ -1,4 +1,4 @@
-//! Copies the records of a person from one engine to the other, row by row.
+//! Copies the database of one person from one engine to the other, row by row.
 //!
 //! Numbers, keys, the history and the keys that seal cursors stay as they are, so cursors and sync
 //! tokens from before the copy go on after it. Only the index of searches is made anew. Tokens,
@@ -93,6 +93,12 @@ pub enum CopyError {
          nothing was written: run that copy again, or name another target"
     )]
     OtherSource,
+    /// A database on PostgreSQL has the rows of several people.
+    #[error(
+        "a database on PostgreSQL that has the records of several people cannot be copied, nor \
+         copied into; nothing was written: name a database of one person"
+    )]
+    SeveralPeople,
     /// Another process copies into the same target.
     #[error("another command copies into the same target now; let that one come to its end")]
     Taken,
@@ -425,7 +431,7 @@ fn open_source(from: &StoreAddress, now: Instant) -> Result<Source, CopyError> {
         }
         StoreAddress::Postgresql(address) => {
             let database = Database::open(address)?;
-            let end = PgEnd(database.clone());
+            let end = PgEnd::of_one_person(&database)?;
             if end.progress()?.is_some() {
                 return Err(RecordsError::HalfCopied.into());
             }
@@ -443,7 +449,8 @@ fn open_target(to: &StoreAddress) -> Result<Target, CopyError> {
         }
         StoreAddress::Postgresql(address) => {
             let database = Database::open(address)?;
-            Ok((Box::new(PgEnd(database.clone())), AccessEnd::on_server(database)))
+            let end = PgEnd::of_one_person(&database)?;
+            Ok((Box::new(end), AccessEnd::on_server(database)))
         }
     }
 }

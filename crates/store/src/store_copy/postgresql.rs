@@ -10,7 +10,7 @@ use super::CopyError;
 use super::end::{Advance, CopyProgress, CopyTarget, History, TableReader};
 use super::table::{Cell, ColumnKind, Key, Row, Table};
 use crate::cancellation::Cancellation;
-use crate::postgresql::{Database, PgConnection, PgError, params};
+use crate::postgresql::{Database, PgError, Tenant, TenantConnection, params};
 use crate::read_limit::ReadLimit;
 use crate::records::PROGRESS_TABLE;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};
@@ -18,38 +18,77 @@ use crate::records::copying::{self, CopiedRecord, IndexedByStream};
 /// How long counting the rows of a table may take.
 const MAX_COUNT: Duration = Duration::from_secs(60 * 60);
 
-/// A database on PostgreSQL.
-pub(super) struct PgEnd(pub(super) Database);
+/// A database on PostgreSQL that has one person's rows.
+///
+/// Every statement gets the number of the tenant as `$1`.
+pub(super) struct PgEnd {
+    database: Database,
+    tenant: Tenant,
+}
 
 type Value = Box<dyn ToSql + Sync>;
 
 impl PgEnd {
+    /// Opens the rows of the only person of a database.
+    pub(super) fn of_one_person(database: &Database) -> Result<Self, CopyError> {
+        let tenant = database.sole_tenant()?;
+        let connection = database.begin_read(&ReadLimit::none())?;
+        let text = "SELECT number FROM tenants WHERE subject IS NOT NULL LIMIT 1";
+        let other = connection.one(text, &[]);
+        connection.end("ROLLBACK");
+        match other? {
+            Some(_) => Err(CopyError::SeveralPeople),
+            None => Ok(Self { database: database.clone(), tenant }),
+        }
+    }
+
     fn read<T>(
         &self,
-        read: impl FnOnce(&PgConnection) -> Result<T, CopyError>,
+        read: impl FnOnce(&TenantConnection<'_>) -> Result<T, CopyError>,
     ) -> Result<T, CopyError> {
-        let connection = self.0.begin_read(&ReadLimit::none())?;
+        let connection = self.database.read_of(&self.tenant, &ReadLimit::none())?;
         let done = read(&connection);
-        connection.end("ROLLBACK");
+        connection.roll_back();
         done
+    }
+
+    /// Runs a statement of one transaction that makes or drops a table.
+    fn define(&self, text: &str) -> Result<(), CopyError> {
+        let connection = self.database.begin_write()?;
+        match connection.batch(text) {
+            Ok(()) => Ok(connection.commit()?),
+            Err(error) => {
+                connection.end("ROLLBACK");
+                Err(error.into())
+            }
+        }
     }
 
     /// Runs `write` in a transaction, which keeps all or nothing.
     fn write<T>(
         &self,
-        write: impl FnOnce(&PgConnection) -> Result<T, CopyError>,
+        write: impl FnOnce(&TenantConnection<'_>) -> Result<T, CopyError>,
     ) -> Result<T, CopyError> {
-        let connection = self.0.begin_write()?;
+        let connection = self.database.write_of(&self.tenant)?;
         match write(&connection) {
             Ok(done) => {
                 connection.commit()?;
                 Ok(done)
             }
             Err(error) => {
-                connection.end("ROLLBACK");
+                connection.roll_back();
                 Err(error)
             }
         }
+    }
+}
+
+/// Returns the condition that chooses the rows of a table.
+fn own_rows(table: &Table) -> &'static str {
+    match table.is_shared {
+        // A statement must use the number of the tenant.
+        true => "$1::bigint IS NOT NULL",
+        false => "tenant = $1",
     }
 }
 
@@ -62,16 +101,17 @@ impl TableReader for PgEnd {
     ) -> Result<Vec<Row>, CopyError> {
         let key = table.key_list();
         let places = |(at, (_, kind)): (usize, &(&str, ColumnKind))| {
-            format!("${}::{}", at + 1, sql_type(*kind))
+            format!("${}::{}", at + 2, sql_type(*kind))
         };
         let places: Vec<String> =
             table.columns.iter().take(table.key).enumerate().map(places).collect();
         let condition =
-            after.map(|_| format!("WHERE ({key}) > ({})", places.join(", "))).unwrap_or_default();
+            after.map(|_| format!("AND ({key}) > ({})", places.join(", "))).unwrap_or_default();
         let text = format!(
-            "SELECT {} FROM {} {condition} ORDER BY {key} LIMIT {limit}",
+            "SELECT {} FROM {} WHERE {} {condition} ORDER BY {key} LIMIT {limit}",
             table.column_list(),
-            table.name
+            table.name,
+            own_rows(table)
         );
         let values: Vec<Value> = after.iter().flat_map(|key| &key.0).map(value).collect();
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(AsRef::as_ref).collect();
@@ -80,7 +120,7 @@ impl TableReader for PgEnd {
     }
 
     fn history(&self) -> Result<History, CopyError> {
-        let text = "SELECT records, changes, lineage, forgotten FROM history";
+        let text = "SELECT records, changes, lineage, forgotten FROM history WHERE tenant = $1";
         let row = self.read(|connection| Ok(connection.one(text, &[])?))?;
         let row = row.ok_or(CopyError::Damaged)?;
         Ok(History {
@@ -93,9 +133,10 @@ impl TableReader for PgEnd {
 
     fn count(&self, table: &Table) -> Result<u64, CopyError> {
         let limit = ReadLimit::new(MAX_COUNT, Cancellation::default());
-        let connection = self.0.begin_long_read(&limit)?;
-        let counted = connection.one(&format!("SELECT count(*) FROM {}", table.name), &[]);
-        connection.end("ROLLBACK");
+        let connection = self.database.long_read_of(&self.tenant, &limit)?;
+        let text = format!("SELECT count(*) FROM {} WHERE {}", table.name, own_rows(table));
+        let counted = connection.one(&text, &[]);
+        connection.roll_back();
         let count: i64 = get(&counted?.ok_or(CopyError::Damaged)?, 0)?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
@@ -104,11 +145,12 @@ impl TableReader for PgEnd {
 impl CopyTarget for PgEnd {
     fn progress(&self) -> Result<Option<CopyProgress>, CopyError> {
         self.read(|connection| {
-            let found = connection.one("SELECT to_regclass($1)::text", params![PROGRESS_TABLE])?;
+            let text = "SELECT to_regclass($2)::text WHERE $1::bigint IS NOT NULL";
+            let found = connection.one(text, params![PROGRESS_TABLE])?;
             if found.map(|row| get::<Option<String>>(&row, 0)).transpose()?.flatten().is_none() {
                 return Ok(None);
             }
-            let text = format!("SELECT name, last, done FROM {PROGRESS_TABLE}");
+            let text = format!("SELECT name, last, done FROM {PROGRESS_TABLE} WHERE tenant = $1");
             let rows = connection.rows(&text, &[])?;
             let rows = rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?)));
             let rows = rows.collect::<Result<Vec<_>, CopyError>>()?;
@@ -117,17 +159,17 @@ impl CopyTarget for PgEnd {
     }
 
     fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError> {
+        self.define(&format!(
+            "CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE} (tenant bigint NOT NULL, \
+             name bytea NOT NULL, last bytea, done bigint NOT NULL, PRIMARY KEY (tenant, name))"
+        ))?;
         self.write(|connection| {
-            connection.batch(&format!(
-                "CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE} \
-                 (name bytea PRIMARY KEY, last bytea, done bigint NOT NULL)"
-            ))?;
             let text = format!(
-                "INSERT INTO {PROGRESS_TABLE} (name, last, done) VALUES ($1, $2, 0) \
-                 ON CONFLICT (name) DO UPDATE SET last = excluded.last"
+                "INSERT INTO {PROGRESS_TABLE} (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
+                 ON CONFLICT (tenant, name) DO UPDATE SET last = excluded.last"
             );
             connection.rows(&text, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
-            let text = format!("DELETE FROM {PROGRESS_TABLE} WHERE name = $1");
+            let text = format!("DELETE FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2");
             for name in forget {
                 connection.rows(&text, params![name.as_bytes()])?;
             }
@@ -137,7 +179,7 @@ impl CopyTarget for PgEnd {
 
     fn begin_table(&mut self, name: &str) -> Result<(), CopyError> {
         let text = format!(
-            "INSERT INTO {PROGRESS_TABLE} (name, done) VALUES ($1, 0) \
+            "INSERT INTO {PROGRESS_TABLE} (tenant, name, done) VALUES ($1, $2, 0) \
              ON CONFLICT DO NOTHING RETURNING 1"
         );
         let begun = self.write(|connection| Ok(connection.one(&text, params![name.as_bytes()])?));
@@ -148,7 +190,7 @@ impl CopyTarget for PgEnd {
         let mut places = Vec::new();
         let mut columns: Vec<Value> = Vec::new();
         for (at, (_, kind)) in table.columns.iter().enumerate() {
-            places.push(format!("${}::{}[]", at + 1, sql_type(*kind)));
+            places.push(format!("${}::{}[]", at + 2, sql_type(*kind)));
             let cells = rows.iter().map(|row| row.get(at));
             columns.push(match kind {
                 ColumnKind::Number => {
@@ -160,12 +202,18 @@ impl CopyTarget for PgEnd {
                 }
             });
         }
-        let text = format!(
-            "INSERT INTO {} ({}) SELECT * FROM unnest({})",
-            table.name,
-            table.column_list(),
-            places.join(", ")
-        );
+        let (name, list, places) = (table.name, table.column_list(), places.join(", "));
+        let text = match table.is_shared {
+            true => format!(
+                "INSERT INTO {name} ({list}) SELECT new.* FROM unnest({places}) AS new \
+                 WHERE {}",
+                own_rows(table)
+            ),
+            false => format!(
+                "INSERT INTO {name} (tenant, {list}) \
+                 SELECT $1::bigint, new.* FROM unnest({places}) AS new"
+            ),
+        };
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(AsRef::as_ref).collect();
         self.write(|connection| {
             connection.rows(&text, &values)?;
@@ -174,19 +222,20 @@ impl CopyTarget for PgEnd {
     }
 
     fn remove_some(&mut self, table: &Table, limit: usize) -> Result<usize, CopyError> {
-        let (name, key) = (table.name, table.key_list());
+        let (name, key, own) = (table.name, table.key_list(), own_rows(table));
         let text = format!(
-            "DELETE FROM {name} WHERE ({key}) IN (SELECT {key} FROM {name} LIMIT {limit}) \
-             AND NOT EXISTS (SELECT 1 FROM {PROGRESS_TABLE} WHERE name = $1) RETURNING 1"
+            "DELETE FROM {name} WHERE {own} AND ({key}) IN \
+             (SELECT {key} FROM {name} WHERE {own} LIMIT {limit}) AND NOT EXISTS \
+             (SELECT 1 FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2) RETURNING 1"
         );
         self.write(|connection| Ok(connection.rows(&text, params![name.as_bytes()])?.len()))
     }
 
     fn remove_some_index(&mut self, limit: usize) -> Result<bool, CopyError> {
         let text = format!(
-            "DELETE FROM tokens WHERE (tag, token, number) IN \
-             (SELECT tag, token, number FROM tokens LIMIT {limit}) \
-             AND NOT EXISTS (SELECT 1 FROM {PROGRESS_TABLE} WHERE name = $1) RETURNING 1"
+            "DELETE FROM tokens WHERE tenant = $1 AND (tag, token, number) IN \
+             (SELECT tag, token, number FROM tokens WHERE tenant = $1 LIMIT {limit}) AND NOT EXISTS \
+             (SELECT 1 FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2) RETURNING 1"
         );
         let name = CopyProgress::INDEX.as_bytes();
         self.write(|connection| Ok(!connection.rows(&text, params![name])?.is_empty()))
@@ -206,7 +255,8 @@ impl CopyTarget for PgEnd {
 
     fn put_history(&mut self, history: &History) -> Result<(), CopyError> {
         let History { records, changes, lineage, forgotten } = history;
-        let text = "UPDATE history SET records = $1, changes = $2, lineage = $3, forgotten = $4";
+        let text = "UPDATE history SET records = $2, changes = $3, lineage = $4, forgotten = $5 \
+                    WHERE tenant = $1";
         self.write(|connection| {
             connection.rows(text, params![*records, *changes, lineage, *forgotten])?;
             Ok(())
@@ -214,17 +264,17 @@ impl CopyTarget for PgEnd {
     }
 
     fn finish(&mut self) -> Result<(), CopyError> {
-        self.write(|connection| Ok(connection.batch(&format!("DROP TABLE {PROGRESS_TABLE}"))?))
+        self.define(&format!("DROP TABLE {PROGRESS_TABLE}"))
     }
 }
 
 fn move_mark(
-    connection: &PgConnection,
+    connection: &TenantConnection<'_>,
     Advance { name, from, to }: &Advance<'_>,
 ) -> Result<(), CopyError> {
     let text = format!(
-        "UPDATE {PROGRESS_TABLE} SET last = $2, done = $3 \
-         WHERE name = $1 AND last IS NOT DISTINCT FROM $4 AND done = $5 RETURNING 1"
+        "UPDATE {PROGRESS_TABLE} SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
+         AND last IS NOT DISTINCT FROM $5 AND done = $6 RETURNING 1"
     );
     let [last, before] = [to, from].map(|mark| mark.last.as_ref().map(Key::encode));
     let [is_done, was_done] = [to, from].map(|mark| i64::from(mark.is_done));

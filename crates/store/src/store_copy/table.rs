@@ -26,6 +26,8 @@ pub(crate) struct Table {
     pub(crate) key: usize,
     /// The tables whose rows this table names.
     pub(crate) names_rows_of: &'static [&'static str],
+    /// Whether the rows belong to no person alone on PostgreSQL.
+    pub(crate) is_shared: bool,
 }
 
 impl Table {

@@ -17,6 +17,7 @@ pub(super) static TABLES: [Table; 11] = [
         columns: &[("id", Number), ("name", Text)],
         key: 1,
         names_rows_of: &[],
+        is_shared: false,
     },
     Table {
         name: "streams",
@@ -30,12 +31,14 @@ pub(super) static TABLES: [Table; 11] = [
         ],
         key: 1,
         names_rows_of: &["connections"],
+        is_shared: false,
     },
     Table {
         name: "tags",
         columns: &[("id", Number), ("stream", Number), ("field", Text)],
         key: 1,
         names_rows_of: &["streams"],
+        is_shared: false,
     },
     Table {
         name: "records",
@@ -50,30 +53,35 @@ pub(super) static TABLES: [Table; 11] = [
         ],
         key: 1,
         names_rows_of: &["streams"],
+        is_shared: false,
     },
     Table {
         name: "pieces",
         columns: &[("id", Number), ("text", Bytes)],
         key: 1,
         names_rows_of: &[],
+        is_shared: false,
     },
     Table {
         name: "blobs",
         columns: &[("id", Number), ("digest", Bytes), ("bytes", Number), ("put", Number)],
         key: 1,
         names_rows_of: &[],
+        is_shared: false,
     },
     Table {
         name: "blob_pieces",
         columns: &[("id", Number), ("data", Bytes)],
         key: 1,
         names_rows_of: &[],
+        is_shared: false,
     },
     Table {
         name: "blob_uses",
         columns: &[("digest", Bytes), ("media_type", Text), ("record", Number), ("field", Text)],
         key: 4,
         names_rows_of: &[],
+        is_shared: false,
     },
     Table {
         name: "changes",
@@ -88,18 +96,21 @@ pub(super) static TABLES: [Table; 11] = [
         ],
         key: 1,
         names_rows_of: &["streams"],
+        is_shared: false,
     },
     Table {
         name: "grants",
         columns: &[("id", Text), ("terms", Text), ("revoked", Number), ("bound", Text)],
         key: 1,
         names_rows_of: &[],
+        is_shared: false,
     },
     Table {
         name: "seals",
         columns: &[("id", Bytes), ("secret", Bytes), ("made", Number)],
         key: 1,
         names_rows_of: &[],
+        is_shared: true,
     },
 ];
 

@@ -53,7 +53,8 @@ impl Place {
         match &self.database {
             None => Records::open(&state, Instant(0)),
             Some(database) => {
-                Records::open_at(&state, &Database::open(&database.address())?, Instant(0))
+                let database = Database::open(&database.address())?;
+                Records::open_at(&state, &database, &database.sole_tenant()?, Instant(0))
             }
         }
     }
@@ -302,6 +303,10 @@ fn directions(test: &str) -> Vec<(Place, Place)> {
     all
 }
 
+fn is_half_copied(error: &RecordsError) -> bool {
+    matches!(error, RecordsError::HalfCopied | RecordsError::Hosted(DatabaseError::HalfCopied))
+}
+
 #[test]
 fn a_copy_to_the_other_engine_and_back_equals_the_source() {
     let test = "a_copy_to_the_other_engine_and_back_equals_the_source";
@@ -354,7 +359,7 @@ fn a_copy_that_is_cut_after_each_step_equals_one_that_is_not() {
             drop(copy);
             if steps % 9 == 0 {
                 let error = to.open().map(drop).unwrap_err();
-                assert!(matches!(error, RecordsError::HalfCopied), "{error}");
+                assert!(is_half_copied(&error), "{error}");
             }
             steps += 1;
         }
@@ -397,7 +402,7 @@ fn a_changed_byte_of_the_target_is_found_and_the_next_run_mends_it() {
             let error = complete.verify(&mut |_| {}).map(drop).unwrap_err();
             let CopyError::Differs { tables } = &error else { panic!("{table}: {error}") };
             assert_eq!(*tables, [table]);
-            assert!(matches!(to.open().map(drop), Err(RecordsError::HalfCopied)));
+            assert!(to.open().map(drop).is_err_and(|error| is_half_copied(&error)));
             copy(&from, &to).unwrap();
             assert_eq!(to.rows(), from.rows(), "{table}");
         }
@@ -468,6 +473,21 @@ fn a_target_with_records_or_with_a_part_of_others_is_left_as_it_is() {
         assert_eq!(to.rows(), before);
         let empty = Place::in_sqlite();
         assert!(matches!(open(&empty, &to), CopyError::NoRecords));
+    }
+}
+
+#[test]
+fn a_database_of_several_people_is_neither_copied_nor_copied_into() {
+    let test = "a_database_of_several_people_is_neither_copied_nor_copied_into";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let (one, several) = (Place::in_sqlite(), Place::on_postgresql(&server));
+    fill(&one);
+    fill(&several);
+    let address = several.database.as_ref().unwrap().address();
+    Database::open(&address).unwrap().tenant_of("issuer", "ann").unwrap();
+    for (from, to) in [(&one, &several), (&several, &Place::in_sqlite())] {
+        let opened = StoreCopy::open(&from.address(), &to.address(), Instant(20)).map(drop);
+        assert!(matches!(opened, Err(CopyError::SeveralPeople)));
     }
 }
 
