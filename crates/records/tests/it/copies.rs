@@ -16,7 +16,7 @@ use super::worlds::{OperationRequest, client, draw, gives_pages, owner, read_ope
 #[expect(clippy::print_stdout, reason = "the seed repeats a run that failed")]
 fn a_copy_gives_the_same_answers_and_goes_on_with_the_cursors_of_its_source() {
     let test = "a_copy_gives_the_same_answers_and_goes_on_with_the_cursors_of_its_source";
-    let Some(home) = Home::on_postgresql(test) else { return };
+    let Some(home) = Home::alone_on_postgresql(test) else { return };
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
