@@ -18,6 +18,7 @@ pub mod sealer;
 pub mod space;
 pub mod state;
 pub mod state_backup;
+pub mod store_copy;
 
 use std::io;
 use std::time::UNIX_EPOCH;

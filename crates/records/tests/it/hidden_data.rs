@@ -154,7 +154,7 @@ impl Pair {
 }
 
 /// Returns the cursors of an answer: the next one, the previous one, and those of its records.
-fn cursors(body: &str) -> Vec<Option<String>> {
+pub(super) fn cursors(body: &str) -> Vec<Option<String>> {
     let body = J::parse(body);
     let window = body.get("window");
     let next = body.get("next_cursor").text().or(window.get("next_cursor").text());
@@ -166,7 +166,7 @@ fn cursors(body: &str) -> Vec<Option<String>> {
 }
 
 /// Returns everything that a client receives, with each cursor replaced by its length.
-fn observable(actual: &Result<String, Problem>) -> String {
+pub(super) fn observable(actual: &Result<String, Problem>) -> String {
     match actual {
         Ok(body) => cursors(body)
             .into_iter()

@@ -19,6 +19,7 @@
 
 mod byte_windows;
 mod changes;
+mod copies;
 mod declared_operation;
 mod deletions;
 mod field_pages;

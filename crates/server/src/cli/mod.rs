@@ -31,6 +31,7 @@ mod import;
 mod import_report;
 mod import_sync;
 mod mcp;
+mod migrate_store;
 mod note;
 mod notify;
 mod open;
@@ -185,6 +186,7 @@ fn run(
         "export" => export::run,
         "backup" => backup::run,
         "restore-backup" => backup::restore,
+        "migrate-store" => migrate_store::run,
         "grant" => grant::run,
         "audit" => audit::run,
         "activity" => activity::run,
@@ -275,7 +277,7 @@ mod tests {
         let commands = "serve, stdio, gateway, mcp, note, note outline, token, token list, \
              token revoke, connect, disconnect, doctor, service, service install, service logs, \
              completions, import, connections, streams, records, records show, declare, export, \
-             backup, restore-backup, grant, grant create, grant list, grant show, grant revoke, \
+             backup, restore-backup, migrate-store, grant, grant create, grant list, grant show, grant revoke, \
              audit, audit verify, activity, history, show, diff, restore, undo, sign-in, client, \
              client list, client show, client add, client end, owner, owner password, \
              owner passkeys, owner sessions, owner sign-out, owner remove-passkey, config";

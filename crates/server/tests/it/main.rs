@@ -10,6 +10,7 @@
 
 mod architecture;
 mod authorization;
+mod deployment;
 mod direct;
 mod doctor;
 mod documents;
@@ -40,6 +41,7 @@ mod ladder_faults;
 mod ladder_guide;
 mod ladder_http;
 mod live_notes;
+mod migrate_store;
 mod notes;
 mod old_versions;
 mod owner_pages;

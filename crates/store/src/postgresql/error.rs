@@ -40,6 +40,12 @@ pub enum DatabaseError {
     /// The system gives no random bytes, so there is no key to seal cursors with.
     #[error("the system gives no random numbers, so no cursor can be sealed")]
     Random,
+    /// The database is the target of a copy that has not come to its end.
+    #[error(
+        "a copy into this database is under way and not complete; run the same \
+         `stile migrate-store` again, which goes on where it stopped"
+    )]
+    HalfCopied,
     /// The database cannot be reached, or does not answer.
     #[error("cannot use the database on PostgreSQL: {reason}")]
     Failed {

@@ -8,6 +8,7 @@ use super::database::Database;
 use super::error::{DatabaseError, PgError};
 use super::params::params;
 use super::tenant::Tenant;
+use crate::records::PROGRESS_TABLE;
 use crate::records::seal::{SealKey, Seals};
 
 impl Database {
@@ -21,11 +22,16 @@ impl Database {
                 self.cached_seals().get_or_init(|| seals)
             }
         };
-        Ok(seals.bound_to(tenant.id()))
+        Ok(seals.bound_to(tenant.person_of_seals()))
     }
 
     fn read_seals(&self, now: Instant) -> Result<Seals, DatabaseError> {
         let connection = self.begin_write()?;
+        let copy = connection.one("SELECT to_regclass($1)::text", params![PROGRESS_TABLE])?;
+        if copy.and_then(|row| row.try_get::<_, Option<String>>(0).ok().flatten()).is_some() {
+            connection.end("ROLLBACK");
+            return Err(DatabaseError::HalfCopied);
+        }
         let keys = read_or_make(&connection, now)?;
         connection.commit()?;
         let keys = keys.ok_or(DatabaseError::Random)?;

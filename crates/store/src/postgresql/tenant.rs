@@ -19,12 +19,20 @@ use crate::read_limit::ReadLimit;
 pub struct Tenant {
     number: i64,
     id: Arc<str>,
+    /// Whether the tenant belongs to no subject.
+    is_sole: bool,
 }
 
 impl Tenant {
     /// The number that the rows have. Only this database knows it.
     pub(crate) fn number(&self) -> i64 {
         self.number
+    }
+
+    /// Returns whose seals the tenant's cursors have. Those of the sole tenant name nobody, so that
+    /// they go on after the records moved from a state folder to the database, or back.
+    pub(crate) fn person_of_seals(&self) -> &str {
+        if self.is_sole { "" } else { &self.id }
     }
 
     /// The identifier: 32 random hexadecimal digits, which say nothing about the person.
@@ -101,7 +109,8 @@ fn find(connection: &PgConnection, subject: Option<&[u8]>) -> Result<Option<Tena
         None => connection.one("SELECT number, id FROM tenants WHERE subject IS NULL", &[])?,
     };
     let tenant = |row: tokio_postgres::Row| {
-        Ok(Tenant { number: row.try_get(0)?, id: row.try_get::<_, &str>(1)?.into() })
+        let id = row.try_get::<_, &str>(1)?.into();
+        Ok(Tenant { number: row.try_get(0)?, id, is_sole: subject.is_none() })
     };
     row.map(tenant).transpose()
 }

@@ -9,6 +9,7 @@
 //! All three use an engine through the traits of `port`. `sqlite` and `postgresql` are the
 //! engines, and `engine` opens one.
 
+pub(crate) mod copying;
 mod database;
 mod engine;
 mod grants;
@@ -24,6 +25,7 @@ mod write;
 
 pub use database::Records;
 pub use grants::{GrantRecord, GrantStatus};
+pub(crate) use model::PROGRESS_TABLE;
 pub use model::{
     IncomingRecord, LastRecord, RecordRow, RecordSource, RecordsError, SortOrder, StoredBlob,
     StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,

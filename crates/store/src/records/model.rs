@@ -20,6 +20,10 @@ use stile_domain::records::value::RecordFields;
 
 use crate::postgresql::DatabaseError;
 
+/// The table in which a copy from the other engine writes how far it is. A database with this table
+/// is not complete.
+pub(crate) const PROGRESS_TABLE: &str = "copy_progress";
+
 /// Why the database cannot be opened or copied. The message says what the owner can do.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
@@ -68,6 +72,12 @@ pub enum RecordsError {
         /// What went wrong.
         problem: Problem,
     },
+    /// The database is the target of a copy that has not come to its end.
+    #[error(
+        "a copy into this database is under way and not complete; run the same \
+         `stile migrate-store` again, which goes on where it stopped"
+    )]
+    HalfCopied,
     /// The system gives no random bytes, so there is no key to seal cursors with.
     #[error("the system gives no random numbers, so no cursor can be sealed")]
     Random,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use stile_domain::hash::hex;
 use uuid::Uuid;
 
+use super::copying::replace_file;
 use super::private::{self, create_private, sync_folder};
 use super::state_dir::{StateDir, StateError, io_error};
 use super::tables::values;
@@ -70,23 +71,15 @@ impl TokenKey {
     /// # Errors
     /// [`StateError::Database`] if the database fails; [`StateError::Random`].
     pub fn of(database: &Database) -> Result<Self, StateError> {
-        let tokens = TokenStore::on(database);
-        let select = "SELECT secret, audience FROM token_key";
-        let find = || {
-            tokens.read("look up the key of", |tables| {
-                tables.first(select, &[], |row| {
-                    Ok(Self { secret: row.get(0)?, audience: row.get(1)? })
-                })
-            })
-        };
-        if let Some(key) = find()? {
+        if let Some(key) = Self::find(database)? {
             return Ok(key);
         }
+        let tokens = TokenStore::on(database);
         let new = Self::generate().map_err(|_| StateError::Random)?;
         let insert = "INSERT INTO token_key (\"only\", secret, audience) VALUES (1, ?1, ?2) \
                       ON CONFLICT DO NOTHING";
         tokens.execute("make the key of", insert, values![new.secret, new.audience])?;
-        find()?.ok_or(StateError::Random)
+        Self::find(database)?.ok_or(StateError::Random)
     }
 
     /// Reads the key without making one.
@@ -95,6 +88,46 @@ impl TokenKey {
     /// The errors of [`TokenKey::open`], or that there is no key.
     pub fn open_existing(state: &StateDir) -> Result<Self, StateError> {
         read(&state.path().join(NAME))
+    }
+
+    /// Reads the key that servers with one database share. `None` if none was made.
+    pub(crate) fn find(database: &Database) -> Result<Option<Self>, StateError> {
+        TokenStore::on(database).read("look up the key of", |tables| {
+            tables.first("SELECT secret, audience FROM token_key", &[], |row| {
+                Ok(Self { secret: row.get(0)?, audience: row.get(1)? })
+            })
+        })
+    }
+
+    /// Reads the key of a state folder. `None` if none was made.
+    pub(crate) fn find_in(state: &StateDir) -> Result<Option<Self>, StateError> {
+        match read(&state.path().join(NAME)) {
+            Err(StateError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    /// Puts the key in the place of the one that servers with one database share.
+    pub(crate) fn replace(&self, database: &Database) -> Result<(), StateError> {
+        let text = "INSERT INTO token_key (\"only\", secret, audience) VALUES (1, ?1, ?2) \
+                    ON CONFLICT (\"only\") DO UPDATE \
+                    SET secret = excluded.secret, audience = excluded.audience";
+        let tokens = TokenStore::on(database);
+        tokens.execute("replace the key of", text, values![self.secret, self.audience]).map(drop)
+    }
+
+    /// Puts the key in the place of that of a state folder.
+    pub(crate) fn replace_in(&self, state: &StateDir) -> Result<(), StateError> {
+        let path = state.path().join(NAME);
+        replace_file(state, NAME, &self.to_json().map_err(io_error("make", &path))?)
+    }
+
+    fn to_json(&self) -> io::Result<Vec<u8>> {
+        let stored =
+            Stored { version: 1, secret: hex(&self.secret), audience: self.audience.clone() };
+        Ok(serde_json::to_vec(&stored)?)
     }
 
     fn generate() -> io::Result<Self> {
@@ -133,8 +166,7 @@ fn parse(bytes: &[u8]) -> Option<TokenKey> {
 /// key stays.
 fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
     let key = TokenKey::generate().map_err(io_error("make", path))?;
-    let stored = Stored { version: 1, secret: hex(&key.secret), audience: key.audience };
-    let text = serde_json::to_vec(&stored).map_err(|error| io_error("make", path)(error.into()))?;
+    let text = key.to_json().map_err(io_error("make", path))?;
     let temporary = folder.join(format!(".key-{}.tmp", Uuid::new_v4().simple()));
     let linked = create_private(&temporary)
         .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))

@@ -7,6 +7,7 @@ mod authorizations;
 mod before_migration;
 mod browser_sessions;
 mod clients;
+mod copying;
 mod key;
 mod owner_credentials;
 mod private;
@@ -37,6 +38,7 @@ pub use browser_sessions::{
     LINK_SECONDS, OpenSession, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest,
 };
 pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
+pub(crate) use copying::{ACCESS_TABLES, AccessRow};
 pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
@@ -46,6 +48,7 @@ pub use spaces::{KnownSpace, SpaceOfFolder};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
 pub use sync_lock::SyncLock;
+pub(crate) use tables::Cell as AccessCell;
 pub use tables::TableError;
 pub use tokens::{Revocation, TokenRecord, TokenStore};
 

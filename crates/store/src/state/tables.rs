@@ -27,8 +27,8 @@ impl Value<'_> {
 }
 
 /// A value of a row.
-#[derive(Clone, Debug)]
-pub(super) enum Cell {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cell {
     Null,
     Integer(i64),
     Text(String),
@@ -153,6 +153,16 @@ fn numbered(text: &str) -> String {
 }
 
 impl Cell {
+    /// Returns the value for a statement.
+    pub(super) fn as_value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Integer(number) => Value::Integer(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+
     fn of_sqlite(value: ValueRef<'_>) -> Result<Self, TableError> {
         Ok(match value {
             ValueRef::Null => Self::Null,
@@ -184,6 +194,11 @@ impl Cell {
 }
 
 impl TableRow {
+    /// Returns all values of the row.
+    pub(super) fn cells(&self) -> &[Cell] {
+        &self.0
+    }
+
     fn of_postgresql(row: &tokio_postgres::Row) -> Result<Self, PgError> {
         (0..row.len()).map(|at| Cell::of_postgresql(row, at)).collect::<Result<_, _>>().map(Self)
     }

@@ -19,7 +19,7 @@ use super::tables::{TableError, TableRow, Tables, Value, values};
 use super::version;
 use crate::postgresql::Database;
 
-const NAME: &str = "stile.db";
+pub(super) const NAME: &str = "stile.db";
 /// `Stil`: tells our databases from those of other programs.
 const APPLICATION: i32 = 0x5374_696c;
 /// How long one process waits for another to finish writing.

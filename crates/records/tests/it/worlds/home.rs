@@ -13,6 +13,7 @@ use stile_domain::records::instant::Instant;
 use stile_store::postgresql::Database;
 use stile_store::records::Records;
 use stile_store::state::StateDir;
+use stile_store::store_copy::StoreAddress;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 /// The engine of a test's databases.
@@ -20,6 +21,8 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 pub(crate) enum Home {
     Sqlite,
     Postgresql(Arc<Shared>),
+    /// A database on PostgreSQL for each test, which has one person's rows.
+    Alone(Arc<PostgresServer>),
 }
 
 /// A database on PostgreSQL with many tenants.
@@ -39,7 +42,8 @@ pub(crate) struct TestRecords {
 /// One of the tenants of a database.
 struct TestTenant {
     shared: Arc<Shared>,
-    subject: String,
+    /// `None` for the only person of a database.
+    subject: Option<String>,
 }
 
 const ISSUER: &str = "https://issuer.example";
@@ -50,6 +54,11 @@ impl Home {
     pub(crate) fn on_postgresql(test: &str) -> Option<Self> {
         static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
         Self::on_shared(test, &SHARED, TestDatabase::address)
+    }
+
+    /// Returns databases on PostgreSQL that have one person's rows each.
+    pub(crate) fn alone_on_postgresql(test: &str) -> Option<Self> {
+        PostgresServer::shared(test).map(Self::Alone)
     }
 
     /// Returns another database, in which PostgreSQL does not check that tenants stay apart: only
@@ -87,7 +96,14 @@ impl Home {
             Self::Sqlite => None,
             Self::Postgresql(shared) => {
                 let number = shared.tenants.fetch_add(1, Ordering::Relaxed);
-                Some(TestTenant { shared: shared.clone(), subject: format!("subject {number}") })
+                let subject = Some(format!("subject {number}"));
+                Some(TestTenant { shared: shared.clone(), subject })
+            }
+            Self::Alone(server) => {
+                let database = server.database();
+                let address = database.address();
+                let shared = Arc::new(Shared { database, address, tenants: AtomicUsize::new(1) });
+                Some(TestTenant { shared, subject: None })
             }
         };
         TestRecords { folder: folder(), tenant }
@@ -110,6 +126,14 @@ impl TestRecords {
         self.folder.path().join("state").join("records.db")
     }
 
+    /// Returns where the database is, for a copy.
+    pub(crate) fn address(&self) -> StoreAddress {
+        match &self.tenant {
+            None => StoreAddress::Folder(self.folder.path().join("state")),
+            Some(tenant) => StoreAddress::Postgresql(tenant.shared.address.clone()),
+        }
+    }
+
     /// Opens the database, after making it if needed.
     pub(crate) fn open(&self, now: Instant) -> Records {
         let state = StateDir::open(&self.folder.path().join("state")).unwrap();
@@ -117,7 +141,11 @@ impl TestRecords {
             None => Records::open(&state, now).unwrap(),
             Some(TestTenant { shared, subject }) => {
                 let database = Database::open(&shared.address).unwrap();
-                let tenant = database.tenant_of(ISSUER, subject).unwrap();
+                let tenant = match subject {
+                    Some(subject) => database.tenant_of(ISSUER, subject),
+                    None => database.sole_tenant(),
+                };
+                let tenant = tenant.unwrap();
                 Records::open_at(&state, &database, &tenant, now).unwrap()
             }
         }
@@ -142,13 +170,13 @@ impl TestRecords {
         shared.database.run(&format!(
             "INSERT INTO stile.grants (tenant, id, terms, revoked, bound) \
              SELECT number, {}, {}, {revoked}, {} FROM stile.tenants \
-             WHERE subject = sha256({} || '\\x00' || {}) ON CONFLICT (tenant, id) DO UPDATE \
+             WHERE subject IS NOT DISTINCT FROM sha256({} || '\\x00' || {}) ON CONFLICT (tenant, id) DO UPDATE \
              SET terms = excluded.terms, revoked = excluded.revoked, bound = excluded.bound;",
             literal(Some(id)),
             literal(Some(terms)),
             literal(bound),
             literal(Some(ISSUER)),
-            literal(Some(subject)),
+            literal(subject.as_deref()),
         ));
     }
 }

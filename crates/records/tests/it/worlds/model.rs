@@ -16,6 +16,7 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
 use stile_records::declarations::indexed_fields;
 use stile_store::records::IncomingRecord;
+use stile_store::store_copy::StoreCopy;
 use stile_testkit::chance::Chance;
 
 use super::home::{Home, TestRecords};
@@ -809,7 +810,18 @@ impl Stored {
         Self::at(&Home::Sqlite, chance, world, grants)
     }
 
-    /// Does the same in any engine.
+    /// Copies the database to another engine.
+    pub(crate) fn copied_to(&self, home: &Home) -> Self {
+        let place = home.place();
+        let copy = StoreCopy::open(&self.place.address(), &place.address(), Instant(NOW));
+        let mut copy = copy.unwrap();
+        while copy.step().unwrap().is_some() {}
+        copy.verify(&mut |_| {}).unwrap();
+        let services = RecordService::new(place.open(Instant(NOW)));
+        Self { services, place }
+    }
+
+    /// Does what [`Stored::new`] does, in any engine.
     pub(crate) fn at(home: &Home, chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
         let place = home.place();
         let records = place.open(Instant(chance.below(1000) as i64));

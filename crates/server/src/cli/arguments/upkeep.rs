@@ -8,8 +8,8 @@ use crate::config::CommandGroup;
 use crate::config::declarations::{CONFIG, ROOT, STATE};
 
 /// Returns the commands, in the order of help.
-pub(super) fn commands(settings: Settings<'_>) -> [Command; 4] {
-    [doctor(settings), service(), completions(), man()]
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 5] {
+    [doctor(settings), service(), migrate_store(), completions(), man()]
 }
 
 fn doctor(settings: Settings<'_>) -> Command {
@@ -94,6 +94,35 @@ Examples:
             Command::new("logs")
                 .about("Shows what the service printed.")
                 .arg(flag("follow", "Go on with what it prints from now on.")),
+        )
+}
+
+fn migrate_store() -> Command {
+    let place = |name, help| one(name, "STATE|ADDRESS", help).required(true);
+    Command::new("migrate-store")
+        .about("Copies all records, grants and tokens from SQLite to PostgreSQL, or back.")
+        .arg(place(
+            "from",
+            "The state folder to copy from, or the address of a database on PostgreSQL. env:NAME \
+             takes either from the environment.",
+        ))
+        .arg(place("to", "Where to copy to. It must have no records yet."))
+        .arg(json())
+        .after_help(
+            "\
+Stop every server of both sides first. The copy keeps the numbers of records and changes and the \
+keys that seal cursors, so clients go on with the cursors that they have. The index of searches is \
+made anew. At the end each side is read on its own, and the command prints a SHA-256 of each table \
+that is the same on both.
+
+A copy that was cut goes on where it stopped when you run the same command again. Until it is \
+complete, no server opens the target. If the source was changed meanwhile, the command says so, \
+and the next run copies what is new. The source stays as it is.
+
+Examples:
+  STILE_TARGET=postgres://stile:…@db.example/stile \\
+      stile migrate-store --from ~/.local/state/stile --to env:STILE_TARGET
+  stile migrate-store --from postgres://stile@db.example/stile --to /var/lib/stile",
         )
 }
 

@@ -30,7 +30,7 @@ use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
 use super::seal::Seals;
 use crate::cancellation::Cancellation;
-use crate::postgresql::{Database, Tenant};
+use crate::postgresql::{Database, Tenant, TenantConnection};
 use crate::read_limit::ReadLimit;
 use crate::state::StateDir;
 
@@ -127,4 +127,11 @@ impl Postgresql {
         connection.roll_back();
         Ok(done?)
     }
+}
+
+/// Returns what writes the index of searches, in the transaction of a connection.
+pub(super) fn index_writer<'c>(
+    connection: &'c TenantConnection<'c>,
+) -> Result<impl RowWriter + 'c, Problem> {
+    PgWriter::begin(connection)
 }

@@ -31,7 +31,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::model::RecordsError;
+use super::model::{PROGRESS_TABLE, RecordsError};
 use super::port::{RowWriter, Snapshot};
 use super::seal::{SealKey, Seals};
 use crate::read_limit::{MAX_READERS, ReadLimit};
@@ -39,7 +39,7 @@ use crate::state::{StateDir, copy_before_migration, create_private, lock_databas
 
 use error::problem;
 use read::SqliteSnapshot;
-use write::SqliteWriter;
+pub(super) use write::SqliteWriter;
 
 pub(super) const NAME: &str = "records.db";
 /// How long one process waits for another to finish writing.
@@ -97,6 +97,9 @@ impl Sqlite {
             schema::Migration::Foreign => return Err(RecordsError::Damaged { path }),
             schema::Migration::Newer => return Err(RecordsError::Newer { path }),
         }
+        if opened(&path, || writer.table_exists(None, PROGRESS_TABLE))? {
+            return Err(RecordsError::HalfCopied);
+        }
         // Last, so that another program's database stays as it was.
         opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
         opened(&path, || writer.execute(DRAW_LINEAGE, []))?;
@@ -112,6 +115,28 @@ impl Sqlite {
         let seals = Seals::new(keys).map_err(|_| RecordsError::Random)?;
         let readers = Readers { idle: Mutex::new((Vec::new(), 0)), returned: Condvar::new() };
         Ok(Self { path, writer: Mutex::new(writer), readers, seals })
+    }
+
+    /// Opens a connection that reads a database, which [`Sqlite::open`] has opened before.
+    pub(super) fn raw_reader(state: &StateDir) -> Result<Connection, RecordsError> {
+        let path = state.path().join(NAME);
+        opened(&path, || open_to_read(&path))
+    }
+
+    /// Opens a connection that fills a database with the rows of another one. Creates the
+    /// database if needed, with neither a lineage nor a key.
+    pub(super) fn raw_writer(state: &StateDir) -> Result<Connection, RecordsError> {
+        let path = state.path().join(NAME);
+        let _queue =
+            lock_database(&path).map_err(|(doing, error)| failed_io(doing, &path, error))?;
+        let mut writer = opened(&path, || open_to_write(&path))?;
+        match opened(&path, || schema::migrate(&mut writer))? {
+            schema::Migration::Done => {}
+            schema::Migration::Foreign => return Err(RecordsError::Damaged { path }),
+            schema::Migration::Newer => return Err(RecordsError::Newer { path }),
+        }
+        opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
+        Ok(writer)
     }
 
     pub(super) fn seals(&self) -> &Seals {

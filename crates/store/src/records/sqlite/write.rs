@@ -11,12 +11,12 @@ use super::search::tag_prefix;
 use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 
 /// A transaction that writes.
-pub(super) struct SqliteWriter<'t> {
+pub(in crate::records) struct SqliteWriter<'t> {
     transaction: &'t Transaction<'t>,
 }
 
 impl<'t> SqliteWriter<'t> {
-    pub(super) fn new(transaction: &'t Transaction<'t>) -> Self {
+    pub(in crate::records) fn new(transaction: &'t Transaction<'t>) -> Self {
         Self { transaction }
     }
 

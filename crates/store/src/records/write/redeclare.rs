@@ -118,6 +118,25 @@ impl WriteBatch<'_> {
         self.rows.update_record(record, order.as_deref(), happened, &writer.finish())
     }
 
+    /// Writes the index of a record that has none, as its declaration wants it.
+    pub(in crate::records) fn index_anew(
+        &self,
+        target: &TargetStream,
+        record: i64,
+        body: &[u8],
+    ) -> Result<(), Problem> {
+        for entry in RecordBody::new(body).entries() {
+            let entry = entry.map_err(|_| Problem::Corrupt)?;
+            let is_text = matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_));
+            if is_text && !entry.binary && target.indexed.searchable.contains(entry.name) {
+                let slot = entry.slot;
+                let field = MovedField { entry, slot, was_searchable: false, is_searchable: true };
+                self.index(target, record, &field)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the fields of a body, with their slots under the new declaration.
     fn moved_fields<'a>(
         &self,

@@ -1,0 +1,102 @@
+//! `stile migrate-store`: copies the records of one person from one engine to the other.
+
+use serde_json::{Value, json};
+use stile_domain::hash::hex;
+use stile_store::store_copy::{CopyError, CopyStep, StoreAddress, StoreCopy, TableChecksum};
+
+use super::progress::{Progress, Step, Unit};
+use super::table::table;
+use super::{Failure, Invocation, owner};
+use crate::clock;
+
+impl From<CopyError> for Failure {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::NoRecords
+            | CopyError::NotEmpty
+            | CopyError::SameStore
+            | CopyError::OtherSource => Self::Usage(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Copies everything, compares both sides, and prints the checksum of each table.
+pub(super) fn run(
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let address = |flag: &str| address(owner::text(matches, flag).unwrap_or_default(), environment);
+    let copy = StoreCopy::open(&address("from")?, &address("to")?, clock::now())?;
+    let checksums = copy_all(copy, Progress::new())?;
+    if matches.get_flag("json") {
+        let rows = checksums.iter().map(|TableChecksum { table, rows, sha256 }| {
+            json!({ "table": table, "rows": rows, "sha256": hex(sha256) })
+        });
+        writeln!(output, "{:#}", json!({ "tables": Value::from_iter(rows) }))?;
+        return Ok(());
+    }
+    let rows = checksums.iter().map(|TableChecksum { table, rows, sha256 }| {
+        [(*table).to_owned(), rows.to_string(), hex(sha256)]
+    });
+    output
+        .write_all(table(colours, ["TABLE", "ROWS", "SHA-256 OF BOTH SIDES"], rows).as_bytes())?;
+    owner::print_to_stderr(
+        "the copy is complete, and each side has these checksums; the source is as it was\n\
+         serve only one of the two from now on: cursors and sync tokens fit both, and what is \
+         written to one is not in the other",
+    )?;
+    Ok(())
+}
+
+/// Parses an address. `env:NAME` stands for the value of an environment variable, since other users
+/// of a machine can see the arguments of a command.
+fn address(
+    text: &str,
+    environment: crate::config::Environment<'_>,
+) -> Result<StoreAddress, Failure> {
+    let Some(name) = text.strip_prefix("env:") else { return Ok(StoreAddress::parse(text)) };
+    let value = environment(name)
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| Failure::Usage(format!("{text}: the environment has no variable {name}")))?;
+    Ok(StoreAddress::parse(&value))
+}
+
+/// Copies everything and compares both sides.
+fn copy_all(mut copy: StoreCopy, mut progress: Progress) -> Result<Vec<TableChecksum>, Failure> {
+    let amount = copy.amount()?;
+    if amount.copied > 0 {
+        let line = format!("going on after {} rows that an earlier run copied", amount.copied);
+        owner::print_to_stderr(&line)?;
+    }
+    let (mut copied, mut indexed) = (amount.copied, 0);
+    let done = loop {
+        match copy.step() {
+            Ok(Some(CopyStep::Copied(rows))) => {
+                copied += rows;
+                progress.show(rows_of("copying", copied, amount.rows));
+            }
+            Ok(Some(CopyStep::Indexed(records))) => {
+                indexed += records;
+                let unit = Unit::Things("records");
+                let (done, total) = (indexed, amount.records);
+                progress.show(Step { action: "indexing", done, total, unit });
+            }
+            Ok(Some(CopyStep::Removed)) => copied = 0,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let done = done.and_then(|()| {
+        let mut compared = 0;
+        copy.verify(&mut |rows| {
+            compared += rows;
+            progress.show(rows_of("comparing", compared, 2 * amount.rows));
+        })
+    });
+    progress.clear();
+    Ok(done?)
+}
+
+fn rows_of(action: &'static str, done: u64, total: u64) -> Step {
+    Step { action, done, total, unit: Unit::Things("rows") }
+}

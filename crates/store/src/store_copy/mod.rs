@@ -1,0 +1,456 @@
+//! Copies the database of one person from one engine to the other, row by row.
+//!
+//! Numbers, keys, the history and the keys that seal cursors stay as they are, so cursors and sync
+//! tokens from before the copy go on after it. Only the index of searches is made anew. Tokens,
+//! sign-in and the key that signs tokens move as well.
+//!
+//! A copy is many small transactions on the target. Each writes rows and, with them, the key of the
+//! last one, so a copy that was cut goes on where it stopped. Until the copy is complete the target
+//! cannot be opened. At the end, each side is read on its own and the checksums are compared.
+
+mod access;
+mod end;
+mod postgresql;
+mod sqlite;
+mod table;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+
+use self::access::AccessEnd;
+use self::end::{Advance, CopyProgress, CopyTarget, Mark, PAGE, TableReader, checksum};
+use self::postgresql::PgEnd;
+use self::sqlite::SqliteEnd;
+pub use self::table::TableChecksum;
+use self::table::{Key, Table};
+use self::tables::{INDEXED, TABLES, with_dependents};
+use crate::postgresql::{Database, DatabaseError, PgError};
+use crate::records::RecordsError;
+use crate::records::copying::{self, CopiedRecord, IndexedByStream};
+use crate::state::{StateDir, StateError};
+
+/// The most rows that one transaction removes.
+const REMOVED: usize = 2000;
+
+/// Where records are.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StoreAddress {
+    /// A state folder, whose records are in SQLite.
+    Folder(PathBuf),
+    /// The address of a database on PostgreSQL. It may contain a password.
+    Postgresql(String),
+}
+
+impl StoreAddress {
+    /// Parses what a person wrote: an address that begins with `postgres://`, or a folder.
+    pub fn parse(text: &str) -> Self {
+        match text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            true => Self::Postgresql(text.to_owned()),
+            false => Self::Folder(PathBuf::from(text)),
+        }
+    }
+}
+
+/// Why a copy ended. The message says what is in the target and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// A database of records cannot be opened or copied.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+    /// A state folder cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A database on PostgreSQL cannot be used.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// Reading or writing records failed.
+    #[error("{0}; what was copied is kept, and the same command goes on where this one stopped")]
+    Problem(Problem),
+    /// A database lacks a row that each has, or holds values of another kind.
+    #[error("a database of the copy is damaged, or another program wrote to it")]
+    Damaged,
+    /// The source has no records.
+    #[error("--from has no records; nothing was written")]
+    NoRecords,
+    /// The target has records of its own.
+    #[error(
+        "--to has records already, and nothing was written; \
+         name an empty database or a new state folder"
+    )]
+    NotEmpty,
+    /// The source and the target are the same database, or one is already a copy of the other.
+    #[error("--to is the database of --from, or a complete copy of it; nothing was written")]
+    SameStore,
+    /// The target has a part of another database.
+    #[error(
+        "--to has a part of the records of another database, whose copy did not come to its end; \
+         nothing was written: run that copy again, or name another target"
+    )]
+    OtherSource,
+    /// A database on PostgreSQL has the rows of several people.
+    #[error(
+        "a database on PostgreSQL that has the records of several people cannot be copied, nor \
+         copied into; nothing was written: name a database of one person"
+    )]
+    SeveralPeople,
+    /// Another process copies into the same target.
+    #[error("another command copies into the same target now; let that one come to its end")]
+    Taken,
+    /// The source was written to while it was copied.
+    #[error(
+        "the source was changed while it was copied{}; the target is not complete and cannot be \
+         opened: stop what writes to the source, and run the same command again, which copies \
+         what is new",
+        in_tables(tables)
+    )]
+    SourceChanged {
+        /// The tables that differ.
+        tables: Vec<&'static str>,
+    },
+    /// The target has other rows than the source, which did not change.
+    #[error(
+        "the copy differs from its source{}; the target is not complete and cannot be opened: \
+         run the same command again, which copies these tables anew, and check the disks if it \
+         happens twice",
+        in_tables(tables)
+    )]
+    Differs {
+        /// The tables that differ.
+        tables: Vec<&'static str>,
+    },
+}
+
+fn in_tables(tables: &[&str]) -> String {
+    if tables.is_empty() { String::new() } else { format!(" (tables: {})", tables.join(", ")) }
+}
+
+impl From<rusqlite::Error> for CopyError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Records(RecordsError::Database { doing: "copy", error })
+    }
+}
+
+impl From<PgError> for CopyError {
+    fn from(error: PgError) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl From<Problem> for CopyError {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+/// The limits of one step.
+#[derive(Clone, Copy, Debug)]
+pub struct StepSize {
+    /// The rows of one transaction.
+    pub rows: usize,
+    /// The bytes of one transaction, which its last rows may exceed.
+    pub bytes: usize,
+}
+
+impl Default for StepSize {
+    fn default() -> Self {
+        Self { rows: 2048, bytes: 8 << 20 }
+    }
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyStep {
+    /// The step removed rows that an earlier pass had copied.
+    Removed,
+    /// The step copied this number of rows.
+    Copied(u64),
+    /// The step indexed this number of records.
+    Indexed(u64),
+}
+
+/// How much there is to copy, and how much of it an earlier run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyAmount {
+    /// The rows of all tables of the source.
+    pub rows: u64,
+    /// The rows that are in the target.
+    pub copied: u64,
+    /// The records of the source.
+    pub records: u64,
+}
+
+/// A copy under way.
+pub struct StoreCopy {
+    source: Box<dyn TableReader>,
+    target: Box<dyn CopyTarget>,
+    source_access: AccessEnd,
+    target_access: AccessEnd,
+    progress: CopyProgress,
+    size: StepSize,
+    /// The streams of the target, once they are all there.
+    streams: Option<IndexedByStream>,
+}
+
+impl StoreCopy {
+    /// Begins a copy, or goes on with one that was cut. Brings the source up to date first if an
+    /// earlier version made it.
+    ///
+    /// # Errors
+    /// [`CopyError`] if an end cannot be opened, or if the target has records that are not from
+    /// this source.
+    pub fn open(from: &StoreAddress, to: &StoreAddress, now: Instant) -> Result<Self, CopyError> {
+        let (source, source_access) = open_source(from, now)?;
+        let history = source.history()?;
+        let (mut target, target_access) = open_target(to)?;
+        let progress = match target.progress()? {
+            Some(progress) if progress.source.lineage != history.lineage => {
+                return Err(CopyError::OtherSource);
+            }
+            Some(progress) => progress,
+            None => {
+                if target.history()?.lineage == history.lineage {
+                    return Err(CopyError::SameStore);
+                }
+                for table in TABLES.iter().filter(|table| table.name != "seals") {
+                    if !target.rows_after(table, None, 1)?.is_empty() {
+                        return Err(CopyError::NotEmpty);
+                    }
+                }
+                if target_access.holds_access()? {
+                    return Err(CopyError::NotEmpty);
+                }
+                target.begin(&history, &BTreeSet::new())?;
+                CopyProgress { source: history, marks: Default::default() }
+            }
+        };
+        let size = StepSize::default();
+        Ok(Self { source, target, source_access, target_access, progress, size, streams: None })
+    }
+
+    /// Limits the steps of the copy.
+    #[must_use]
+    pub fn with_step_size(self, size: StepSize) -> Self {
+        Self { size, ..self }
+    }
+
+    /// Counts what there is to copy.
+    ///
+    /// # Errors
+    /// The error of a database.
+    pub fn amount(&self) -> Result<CopyAmount, CopyError> {
+        let mut amount = CopyAmount::default();
+        for table in &TABLES {
+            let rows = self.source.count(table)?;
+            amount.rows += rows;
+            amount.copied += self.target.count(table)?;
+            if table.name == "records" {
+                amount.records = rows;
+            }
+        }
+        Ok(amount)
+    }
+
+    /// Does one step, in one transaction of the target. Returns `None` if nothing is left to copy;
+    /// [`StoreCopy::verify`] then ends the copy.
+    ///
+    /// # Errors
+    /// The error of a database. The step then left nothing, and can be done again.
+    pub fn step(&mut self) -> Result<Option<CopyStep>, CopyError> {
+        if self.remove_some()? {
+            return Ok(Some(CopyStep::Removed));
+        }
+        for table in &TABLES {
+            if let Some(mark) = self.unfinished(table.name) {
+                return self.copy_some(table, &mark).map(Some);
+            }
+        }
+        match self.unfinished(CopyProgress::INDEX) {
+            Some(mark) => self.index_some(&mark).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn unfinished(&self, name: &str) -> Option<Mark> {
+        self.progress.marks.get(name).filter(|mark| !mark.is_done).cloned()
+    }
+
+    /// Empties the tables that are to be copied anew, and begins them. Returns whether it removed
+    /// something, and must be called again.
+    fn remove_some(&mut self) -> Result<bool, CopyError> {
+        let names = TABLES.iter().map(|table| table.name).chain([CopyProgress::INDEX]);
+        let missing: Vec<&str> =
+            names.filter(|name| !self.progress.marks.contains_key(*name)).collect();
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        if missing.contains(&CopyProgress::INDEX) && self.target.remove_some_index(REMOVED)? {
+            return Ok(true);
+        }
+        for table in TABLES.iter().rev().filter(|table| missing.contains(&table.name)) {
+            if self.target.remove_some(table, REMOVED)? > 0 {
+                return Ok(true);
+            }
+        }
+        for name in missing {
+            self.target.begin_table(name)?;
+            self.progress.marks.insert(name.to_owned(), Mark { last: None, is_done: false });
+        }
+        Ok(false)
+    }
+
+    fn copy_some(&mut self, table: &'static Table, from: &Mark) -> Result<CopyStep, CopyError> {
+        let mut to = from.clone();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while !to.is_done && rows.len() < self.size.rows && bytes < self.size.bytes {
+            let limit = PAGE.min(self.size.rows);
+            let page = self.source.rows_after(table, to.last.as_ref(), limit)?;
+            to.is_done = page.len() < limit;
+            to.last = page.last().map(|last| table.key_of(last)).or(to.last);
+            bytes += page.iter().flatten().map(table::Cell::len).sum::<usize>();
+            rows.extend(page);
+        }
+        let advance = Advance { name: table.name, from, to: &to };
+        self.target.put(table, &rows, &advance)?;
+        self.progress.marks.insert(table.name.to_owned(), to);
+        Ok(CopyStep::Copied(rows.len() as u64))
+    }
+
+    fn index_some(&mut self, from: &Mark) -> Result<CopyStep, CopyError> {
+        let streams = match self.streams.take() {
+            Some(streams) => streams,
+            None => self.read_streams()?,
+        };
+        let table = named("records")?;
+        let limit = PAGE.min(self.size.rows);
+        let page = self.target.rows_after(table, from.last.as_ref(), limit)?;
+        let last = page.last().map(|last| table.key_of(last)).or_else(|| from.last.clone());
+        let to = Mark { last, is_done: page.len() < limit };
+        let mut records = Vec::with_capacity(page.len());
+        for row in page {
+            let [id, stream, .., body] = row.as_slice() else { return Err(CopyError::Damaged) };
+            records.push(CopiedRecord {
+                record: id.number().ok_or(CopyError::Damaged)?,
+                stream: stream.number().ok_or(CopyError::Damaged)?,
+                body: body.bytes().ok_or(CopyError::Damaged)?.to_vec(),
+            });
+        }
+        let advance = Advance { name: CopyProgress::INDEX, from, to: &to };
+        self.target.index(&streams, &records, &advance)?;
+        self.streams = Some(streams);
+        self.progress.marks.insert(CopyProgress::INDEX.to_owned(), to);
+        Ok(CopyStep::Indexed(records.len() as u64))
+    }
+
+    /// Reads the indexed fields of all streams of the target.
+    fn read_streams(&self) -> Result<IndexedByStream, CopyError> {
+        let table = named("streams")?;
+        let mut streams = IndexedByStream::new();
+        let mut after: Option<Key> = None;
+        loop {
+            let page = self.target.rows_after(table, after.as_ref(), PAGE)?;
+            for row in &page {
+                let [id, _, _, _, indexed, _] = row.as_slice() else {
+                    return Err(CopyError::Damaged);
+                };
+                let indexed = indexed.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok());
+                streams.insert(
+                    id.number().ok_or(CopyError::Damaged)?,
+                    indexed.ok_or(CopyError::Damaged)?.to_owned(),
+                );
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(table.key_of(last)),
+                _ => return Ok(streams),
+            }
+        }
+    }
+
+    /// Compares the checksums of both sides, each read on its own, and ends the copy: the target
+    /// can be opened from now on. Passes the number of rows that were read to `on_rows`. Returns
+    /// the checksums.
+    ///
+    /// # Errors
+    /// [`CopyError::SourceChanged`] or [`CopyError::Differs`], after which another run copies the
+    /// tables that differ anew; the error of a database.
+    pub fn verify(mut self, on_rows: &mut dyn FnMut(u64)) -> Result<Vec<TableChecksum>, CopyError> {
+        let before = self.source.history()?;
+        self.target.put_history(&before)?;
+        let (mut checksums, mut tables) = (Vec::new(), Vec::new());
+        for table in &TABLES {
+            let is = checksum(&*self.target, table, on_rows)?;
+            if checksum(&*self.source, table, on_rows)? != is {
+                tables.push(table.name);
+            }
+            checksums.push(is);
+        }
+        let after = self.source.history()?;
+        checksums.push(self.target.history()?.checksum());
+        let (of_access, differing) = access::copy(&self.source_access, &self.target_access)?;
+        checksums.extend(of_access);
+        if tables.is_empty() && !differing.is_empty() {
+            return Err(CopyError::SourceChanged { tables: differing });
+        }
+        if tables.is_empty() && after == before && self.target.history()? == after {
+            self.target.finish()?;
+            return Ok(checksums);
+        }
+        let mut forget: BTreeSet<&str> = with_dependents(&tables).into_iter().collect();
+        if INDEXED.iter().any(|name| forget.contains(name)) {
+            forget.insert(CopyProgress::INDEX);
+        }
+        self.target.begin(&after, &forget)?;
+        Err(match after == self.progress.source {
+            true => CopyError::Differs { tables },
+            false => CopyError::SourceChanged { tables },
+        })
+    }
+}
+
+fn named(name: &str) -> Result<&'static Table, CopyError> {
+    TABLES.iter().find(|table| table.name == name).ok_or(CopyError::Damaged)
+}
+
+type Source = (Box<dyn TableReader>, AccessEnd);
+type Target = (Box<dyn CopyTarget>, AccessEnd);
+
+fn open_source(from: &StoreAddress, now: Instant) -> Result<Source, CopyError> {
+    match from {
+        StoreAddress::Folder(path) => {
+            let state = StateDir::open_existing(path)?;
+            if !copying::has_records(&state) {
+                return Err(CopyError::NoRecords);
+            }
+            let end = SqliteEnd(copying::open_source(&state, now)?);
+            Ok((Box::new(end), AccessEnd::of_folder(state)?))
+        }
+        StoreAddress::Postgresql(address) => {
+            let database = Database::open(address)?;
+            let end = PgEnd::of_one_person(&database)?;
+            if end.progress()?.is_some() {
+                return Err(RecordsError::HalfCopied.into());
+            }
+            Ok((Box::new(end), AccessEnd::on_server(database)))
+        }
+    }
+}
+
+fn open_target(to: &StoreAddress) -> Result<Target, CopyError> {
+    match to {
+        StoreAddress::Folder(path) => {
+            let state = StateDir::open(path)?;
+            let end = SqliteEnd(copying::open_target(&state)?);
+            Ok((Box::new(end), AccessEnd::in_folder(state)?))
+        }
+        StoreAddress::Postgresql(address) => {
+            let database = Database::open(address)?;
+            let end = PgEnd::of_one_person(&database)?;
+            Ok((Box::new(end), AccessEnd::on_server(database)))
+        }
+    }
+}

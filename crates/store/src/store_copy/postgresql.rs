@@ -1,0 +1,315 @@
+//! An end of a copy on PostgreSQL.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio_postgres::Row as PgRow;
+use tokio_postgres::types::{FromSql, ToSql};
+
+use super::CopyError;
+use super::end::{Advance, CopyProgress, CopyTarget, History, TableReader};
+use super::table::{Cell, ColumnKind, Key, Row, Table};
+use crate::cancellation::Cancellation;
+use crate::postgresql::{Database, PgError, Tenant, TenantConnection, params};
+use crate::read_limit::ReadLimit;
+use crate::records::PROGRESS_TABLE;
+use crate::records::copying::{self, CopiedRecord, IndexedByStream};
+
+/// How long counting the rows of a table may take.
+const MAX_COUNT: Duration = Duration::from_secs(60 * 60);
+
+/// A database on PostgreSQL that has one person's rows.
+///
+/// Every statement gets the number of the tenant as `$1`.
+pub(super) struct PgEnd {
+    database: Database,
+    tenant: Tenant,
+}
+
+type Value = Box<dyn ToSql + Sync>;
+
+impl PgEnd {
+    /// Opens the rows of the only person of a database.
+    pub(super) fn of_one_person(database: &Database) -> Result<Self, CopyError> {
+        let tenant = database.sole_tenant()?;
+        let connection = database.begin_read(&ReadLimit::none())?;
+        let text = "SELECT number FROM tenants WHERE subject IS NOT NULL LIMIT 1";
+        let other = connection.one(text, &[]);
+        connection.end("ROLLBACK");
+        match other? {
+            Some(_) => Err(CopyError::SeveralPeople),
+            None => Ok(Self { database: database.clone(), tenant }),
+        }
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&TenantConnection<'_>) -> Result<T, CopyError>,
+    ) -> Result<T, CopyError> {
+        let connection = self.database.read_of(&self.tenant, &ReadLimit::none())?;
+        let done = read(&connection);
+        connection.roll_back();
+        done
+    }
+
+    /// Runs a statement of one transaction that makes or drops a table.
+    fn define(&self, text: &str) -> Result<(), CopyError> {
+        let connection = self.database.begin_write()?;
+        match connection.batch(text) {
+            Ok(()) => Ok(connection.commit()?),
+            Err(error) => {
+                connection.end("ROLLBACK");
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Runs `write` in a transaction, which keeps all or nothing.
+    fn write<T>(
+        &self,
+        write: impl FnOnce(&TenantConnection<'_>) -> Result<T, CopyError>,
+    ) -> Result<T, CopyError> {
+        let connection = self.database.write_of(&self.tenant)?;
+        match write(&connection) {
+            Ok(done) => {
+                connection.commit()?;
+                Ok(done)
+            }
+            Err(error) => {
+                connection.roll_back();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Returns the condition that chooses the rows of a table.
+fn own_rows(table: &Table) -> &'static str {
+    match table.is_shared {
+        // A statement must use the number of the tenant.
+        true => "$1::bigint IS NOT NULL",
+        false => "tenant = $1",
+    }
+}
+
+impl TableReader for PgEnd {
+    fn rows_after(
+        &self,
+        table: &Table,
+        after: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Row>, CopyError> {
+        let key = table.key_list();
+        let places = |(at, (_, kind)): (usize, &(&str, ColumnKind))| {
+            format!("${}::{}", at + 2, sql_type(*kind))
+        };
+        let places: Vec<String> =
+            table.columns.iter().take(table.key).enumerate().map(places).collect();
+        let condition =
+            after.map(|_| format!("AND ({key}) > ({})", places.join(", "))).unwrap_or_default();
+        let text = format!(
+            "SELECT {} FROM {} WHERE {} {condition} ORDER BY {key} LIMIT {limit}",
+            table.column_list(),
+            table.name,
+            own_rows(table)
+        );
+        let values: Vec<Value> = after.iter().flat_map(|key| &key.0).map(value).collect();
+        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(AsRef::as_ref).collect();
+        let rows = self.read(|connection| Ok(connection.rows(&text, &values)?))?;
+        rows.iter().map(|row| cells(row, table)).collect()
+    }
+
+    fn history(&self) -> Result<History, CopyError> {
+        let text = "SELECT records, changes, lineage, forgotten FROM history WHERE tenant = $1";
+        let row = self.read(|connection| Ok(connection.one(text, &[])?))?;
+        let row = row.ok_or(CopyError::Damaged)?;
+        Ok(History {
+            records: get(&row, 0)?,
+            changes: get(&row, 1)?,
+            lineage: get(&row, 2)?,
+            forgotten: get(&row, 3)?,
+        })
+    }
+
+    fn count(&self, table: &Table) -> Result<u64, CopyError> {
+        let limit = ReadLimit::new(MAX_COUNT, Cancellation::default());
+        let connection = self.database.long_read_of(&self.tenant, &limit)?;
+        let text = format!("SELECT count(*) FROM {} WHERE {}", table.name, own_rows(table));
+        let counted = connection.one(&text, &[]);
+        connection.roll_back();
+        let count: i64 = get(&counted?.ok_or(CopyError::Damaged)?, 0)?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+}
+
+impl CopyTarget for PgEnd {
+    fn progress(&self) -> Result<Option<CopyProgress>, CopyError> {
+        self.read(|connection| {
+            let text = "SELECT to_regclass($2)::text WHERE $1::bigint IS NOT NULL";
+            let found = connection.one(text, params![PROGRESS_TABLE])?;
+            if found.map(|row| get::<Option<String>>(&row, 0)).transpose()?.flatten().is_none() {
+                return Ok(None);
+            }
+            let text = format!("SELECT name, last, done FROM {PROGRESS_TABLE} WHERE tenant = $1");
+            let rows = connection.rows(&text, &[])?;
+            let rows = rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?)));
+            let rows = rows.collect::<Result<Vec<_>, CopyError>>()?;
+            CopyProgress::parse(rows).map(Some).ok_or(CopyError::Damaged)
+        })
+    }
+
+    fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError> {
+        self.define(&format!(
+            "CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE} (tenant bigint NOT NULL, \
+             name bytea NOT NULL, last bytea, done bigint NOT NULL, PRIMARY KEY (tenant, name))"
+        ))?;
+        self.write(|connection| {
+            let text = format!(
+                "INSERT INTO {PROGRESS_TABLE} (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
+                 ON CONFLICT (tenant, name) DO UPDATE SET last = excluded.last"
+            );
+            connection.rows(&text, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
+            let text = format!("DELETE FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2");
+            for name in forget {
+                connection.rows(&text, params![name.as_bytes()])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn begin_table(&mut self, name: &str) -> Result<(), CopyError> {
+        let text = format!(
+            "INSERT INTO {PROGRESS_TABLE} (tenant, name, done) VALUES ($1, $2, 0) \
+             ON CONFLICT DO NOTHING RETURNING 1"
+        );
+        let begun = self.write(|connection| Ok(connection.one(&text, params![name.as_bytes()])?));
+        begun?.map(drop).ok_or(CopyError::Taken)
+    }
+
+    fn put(&mut self, table: &Table, rows: &[Row], advance: &Advance<'_>) -> Result<(), CopyError> {
+        let mut places = Vec::new();
+        let mut columns: Vec<Value> = Vec::new();
+        for (at, (_, kind)) in table.columns.iter().enumerate() {
+            places.push(format!("${}::{}[]", at + 2, sql_type(*kind)));
+            let cells = rows.iter().map(|row| row.get(at));
+            columns.push(match kind {
+                ColumnKind::Number => {
+                    Box::new(cells.map(|cell| cell?.number()).collect::<Vec<Option<i64>>>())
+                }
+                ColumnKind::Text | ColumnKind::Bytes => {
+                    let bytes = cells.map(|cell| cell?.bytes().map(<[u8]>::to_vec));
+                    Box::new(bytes.collect::<Vec<Option<Vec<u8>>>>())
+                }
+            });
+        }
+        let (name, list, places) = (table.name, table.column_list(), places.join(", "));
+        let text = match table.is_shared {
+            true => format!(
+                "INSERT INTO {name} ({list}) SELECT new.* FROM unnest({places}) AS new \
+                 WHERE {}",
+                own_rows(table)
+            ),
+            false => format!(
+                "INSERT INTO {name} (tenant, {list}) \
+                 SELECT $1::bigint, new.* FROM unnest({places}) AS new"
+            ),
+        };
+        let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(AsRef::as_ref).collect();
+        self.write(|connection| {
+            connection.rows(&text, &values)?;
+            move_mark(connection, advance)
+        })
+    }
+
+    fn remove_some(&mut self, table: &Table, limit: usize) -> Result<usize, CopyError> {
+        let (name, key, own) = (table.name, table.key_list(), own_rows(table));
+        let text = format!(
+            "DELETE FROM {name} WHERE {own} AND ({key}) IN \
+             (SELECT {key} FROM {name} WHERE {own} LIMIT {limit}) AND NOT EXISTS \
+             (SELECT 1 FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2) RETURNING 1"
+        );
+        self.write(|connection| Ok(connection.rows(&text, params![name.as_bytes()])?.len()))
+    }
+
+    fn remove_some_index(&mut self, limit: usize) -> Result<bool, CopyError> {
+        let text = format!(
+            "DELETE FROM tokens WHERE tenant = $1 AND (tag, token, number) IN \
+             (SELECT tag, token, number FROM tokens WHERE tenant = $1 LIMIT {limit}) AND NOT EXISTS \
+             (SELECT 1 FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2) RETURNING 1"
+        );
+        let name = CopyProgress::INDEX.as_bytes();
+        self.write(|connection| Ok(!connection.rows(&text, params![name])?.is_empty()))
+    }
+
+    fn index(
+        &mut self,
+        streams: &IndexedByStream,
+        records: &[CopiedRecord],
+        advance: &Advance<'_>,
+    ) -> Result<(), CopyError> {
+        self.write(|connection| {
+            copying::index_on_postgresql(connection, streams, records)?;
+            move_mark(connection, advance)
+        })
+    }
+
+    fn put_history(&mut self, history: &History) -> Result<(), CopyError> {
+        let History { records, changes, lineage, forgotten } = history;
+        let text = "UPDATE history SET records = $2, changes = $3, lineage = $4, forgotten = $5 \
+                    WHERE tenant = $1";
+        self.write(|connection| {
+            connection.rows(text, params![*records, *changes, lineage, *forgotten])?;
+            Ok(())
+        })
+    }
+
+    fn finish(&mut self) -> Result<(), CopyError> {
+        self.define(&format!("DROP TABLE {PROGRESS_TABLE}"))
+    }
+}
+
+fn move_mark(
+    connection: &TenantConnection<'_>,
+    Advance { name, from, to }: &Advance<'_>,
+) -> Result<(), CopyError> {
+    let text = format!(
+        "UPDATE {PROGRESS_TABLE} SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
+         AND last IS NOT DISTINCT FROM $5 AND done = $6 RETURNING 1"
+    );
+    let [last, before] = [to, from].map(|mark| mark.last.as_ref().map(Key::encode));
+    let [is_done, was_done] = [to, from].map(|mark| i64::from(mark.is_done));
+    let moved = connection.one(&text, params![name.as_bytes(), last, is_done, before, was_done])?;
+    moved.map(drop).ok_or(CopyError::Taken)
+}
+
+fn sql_type(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Number => "bigint",
+        ColumnKind::Text | ColumnKind::Bytes => "bytea",
+    }
+}
+
+fn value(cell: &Cell) -> Value {
+    match cell {
+        Cell::Null => Box::new(None::<i64>),
+        Cell::Number(number) => Box::new(*number),
+        Cell::Bytes(bytes) => Box::new(bytes.clone()),
+    }
+}
+
+fn cells(row: &PgRow, table: &Table) -> Result<Row, CopyError> {
+    let cell = |(at, (_, kind)): (usize, &(&str, ColumnKind))| {
+        Ok(match kind {
+            ColumnKind::Number => get::<Option<i64>>(row, at)?.map(Cell::Number),
+            ColumnKind::Text | ColumnKind::Bytes => {
+                get::<Option<Vec<u8>>>(row, at)?.map(Cell::Bytes)
+            }
+        }
+        .unwrap_or(Cell::Null))
+    };
+    table.columns.iter().enumerate().map(cell).collect()
+}
+
+fn get<'r, T: FromSql<'r>>(row: &'r PgRow, at: usize) -> Result<T, CopyError> {
+    Ok(row.try_get(at).map_err(PgError::from)?)
+}
