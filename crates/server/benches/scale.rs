@@ -1,10 +1,11 @@
 //! How much do several servers with one database answer?
 //!
-//! Fills a database on PostgreSQL with records and grants, starts 1, 2 and 4 servers, and sends pages,
-//! searches and windows of all grants, each to a server at random, from more and more clients at
-//! once. Prints for each number of servers and clients the answers a second, the median and the
-//! 99th percentile of their times, and the memory of the servers. Then makes many people with a few
-//! records each, and compares a page of one of them with a page of the one who has all records.
+//! Fills a database on PostgreSQL with records and grants, starts 1, 2 and 4 servers, and sends
+//! pages, searches and windows of all grants, each to a server at random, from more and more
+//! clients at once. Prints for each number of servers and clients the answers a second, the median
+//! and the 99th percentile of their times, and the memory of the servers. Then makes many people
+//! with a few records each, and compares a page of one of them with a page of the one who has all
+//! records.
 //!
 //! The clients run on the same machine. `--database ADDRESS` names a database, which stays filled;
 //! without it a temporary one is made, whose commits do not wait for the disk. `--records`,
@@ -277,8 +278,8 @@ fn main() {
     }
 }
 
-/// Makes people with ten records each, copies of the first one, and measures what one of them costs:
-/// room, a first page, which opens their service, and another page.
+/// Makes people with ten records each, copies of the first one, and measures what one of them
+/// costs: room, a first page, which opens their service, and another page.
 fn people(place: &Place, database: &TestDatabase, sizes: &Sizes) {
     let folder = place.folder.path().join("people");
     std::fs::create_dir(&folder).unwrap();

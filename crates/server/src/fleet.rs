@@ -1,13 +1,15 @@
-//! The servers that share a database: how many there are, what they clean up, and whether the database
-//! answers.
+//! The servers that share a database: how many there are, what they clean up, and whether the
+//! database answers.
 //!
 //! Each server says every few seconds that it is there. Whoever has not said so for a while counts
 //! as gone. So every server knows its part of what one user may do at all of them together.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use stile_store::postgresql::PoolUse;
 use stile_store::state::{ShortLived, StateError, TokenStore};
 use tokio::time::timeout;
 
@@ -46,6 +48,31 @@ impl Fleet {
     /// Returns the number of servers, which is at least one.
     pub fn servers(&self) -> usize {
         self.servers.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Returns the metrics of the database, in the text format of Prometheus.
+    pub fn metrics(&self, pools: &[PoolUse]) -> String {
+        let mut out = String::from(
+            "# HELP stile_servers The servers that share the database.\n\
+             # TYPE stile_servers gauge\n",
+        );
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "stile_servers {}", self.servers());
+        let mut series = |name: &str, kind: &str, help: &str, value: fn(&PoolUse) -> u64| {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for pool in pools {
+                let _ = writeln!(out, "{name}{{pool=\"{}\"}} {}", pool.name, value(pool));
+            }
+        };
+        let help = "Open connections to the database.";
+        series("stile_database_connections", "gauge", help, |pool| pool.open as u64);
+        let help = "Open connections that no request uses.";
+        series("stile_database_idle_connections", "gauge", help, |pool| pool.idle as u64);
+        let help = "The most connections that are ever open.";
+        series("stile_database_max_connections", "gauge", help, |pool| pool.most as u64);
+        let help = "Requests that found no connection.";
+        series("stile_database_refusals_total", "counter", help, |pool| pool.refusals);
+        out
     }
 
     /// Says that this server is there until the future is dropped, and removes what has ended. An
@@ -87,5 +114,21 @@ impl Fleet {
             fleet.tokens.count_short_lived(KIND, unix_seconds(wall_clock())).is_ok()
         });
         matches!(timeout(PROBE, probe).await, Ok(Ok(true)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stile_store::state::StateDir;
+
+    use super::*;
+
+    #[test]
+    fn the_database_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        let fleet = Fleet::new(Arc::new(tokens));
+        let pool = PoolUse { name: "read", open: 3, idle: 1, most: 8, refusals: 7 };
+        insta::assert_snapshot!(fleet.metrics(&[pool, PoolUse { name: "write", ..pool }]));
     }
 }

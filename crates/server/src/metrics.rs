@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The media type of [`Metrics::text`].
@@ -17,12 +17,17 @@ pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// Counts since the server started.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Metrics {
     counts: Mutex<Counts>,
+    /// What else is known at the moment of a scrape, as lines of the format.
+    others: OnceLock<Others>,
 }
 
-#[derive(Debug, Default)]
+/// Returns further lines in the text format of Prometheus.
+type Others = Box<dyn Fn() -> String + Send + Sync>;
+
+#[derive(Default)]
 struct Counts {
     calls: BTreeMap<CallLabels, u64>,
     took: BTreeMap<&'static str, Histogram>,
@@ -61,6 +66,11 @@ impl Metrics {
         }
     }
 
+    /// Adds what is known only at the moment of a scrape. The first caller adds it.
+    pub fn add_others(&self, others: impl Fn() -> String + Send + Sync + 'static) {
+        let _ = self.others.set(Box::new(others));
+    }
+
     /// Renders all metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,6 +99,7 @@ impl Metrics {
             let _ = writeln!(out, "stile_call_seconds_sum{{tool=\"{tool}\"}} {seconds}");
             let _ = writeln!(out, "stile_call_seconds_count{{tool=\"{tool}\"}} {count}");
         }
+        out.push_str(&self.others.get().map(|others| others()).unwrap_or_default());
         out
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn open_space(resolved: &Resolved) -> Result<(StateDir, OpenSpace), F
     Ok((state, OpenSpace { space, journal }))
 }
 
-/// Opens the space of a person in a folder of all people. Makes its folders on first use: `notes` is
-/// the space, and `state` has its history.
+/// Opens the space of a person in a folder of all people. Makes its folders on first use: `notes`
+/// is the space, and `state` has its history.
 pub(super) fn open_space_of_person(
     config: &Config,
     folder: &Path,

@@ -82,6 +82,9 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         Some(_) => Some(Fleet::new(Arc::new(home.tokens()?))),
         None => None,
     };
+    if let (Some(fleet), Some(database)) = (fleet.clone(), home.database().cloned()) {
+        service.metrics().add_others(move || fleet.metrics(&database.pools()));
+    }
     let options = HttpOptions { fleet: fleet.clone(), people, ..options };
     let served = process::block_on(async {
         let heartbeat = fleet.clone().map(|fleet| tokio::spawn(fleet.keep_up()));
@@ -179,7 +182,8 @@ struct LocalTokens {
 impl LocalTokens {
     fn open(home: &Home, config: &Config) -> Result<Self, Failure> {
         let (key, tokens) = (home.key()?, Arc::new(home.tokens()?));
-        // All spaces of `--spaces` have one audience; the subject says which of them a token is for.
+        // All spaces of `--spaces` have one audience; the subject says which of them a token is
+        // for.
         let space = tokens.space_of(config.spaces.as_ref().unwrap_or(&config.root))?;
         let uses = TokenUses::new(Arc::clone(&tokens));
         let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock)

@@ -293,6 +293,6 @@ mod tests {
         let nearest = |key| nearest(key, Config::DECLARATIONS);
         assert_eq!(nearest("rate_brust"), Some("rate_burst"));
         assert_eq!(nearest("allowed_host"), Some("allowed_hosts"));
-        assert_eq!(nearest("database"), None);
+        assert_eq!(nearest("neighbourhood"), None);
     }
 }

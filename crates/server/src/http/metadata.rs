@@ -119,8 +119,8 @@ pub fn protected_resource(
     responses::json(StatusCode::OK, &body)
 }
 
-/// Returns 200 if requests can be sent to this server now, or 503 and why not: the server stops, the
-/// database does not answer, or the space cannot be changed.
+/// Returns 200 if requests can be sent to this server now, or 503 and why not: the server stops,
+/// the database does not answer, or the space cannot be changed.
 pub async fn ready(
     space: Option<SpaceTools>,
     fleet: Option<Arc<Fleet>>,

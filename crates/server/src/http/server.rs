@@ -187,20 +187,16 @@ fn routes(
             metadata::protected_resource(&origin, parts.uri.path(), servers, supported)
         }
     };
+    let health = {
+        let space = space.clone();
+        move || metadata::health(space)
+    };
+    let ready = move || metadata::ready(space, fleet, ends.stopping);
     let mut router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
         .with_state(endpoint)
-        .route(
-            "/health",
-            get({
-                let space = space.clone();
-                move || metadata::health(space.clone())
-            }),
-        )
-        .route(
-            "/ready",
-            get(move || metadata::ready(space.clone(), fleet.clone(), ends.stopping.clone())),
-        )
+        .route("/health", get(health))
+        .route("/ready", get(ready))
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
     if let Some(notes) = notes {

@@ -4,9 +4,9 @@
 //! So the owner of each session is kept here, and an unknown id and another caller's id get the
 //! same response. The number of sessions is bounded here too, because the SDK does not bound it.
 //!
-//! Servers that share a database keep the owners there, so a session that one of them opened goes on
-//! at another. The SDK then gets what the client said when it opened the session, and continues as
-//! if it had opened the session itself.
+//! Servers that share a database keep the owners there, so a session that one of them opened goes
+//! on at another. The SDK then gets what the client said when it opened the session, and continues
+//! as if it had opened the session itself.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,7 +65,8 @@ pub struct Sessions {
     max_per_subject: usize,
     idle: Duration,
     table: Arc<Mutex<Table>>,
-    /// Where the owners are kept for all servers; `None` if no other server has this one's sessions.
+    /// Where the owners are kept for all servers; `None` if no other server has this one's
+    /// sessions.
     fleet: Option<Arc<Fleet>>,
 }
 

@@ -95,6 +95,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("GET /mcp", Needs::ValidToken),
     ("DELETE /mcp", Needs::ValidToken),
     ("GET /health", Needs::Nothing),
+    ("GET /ready", Needs::Nothing),
     ("GET /.well-known/oauth-protected-resource/mcp", Needs::Nothing),
     ("GET /.well-known/oauth-protected-resource", Needs::Nothing),
     ("GET /v1/openapi.json", Needs::Nothing),
@@ -198,7 +199,8 @@ impl Surface {
             };
             Self::Resource(uri)
         });
-        let routes = ["/health", METADATA_PATH, METADATA_PATH_OF_ORIGIN, OPENAPI_PATH, NOTES_PATH];
+        let routes =
+            ["/health", "/ready", METADATA_PATH, METADATA_PATH_OF_ORIGIN, OPENAPI_PATH, NOTES_PATH];
         tools
             .chain(templates)
             .chain(["POST", "GET", "DELETE"].map(Self::Mcp))
@@ -811,6 +813,7 @@ fn the_page_of_callers_knows_every_route() {
     let known = [
         "metadata::MCP_PATH",
         "\"/health\"",
+        "\"/ready\"",
         "metadata::METADATA_PATH",
         "metadata::METADATA_PATH_OF_ORIGIN",
         "NOTES_PATH",

@@ -473,6 +473,7 @@ fn the_server_has_exactly_these_routes() {
         ".merge(routes).route(OPENAPI_PATH",
         ".route(\"/health\"",
         ".route(\"/metrics\"",
+        ".route(\"/ready\"",
         ".route(NOTES_PATH",
         ".route(OPENAPI_PATH",
         ".route(RECORDS_PATH",

@@ -1,9 +1,9 @@
 //! Two people's agents talk to any of the servers that share a database, in the middle of which one
 //! server is killed, another one starts, and the database is stopped and started.
 //!
-//! Law: whoever sends a request again that was not answered, or was answered with 503, gets what one
-//! server alone would have answered. What was acknowledged is there, sessions go on, a token that
-//! was revoked anywhere is refused everywhere, and nothing of one person shows to the other.
+//! Law: whoever sends a request again that was not answered, or was answered with 503, gets what
+//! one server alone would have answered. What was acknowledged is there, sessions go on, a token
+//! that was revoked anywhere is refused everywhere, and nothing of one person shows to the other.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -5,7 +5,8 @@ use super::database::Database;
 use super::error::PgError;
 use crate::read_limit::ReadLimit;
 
-/// Begins a transaction. The statements are short, and a commit is on disk before it is acknowledged.
+/// Begins a transaction. The statements are short, and a commit is on disk before it is
+/// acknowledged.
 const BEGIN: &str = "\
     SET LOCAL search_path = stile_access, pg_catalog; \
     SET LOCAL lock_timeout = 5000; \

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::connection::{MAX_WAIT, PgConnection};
 use super::error::{DatabaseError, PgError};
-use super::pool::{Borrowed, Pool};
+use super::pool::{Borrowed, Pool, PoolUse};
 use super::schema;
 use super::settings::Settings;
 use super::turns::Turns;
@@ -118,6 +118,12 @@ impl Database {
     /// Begins a transaction that writes, with another statement at its beginning.
     pub(super) fn begin_write_with(&self, statement: &str) -> Result<Borrowed<'_>, PgError> {
         self.shared.writers.begin(&format!("{BEGIN_WRITE}{statement}"), &ReadLimit::none())
+    }
+
+    /// Returns what the pools of connections have at this moment.
+    pub fn pools(&self) -> [PoolUse; 3] {
+        let Shared { readers, writers, access, .. } = &*self.shared;
+        [readers.usage("read"), writers.usage("write"), access.usage("access")]
     }
 
     pub(super) fn access(&self) -> &Pool {

@@ -1,10 +1,11 @@
 //! A database on PostgreSQL, which several servers share: how it is reached, its tables, and the
 //! people who have rows in them.
 //!
-//! [`Database`] has three small pools of connections: for transactions that read one moment and write
-//! nothing, for transactions that write, and for tokens and sign-in. Whoever waits too long for a connection, or
-//! whose connection is lost, gets an error that passes, and can send the same request again. What the
-//! tables mean is decided where they are used, in `records::postgresql` and in `state`.
+//! [`Database`] has three small pools of connections: for transactions that read one moment and
+//! write nothing, for transactions that write, and for tokens and sign-in. Whoever waits too long
+//! for a connection, or whose connection is lost, gets an error that passes, and can send the same
+//! request again. What the tables mean is decided where they are used, in `records::postgresql` and
+//! in `state`.
 //!
 //! A [`Tenant`] is a person with rows of their own. Code that reads or writes such rows gets a
 //! [`TenantConnection`], which gives every statement the number of the tenant.
@@ -29,5 +30,6 @@ pub use database::Database;
 pub use error::DatabaseError;
 pub(crate) use error::PgError;
 pub(crate) use params::params;
+pub use pool::PoolUse;
 pub use tenant::Tenant;
 pub(crate) use tenant_connection::TenantConnection;

@@ -1,8 +1,9 @@
 //! A few connections that requests share.
 
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::connection::PgConnection;
 use super::error::PgError;
@@ -12,12 +13,36 @@ use crate::read_limit::ReadLimit;
 /// How long a request waits for a connection.
 pub(super) const QUEUE: Duration = Duration::from_secs(10);
 
+/// An attempt to connect that failed after this long makes the next ones fail at once for a while.
+const SLOW: Duration = Duration::from_millis(500);
+/// How long that while is.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
 /// Connections: the idle ones, and the number of all.
 pub(crate) struct Pool {
     settings: Arc<Settings>,
     most: usize,
     idle: Mutex<(Vec<PgConnection>, usize)>,
     returned: Condvar,
+    /// When the database last did not answer an attempt to connect.
+    silent_since: Mutex<Option<Instant>>,
+    /// How often a request found no connection.
+    refusals: AtomicU64,
+}
+
+/// What a pool has, and how often it had nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolUse {
+    /// What the connections are for.
+    pub name: &'static str,
+    /// How many connections are open.
+    pub open: usize,
+    /// Those of them that no request uses.
+    pub idle: usize,
+    /// The most connections that are ever open.
+    pub most: usize,
+    /// How often a request waited in vain for a connection, or could not connect.
+    pub refusals: u64,
 }
 
 /// A borrowed connection with an open transaction. [`Borrowed::end`] and [`Borrowed::commit`]
@@ -30,7 +55,14 @@ pub(crate) struct Borrowed<'p> {
 
 impl Pool {
     pub(crate) fn new(settings: Arc<Settings>, most: usize) -> Self {
-        Self { settings, most, idle: Mutex::default(), returned: Condvar::new() }
+        Self {
+            settings,
+            most,
+            idle: Mutex::default(),
+            returned: Condvar::new(),
+            silent_since: Mutex::default(),
+            refusals: AtomicU64::new(0),
+        }
     }
 
     /// Adds an open connection.
@@ -50,6 +82,7 @@ impl Pool {
         let waiting = self.returned.wait_timeout_while(self.lock(), QUEUE, none_free);
         let (mut idle, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
             return Err(PgError::Busy);
         }
         loop {
@@ -70,13 +103,46 @@ impl Pool {
         idle.1 += 1;
         drop(idle);
         let mut borrowed = Borrowed { pool: self, connection: None };
-        let connection = PgConnection::open(&self.settings).inspect_err(|error| {
-            tracing::warn!(%error, "cannot connect to the database");
-        });
-        borrowed.connection = Some(connection.map_err(|_| PgError::Busy)?);
+        borrowed.connection = Some(self.connect()?);
         borrowed.set_limit(limit.clone());
         borrowed.batch(text)?;
         Ok(borrowed)
+    }
+
+    /// Opens another connection. For a second after the database has not answered an attempt,
+    /// further attempts fail at once, so that requests do not wait for one in vain.
+    fn connect(&self) -> Result<PgConnection, PgError> {
+        let began = Instant::now();
+        let silent_since = *self.silence();
+        if silent_since.is_some_and(|since| began.saturating_duration_since(since) < AT_ONCE) {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            return Err(PgError::Busy);
+        }
+        match PgConnection::open(&self.settings) {
+            Ok(connection) => {
+                *self.silence() = None;
+                Ok(connection)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot connect to the database");
+                if began.elapsed() > SLOW {
+                    *self.silence() = Some(Instant::now());
+                }
+                self.refusals.fetch_add(1, Ordering::Relaxed);
+                Err(PgError::Busy)
+            }
+        }
+    }
+
+    /// Returns what the pool has at this moment.
+    pub(crate) fn usage(&self, name: &'static str) -> PoolUse {
+        let idle = self.lock();
+        let refusals = self.refusals.load(Ordering::Relaxed);
+        PoolUse { name, open: idle.1, idle: idle.0.len(), most: self.most, refusals }
+    }
+
+    fn silence(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, (Vec<PgConnection>, usize)> {

@@ -1,5 +1,5 @@
-//! The tables of tokens and sign-in on a real server of PostgreSQL: the same answers as on SQLite, and
-//! one answer for all servers that share them.
+//! The tables of tokens and sign-in on a real server of PostgreSQL: the same answers as on SQLite,
+//! and one answer for all servers that share them.
 
 use std::fmt::Debug;
 

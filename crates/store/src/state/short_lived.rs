@@ -19,7 +19,7 @@ pub struct ShortLived<'a> {
     pub key: &'a str,
     /// Whose share of the kind the thing counts in.
     pub owner: &'a str,
-    /// The thing itself.
+    /// What the servers know of the thing.
     pub value: &'a str,
     /// When the thing ends, in UTC seconds.
     pub ends: i64,
@@ -125,8 +125,8 @@ impl TokenStore {
         Ok(count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default())
     }
 
-    /// Removes what has ended, unless another server does so at this moment. Returns how many things
-    /// were removed.
+    /// Removes what has ended, unless another server does so at this moment. Returns how many
+    /// things were removed.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.

@@ -222,8 +222,8 @@ impl TokenStore {
         Ok(live?.unwrap_or(false))
     }
 
-    /// Returns whether the tables are in a database that other servers may use. It then also has what
-    /// lives for a short time.
+    /// Returns whether the tables are in a database that other servers may use. It then also has
+    /// what lives for a short time.
     pub fn is_shared(&self) -> bool {
         matches!(self.home, Home::Server(_))
     }

@@ -1,4 +1,5 @@
-//! Tokens, sign-in and the key that signs tokens: they are few, so a copy replaces them all at once.
+//! Tokens, sign-in and the key that signs tokens: they are few, so a copy replaces them all at
+//! once.
 
 use super::CopyError;
 use super::table::{Cell, Checksum, TableChecksum};

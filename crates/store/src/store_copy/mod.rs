@@ -38,7 +38,7 @@ use crate::state::{StateDir, StateError};
 /// The most rows that one transaction removes.
 const REMOVED: usize = 2000;
 
-/// Where records are.
+/// Where the records of a copy are.
 #[derive(Clone, PartialEq, Eq)]
 pub enum StoreAddress {
     /// A state folder, whose records are in SQLite.

@@ -1,8 +1,8 @@
 //! Where a test keeps its databases: in SQLite, or on a real server of PostgreSQL.
 //!
-//! On PostgreSQL each database of a test is a tenant, beside those of the other tests of the process.
-//! Their records have the same numbers, and keys and texts from the same small sets. A row of another
-//! tenant that reached an answer would make it differ from the oracle's.
+//! On PostgreSQL each database of a test is a tenant, beside those of the other tests of the
+//! process. Their records have the same numbers, and keys and texts from the same small sets. A row
+//! of another tenant that reached an answer would make it differ from the oracle's.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
