@@ -63,6 +63,7 @@ mod records_interop;
 mod records_kit;
 mod records_owner;
 mod records_search;
+mod shared_database;
 mod sign_in;
 mod sign_in_clients;
 mod sign_in_hostile;

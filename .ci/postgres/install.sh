@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The tests that need PostgreSQL, against a server that they start in a temporary folder and stop. Installs PostgreSQL
-# by apt where this machine has none. A test that finds none fails here; elsewhere it is skipped with a line.
+# Installs PostgreSQL by apt where this machine has none. The tests start servers of their own from its programs, in
+# temporary folders, and stop them.
 #
-#     run.sh
+#     install.sh
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.."
@@ -22,6 +22,3 @@ if ! has_server && command -v apt-get >/dev/null; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends postgresql >/dev/null
 fi
-
-# The whole workspace, so that nothing is built anew for other features.
-STILE_REQUIRE_POSTGRES=1 cargo test --workspace --lib --test it -- postgresql both_engines changes::
