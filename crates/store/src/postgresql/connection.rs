@@ -28,8 +28,7 @@ pub(crate) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
 
 /// A connection.
 pub(crate) struct PgConnection {
-    /// `None` only while the connection is dropped.
-    runtime: Option<Runtime>,
+    runtime: OwnRuntime,
     client: Client,
     statements: RefCell<HashMap<String, Statement>>,
     limit: RefCell<ReadLimit>,
@@ -40,17 +39,16 @@ pub(crate) struct PgConnection {
 impl PgConnection {
     /// Connects to the database.
     pub(crate) fn open(settings: &Settings) -> Result<Self, PgError> {
-        let runtime =
-            Builder::new_current_thread().enable_all().build().map_err(|_| PgError::NoAnswer)?;
-        let client = blocking(|| {
-            runtime.block_on(async {
+        let runtime = OwnRuntime::new()?;
+        let client = runtime
+            .wait(async {
                 tokio::time::timeout(settings.connect_timeout(), settings.connect())
                     .await
                     .unwrap_or(Err(PgError::NoAnswer))
             })
-        })?;
+            .ok_or(PgError::NoAnswer)??;
         Ok(Self {
-            runtime: Some(runtime),
+            runtime,
             client,
             statements: RefCell::default(),
             limit: RefCell::new(ReadLimit::none()),
@@ -112,17 +110,14 @@ impl PgConnection {
         if limit.is_reached() {
             return Err(PgError::LimitReached);
         }
-        let Some(runtime) = &self.runtime else { return Err(PgError::NoAnswer) };
         let most = limit.time_left().unwrap_or(MAX_WAIT);
-        let answered = blocking(|| {
-            runtime.block_on(async {
-                tokio::select! {
-                    answered = tokio::time::timeout(most, answer) => answered.ok(),
-                    () = limit.cancelled() => None,
-                }
-            })
+        let answered = self.runtime.wait(async {
+            tokio::select! {
+                answered = tokio::time::timeout(most, answer) => answered.ok(),
+                () = limit.cancelled() => None,
+            }
         });
-        match answered {
+        match answered.flatten() {
             Some(answered) => Ok(answered?),
             None => {
                 self.is_broken.set(true);
@@ -143,9 +138,28 @@ pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
     }
 }
 
-impl Drop for PgConnection {
+/// The runtime of one connection.
+struct OwnRuntime {
+    /// `None` only while the runtime is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl OwnRuntime {
+    fn new() -> Result<Self, PgError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Ok(Self { runtime: Some(runtime.map_err(|_| PgError::NoAnswer)?) })
+    }
+
+    /// Waits for a future.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        self.runtime.as_ref().map(|runtime| blocking(|| runtime.block_on(future)))
+    }
+}
+
+impl Drop for OwnRuntime {
     fn drop(&mut self) {
-        // A connection may be dropped on a thread of another runtime, where no wait is allowed.
+        // A connection, or an attempt to connect, may end on a thread of another runtime, where no
+        // wait is allowed.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
