@@ -44,7 +44,6 @@ impl Budgets {
     pub const MOST_PREVIEW_CHARS: usize = 2000;
 
     /// Returns how long a structure beside a text may be: four times the text's bytes and 2 KiB.
-    /// The first item of a list may be longer.
     pub fn structured_beside(&self, text_bytes: usize) -> usize {
         self.structured.min(4 * text_bytes + 2048)
     }

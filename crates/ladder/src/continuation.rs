@@ -55,7 +55,7 @@ enum ContinuationKind<'a> {
     /// A field with more references to bytes than an answer names.
     MoreBytes { field: &'a str, unnamed: usize },
     /// A record with more fields than shown, and the arguments of the call that shows the rest.
-    More { more: &'a MoreFields, args: Json },
+    More { shown: u64, total: u64, args: Json },
     /// A record of which no field is shown.
     Record,
 }
@@ -229,10 +229,32 @@ pub(super) fn of_more<'a>(
         }
         _ => (json!({ "id": id.to_string() }), None),
     };
+    let MoreFields { shown, total, .. } = *more;
     Ok(Continuation::new(
         id,
-        ContinuationKind::More { more, args },
+        ContinuationKind::More { shown, total, args },
         context.uri(id, RecordPart::Fields { cursor })?,
+    ))
+}
+
+/// Returns the continuation of a record of which an answer has no room for all fields: the call
+/// reads the requested fields from the first one on.
+pub(super) fn of_cut<'a>(
+    context: &CallContext,
+    id: &'a RecordId,
+    (shown, total): (u64, u64),
+    fields: &[String],
+) -> Result<Continuation<'a>, LadderError> {
+    let names = json!(fields);
+    let args = if fields.is_empty() || names.to_string().len() > NAMES_BYTES {
+        json!({ "id": id.to_string() })
+    } else {
+        json!({ "id": id.to_string(), "fields": names })
+    };
+    Ok(Continuation::new(
+        id,
+        ContinuationKind::More { shown, total, args },
+        context.uri(id, RecordPart::Fields { cursor: None })?,
     ))
 }
 
@@ -344,7 +366,7 @@ impl<'a> Continuation<'a> {
             ContinuationKind::MoreBytes { unnamed, .. } => {
                 [("more_references", Some((*unnamed).into())), ("", None), ("", None)]
             }
-            ContinuationKind::More { more: MoreFields { shown, total, .. }, .. } => [
+            ContinuationKind::More { shown, total, .. } => [
                 ("shown_fields", Some((*shown).into())),
                 ("total_fields", Some((*total).into())),
                 ("", None),
@@ -370,7 +392,7 @@ impl<'a> Continuation<'a> {
             ContinuationKind::MoreBytes { unnamed, .. } => {
                 format!("its windows name {unnamed} more references to bytes")
             }
-            ContinuationKind::More { more, .. } => shown_fields_note(more),
+            ContinuationKind::More { shown, total, .. } => shown_fields_note(*shown, *total),
             ContinuationKind::Record => String::new(),
         };
         match &self.what {
@@ -407,9 +429,9 @@ impl<'a> Continuation<'a> {
             ContinuationKind::MoreBytes { field, .. } => {
                 ("field-window", format!("{id} {}, its JSON", Json::from(field)), "text/plain")
             }
-            ContinuationKind::More { more, .. } => (
+            ContinuationKind::More { shown, total, .. } => (
                 "record",
-                format!("{id}, its other fields: {}", shown_fields_note(more)),
+                format!("{id}, its other fields: {}", shown_fields_note(shown, total)),
                 "application/json",
             ),
             ContinuationKind::Record => ("record", format!("{id}, whole"), "application/json"),
@@ -423,8 +445,8 @@ impl<'a> Continuation<'a> {
     }
 }
 
-fn shown_fields_note(more: &MoreFields) -> String {
-    format!("{} of {} fields shown", more.shown, more.total)
+fn shown_fields_note(shown: u64, total: u64) -> String {
+    format!("{shown} of {total} fields shown")
 }
 
 /// Makes the member `content_ladder`. Binary fields come last in `entries`.

@@ -92,6 +92,15 @@ fn end_of_value(bytes: &[u8], mut at: usize) -> Option<usize> {
 
 /// Returns where a string ends whose opening quote is before `at`: after its closing quote.
 fn end_of_string(bytes: &[u8], mut at: usize) -> Option<usize> {
+    /// Most strings are names, which end within so many bytes. A wide step would cost more.
+    const SHORT: usize = 16;
+    let head = bytes.get(at..bytes.len().min(at + SHORT))?;
+    match head.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        Some(end) if head.get(end) == Some(&b'"') => return Some(at + end + 1),
+        // A backslash, or a long string: the steps below find its end from here.
+        Some(end) => at += end,
+        None => at += head.len(),
+    }
     loop {
         at += memchr2(b'"', b'\\', bytes.get(at..)?)?;
         if bytes.get(at)? == &b'"' {

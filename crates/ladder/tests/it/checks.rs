@@ -57,11 +57,9 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &Called) {
         assert!(!message.contains("/v1"), "{tool} {arguments}: {message}");
         return;
     }
-    // A first item of many cut fields or long names is shown however long it is.
-    let items = structured["results"].as_array().or(structured["data"]["data"].as_array());
     let in_proportion = 4 * Json::from(text.as_str()).to_string().len() + 2048;
     assert!(
-        size <= in_proportion || items.is_some_and(|items| items.len() <= 1),
+        size <= in_proportion,
         "{tool} {arguments}: {size} bytes of structure for {} of text",
         text.len(),
     );

@@ -171,14 +171,8 @@ fn all_requested_fields_are_read_and_no_others() {
         let args = json!({ "stream": "notes", "fields": only });
         let listed = client.good("query_records", &args);
         let more = &listed.structured["content_ladder"]["more_fields"][0]["read"]["args"];
-        let shown: BTreeSet<String> = listed.structured["data"]["data"][0]["data"]
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect();
-        let left = set.difference(&shown).cloned().collect();
-        walker(Class::Structured).record_has(id, Way::Structure(more.clone()), &left, count == 50);
+        // The row has room for some fields only, so the call reads all from the first one on.
+        walker(Class::Structured).record_has(id, Way::Structure(more.clone()), &set, count == 50);
     }
 }
 

@@ -12,11 +12,11 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant as RecordInstant;
 use stile_domain::records::order::SEARCH_ORDERS;
 use stile_domain::records::pieces;
-use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::problem::{BroadTerms, CursorProblem, Problem};
 use stile_domain::records::relevance::NAMING_FIELDS;
 use stile_domain::records::request::ReadOperation;
 use stile_domain::records::sealed_cursor::{Binding, SearchCursor};
-use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
+use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm};
 use stile_store::records::{
     EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchQuery,
     RecordSource, SearchOrder,
@@ -89,6 +89,17 @@ fn search_records(
     parameters: &Parameters,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
+    search_within(MAX_DURATION, context, target, parameters, out)
+}
+
+/// Searches for at most `duration`.
+fn search_within(
+    duration: Duration,
+    context: ReadContext<'_>,
+    target: &RequestTarget,
+    parameters: &Parameters,
+    out: &mut dyn ResponseSink,
+) -> Result<(), Problem> {
     let view = context.view;
     let text = parameters.text("q").unwrap_or_default();
     if text.is_empty() {
@@ -128,7 +139,9 @@ fn search_records(
     let check_limits = || match () {
         // The reader is gone, so nobody reads this error.
         () if out.is_closed() => Err(Problem::Busy),
-        () if start.elapsed() > MAX_DURATION => Err(Problem::SearchTooBroad),
+        () if start.elapsed() > duration => {
+            Err(Problem::SearchTooBroad { terms: broad_terms(&query) })
+        }
         () => Ok(()),
     };
     let page = view.find_text(&sources, search, &check_limits)?;
@@ -161,6 +174,15 @@ fn search_records(
     }
     write_list_end(target, next_cursor.as_deref(), &meta, out);
     Ok(())
+}
+
+/// Returns what a search that examines too many records searches for.
+fn broad_terms(query: &ParsedQuery) -> BroadTerms {
+    match query.terms.as_slice() {
+        [one] if matches!(one.term, SearchTerm::Prefix(_)) => BroadTerms::OnePrefix,
+        [_] => BroadTerms::One,
+        _ => BroadTerms::Several,
+    }
 }
 
 fn requested_order(parameters: &Parameters) -> SearchOrder {
@@ -243,7 +265,7 @@ fn add_term_counts(
 ) -> Result<(), Problem> {
     let start = Instant::now();
     let check_limits = || match start.elapsed() > MAX_COUNTING {
-        true => Err(Problem::SearchTooBroad),
+        true => Err(Problem::SearchTooBroad { terms: broad_terms(query) }),
         false => Ok(()),
     };
     let mut counts = Vec::new();
@@ -255,7 +277,7 @@ fn add_term_counts(
                 "term": term.to_string(), "records": records, "has_more": has_more,
             })),
             // The counts so far are worth more than a refusal.
-            Err(Problem::SearchTooBroad) => break,
+            Err(Problem::SearchTooBroad { .. }) => break,
             Err(problem) => return Err(problem),
         }
     }
@@ -396,4 +418,54 @@ fn cursor_binding(context: ReadContext<'_>, parameters: &Parameters) -> Binding 
             .into_iter()
             .chain(conditions.iter().map(String::as_str)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declarations::DeclarationCache;
+    use crate::test_store::{TestStore, owner};
+
+    /// How many of the newest records lack the words, and how many older ones have them.
+    const NEWER: usize = 520;
+    const OLDER: usize = 200;
+
+    /// Searches without any time, and returns the message of the refusal.
+    fn refusal(store: &TestStore, q: &str) -> String {
+        let target = RequestTarget::new("", "", &[("q", q)]);
+        let parameters = Parameters::parse(OPERATION.parameters, &target.pairs).unwrap();
+        let permit = owner().gate().records().unwrap();
+        let declarations = DeclarationCache::default();
+        let searched = store.service.records.read(&permit, RecordInstant(1), |view| {
+            let context = ReadContext { view, declarations: &declarations };
+            search_within(Duration::ZERO, context, &target, &parameters, &mut String::new())
+        });
+        searched.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_says_what_to_search_for_instead() {
+        let store = TestStore::new();
+        // More records without the words are newer than a search looks through before it reads the
+        // index, and more with them are older than it counts between two looks at the clock.
+        let lines: String = (0..NEWER + OLDER)
+            .map(|at| {
+                let word = if at < OLDER { "zyzzyva moss" } else { "fern" };
+                let time = RecordInstant(at as i64 * 1_000_000).to_rfc3339();
+                json!({ "id": format!("k{at}"), "at": time, "text": word }).to_string() + "\n"
+            })
+            .collect();
+        let parameters = [("connection_id", "own")];
+        store.ingest(&owner(), "notes", &parameters, &mut lines.as_bytes()).unwrap();
+        assert_eq!(store.count("notes"), (NEWER + OLDER) as u64);
+        for (q, advice) in [
+            ("zy*", "send a longer prefix or a further word"),
+            ("zyzzyva", "send a further word"),
+            ("zyzzyva moss", "search for rarer words"),
+            ("zy* mo*", "search for rarer words"),
+        ] {
+            let message = refusal(&store, q);
+            assert!(message.contains(advice), "{q}: {message}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use stile_domain::error::{LineExcerpt, Refusal, Remedy};
 use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
-use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::problem::{BroadTerms, CursorProblem, Problem};
 use stile_domain::scope::{Scope, Verb};
 use stile_ladder::RECORD_TOOLS;
 use stile_ladder::resources::TEMPLATES;
@@ -325,7 +325,7 @@ fn problems() -> Vec<Problem> {
         Problem::InvalidSort { message: "`sort` is `sent_at` or `-sent_at`".to_owned() },
         Problem::TooManyGroups { param: "group_by" },
         Problem::NumberTooLong,
-        Problem::SearchTooBroad,
+        Problem::SearchTooBroad { terms: BroadTerms::Several },
         Problem::QueryTooBroad,
         Problem::Busy,
         Problem::ShareUsedUp { share: "database readers" },
@@ -369,7 +369,7 @@ fn problems() -> Vec<Problem> {
             | Problem::InvalidSort { .. }
             | Problem::TooManyGroups { .. }
             | Problem::NumberTooLong
-            | Problem::SearchTooBroad
+            | Problem::SearchTooBroad { .. }
             | Problem::QueryTooBroad
             | Problem::Busy
             | Problem::ShareUsedUp { .. }

@@ -400,6 +400,31 @@ fn a_renewed_token_is_read_again_and_handles_stay_valid() {
     canaries.assert_absent("the log", &log);
 }
 
+#[test]
+fn an_address_of_before_a_renewal_and_a_restart_names_a_step_that_works() {
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    let url = adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["url"].clone();
+    adapter.end();
+    // The same token gives the same key.
+    let mut adapter = self::adapter(&desk, &upstream, "1");
+    let read = adapter.request("resources/read", json!({ "uri": url }));
+    assert!(read["result"]["contents"][0]["text"].is_string(), "{read}");
+    adapter.end();
+    desk.write_token("token-after-the-first-one-8c1f");
+    let mut adapter = self::adapter(&desk, &upstream, "1");
+    upstream.take_requests();
+    let read = adapter.request("resources/read", json!({ "uri": url }));
+    let error = read["error"].to_string();
+    assert!(error.contains("invalid_cursor") && error.contains("malformed"), "{read}");
+    assert!(error.contains("begin again with `search` or `fetch`"), "{read}");
+    assert_eq!(upstream.take_requests().len(), 0, "nothing is asked");
+    let again = adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["url"].clone();
+    assert_ne!(again, url);
+    let read = adapter.request("resources/read", json!({ "uri": again }));
+    assert!(read["result"]["contents"][0]["text"].is_string(), "{read}");
+    end(adapter, &desk);
+}
+
 /// A server that says only at the end of a page how to go on, whose page is longer than an answer.
 #[test]
 fn a_list_never_skips_an_item() {

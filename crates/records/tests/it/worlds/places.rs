@@ -15,12 +15,21 @@ pub(crate) struct Placed<'t> {
 /// Returns all values within compact JSON, in the order in which they end. The last is the whole.
 pub(crate) fn all(json: &str) -> Vec<Placed<'_>> {
     let mut all = Vec::new();
-    let rest = walk(json, json, "", &mut all);
+    let rest = walk(json, "", &mut all);
     assert_eq!(rest, "");
+    // The values are in the order in which they end, so each character is counted once.
+    let (mut end, mut chars) = (0, 0);
+    for placed in &mut all {
+        let own = placed.json.as_ptr() as usize - json.as_ptr() as usize + placed.json.len();
+        chars += json[end..own].chars().count();
+        (end, placed.end_chars) = (own, chars);
+    }
     all
 }
 
-fn walk<'t>(whole: &'t str, text: &'t str, pointer: &str, all: &mut Vec<Placed<'t>>) -> &'t str {
+/// Adds the values within the value that a text begins with, and returns the text after it. Leaves
+/// out where they end.
+fn walk<'t>(text: &'t str, pointer: &str, all: &mut Vec<Placed<'t>>) -> &'t str {
     let rest = match text.as_bytes()[0] {
         b'[' => {
             let mut rest = &text[1..];
@@ -30,7 +39,7 @@ fn walk<'t>(whole: &'t str, text: &'t str, pointer: &str, all: &mut Vec<Placed<'
                     break;
                 }
                 rest = rest.strip_prefix(',').unwrap_or(rest);
-                rest = walk(whole, rest, &format!("{pointer}/{at}"), all);
+                rest = walk(rest, &format!("{pointer}/{at}"), all);
             }
             rest
         }
@@ -43,17 +52,13 @@ fn walk<'t>(whole: &'t str, text: &'t str, pointer: &str, all: &mut Vec<Placed<'
                 rest = rest.strip_prefix(',').unwrap_or(rest);
                 let (name, after) = after_string(rest);
                 let step = name.replace('~', "~0").replace('/', "~1");
-                rest = walk(whole, &after[1..], &format!("{pointer}/{step}"), all);
+                rest = walk(&after[1..], &format!("{pointer}/{step}"), all);
             }
         }
         _ => read(text).1,
     };
-    let end = whole.len() - rest.len();
-    all.push(Placed {
-        pointer: pointer.to_owned(),
-        json: &text[..text.len() - rest.len()],
-        end_chars: whole[..end].chars().count(),
-    });
+    let json = &text[..text.len() - rest.len()];
+    all.push(Placed { pointer: pointer.to_owned(), json, end_chars: 0 });
     rest
 }
 
