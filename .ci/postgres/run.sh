@@ -25,3 +25,8 @@ fi
 
 # The whole workspace, so that nothing is built anew for other features.
 STILE_REQUIRE_POSTGRES=1 cargo test --workspace --lib --test it -- postgresql both_engines changes::
+# The suites that are for one store: of the operations, and of the content ladder.
+STILE_TEST_STORE=postgresql STILE_REQUIRE_POSTGRES=1 cargo test --workspace --test it -- \
+  byte_windows:: deletions:: field_pages:: forged_requests:: invalid_grants:: \
+  binary:: budgets:: cursors:: dead_ends:: every_byte:: evidence:: forging:: hidden:: look_alikes:: \
+  refusals:: three_ways::

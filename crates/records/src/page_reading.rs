@@ -61,15 +61,16 @@ pub(crate) fn read_page(
     view.read_ahead_texts(ends.into_iter().filter_map(|long| encoded_end(context, long)))
 }
 
-/// Returns the end of a long value, if the value's beginning was read ahead and may be encoded bytes.
+/// Returns the end of a long value, if the value's beginning was read ahead and may be encoded
+/// bytes.
 fn encoded_end(context: ReadContext<'_>, long: LongValueRef) -> Option<(LongValueRef, Range<u64>)> {
     let head = context.view.beginning_read_ahead(long)?;
     let size = long.value.chars;
     may_be_encoded(&head).then(|| (long, size.saturating_sub(TAIL_CHARS)..size))
 }
 
-/// Reads the parts of long values that the hits of a search show: the beginnings of fields that name a
-/// record, and the excerpts.
+/// Reads the parts of long values that the hits of a search show: the beginnings of fields that
+/// name a record, and the excerpts.
 pub(crate) fn read_hits(
     context: ReadContext<'_>,
     hits: &[RecordHit],

@@ -1,5 +1,5 @@
-//! A page takes a few statements of PostgreSQL, however many records it has, and so does a batch that
-//! stores records.
+//! A page takes a few statements of PostgreSQL, however many records it has, and so does a batch
+//! that stores records.
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::declaration::Declaration;

@@ -3,8 +3,8 @@
 //!
 //! [`Database`] has two small pools of connections: one for transactions that read one moment and
 //! write nothing, and one for transactions that write. Whoever waits too long for a connection, or
-//! whose connection is lost, gets an error that passes, and can send the same request again. What the
-//! tables mean is decided where they are used, in `records::postgresql` and in `state`.
+//! whose connection is lost, gets an error that passes, and can send the same request again. What
+//! the tables mean is decided where they are used, in `records::postgresql` and in `state`.
 //!
 //! A [`Tenant`] is a person with rows of their own. Code that reads or writes such rows gets a
 //! [`TenantConnection`], which gives every statement the number of the tenant.

@@ -5,15 +5,16 @@
 //! `tokens` is a plain table with one row for each token of a piece, since a `tsvector` has an
 //! upper size and forgets positions. A name that may be long is indexed by its SHA-256.
 //!
-//! Each row belongs to a tenant. `tenant` is the first column of every primary key, unique key, index
-//! and reference, so that the tables can be partitioned by tenant, and numbers count within a tenant.
-//! Row-level security hides the rows of all tenants but the one that a transaction names. The owner
-//! of the tables is no exception, so a migration that changes rows must first lift that
+//! Each row belongs to a tenant. `tenant` is the first column of every primary key, unique key,
+//! index and reference, so that the tables can be partitioned by tenant, and numbers count within a
+//! tenant. Row-level security hides the rows of all tenants but the one that a transaction names.
+//! The owner of the tables is no exception, so a migration that changes rows must first lift that
 //! (`NO FORCE ROW LEVEL SECURITY`).
 //!
-//! `history` has one row for each tenant. A writer locks the row, so one transaction writes at a time
-//! for a tenant, and takes the numbers of records and changes from the row. So numbers grow in the
-//! order of commits, which cursors and the list of changes rely on and which sequences do not promise.
+//! `history` has one row for each tenant. A writer locks the row, so one transaction writes at a
+//! time for a tenant, and takes the numbers of records and changes from the row. So numbers grow in
+//! the order of commits, which cursors and the list of changes rely on and which sequences do not
+//! promise.
 
 use super::connection::PgConnection;
 use super::error::PgError;

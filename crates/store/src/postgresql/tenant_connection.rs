@@ -34,8 +34,8 @@ impl Database {
         Ok(TenantConnection { borrowed, tenant: tenant.number(), turn: None })
     }
 
-    /// Begins a transaction that reads a tenant's rows, whose statements may take as long as `limit`
-    /// allows.
+    /// Begins a transaction that reads a tenant's rows, whose statements may take as long as
+    /// `limit` allows.
     pub(crate) fn long_read_of(
         &self,
         tenant: &Tenant,

@@ -1,8 +1,8 @@
 //! Lets one transaction of each tenant write at a time, before it takes a connection.
 //!
 //! The database decides who writes, since other servers write too. But a transaction that waits in
-//! the database holds one of the few connections. Without turns, a person who writes much would keep
-//! all others of the same server from writing.
+//! the database holds one of the few connections. Without turns, a person who writes much would
+//! keep all others of the same server from writing.
 
 use std::collections::HashSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -257,7 +257,8 @@ impl<'c> RecordsView<'c> {
         Ok(rows)
     }
 
-    /// Finds the records with some keys, at most one for each key and source, in no particular order.
+    /// Finds the records with some keys, at most one for each key and source, in no particular
+    /// order.
     pub fn find_by_keys(
         &self,
         sources: &[RecordSource],

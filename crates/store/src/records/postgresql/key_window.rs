@@ -1,9 +1,9 @@
 //! Finds stored records by their keys, with fewer round trips than keys.
 //!
-//! A batch stores records one after the other, mostly in the order of their keys, or with keys after
-//! all others. So a lookup also reads some records that follow, and remembers up to which key it
-//! knows the stream. A key in between that was not read is not there. How many it reads grows as long
-//! as what it read is used.
+//! A batch stores records one after the other, mostly in the order of their keys, or with keys
+//! after all others. So a lookup also reads some records that follow, and remembers up to which key
+//! it knows the stream. A key in between that was not read is not there. How many it reads grows as
+//! long as what it read is used.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
 //! Records on PostgreSQL: any number of readers that each see one moment, and one writer at a time.
 //!
-//! The records of a database belong to tenants, and each [`Postgresql`] is for one of them. A reader is
-//! a transaction that sees one moment and writes nothing. A writer holds its tenant's row of `history`
-//! until it commits, on whichever server it runs, so writers of different tenants do not wait for each
-//! other. All tenants share the connections of a [`Database`]. Whoever waits too long for a
-//! connection, or whose connection is lost, gets [`Problem::Busy`] and can send the request again.
+//! The records of a database belong to tenants, and each [`Postgresql`] is for one of them. A
+//! reader is a transaction that sees one moment and writes nothing. A writer holds its tenant's row
+//! of `history` until it commits, on whichever server it runs, so writers of different tenants do
+//! not wait for each other. All tenants share the connections of a [`Database`]. Whoever waits too
+//! long for a connection, or whose connection is lost, gets [`Problem::Busy`] and can send the
+//! request again.
 //!
 //! Conditions that need a record's fields are decided by the domain's code: a query walks an index
 //! and returns a bounded number of rows with their bodies, and the next query continues after them.
@@ -111,7 +112,8 @@ impl Postgresql {
         Err(RecordsError::CopiedByServer)
     }
 
-    /// Reads every row that the tenant has in any table, so that the database notices damaged pages.
+    /// Reads every row that the tenant has in any table, so that the database notices damaged
+    /// pages.
     pub(super) fn check(&self) -> Result<(), Problem> {
         const TABLES: [&str; 12] = [
             "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants",

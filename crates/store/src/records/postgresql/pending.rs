@@ -1,9 +1,9 @@
 //! Rows that a transaction will write, many with one statement.
 //!
-//! A statement takes a round trip. So a writer keeps the rows of records, pieces, tokens and changes
-//! until they are many, or until a question depends on them. What it keeps is the difference to the
-//! database, and the order of the statements of [`Pending::flush`] gives the same rows as writing
-//! each at once.
+//! A statement takes a round trip. So a writer keeps the rows of records, pieces, tokens and
+//! changes until they are many, or until a question depends on them. What it keeps is the
+//! difference to the database, and the order of the statements of [`Pending::flush`] gives the same
+//! rows as writing each at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,7 +15,8 @@ use crate::records::model::{RecordRow, RecordSource};
 
 /// The records that one question reads.
 const MOST_RECORDS: usize = 256;
-/// The bytes of records and of pieces that are kept. More are read ahead only after these are forgotten.
+/// The bytes of records and of pieces that are kept. More are read ahead only after these are
+/// forgotten.
 const MOST_BYTES: usize = 8 << 20;
 /// The pieces of long values that one call reads.
 const MOST_PIECES: usize = 256;
