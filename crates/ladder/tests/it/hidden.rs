@@ -113,7 +113,7 @@ fn what_a_grant_hides_cannot_be_observed_on_the_ladder() {
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
         let grant = Grant::random(&mut chance, "grt_same");
-        let pair = Pair::new(&Home::Sqlite, &mut chance, &world, &grant);
+        let pair = Pair::new(&Home::chosen(), &mut chance, &world, &grant);
         let clients =
             [0, 1].map(|at| Client::new(&pair.stored[at].services, client("grt_same", "t1")));
         for operation in read_operations() {

@@ -180,8 +180,7 @@ fn windows_of_a_blob_together_are_its_bytes_and_read_no_more() {
     let missing = request(&one, &owner(), "f02", &[("limit_bytes", "1".to_owned())]);
     assert_eq!(missing, Err(Problem::BlobNotFound));
     // The pieces outside of the window are not read.
-    let damage = "DELETE FROM blob_pieces WHERE id & 65535 > 1";
-    assert!(one.stored.database().execute(damage, []).unwrap() > 70);
+    assert!(one.stored.place.delete("blob_pieces", "id & 65535 > 1") > 70);
     let actual = request(
         &one,
         &owner(),
@@ -198,8 +197,8 @@ fn a_window_of_a_long_base64_text_reads_only_its_own_pieces() {
     // Characters 8192 to 16383 are bytes 6144 to 12287; the last piece says how many bytes there
     // are.
     let last = bytes.len().div_ceil(3) * 4 / 8192;
-    let damage = format!("DELETE FROM pieces WHERE id & 1048575 NOT IN (1, {last})");
-    assert!(one.stored.database().execute(&damage, []).unwrap() > 100);
+    let others = format!("id & 1048575 NOT IN (1, {last})");
+    assert!(one.stored.place.delete("pieces", &others) > 100);
     let actual = request(
         &one,
         &owner(),

@@ -21,7 +21,7 @@ use stile_records::operations::Operation;
 use stile_store::records::IncomingRecord;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::worlds::home::{Home, TestRecords};
+use super::worlds::home::{Home, StoredGrant, TestRecords};
 use super::worlds::model::{pick, some};
 use super::worlds::{OperationRequest, client, owner};
 
@@ -85,7 +85,9 @@ impl Store {
             "access_mode": "continuous", "streams": [share], "expires_at": null,
         });
         let grant = stile_domain::records::grant::Grant::parse(&terms.to_string()).unwrap();
-        store.place.keep_grant("g", &grant.to_json().unwrap(), None, None);
+        let terms = grant.to_json().unwrap();
+        let stored = StoredGrant { id: "g", terms: &terms, revoked: None, bound: None };
+        store.place.keep_grants(&[stored]);
         store
     }
 

@@ -126,14 +126,9 @@ fn a_delete_removes_its_records_and_no_others() {
             }
         }
         let left: usize = world.sources.iter().map(|source| source.records.len()).sum();
-        let rows: i64 = stored
-            .database()
-            .query_row("SELECT count(*) FROM records", [], |row| row.get(0))
-            .unwrap();
-        assert_eq!(usize::try_from(rows).unwrap(), left);
+        assert_eq!(stored.place.count("records"), left);
         if left == 0 {
-            let rest = "SELECT (SELECT count(*) FROM pieces) + (SELECT count(*) FROM tokens)";
-            assert_eq!(stored.database().query_row(rest, [], |row| row.get::<_, i64>(0)), Ok(0));
+            assert_eq!(["pieces", "tokens"].map(|table| stored.place.count(table)), [0, 0]);
         }
     }
     assert!(removed > 20 && emptied > 0, "{removed} {emptied}");

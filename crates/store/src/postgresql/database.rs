@@ -59,9 +59,8 @@ impl Database {
     /// the tables, or migrates them to this version, if needed. Logs a warning if the user of the
     /// address skips row-level security.
     ///
-    /// # Errors
-    /// [`DatabaseError`] if the database cannot be reached, or its tables are another program's or a
-    /// newer version's.
+    /// # Errors [`DatabaseError`] if the database cannot be reached, or its tables are another
+    /// program's or a newer version's.
     pub fn open(address: &str) -> Result<Self, DatabaseError> {
         let settings = Arc::new(Settings::parse(address)?);
         let connection = PgConnection::open(&settings)?;

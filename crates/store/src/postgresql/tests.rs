@@ -104,6 +104,19 @@ fn every_table_with_rows_of_tenants_is_behind_both_fences() {
 }
 
 #[test]
+fn a_user_who_skips_row_level_security_is_recognised() {
+    let test = "a_user_who_skips_row_level_security_is_recognised";
+    let Some((database, _)) = database(test) else { return };
+    let skips = |address: &str| {
+        let settings = settings::Settings::parse(address).unwrap();
+        let connection = connection::PgConnection::open(&settings).unwrap();
+        schema::skips_row_security(&connection).unwrap()
+    };
+    assert!(!skips(&database.address()));
+    assert!(skips(&database.superuser_address()));
+}
+
+#[test]
 fn a_statement_that_forgets_the_tenant_is_refused() {
     let Some((_database, opened)) = database("a_statement_that_forgets_the_tenant_is_refused")
     else {

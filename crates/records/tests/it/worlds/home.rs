@@ -39,6 +39,14 @@ pub(crate) struct TestRecords {
     tenant: Option<TestTenant>,
 }
 
+/// A grant as it is stored.
+pub(crate) struct StoredGrant<'g> {
+    pub(crate) id: &'g str,
+    pub(crate) terms: &'g str,
+    pub(crate) revoked: Option<i64>,
+    pub(crate) bound: Option<&'g str>,
+}
+
 /// One of the tenants of a database.
 struct TestTenant {
     shared: Arc<Shared>,
@@ -83,6 +91,15 @@ impl Home {
         let new = Arc::new(Shared { database, address, tenants });
         *shared = Arc::downgrade(&new);
         Some(Self::Postgresql(new))
+    }
+
+    /// Returns the engine of the tests that do not name one: SQLite, or with
+    /// `STILE_TEST_STORE=postgresql` PostgreSQL, which must then be there.
+    pub(crate) fn chosen() -> Self {
+        match std::env::var("STILE_TEST_STORE").as_deref() {
+            Ok("postgresql") => Self::on_postgresql("STILE_TEST_STORE").expect("a PostgreSQL"),
+            _ => Self::Sqlite,
+        }
     }
 
     /// Returns SQLite, and PostgreSQL unless there is none.
@@ -151,33 +168,70 @@ impl TestRecords {
         }
     }
 
-    /// Stores a grant as it is, also one that the program would not make.
-    pub(crate) fn keep_grant(
-        &self,
-        id: &str,
-        terms: &str,
-        revoked: Option<i64>,
-        bound: Option<&str>,
-    ) {
-        let Some(TestTenant { shared, subject }) = &self.tenant else {
+    /// Counts the rows of a table.
+    pub(crate) fn count(&self, table: &str) -> usize {
+        let Some(tenant) = &self.tenant else {
+            let text = format!("SELECT count(*) FROM {table}");
+            let database = rusqlite::Connection::open(self.file()).unwrap();
+            let count: i64 = database.query_row(&text, [], |row| row.get(0)).unwrap();
+            return count.try_into().unwrap();
+        };
+        let text =
+            format!("SELECT count(*) FROM stile.{table} WHERE tenant = ({})", tenant.number());
+        tenant.shared.database.run(&text).trim().parse().unwrap()
+    }
+
+    /// Deletes rows of a table, as damage would. Returns how many.
+    pub(crate) fn delete(&self, table: &str, condition: &str) -> usize {
+        let Some(tenant) = &self.tenant else {
+            let text = format!("DELETE FROM {table} WHERE {condition}");
+            return rusqlite::Connection::open(self.file()).unwrap().execute(&text, []).unwrap();
+        };
+        let text = format!(
+            "WITH gone AS (DELETE FROM stile.{table} WHERE tenant = ({}) AND {condition} RETURNING 1) \
+             SELECT count(*) FROM gone",
+            tenant.number()
+        );
+        tenant.shared.database.run(&text).trim().parse().unwrap()
+    }
+
+    /// Stores grants as they are, also such that the program would not make.
+    pub(crate) fn keep_grants(&self, grants: &[StoredGrant<'_>]) {
+        let Some(tenant) = &self.tenant else {
             let text =
                 "INSERT OR REPLACE INTO grants (id, terms, revoked, bound) VALUES (?1, ?2, ?3, ?4)";
-            let values = rusqlite::params![id, terms, revoked, bound];
-            rusqlite::Connection::open(self.file()).unwrap().execute(text, values).unwrap();
+            let database = rusqlite::Connection::open(self.file()).unwrap();
+            for StoredGrant { id, terms, revoked, bound } in grants {
+                database.execute(text, rusqlite::params![id, terms, revoked, bound]).unwrap();
+            }
             return;
         };
-        let revoked = revoked.map_or_else(|| "NULL".to_owned(), |revoked| revoked.to_string());
-        shared.database.run(&format!(
-            "INSERT INTO stile.grants (tenant, id, terms, revoked, bound) \
-             SELECT number, {}, {}, {revoked}, {} FROM stile.tenants \
-             WHERE subject IS NOT DISTINCT FROM sha256({} || '\\x00' || {}) ON CONFLICT (tenant, id) DO UPDATE \
-             SET terms = excluded.terms, revoked = excluded.revoked, bound = excluded.bound;",
-            literal(Some(id)),
-            literal(Some(terms)),
-            literal(bound),
-            literal(Some(ISSUER)),
-            literal(subject.as_deref()),
-        ));
+        let mut texts = String::new();
+        for StoredGrant { id, terms, revoked, bound } in grants {
+            let revoked = revoked.map_or_else(|| "NULL".to_owned(), |revoked| revoked.to_string());
+            writeln!(
+                texts,
+                "INSERT INTO stile.grants (tenant, id, terms, revoked, bound) \
+                 VALUES (({}), {}, {}, {revoked}, {}) ON CONFLICT (tenant, id) DO UPDATE \
+                 SET terms = excluded.terms, revoked = excluded.revoked, bound = excluded.bound;",
+                tenant.number(),
+                literal(Some(id)),
+                literal(Some(terms)),
+                literal(*bound),
+            )
+            .unwrap();
+        }
+        tenant.shared.database.run(&texts);
+    }
+}
+
+impl TestTenant {
+    /// The query for the number of the tenant.
+    fn number(&self) -> String {
+        let (issuer, subject) = (literal(Some(ISSUER)), literal(self.subject.as_deref()));
+        format!(
+            "SELECT number FROM stile.tenants WHERE subject IS NOT DISTINCT FROM sha256({issuer} || '\\x00' || {subject})"
+        )
     }
 }
 

@@ -19,7 +19,7 @@ use stile_store::records::IncomingRecord;
 use stile_store::store_copy::StoreCopy;
 use stile_testkit::chance::Chance;
 
-use super::home::{Home, TestRecords};
+use super::home::{Home, StoredGrant, TestRecords};
 use super::owner;
 
 pub(crate) const STREAMS: &[&str] = &["messages", "notes", "tx.2026"];
@@ -785,7 +785,7 @@ impl Share {
 /// A world in a database.
 pub(crate) struct Stored {
     pub(crate) services: RecordService,
-    place: TestRecords,
+    pub(crate) place: TestRecords,
 }
 
 enum Op<'a> {
@@ -807,7 +807,7 @@ impl Stored {
     /// Writes a world down with a history of its own: in another order, with records that are gone
     /// again and fields that were others before.
     pub(crate) fn new(chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
-        Self::at(&Home::Sqlite, chance, world, grants)
+        Self::at(&Home::chosen(), chance, world, grants)
     }
 
     /// Copies the database to another engine.
@@ -939,16 +939,15 @@ impl Stored {
         RecordService::new(self.place.open(Instant(NOW)))
     }
 
-    /// Another connection to a database of SQLite, to store what the program would not.
-    pub(crate) fn database(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.place.file()).unwrap()
-    }
-
     /// Stores grants as they are, also those that the program would not make.
     pub(crate) fn keep(&self, grants: &[Grant]) {
-        for grant in grants {
-            let revoked = grant.revoked.then_some(NOW - 1);
-            self.place.keep_grant(&grant.id, &grant.terms(), revoked, grant.bound.as_deref());
-        }
+        let terms: Vec<String> = grants.iter().map(Grant::terms).collect();
+        let rows = grants.iter().zip(&terms).map(|(grant, terms)| StoredGrant {
+            id: &grant.id,
+            terms,
+            revoked: grant.revoked.then_some(NOW - 1),
+            bound: grant.bound.as_deref(),
+        });
+        self.place.keep_grants(&rows.collect::<Vec<_>>());
     }
 }

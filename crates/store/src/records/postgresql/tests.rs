@@ -234,3 +234,23 @@ fn tenants_with_equal_records_have_their_own_numbers_and_cursors() {
     assert_eq!(database.run(numbers), "1|3|1\n2|2|1\n");
     [&ann, &bob].iter().for_each(|records| records.check(&permits().0).unwrap());
 }
+
+#[test]
+fn opening_the_records_of_a_person_asks_the_database_nothing() {
+    let test = "opening_the_records_of_a_person_asks_the_database_nothing";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let database = server.database();
+    database.log_statements();
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(folder.path()).unwrap();
+    let opened = Database::open(&database.address()).unwrap();
+    let tenants = ["ann", "bob"].map(|name| opened.tenant_of("https://a.example", name).unwrap());
+    let open = |at: usize| {
+        Records::open_at(&state, &opened, &tenants[at % 2], Instant(0)).unwrap();
+    };
+    open(0);
+    let before = database.logged_statements();
+    assert!(before > 0);
+    (0..1000).for_each(open);
+    assert_eq!(database.logged_statements(), before);
+}

@@ -278,7 +278,8 @@ impl RowWriter for PgWriter<'_> {
         limit: i64,
     ) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
         self.flush()?;
-        let text = "SELECT id, key FROM records WHERE tenant = $1 AND stream = $2 AND key > $3 ORDER BY key LIMIT $4";
+        let text = "SELECT id, key FROM records WHERE tenant = $1 AND stream = $2 AND key > $3 \
+                    ORDER BY key LIMIT $4";
         let rows = self.rows(text, params![stream, after, limit])?;
         rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
     }
