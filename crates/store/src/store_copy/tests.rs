@@ -12,8 +12,11 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
+use stile_domain::records::problem::Problem;
+
 use super::access::Access;
 use super::*;
+use crate::postgresql::DatabaseError;
 use crate::records::{IncomingRecord, Records, WriteBatch};
 use crate::state::{ACCESS_TABLES, AccessCell as Cell, TokenKey, TokenStore};
 
