@@ -42,13 +42,21 @@ impl PgConnection {
     pub(crate) fn open(settings: &Settings) -> Result<Self, PgError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(|_| PgError::NoAnswer)?;
-        let client = blocking(|| {
+        let connected = blocking(|| {
             runtime.block_on(async {
                 tokio::time::timeout(settings.connect_timeout(), settings.connect())
                     .await
                     .unwrap_or(Err(PgError::NoAnswer))
             })
-        })?;
+        });
+        let client = match connected {
+            Ok(client) => client,
+            Err(error) => {
+                // As when a connection is dropped.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
         Ok(Self {
             runtime: Some(runtime),
             client,
@@ -149,5 +157,21 @@ impl Drop for PgConnection {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_gone_is_an_error_for_code_within_a_future() {
+        let runtime = Builder::new_multi_thread().build().unwrap();
+        let opened = runtime.spawn(async {
+            let settings = Settings::parse("postgres://ann@%2Fnowhere/stile").unwrap();
+            PgConnection::open(&settings).map(drop)
+        });
+        let opened = runtime.block_on(opened);
+        assert!(matches!(opened, Ok(Err(PgError::Database(_)))), "{opened:?}");
     }
 }
