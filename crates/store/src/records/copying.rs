@@ -12,7 +12,7 @@ use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
 use super::port::{RowWriter, StreamDeclaration};
-use super::postgresql::index_writer;
+use super::postgresql::write_in;
 use super::sqlite::{Sqlite, SqliteWriter};
 use super::write::WriteBatch;
 use crate::postgresql::TenantConnection;
@@ -59,7 +59,7 @@ pub(crate) fn index_on_postgresql(
     streams: &IndexedByStream,
     records: &[CopiedRecord],
 ) -> Result<(), Problem> {
-    index(&index_writer(connection)?, streams, records)
+    write_in(connection, |rows| index(rows, streams, records))
 }
 
 fn index(

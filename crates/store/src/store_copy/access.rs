@@ -1,7 +1,6 @@
-//! Tokens, sign-in and the key that signs tokens: they are few, so a copy replaces them all at
-//! once.
+//! Tokens, sign-in and the key that signs tokens, which a copy replaces all at once: they are few.
 
-use super::CopyError;
+use super::error::CopyError;
 use super::table::{Cell, Checksum, TableChecksum};
 use crate::postgresql::Database;
 use crate::state::{ACCESS_TABLES, AccessCell, AccessRow, StateDir, TokenKey, TokenStore};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::CopyError;
+use super::error::CopyError;
 use super::table::{Cell, Checksum, Key, Row, Table, TableChecksum};
 use crate::records::copying::{CopiedRecord, IndexedByStream};
 

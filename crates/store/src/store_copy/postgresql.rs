@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio_postgres::Row as PgRow;
 use tokio_postgres::types::{FromSql, ToSql};
 
-use super::CopyError;
 use super::end::{Advance, CopyProgress, CopyTarget, History, TableReader};
+use super::error::CopyError;
 use super::table::{Cell, ColumnKind, Key, Row, Table};
 use crate::cancellation::Cancellation;
 use crate::postgresql::{Database, PgError, Tenant, TenantConnection, params};

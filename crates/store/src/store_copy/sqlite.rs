@@ -6,8 +6,8 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params, params_from_iter};
 use stile_domain::records::problem::Problem;
 
-use super::CopyError;
 use super::end::{Advance, CopyProgress, CopyTarget, History, TableReader};
+use super::error::CopyError;
 use super::table::{Cell, ColumnKind, Key, Row, Table};
 use crate::records::PROGRESS_TABLE;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};

@@ -1,5 +1,4 @@
-//! The tables of records that a copy takes over, in an order in which each comes after those that
-//! it names.
+//! The tables of records that a copy takes over, each after the tables that it names.
 //!
 //! `tokens`, the index of searches, is not among them: the copy makes it anew. `history` has one
 //! row, which each engine keeps in its own form.

@@ -131,9 +131,12 @@ impl Postgresql {
     }
 }
 
-/// Returns what writes the index of searches, in the transaction of a connection.
-pub(super) fn index_writer<'c>(
-    connection: &'c TenantConnection<'c>,
-) -> Result<impl RowWriter + 'c, Problem> {
-    PgWriter::begin(connection)
+/// Runs `write` in the transaction of a connection, and writes what it left pending.
+pub(super) fn write_in(
+    connection: &TenantConnection<'_>,
+    write: impl FnOnce(&dyn RowWriter) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let writer = PgWriter::begin(connection)?;
+    write(&writer)?;
+    writer.finish()
 }
