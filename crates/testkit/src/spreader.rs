@@ -5,8 +5,8 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 /// The proxy, which stops when it is dropped.
@@ -15,31 +15,41 @@ pub struct Spreader {
     /// The address that clients connect to.
     pub address: SocketAddr,
     ended: Arc<AtomicBool>,
+    tell: Option<mpsc::Sender<Vec<SocketAddr>>>,
     accepting: Option<JoinHandle<()>>,
 }
 
 impl Spreader {
-    /// Spreads connections over these servers in turn.
+    /// Takes a port. Connections wait until [`Spreader::spread_over`] names servers.
     ///
     /// # Panics
     /// No port is free.
-    pub fn over(servers: Vec<SocketAddr>) -> Self {
+    pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let ended = Arc::new(AtomicBool::new(false));
-        let (next, has_ended) = (AtomicUsize::new(0), Arc::clone(&ended));
+        let has_ended = Arc::clone(&ended);
+        let (tell, told) = mpsc::channel::<Vec<SocketAddr>>();
         let accepting = std::thread::spawn(move || {
+            let Ok(servers) = told.recv() else { return };
+            let mut servers = servers.iter().cycle();
             for client in listener.incoming().map_while(Result::ok) {
                 if has_ended.load(Ordering::Relaxed) {
                     return;
                 }
-                let at = next.fetch_add(1, Ordering::Relaxed) % servers.len();
-                let Some(server) = servers.get(at) else { return };
+                let Some(server) = servers.next() else { return };
                 let Ok(server) = TcpStream::connect(server) else { continue };
                 join(&client, &server);
             }
         });
-        Self { address, ended, accepting: Some(accepting) }
+        Self { address, ended, tell: Some(tell), accepting: Some(accepting) }
+    }
+
+    /// Spreads connections over these servers in turn.
+    pub fn spread_over(&self, servers: Vec<SocketAddr>) {
+        if let Some(tell) = &self.tell {
+            let _ = tell.send(servers);
+        }
     }
 }
 
@@ -54,9 +64,16 @@ fn join(client: &TcpStream, server: &TcpStream) {
     }
 }
 
+impl Default for Spreader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for Spreader {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
+        drop(self.tell.take());
         // The thread waits for a connection.
         drop(TcpStream::connect(self.address));
         if let Some(accepting) = self.accepting.take() {

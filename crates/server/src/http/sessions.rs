@@ -178,7 +178,7 @@ impl Sessions {
         let ends = self.end(now);
         if ends.saturating_sub(found) >= USE_WRITTEN_SECONDS {
             for kind in [KIND, START_KIND] {
-                let _ = fleet.tokens().prolong_short_lived(kind, id, ends, now);
+                let _ = fleet.tokens().prolong_short_lived(kind, id, ends);
             }
         }
         true

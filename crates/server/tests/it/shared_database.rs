@@ -7,7 +7,7 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use stile_testkit::process::{Rig, Server};
 use stile_testkit::spreader::Spreader;
 
-use crate::sign_in_kit::{Browser, ScriptedClient, fetch, location, parameter};
+use crate::sign_in_kit::{Browser, ScriptedClient, fetch, location, parameter, text_of};
 
 /// Servers with one database and, on one machine, one folder.
 struct Place {
@@ -26,11 +26,14 @@ impl Place {
         std::fs::create_dir(folder.path().join("people")).unwrap();
         std::fs::write(rig.root.join("plan.md"), "the plan\n").unwrap();
         let people = folder.path().join("people");
+        let spreader = Spreader::new();
+        let public = format!("http://{}", spreader.address);
         let servers: Vec<Server> = ["one", "two"]
             .iter()
             .map(|state| {
                 let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--state"]);
-                command.arg(folder.path().join(state)).args(arguments);
+                command.arg(folder.path().join(state)).args(["--public-url", &public]);
+                command.args(arguments);
                 match arguments.contains(&"--spaces") {
                     true => command.arg(&people),
                     false => command.arg(&rig.root),
@@ -38,7 +41,7 @@ impl Place {
                 Server::start(with_database(command, &database))
             })
             .collect();
-        let spreader = Spreader::over(servers.iter().map(|server| server.address).collect());
+        spreader.spread_over(servers.iter().map(|server| server.address).collect());
         Some(Self { folder, database, servers, spreader })
     }
 
@@ -90,7 +93,8 @@ fn a_client_signs_in_at_two_servers_as_at_one() {
             let link = place.stile(&["sign-in"]);
             let code = parameter(&link, "code").unwrap();
             let returned = browser.submit(&place.url(), &page, &[("code", &code)]);
-            let consent = location(&returned).unwrap().to_owned();
+            let told = text_of(&returned);
+            let consent = location(&returned).unwrap_or_else(|| panic!("{told}")).to_owned();
             page = browser.get(&(place.url() + &consent));
         }
         if turn == 1 {

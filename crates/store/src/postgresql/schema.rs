@@ -290,7 +290,9 @@ const ACCESS: &str = "
         key text NOT NULL,
         owner text NOT NULL,
         value text NOT NULL,
+        -- In microseconds since 1970.
         made bigint NOT NULL,
+        -- In seconds since 1970.
         ends bigint NOT NULL,
         PRIMARY KEY (kind, key)
     );

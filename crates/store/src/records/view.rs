@@ -5,6 +5,7 @@
 //! there is no other way to a record. The order of a list never depends on a field that is not
 //! granted, and a hidden record looks like a record that does not exist.
 
+mod ahead;
 pub(super) mod blobs;
 pub(super) mod changes;
 mod list_walk;
@@ -32,8 +33,8 @@ use super::model::{
 };
 use super::port::Snapshot;
 use super::seal::Seals;
+use ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
-use read_ahead::ReadAhead;
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of
 /// the database.

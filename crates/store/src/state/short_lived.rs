@@ -38,7 +38,7 @@ impl TokenStore {
         now: i64,
     ) -> Result<Vec<String>, StateError> {
         let ShortLived { kind, key, owner, value, ends } = new;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let (most, made) = (i64::try_from(most).unwrap_or(i64::MAX), crate::now().0);
         let insert = "INSERT INTO short_lived (kind, key, owner, value, made, ends) \
                       VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, key) DO UPDATE \
                       SET owner = ?3, value = ?4, made = ?5, ends = ?6";
@@ -46,7 +46,7 @@ impl TokenStore {
                     (SELECT key FROM short_lived WHERE kind = ?1 AND owner = ?2 AND ends > ?3 \
                     ORDER BY key = ?4 DESC, made DESC, key LIMIT ?5) RETURNING key";
         self.change("keep what lives for a short time in", |tables| {
-            tables.execute(insert, values![kind, key, owner, value, now, ends])?;
+            tables.execute(insert, values![kind, key, owner, value, made, ends])?;
             tables.rows(drop, values![kind, owner, now, key, most], |row| row.get(0))
         })
     }
@@ -55,11 +55,12 @@ impl TokenStore {
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
-    pub fn keep_once(&self, new: ShortLived<'_>, now: i64) -> Result<bool, StateError> {
+    pub fn keep_once(&self, new: ShortLived<'_>) -> Result<bool, StateError> {
         let ShortLived { kind, key, owner, value, ends } = new;
         let insert = "INSERT INTO short_lived (kind, key, owner, value, made, ends) \
                       VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
-        let row = values![kind, key, owner, value, now, ends];
+        let made = crate::now().0;
+        let row = values![kind, key, owner, value, made, ends];
         Ok(self.execute("keep what lives for a short time in", insert, row)? > 0)
     }
 
@@ -88,10 +89,10 @@ impl TokenStore {
         kind: &'static str,
         key: &str,
         ends: i64,
-        now: i64,
     ) -> Result<(), StateError> {
         let prolong = "UPDATE short_lived SET ends = ?3, made = ?4 WHERE kind = ?1 AND key = ?2";
-        let row = values![kind, key, ends, now];
+        let made = crate::now().0;
+        let row = values![kind, key, ends, made];
         self.execute("prolong what lives for a short time in", prolong, row).map(drop)
     }
 
@@ -166,7 +167,7 @@ mod tests {
             assert!(dropped.is_empty());
         }
         one.keep_short_lived(thing("x", "bob", 100), 1, 3).unwrap();
-        other.prolong_short_lived("session", "a", 200, 4).unwrap();
+        other.prolong_short_lived("session", "a", 200).unwrap();
         assert_eq!(other.keep_short_lived(thing("d", "ann", 90), 3, 5).unwrap(), ["b"]);
         let found = |key: &str, now| one.find_short_lived("session", key, now).unwrap();
         assert_eq!(found("a", 150), Some(("a".to_owned(), 200)));
@@ -188,7 +189,7 @@ mod tests {
         let kept: Vec<bool> = std::thread::scope(|scope| {
             let keep = || {
                 let store = TokenStore::on(&Database::open(&database.address()).unwrap());
-                store.keep_once(thing("once", "", 100), 1).unwrap()
+                store.keep_once(thing("once", "", 100)).unwrap()
             };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(keep)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
