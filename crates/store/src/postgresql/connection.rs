@@ -126,8 +126,8 @@ impl PgConnection {
     }
 }
 
-/// Runs code that blocks. On a thread that runs futures, the runtime first gives its other futures to
-/// another thread.
+/// Runs code that blocks. On a thread that runs futures, the runtime first gives its other futures
+/// to another thread.
 pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {

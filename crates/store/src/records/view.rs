@@ -7,6 +7,7 @@
 
 pub(super) mod blobs;
 pub(super) mod changes;
+mod kept_ahead;
 mod list_walk;
 mod read_ahead;
 mod references;
@@ -32,8 +33,8 @@ use super::model::{
 };
 use super::port::Snapshot;
 use super::seal::Seals;
+use kept_ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
-use read_ahead::ReadAhead;
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of
 /// the database.

@@ -3,7 +3,7 @@
 //! A database on another machine answers each question after a round trip. What was read ahead is
 //! kept in the view and changes no answer: whatever was not read ahead is read when it is needed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,35 +15,8 @@ use crate::records::model::{RecordRow, RecordSource};
 
 /// The records that one question reads.
 const MOST_RECORDS: usize = 256;
-/// The bytes of records and of pieces that are kept. More are read ahead only after these are
-/// forgotten.
-const MOST_BYTES: usize = 8 << 20;
 /// The pieces of long values that one call reads.
 const MOST_PIECES: usize = 256;
-
-/// What was read ahead.
-#[derive(Default)]
-pub(super) struct ReadAhead {
-    bodies: HashMap<i64, Arc<[u8]>>,
-    pieces: HashMap<i64, Arc<str>>,
-    bytes: usize,
-}
-
-impl ReadAhead {
-    pub(super) fn body(&self, record: i64) -> Option<Arc<[u8]>> {
-        self.bodies.get(&record).cloned()
-    }
-
-    pub(super) fn piece(&self, number: i64) -> Option<Arc<str>> {
-        self.pieces.get(&number).cloned()
-    }
-
-    fn make_room(&mut self) {
-        if self.bytes > MOST_BYTES {
-            *self = Self::default();
-        }
-    }
-}
 
 impl RecordsView<'_> {
     /// Reads the fields of some records, each with its sources, in a few round trips.
@@ -58,7 +31,7 @@ impl RecordsView<'_> {
         let mut numbers = BTreeSet::new();
         for (sources, row) in rows {
             let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-            let is_known = self.ahead.borrow().bodies.contains_key(&row.number);
+            let is_known = self.ahead.borrow().body(row.number).is_some();
             if !is_known && numbers.insert(row.number) {
                 wanted.push((source, row.number));
             }
@@ -66,9 +39,7 @@ impl RecordsView<'_> {
         for wanted in wanted.chunks(MOST_RECORDS) {
             self.ahead.borrow_mut().make_room();
             self.snapshot.bodies(wanted, &mut |record, body| {
-                let mut ahead = self.ahead.borrow_mut();
-                ahead.bytes += body.len();
-                ahead.bodies.insert(record, body.into());
+                self.ahead.borrow_mut().keep_body(record, body.into());
             })?;
         }
         Ok(())
@@ -94,7 +65,7 @@ impl RecordsView<'_> {
                     break 'parts;
                 }
                 let number = value.piece_number(piece)?;
-                if !self.ahead.borrow().pieces.contains_key(&number) {
+                if self.ahead.borrow().piece(number).is_none() {
                     numbers.insert(number);
                 }
             }
@@ -104,9 +75,7 @@ impl RecordsView<'_> {
         }
         let numbers: Vec<i64> = numbers.into_iter().collect();
         self.snapshot.some_pieces(&numbers, &mut |number, text| {
-            let mut ahead = self.ahead.borrow_mut();
-            ahead.bytes += text.len();
-            ahead.pieces.insert(number, text.into());
+            self.ahead.borrow_mut().keep_piece(number, text.into());
         })
     }
 

@@ -1,0 +1,43 @@
+//! The bodies of records and the pieces of long values that a view has read ahead.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The bytes of records and of pieces that are kept. More are read ahead only after these are
+/// forgotten.
+const MOST_BYTES: usize = 8 << 20;
+
+/// What was read ahead.
+#[derive(Default)]
+pub(super) struct ReadAhead {
+    bodies: HashMap<i64, Arc<[u8]>>,
+    pieces: HashMap<i64, Arc<str>>,
+    bytes: usize,
+}
+
+impl ReadAhead {
+    pub(super) fn body(&self, record: i64) -> Option<Arc<[u8]>> {
+        self.bodies.get(&record).cloned()
+    }
+
+    pub(super) fn piece(&self, number: i64) -> Option<Arc<str>> {
+        self.pieces.get(&number).cloned()
+    }
+
+    pub(super) fn keep_body(&mut self, record: i64, body: Arc<[u8]>) {
+        self.bytes += body.len();
+        self.bodies.insert(record, body);
+    }
+
+    pub(super) fn keep_piece(&mut self, number: i64, text: Arc<str>) {
+        self.bytes += text.len();
+        self.pieces.insert(number, text);
+    }
+
+    /// Forgets everything if it is much.
+    pub(super) fn make_room(&mut self) {
+        if self.bytes > MOST_BYTES {
+            *self = Self::default();
+        }
+    }
+}
