@@ -5,9 +5,9 @@
 //! there is no other way to a record. The order of a list never depends on a field that is not
 //! granted, and a hidden record looks like a record that does not exist.
 
-mod ahead;
 pub(super) mod blobs;
 pub(super) mod changes;
+mod kept_ahead;
 mod list_walk;
 mod read_ahead;
 mod references;
@@ -33,7 +33,7 @@ use super::model::{
 };
 use super::port::Snapshot;
 use super::seal::Seals;
-use ahead::ReadAhead;
+use kept_ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of

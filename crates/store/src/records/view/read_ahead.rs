@@ -39,7 +39,7 @@ impl RecordsView<'_> {
         for wanted in wanted.chunks(MOST_RECORDS) {
             self.ahead.borrow_mut().make_room();
             self.snapshot.bodies(wanted, &mut |record, body| {
-                self.ahead.borrow_mut().keep_body(record, body);
+                self.ahead.borrow_mut().keep_body(record, body.into());
             })?;
         }
         Ok(())
@@ -75,7 +75,7 @@ impl RecordsView<'_> {
         }
         let numbers: Vec<i64> = numbers.into_iter().collect();
         self.snapshot.some_pieces(&numbers, &mut |number, text| {
-            self.ahead.borrow_mut().keep_piece(number, text);
+            self.ahead.borrow_mut().keep_piece(number, text.into());
         })
     }
 

@@ -1,4 +1,4 @@
-//! What was read ahead, within bounds.
+//! The bodies of records and the pieces of long values that a view has read ahead.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 /// The bytes of records and of pieces that are kept. More are read ahead only after these are
 /// forgotten.
 const MOST_BYTES: usize = 8 << 20;
+
 /// What was read ahead.
 #[derive(Default)]
 pub(super) struct ReadAhead {
@@ -23,16 +24,17 @@ impl ReadAhead {
         self.pieces.get(&number).cloned()
     }
 
-    pub(super) fn keep_body(&mut self, record: i64, body: Vec<u8>) {
+    pub(super) fn keep_body(&mut self, record: i64, body: Arc<[u8]>) {
         self.bytes += body.len();
-        self.bodies.insert(record, body.into());
+        self.bodies.insert(record, body);
     }
 
-    pub(super) fn keep_piece(&mut self, number: i64, text: &str) {
+    pub(super) fn keep_piece(&mut self, number: i64, text: Arc<str>) {
         self.bytes += text.len();
-        self.pieces.insert(number, text.into());
+        self.pieces.insert(number, text);
     }
 
+    /// Forgets everything if it is much.
     pub(super) fn make_room(&mut self) {
         if self.bytes > MOST_BYTES {
             *self = Self::default();
