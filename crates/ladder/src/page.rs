@@ -39,12 +39,6 @@ pub(super) trait PageItem: Sized + Send + Sync {
         context: &CallContext,
     ) -> impl Future<Output = Result<Self, LadderError>> + Send;
 
-    /// Returns a lower bound for the bytes of the item's lines, which costs less than the lines.
-    fn least_lines(&self) -> usize;
-
-    /// Returns a lower bound for the bytes of the item's row and its continuations.
-    fn least_row(&self) -> usize;
-
     /// Renders the item for the text. The first item has the number 1.
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError>;
 
@@ -273,11 +267,7 @@ impl<'a, I: PageItem> Page<'a, I> {
         let most = if self.next_cursor.is_some() { room.saturating_sub(again) } else { room };
         let (mut texts, mut used) = (Vec::new(), 0);
         while let Some(item) = self.items.at(texts.len(), self.arguments, context).await? {
-            if !texts.is_empty() && used + item.least_lines() + 1 > most {
-                break;
-            }
             let (lines, links) = item.lines(context, texts.len() + 1)?;
-            debug_assert!(item.least_lines() <= lines.len(), "{lines}");
             let lines = text_lines::escape_line_breaks(lines);
             used += lines.len() + 1;
             texts.push((lines, links));
@@ -310,14 +300,9 @@ impl<'a, I: PageItem> Page<'a, I> {
         let mut used = 0;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(item) = self.items.at(rows.len(), self.arguments, context).await? {
-            let least = item.least_row();
-            if !rows.is_empty() && used + least > room {
-                break;
-            }
             let row = item.row(self.arguments, context, rows.is_empty().then_some(room))?;
             let parts = row.entries.iter().chain(&row.more).map(json_len);
             let bytes = json_len(&row.json) + parts.sum::<usize>();
-            debug_assert!(rows.is_empty() || least <= bytes, "{}", row.json);
             used += bytes;
             if rows.is_empty() && used > room {
                 let minimal = item.minimal(context)?;

@@ -14,7 +14,7 @@ use stile_tools::tool::Tool;
 use super::arguments::{
     OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
 };
-use super::budget::{count_fitting, escaped_len, json_len, prefix_within};
+use super::budget::{count_fitting, json_len};
 use super::call_context::CallContext;
 use super::continuation::{self, LadderShape};
 use super::error::LadderError;
@@ -22,7 +22,7 @@ use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::reachable_bytes::keep_reachable;
-use super::record_view::{CutKind, FieldView, MoreFields, RecordView, is_deleted};
+use super::record_view::{FieldView, MoreFields, RecordView, is_deleted};
 use super::text_lines;
 use super::wire;
 
@@ -198,14 +198,6 @@ impl PageItem for QueriedRecord {
         Ok(Self { record })
     }
 
-    fn least_lines(&self) -> usize {
-        least_text(&self.record)
-    }
-
-    fn least_row(&self) -> usize {
-        self.record.least_row()
-    }
-
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
         record_text(context, number, &self.record)
     }
@@ -376,73 +368,6 @@ fn record_text(
         links.push(whole.link());
     }
     Ok((format!("{head} {{{fields}}}{below}"), links))
-}
-
-/// Returns a lower bound for the bytes of [`record_text`]. Counts the fields that surely fit.
-fn least_text(record: &RecordView) -> usize {
-    /// The bytes of `1. id=`, and the most bytes of any number with that.
-    const NUMBER: usize = 6;
-    const MOST_NUMBER: usize = 16;
-    /// The bytes of the line that leads to the other fields, without the identifier.
-    const WHOLE: usize = "\nnext: fetch {\"id\":\"\"} (".len();
-    let id = least_id(&record.id);
-    let mut least = NUMBER + id;
-    if record.is_deleted() {
-        return least;
-    }
-    let mut most = MOST_NUMBER + MOST_ENCODED * id;
-    for (at, field) in record.fields.iter().enumerate() {
-        let (field_least, field_most) = text_bounds(field, id);
-        most += field_most;
-        if at > 0 && most > TEXT_RECORD_BYTES {
-            return least + field_least.min(WHOLE + id);
-        }
-        least += field_least;
-    }
-    least
-}
-
-/// The most bytes of an identifier for each byte of its parts.
-const MOST_ENCODED: usize = 3;
-
-/// Returns a lower and an upper bound for the bytes that a field takes in [`record_text`], for an
-/// identifier with parts of `id` bytes.
-fn text_bounds(field: &FieldView, id: usize) -> (usize, usize) {
-    /// The bytes of the line that reads on, without identifier, field and note.
-    const NEXT: usize =
-        "\nnext: read_record_field {\"id\":\"\",\"field_path\":\"\",\"offset_chars\":0}".len();
-    /// The most bytes of the offset and of a note, which says how much is shown.
-    const MOST_NOTE: usize = 128;
-    let name = escaped_len(&field.name);
-    /// More than fits, for what only rendering shows.
-    const UNKNOWN: usize = TEXT_RECORD_BYTES + 1;
-    let (least, most, is_cut) = match (&field.value, &field.written) {
-        (Json::String(text), None) => {
-            let (shown, _) = prefix_within(text, TEXT_CHARS, TEXT_CHARS * 3);
-            let is_cut = shown.len() < text.len() || field.cut.is_some();
-            (shown.len(), escaped_len(shown), is_cut)
-        }
-        _ => (0, UNKNOWN, false),
-    };
-    let guess = field.cut.as_ref().map(|cut| (&cut.looks_like, &cut.kind));
-    let is_plain = matches!(guess, Some((None, CutKind::Text))) && field.references.is_empty();
-    let next = match (is_cut, is_plain) {
-        (false, _) if field.references.is_empty() => (0, 0),
-        (true, true) => {
-            let most = NEXT + MOST_ENCODED * id + name + MOST_NOTE;
-            (NEXT + id + field.name.len(), most)
-        }
-        _ => (0, UNKNOWN),
-    };
-    let around = "\"\":\"\"".len();
-    // A value that is not a text has at least one character, and no quotes.
-    let least = field.name.len() + (around + least).saturating_sub(1) + next.0;
-    (least, name + around + 1 + most + next.1)
-}
-
-/// Returns a lower bound for the bytes of an identifier.
-fn least_id(id: &RecordId) -> usize {
-    id.connection.as_ref().map_or(0, String::len) + id.stream.len() + id.key.len()
 }
 
 /// Returns the address of a whole record.

@@ -218,19 +218,6 @@ impl RecordView {
         is_deleted(&self.metadata)
     }
 
-    /// Returns a lower bound for the bytes of the record and of its continuations in a structure.
-    pub(super) fn least_row(&self) -> usize {
-        let RecordId { connection, stream, key } = &self.id;
-        let connection = connection.as_ref().map_or(0, String::len);
-        let id = connection + stream.len() + key.len();
-        let own = r#"{"object":"record","id":"","record_id":"","stream":"","connection_id":""}"#;
-        if self.is_deleted() {
-            return own.len() + 2 * id;
-        }
-        let fields = self.fields.iter().map(|field| field.least_len(id)).sum::<usize>();
-        own.len() + 2 * id + fields
-    }
-
     /// Counts the fields after the first `from` that fit into `bytes`: at least one, if any remain.
     pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
         let rest = self.fields.get(from..).unwrap_or_default();
@@ -244,15 +231,6 @@ impl FieldView {
         /// Two quotes and a colon. The comma counts with the value.
         const QUOTES_AND_COLON: usize = 3;
         escaped_len(&self.name) + QUOTES_AND_COLON + json_len(&self.value)
-    }
-
-    /// Returns a lower bound for the bytes of the field and of its continuation in a structure, for
-    /// an identifier with parts of `id` bytes.
-    fn least_len(&self, id: usize) -> usize {
-        let entry = r#"{"id":"","field_path":"","preview_status":"","read":{},"resource":{}}"#;
-        let entry = self.cut.as_ref().map_or(0, |_| entry.len() + id + self.name.len());
-        let value = self.value.as_str().map_or(0, str::len);
-        entry + self.name.len() + "\"\":1".len() + value
     }
 
     /// Truncates the field to `chars` scalar values and `escaped_bytes` bytes of JSON.

@@ -311,13 +311,6 @@ impl Hit {
         }
     }
 
-    /// Returns a lower bound for the bytes of the identifier.
-    fn least_id(&self) -> usize {
-        self.connection_id.as_ref().map_or(0, String::len)
-            + self.stream.len()
-            + self.record_key.len()
-    }
-
     /// Removes the marks around what was found, of a server that does not say where it is. The
     /// call that continues then finds the first marked text.
     fn remove_marks(&mut self) {
@@ -404,18 +397,6 @@ impl PageItem for Hit {
 
     async fn read(sent: &str, arguments: &Search, _: &CallContext) -> Result<Self, LadderError> {
         arguments.hit(sent)
-    }
-
-    fn least_lines(&self) -> usize {
-        let excerpt = self.evidence_excerpts.first();
-        let shown = excerpt.map_or(0, |excerpt| excerpt.text_part().0.len());
-        "1. id=".len() + self.least_id() + shown
-    }
-
-    fn least_row(&self) -> usize {
-        let own = r#"{"id":"","title":"","url":"","stream":"","connection_id":"","record_id":""}"#;
-        let windows = self.evidence_excerpts.iter().map(|excerpt| excerpt.preview_text.len());
-        own.len() + 2 * self.least_id() + windows.sum::<usize>()
     }
 
     /// Renders the lines of a hit: the record, the first matching field with the call that

@@ -11,7 +11,12 @@
 //! without it a temporary one is made, whose commits do not wait for the disk. `--records`,
 //! `--grants`, `--people`, `--seconds`, `--servers` and `--clients` change the sizes.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints and panics")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a benchmark prints and panics"
+)]
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -32,6 +37,9 @@ const WORDS: [&str; 16] = [
     "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "islet", "jetty",
     "knoll", "larch", "marsh", "north", "otter", "pines",
 ];
+
+/// Every so many records have a long text.
+const LONG: usize = 1_000;
 
 /// The sizes of a run.
 struct Sizes {
@@ -131,10 +139,10 @@ fn request(http: &mut Http, server: SocketAddr, token: &str, line: &str, body: &
     reply
 }
 
-/// Returns a record of some 365 bytes. One in 16 has a text of 20,000 characters.
+/// Returns a record of some 365 bytes. One in 1,000 has a text of 20,000 characters.
 fn row(number: usize, chance: &mut Chance) -> String {
     let mut words = || WORDS[chance.below(WORDS.len())];
-    let count = if number.is_multiple_of(16) { 3_300 } else { 30 };
+    let count = if number.is_multiple_of(LONG) { 3_300 } else { 30 };
     let text: Vec<&str> = (0..count).map(|_| words()).collect();
     let at = format!("2026-{:02}-{:02}T12:00:00Z", 1 + number % 12, 1 + number % 28);
     json!({ "data": {
@@ -230,9 +238,8 @@ fn line(chance: &mut Chance, most: usize) -> String {
     match chance.below(8) {
         0..4 => "GET /v1/streams/rows/records?limit=25".to_owned(),
         4..6 => format!("GET /v1/search?q={one}+{other}&limit=10"),
-        // Every 16th record has a long text.
         _ => {
-            let record = 16 * chance.below(most.max(16) / 16);
+            let record = LONG * chance.below(most.div_ceil(LONG));
             let offset = chance.below(16_000);
             format!(
                 "GET /v1/streams/rows/records/r{record}/field-window?field=text&offset_chars={offset}"
@@ -243,7 +250,7 @@ fn line(chance: &mut Chance, most: usize) -> String {
 
 fn resident_megabytes(server: &Server) -> usize {
     let pages = std::fs::read_to_string(format!("/proc/{}/statm", server.id())).unwrap();
-    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096 >> 20
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096 / (1 << 20)
 }
 
 fn main() {

@@ -13,7 +13,6 @@ use super::worlds::model::{Grant, Stored, World};
 use super::worlds::{OperationRequest, client, draw, gives_pages, owner, read_operations};
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the seed repeats a run that failed")]
 fn a_copy_gives_the_same_answers_and_goes_on_with_the_cursors_of_its_source() {
     let test = "a_copy_gives_the_same_answers_and_goes_on_with_the_cursors_of_its_source";
     let Some(home) = Home::alone_on_postgresql(test) else { return };

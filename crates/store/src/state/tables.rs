@@ -120,7 +120,7 @@ impl Tables<'_> {
                 let mut rows = statement.query(rusqlite::params_from_iter(values))?;
                 let mut found = Vec::new();
                 while let Some(row) = rows.next()? {
-                    let cell = |at| Ok::<_, TableError>(Cell::of_sqlite(row.get_ref(at)?)?);
+                    let cell = |at| Cell::of_sqlite(row.get_ref(at)?);
                     found.push(read(&TableRow((0..columns).map(cell).collect::<Result<_, _>>()?))?);
                 }
                 Ok(found)

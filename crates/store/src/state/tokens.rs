@@ -257,10 +257,8 @@ impl TokenStore {
         change: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
         let done = match &self.home {
-            Home::File(connection, _) => {
-                change_file(&mut lock(connection), |tables| change(tables))
-            }
-            Home::Server(database) => change_server(database, |tables| change(tables)),
+            Home::File(connection, _) => change_file(&mut lock(connection), &change),
+            Home::Server(database) => change_server(database, &change),
         };
         done.map_err(failed(doing))
     }
