@@ -186,7 +186,7 @@ fn grants(server: &Server, owner: &str, count: usize) -> Vec<String> {
         });
         let made = request(http, server.address, owner, "POST /v1/grants", &grant.to_string());
         let made = made.json();
-        let id = made["grant_id"].as_str().unwrap_or_else(|| panic!("{made}"));
+        let id = made["id"].as_str().unwrap_or_else(|| panic!("{made}"));
         let line = format!("POST /v1/grants/{id}/tokens");
         let made = request(http, server.address, owner, &line, "{}").json();
         ["access_token", "token"].iter().find_map(|name| made[name].as_str()).unwrap().to_owned()
@@ -346,7 +346,7 @@ fn copies_of_the_first_person(count: usize) -> String {
          SELECT md5('p' || n), sha256(convert_to('stile', 'UTF8') || '\\x00'::bytea
              || convert_to('p' || n, 'UTF8')), 0
          FROM generate_series(1, {count}) n;
-         CREATE TEMP TABLE copied AS SELECT number FROM stile.tenants
+         CREATE TEMP TABLE copied AS SELECT number AS person FROM stile.tenants
              WHERE id IN (SELECT md5('p' || n) FROM generate_series(1, {count}) n);
          DO $$
          DECLARE
@@ -361,7 +361,7 @@ fn copies_of_the_first_person(count: usize) -> String {
                      FROM information_schema.columns
                      WHERE table_schema = 'stile' AND table_name = name
                      AND column_name <> 'tenant';
-                 EXECUTE format('INSERT INTO stile.%I (tenant, %s) SELECT c.number, %s '
+                 EXECUTE format('INSERT INTO stile.%I (tenant, %s) SELECT c.person, %s '
                      'FROM stile.%I t, copied c WHERE t.tenant = %s ON CONFLICT DO NOTHING',
                      name, columns, columns, name, first);
              END LOOP;

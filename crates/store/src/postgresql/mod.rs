@@ -8,7 +8,7 @@
 //! in `state`.
 //!
 //! A [`Tenant`] is a person with rows of their own. Code that reads or writes such rows gets a
-//! [`TenantConnection`], which gives every statement the number of the tenant.
+//! `TenantConnection`, which gives every statement the number of the tenant.
 
 mod access;
 mod connection;
