@@ -94,10 +94,12 @@ fn every_table_with_rows_of_tenants_is_behind_both_fences() {
     let others = database.run(&format!(
         "SELECT c.relname, {first} FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
          JOIN pg_class t ON t.oid = i.indrelid \
-         WHERE t.relname IN ('{0}') AND {first} <> 'tenant'; \
+         WHERE t.relnamespace = 'stile'::regnamespace AND t.relname IN ('{0}') \
+         AND {first} <> 'tenant'; \
          SELECT conname FROM pg_constraint JOIN pg_class t ON t.oid = conrelid \
          JOIN pg_attribute ON attrelid = t.oid AND attnum = conkey[1] \
-         WHERE contype = 'f' AND t.relname IN ('{0}') AND attname <> 'tenant'",
+         WHERE contype = 'f' AND t.relnamespace = 'stile'::regnamespace \
+         AND t.relname IN ('{0}') AND attname <> 'tenant'",
         TABLES.join("', '")
     ));
     assert_eq!(others, "");
