@@ -222,10 +222,9 @@ fn main() {
     both("count by a field", 5, &|it| {
         it.answer(Operation::AggregateRecords, "messages", "", &counted)
     });
-    for q in ["heron w77", "\"amber delta\"", "w7*", "amber birch"] {
+    // `amber` stands before `fjord` in each record, and before `delta` in none.
+    for q in ["heron w77", "\"amber fjord\"", "\"amber delta\"", "w7*", "amber birch"] {
         let query = [("q", q), ("limit", "10")];
-        both(&format!("search for {q}"), 20, &|it| {
-            it.answer(Operation::Search, "", "", &query)
-        });
+        both(&format!("search for {q}"), 20, &|it| it.answer(Operation::Search, "", "", &query));
     }
 }

@@ -88,17 +88,33 @@ impl Postgresql {
         let done = PgWriter::begin(&connection).and_then(|writer| {
             let done = write(&writer)?;
             writer.finish()?;
-            Ok(done)
+            Ok((done, writer.has_doubled()))
         });
         match done {
             Err(problem) => {
                 connection.roll_back();
                 Err(problem)
             }
-            Ok(done) => {
+            Ok((done, has_doubled)) => {
                 connection.commit()?;
+                if has_doubled {
+                    self.describe_tables();
+                }
                 Ok(done)
             }
+        }
+    }
+
+    /// Lets PostgreSQL count what the tables have. It does so by itself after a minute, and until
+    /// then a search plans as if the tables were nearly empty. The write is kept already, so an
+    /// error is only logged.
+    fn describe_tables(&self) {
+        let described = self.database.begin_write().and_then(|connection| {
+            connection.batch("ANALYZE records, tokens, pieces")?;
+            connection.commit()
+        });
+        if let Err(error) = described {
+            tracing::warn!(%error, "the tables of records were not counted");
         }
     }
 

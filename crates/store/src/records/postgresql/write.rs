@@ -16,6 +16,9 @@ use super::read::{column, text_of};
 use crate::postgresql::{TenantConnection, Values, params};
 use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 
+/// The number of records at which the tables are counted first.
+const FIRST_COUNT: i64 = 1024;
+
 /// The numbers of the last record and of the last change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct LastNumbers {
@@ -65,6 +68,13 @@ impl<'c> PgWriter<'c> {
             "UPDATE history SET records = $2, changes = $3 WHERE tenant = $1",
             params![last.record, last.change],
         )
+    }
+
+    /// Returns whether the tenant has had many records, and about twice as many as when they were
+    /// counted last.
+    pub(super) fn has_doubled(&self) -> bool {
+        let (before, now) = (self.stored.record.max(1), self.last.get().record.max(1));
+        now >= FIRST_COUNT && now.ilog2() > before.ilog2()
     }
 
     /// Writes what is pending.
