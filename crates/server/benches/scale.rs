@@ -212,7 +212,8 @@ fn load(servers: &[Server], tokens: &[String], clients: usize, sizes: &Sizes) ->
                 let mut connections: Vec<Http> =
                     servers.iter().map(|server| server.client("")).collect();
                 let mut own = Vec::new();
-                while !stop.load(Ordering::Relaxed) {
+                // At least one request, however slow the machine is.
+                while own.is_empty() || !stop.load(Ordering::Relaxed) {
                     let at = chance.below(servers.len());
                     let token = &tokens[chance.below(tokens.len())];
                     let line = line(&mut chance, sizes.records);
