@@ -102,7 +102,7 @@ impl Fleet {
         self.tokens.remove_ended(now).map(drop)
     }
 
-    /// Says that this server is no longer there.
+    /// Removes this server from the servers that are counted.
     pub fn leave(&self) {
         let _ = self.tokens.take_short_lived(KIND, &self.name, unix_seconds(wall_clock()));
     }

@@ -48,8 +48,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Parses an address. `env:NAME` stands for the value of an environment variable, since other users
-/// of a machine can see the arguments of a command.
+/// Parses the address of a store. For `env:NAME`, reads the address from the environment variable:
+/// other users of a machine can see the arguments of a command, and an address may have a password.
 fn address(
     text: &str,
     environment: crate::config::Environment<'_>,

@@ -52,7 +52,7 @@ pub struct HttpOptions {
     pub notes: GatewayNotesOptions,
     /// The people who each have a service of their own; `None` if all callers have one service.
     pub people: Option<Arc<People>>,
-    /// The servers that share a database with this one; `None` if there is no such database.
+    /// The other servers that use this server's database; `None` if the state is in a folder.
     pub fleet: Option<Arc<Fleet>>,
     /// The limit of each wait.
     pub timeouts: Timeouts,

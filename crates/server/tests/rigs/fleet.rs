@@ -24,7 +24,7 @@ use crate::doors::binary;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a client waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What an agent writes for a person, once for each round.
+/// The lifecycles of the clients, one for each class.
 const LIFECYCLES: [Lifecycle; 3] =
     [Lifecycle::Session("2025-06-18"), Lifecycle::Sessionless, Lifecycle::Session("2025-11-25")];
 
@@ -129,7 +129,8 @@ impl Agent {
                 body.len()
             );
             let reply = Http::new(server, &it.token).send(head.as_bytes())?;
-            // A commit whose answer was lost: nobody knows, and storing a row again is no change.
+            // The server lost its database during a commit, and does not know whether the row is
+            // stored. Storing the same row again changes nothing.
             match reply.status {
                 500 => Err(std::io::ErrorKind::ConnectionAborted.into()),
                 _ => Ok(reply),
