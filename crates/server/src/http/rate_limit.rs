@@ -90,6 +90,8 @@ impl RateLimit {
 
 #[cfg(test)]
 mod tests {
+    use stile_store::state::{StateDir, TokenStore};
+
     use super::*;
 
     #[test]
@@ -107,6 +109,20 @@ mod tests {
         assert!(limit.take("ann", start + Duration::from_millis(500)).is_ok());
         assert!(limit.take("ann", start + Duration::from_millis(501)).is_err());
         assert!(limit.take("ann", start + Duration::from_secs(3600)).is_ok());
+    }
+
+    #[test]
+    fn servers_that_share_a_database_allow_together_what_one_would() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        let fleet = Fleet::of_servers(Arc::new(tokens), 4);
+        let limit = RateLimit::new(8, 12).shared_by(Some(fleet));
+        let start = Instant::now();
+        let at_once = (0..12).filter(|_| limit.take("ann", start).is_ok()).count();
+        assert_eq!(at_once, 3, "a quarter of the burst");
+        let later = start + Duration::from_secs(1);
+        let in_a_second = (0..12).filter(|_| limit.take("ann", later).is_ok()).count();
+        assert_eq!(in_a_second, 2, "a quarter of the rate");
     }
 
     #[test]
