@@ -52,6 +52,12 @@ impl JournalChain {
         Self { lines: 0, head: ContentHash::digest(&[START, name.as_bytes()].concat()) }
     }
 
+    /// Returns the chain after a line as the line itself states it. Checks nothing. `None` for a
+    /// line without a chain value.
+    pub fn stated_by(line: &[u8]) -> Option<Self> {
+        split(line).map(|(_, lines, head)| Self { lines, head })
+    }
+
     /// Returns the number of lines so far.
     pub fn lines(&self) -> u64 {
         self.lines

@@ -10,10 +10,17 @@
 //! is followed by a new one.
 //!
 //! The lines of a file form a chain ([`JournalChain`]), and a database outside of the files keeps
-//! how far each file was synced, so that [`verify`] finds what was changed later.
+//! how far each file was synced, so that [`JournalPlace::verify`] finds what was changed later.
+//!
+//! Servers that share a database copy their lines into it ([`SharedJournal`]), so that the owner
+//! reads and verifies the lines of all servers in one place.
 
 mod anchors;
+mod copying;
 mod reading;
+mod shared;
+#[cfg(test)]
+mod shared_tests;
 #[cfg(test)]
 mod tests;
 mod timestamp;
@@ -24,6 +31,7 @@ mod verify_tests;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -34,10 +42,12 @@ use stile_domain::records::instant::Instant;
 use uuid::Uuid;
 
 use anchors::{Anchor, Anchors};
+use copying::Copier;
 use reading::{EXTENSION, FOLDER, journal_files};
-pub use reading::{JournalContents, MergedLines, NewLines, read_all};
+pub use reading::{JournalContents, JournalPlace, MergedLines, NewLines, read_all};
+pub use shared::SharedJournal;
 use timestamp::timestamp;
-pub use verify::{FaultKind, JournalFault, Verification, journal_bytes, verify, verify_newest};
+pub use verify::{FaultKind, JournalFault, Verification, verify_newest};
 
 use crate::now;
 use crate::state::{StateDir, create_private, make_folder, sync_folder};
@@ -66,6 +76,16 @@ const SYNC_AFTER: Duration = Duration::from_millis(500);
 pub struct Journal {
     shared: Arc<Shared>,
     syncer: Option<JoinHandle<()>>,
+    copier: Option<JoinHandle<()>>,
+}
+
+/// Where a journal is kept, and for how long.
+#[derive(Clone, Default)]
+pub struct JournalOptions {
+    /// How long lines are kept; `None` for ever. Lines are removed a whole file at a time.
+    pub keep: Option<Duration>,
+    /// The journal of all servers, into which the lines are copied.
+    pub shared: Option<SharedJournal>,
 }
 
 /// The part of the journal that the syncing thread shares.
@@ -80,6 +100,8 @@ struct Shared {
     changed: Condvar,
     /// The database of anchors, opened by the first sync.
     anchors: Mutex<Option<Anchors>>,
+    /// Wakes the thread that copies lines to the database of all servers.
+    copier: Mutex<Option<SyncSender<()>>>,
 }
 
 struct State {
@@ -107,21 +129,21 @@ struct Current {
 }
 
 impl Journal {
-    /// Opens the journal of a state folder. The first line creates the file. Lines are kept for
-    /// ever.
+    /// Opens the journal of a state folder alone, whose lines are kept for ever. The first line
+    /// creates the file.
     pub fn open(state: &StateDir) -> io::Result<Self> {
-        Self::open_with(state, None, create_private)
+        Self::open_with(state, JournalOptions::default(), create_private)
     }
 
-    /// Opens the journal of a state folder, and removes files whose last line is older than `keep`,
-    /// now and whenever a file begins.
-    pub fn open_keeping(state: &StateDir, keep: Duration) -> io::Result<Self> {
-        Self::open_with(state, Some(keep), create_private)
+    /// Opens the journal of a state folder. Removes files that are too old now and whenever a file
+    /// begins; those that are copied to a database, only once they are copied.
+    pub fn open_as(state: &StateDir, options: JournalOptions) -> io::Result<Self> {
+        Self::open_with(state, options, create_private)
     }
 
     fn open_with(
         state_dir: &StateDir,
-        keep: Option<Duration>,
+        JournalOptions { keep, shared: shared_journal }: JournalOptions,
         create: fn(&Path) -> io::Result<File>,
     ) -> io::Result<Self> {
         let folder = state_dir.path().join(FOLDER);
@@ -136,13 +158,15 @@ impl Journal {
             state: Mutex::new(state),
             changed: Condvar::new(),
             anchors: Mutex::new(None),
+            copier: Mutex::new(None),
         });
-        shared.remove_old_files();
+        let copier = shared_journal.map(|journal| shared.copy_to(journal)).transpose()?;
+        shared.remove_copied_files();
         let syncing = Arc::clone(&shared);
         let syncer = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || syncing.keep_synced())?;
-        Ok(Self { shared, syncer: Some(syncer) })
+        Ok(Self { shared, syncer: Some(syncer), copier })
     }
 
     /// Checks that the next lines can be written: the file is where it was, and it has room. After
@@ -195,12 +219,31 @@ impl Drop for Journal {
             let _ = syncer.join();
         }
         self.shared.lock().current = None;
+        // The copier ends after a last look when nobody can wake it any more.
+        self.shared.waker().take();
+        if let Some(copier) = self.copier.take() {
+            let _ = copier.join();
+        }
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<SyncSender<()>>> {
+        self.copier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread that copies the lines to the database of all servers.
+    fn copy_to(self: &Arc<Self>, journal: SharedJournal) -> io::Result<JoinHandle<()>> {
+        let (waker, wake) = copying::wake_up();
+        *self.waker() = Some(waker);
+        let copier = Copier::new(journal, self.state_dir.clone(), self.keep);
+        let shared = Arc::clone(self);
+        let run = move || copier.run(&wake, &|| shared.remove_old_files());
+        std::thread::Builder::new().name("journal-copy".to_owned()).spawn(run)
     }
 
     /// Returns the file to write to, after creating it if there is none or if someone deleted it or
@@ -238,7 +281,7 @@ impl Shared {
         // An empty file for each failed attempt would fill the folder.
         match current.reserve(STEP).and_then(|()| sync_folder(&self.folder)) {
             Ok(()) => {
-                self.remove_old_files();
+                self.remove_copied_files();
                 Ok(current)
             }
             Err(error) => {
@@ -264,6 +307,10 @@ impl Shared {
         if !synced.is_empty() {
             self.with_anchors(|anchors| anchors.record(&synced));
         }
+        if let Some(waker) = &*self.waker() {
+            // A copier that was woken already looks at these lines, too.
+            let _ = waker.try_send(());
+        }
     }
 
     /// Works with the database of anchors. After a failure the next call opens the database anew,
@@ -282,6 +329,13 @@ impl Shared {
                 code = ?error.sqlite_error_code(),
                 "the journal was synced, but not anchored"
             ),
+        }
+    }
+
+    /// Removes old files, unless the copier does that once it has copied them.
+    fn remove_copied_files(&self) {
+        if self.waker().is_none() {
+            self.remove_old_files();
         }
     }
 

@@ -2,18 +2,17 @@
 
 use serde_json::{Value, json};
 use stile_domain::audit::activity::ClientActivity;
-use stile_store::journal::MergedLines;
-use stile_store::state::StateDir;
 
 use super::colours::{Colours, Meaning};
+use super::home::Home;
 use super::{Failure, Invocation, audit, settings};
 
 /// Prints a bar chart, or the counts as JSON.
 pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let state = StateDir::open(&settings(matches, environment)?.config.state)?;
-    let mut lines = MergedLines::open(&state, audit::since(matches)?)?;
+    let place = Home::open(&settings(matches, environment)?.config)?.journal();
+    let mut lines = place.lines(audit::since(matches)?)?;
     let mut activity = ClientActivity::default();
     while let Some(line) = lines.next_line()? {
         activity.count(&line);

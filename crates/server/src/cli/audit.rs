@@ -9,11 +9,11 @@ use stile_domain::audit::{AuditFilter, CallKind, kind, sentence};
 use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
-use stile_store::journal::{MergedLines, NewLines, Verification, journal_bytes, verify};
-use stile_store::state::StateDir;
+use stile_store::journal::{JournalPlace, NewLines, Verification};
 
 use super::colours::{Colours, Meaning};
 use super::duration;
+use super::home::Home;
 use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, settings};
 use crate::clock;
@@ -25,9 +25,9 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let state = StateDir::open(&settings(matches, environment)?.config.state)?;
+    let place = Home::open(&settings(matches, environment)?.config)?.journal();
     if let Some(("verify", matches)) = matches.subcommand() {
-        let found = verify_all(&state)?;
+        let found = verify_all(&place)?;
         return print_verification(&found, matches.get_flag("json"), output, colours);
     }
     let filter = filter(matches)?;
@@ -35,9 +35,9 @@ pub(super) fn run(
     let form = Form { is_json: matches.get_flag("json"), colours };
     let follows = matches.get_flag("follow");
     // Before the first look, so that no line falls between the two.
-    let new_lines = if follows { Some(NewLines::after_now(state.clone())?) } else { None };
+    let new_lines = if follows { Some(place.new_lines()?) } else { None };
     if !follows || since.is_some() {
-        let mut lines = MergedLines::open(&state, since)?;
+        let mut lines = place.lines(since)?;
         while let Some(line) = lines.next_line()? {
             print(&line, &filter, form, output)?;
         }
@@ -131,10 +131,10 @@ impl Form {
 }
 
 /// Verifies the journal and shows how far the work is.
-fn verify_all(state: &StateDir) -> Result<Verification, Failure> {
-    let total = journal_bytes(state)?;
+fn verify_all(place: &JournalPlace) -> Result<Verification, Failure> {
+    let total = place.bytes()?;
     let (mut progress, mut done) = (Progress::new(), 0);
-    let found = verify(state, &mut |bytes| {
+    let found = place.verify(&mut |bytes| {
         done += bytes;
         progress.show(Step { action: "verifying", done, total, unit: Unit::Bytes });
     });
@@ -195,6 +195,7 @@ fn print_verification(
 #[cfg(test)]
 mod tests {
     use stile_store::journal::Journal;
+    use stile_store::state::StateDir;
 
     use super::*;
 

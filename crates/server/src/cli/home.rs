@@ -2,6 +2,7 @@
 //! if the settings name one.
 
 use stile_domain::records::instant::Instant;
+use stile_store::journal::{JournalPlace, SharedJournal};
 use stile_store::postgresql::Database;
 use stile_store::records::{Records, RecordsError};
 use stile_store::state::{Revocation, StateDir, StateError, TokenKey, TokenStore};
@@ -41,6 +42,16 @@ impl Home {
     /// The database that this server shares with others.
     pub(super) fn database(&self) -> Option<&Database> {
         self.database.as_ref()
+    }
+
+    /// Returns the journal that all servers share, if there is a database.
+    pub(super) fn shared_journal(&self) -> Option<SharedJournal> {
+        self.database.as_ref().map(SharedJournal::of)
+    }
+
+    /// Returns where the owner reads the journal: of all servers, or of this one.
+    pub(super) fn journal(&self) -> JournalPlace {
+        JournalPlace::new(self.state.clone(), self.shared_journal())
     }
 
     /// Opens the tables of tokens and sign-in.

@@ -9,7 +9,7 @@ use stile_ladder::port::RecordServer;
 use stile_ladder::{Ladder, SchemaStyle};
 use stile_records::RecordService;
 use stile_store::history::{History, HistoryLimits, UnkeptChange};
-use stile_store::journal::Journal;
+use stile_store::journal::{Journal, JournalOptions};
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
 use stile_tools::call_log::CallLog;
@@ -38,20 +38,30 @@ impl OpenSpace {
     }
 }
 
-/// Opens the state folder, the journal and the space, in this order: a space is not touched if its
-/// changes could not be journalled. Makes the default root on first use.
-pub(super) fn open_space(resolved: &Resolved) -> Result<(StateDir, OpenSpace), Failure> {
+/// Opens the state, the journal and the space, in this order: a space is not touched if its changes
+/// could not be journalled. Makes the default root on first use.
+pub(super) fn open_space(resolved: &Resolved) -> Result<(Home, OpenSpace), Failure> {
     let config = &resolved.config;
-    let (state, journal) = open_journal(config)?;
+    check_places(config)?;
+    let home = Home::open(config)?;
+    let open_space = open_space_at(&home, resolved)?;
+    Ok((home, open_space))
+}
+
+/// Opens the journal and the space of a state that is open.
+pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpace, Failure> {
+    let config = &resolved.config;
+    check_places(config)?;
+    let journal = open_journal(home, config)?;
     if *resolved.source(&ROOT) == Source::Default {
         create_space_folder(&config.root).map_err(|error| {
             Failure::Failed(format!("cannot make {}: {error}", config.root.display()))
         })?;
     }
     // The only place that names the root of a space to the store in order to change files.
-    let history = open_history(config, &state)?;
+    let history = open_history(config, home.state())?;
     let space = open_space_in(config, history, &journal)?;
-    Ok((state, OpenSpace { space, journal }))
+    Ok(OpenSpace { space, journal })
 }
 
 /// Opens the space of a person in a folder of all people. Makes its folders on first use: `notes`
@@ -113,14 +123,15 @@ fn open_history(config: &Config, state: &StateDir) -> Result<Option<Arc<History>
 /// Opens the same for a command that only reads. A missing space is not made, and an existing one
 /// stays untouched.
 pub(super) fn open_space_to_read(config: &Config) -> Result<OpenSpace, Failure> {
-    let (_, journal) = open_journal(config)?;
+    check_places(config)?;
+    let journal = open_journal(&Home::open(config)?, config)?;
     let space = Space::open_ambient_to_read(&config.root, space_options(config, &journal))
         .map_err(|error| cannot_open(config, &error))?;
     Ok(OpenSpace { space, journal })
 }
 
-/// Opens the state folder and its journal, if agents can reach neither these nor the settings.
-fn open_journal(config: &Config) -> Result<(StateDir, Arc<Journal>), Failure> {
+/// Checks that agents can reach neither the state folder nor the settings.
+fn check_places(config: &Config) -> Result<(), Failure> {
     check_disjoint(&config.root, &config.state)?;
     if is_inside(&config.config, &config.root)? {
         return Err(Failure::Usage(format!(
@@ -129,15 +140,18 @@ fn open_journal(config: &Config) -> Result<(StateDir, Arc<Journal>), Failure> {
             config.config.display()
         )));
     }
-    let state = StateDir::open(&config.state)?;
-    let opened = match config.journal_days {
-        None => Journal::open(&state),
-        Some(days) => Journal::open_keeping(&state, DAY.saturating_mul(days)),
-    };
-    let journal = opened.map_err(|error| {
-        Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display()))
+    Ok(())
+}
+
+/// Opens the journal of a state folder, whose lines are also copied to the database if there is one.
+fn open_journal(home: &Home, config: &Config) -> Result<Arc<Journal>, Failure> {
+    let keep = config.journal_days.map(|days| DAY.saturating_mul(days));
+    let options = JournalOptions { keep, shared: home.shared_journal() };
+    let journal = Journal::open_as(home.state(), options).map_err(|error| {
+        let folder = home.state().path().display();
+        Failure::Failed(format!("cannot open the journal in {folder}: {error}"))
     })?;
-    Ok((state, Arc::new(journal)))
+    Ok(Arc::new(journal))
 }
 
 /// Opens the database of records, and makes it on first use.

@@ -57,7 +57,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let people = PeopleFolder::of(config, &home, issuer)?;
     let own = people.as_ref().map(|people| people.with_own_root(resolved)).transpose()?;
     let resolved = own.as_ref().unwrap_or(resolved);
-    let (state, open_space) = open::open_space(resolved)?;
+    let open_space = open::open_space_at(&home, resolved)?;
     let mut tools = open_space.tools();
     if provider.is_some() {
         // The tokens of an identity provider have roles. Only the gateway has the table of roles
@@ -74,7 +74,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         Some(local) if provider.is_none() => records.with_token_issuer(local.issuer()),
         _ => records,
     };
-    let notes = served_notes(config, &state, &records, &space, environment)?;
+    let notes = served_notes(config, home.state(), &records, &space, environment)?;
     let service = open::service(config, tools, &journal, Some(records));
     let people = people.map(|people| people.people(config, &journal, &service, provider.is_none()));
     let notifier = Notifier::new(environment);
@@ -242,6 +242,7 @@ fn sign_in_routes(
         clock: wall_clock,
         uses: Arc::clone(&local.uses),
         provider,
+        fleet: options.fleet.clone(),
     });
     let server = server.map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(Some(routes(&Arc::new(server))))

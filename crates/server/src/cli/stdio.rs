@@ -5,7 +5,6 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 
-use super::home::Home;
 use super::open::OpenSpace;
 use super::{Failure, open, process, token, user_name};
 use crate::auth;
@@ -25,8 +24,7 @@ pub(super) fn run(
     let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
     let principal = auth::local_user(&user_name(environment), scopes, records);
     process::log(resolved.config.log);
-    let (state, open_space) = open::open_space(resolved)?;
-    let home = Home::with(state, &resolved.config)?;
+    let (home, open_space) = open::open_space(resolved)?;
     let tools = open_space.tools();
     let OpenSpace { space, journal } = open_space;
     // If nothing was ever imported, there are no records to offer, and no database is made.

@@ -155,6 +155,33 @@ fn a_session_goes_on_at_another_server_and_ends_at_all() {
 }
 
 #[test]
+fn the_owner_reads_in_one_place_what_all_servers_did() {
+    let test = "the_owner_reads_in_one_place_what_all_servers_did";
+    let Some(place) = Place::new(test, &[]) else { return };
+    let root = place.folder.path().join("space");
+    let token = place.stile(&["token", "--root", root.to_str().unwrap(), "--scope", "read:/"]);
+    let read = json!({ "name": "text.read", "arguments": { "path": "/plan.md" } });
+    let calls = 6;
+    for call in 0..calls {
+        let address = place.servers[call % 2].address;
+        let reply = Http::new(address, &token).post("tools/call", read.clone()).unwrap();
+        assert_eq!(reply.status, 200);
+    }
+    // A line comes into the database within about a second.
+    let told = loop {
+        let told = place.stile(&["audit", "--tool", "text.read"]);
+        if told.lines().count() == calls {
+            break told;
+        }
+    };
+    assert!(told.lines().all(|line| line.ends_with("read /plan.md")), "{told}");
+    let verified = place.stile(&["audit", "verify"]);
+    assert_eq!(verified, "6 lines in 2 files belong to an intact chain");
+    let activity = place.stile(&["activity"]);
+    assert!(activity.contains("6 reads, 0 changes, 0 refused"), "{activity}");
+}
+
+#[test]
 fn each_person_has_a_space_and_records_of_their_own() {
     let test = "each_person_has_a_space_and_records_of_their_own";
     let Some(place) = Place::new(test, &["--spaces"]) else { return };

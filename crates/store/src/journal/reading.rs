@@ -1,7 +1,8 @@
-//! Reads the journal: merges the files of all processes, one line of each in memory at a time.
+//! Reads the journal: merges the files of all processes, one line of each in memory at a time, or
+//! takes the lines of all servers from the database that they share.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -10,13 +11,78 @@ use std::time::{Duration, UNIX_EPOCH};
 use stile_domain::journal::JournalLine;
 use stile_domain::records::instant::Instant;
 
+use super::shared::{SharedJournal, SharedLine};
 use super::timestamp::timestamp;
+use super::verify::{self, Verification};
 use crate::state::StateDir;
 
 /// The folder of the journal in the state folder.
 pub(super) const FOLDER: &str = "journal";
 /// How the names of its files end.
 pub(super) const EXTENSION: &str = "jsonl";
+
+/// Where a journal is read.
+#[derive(Clone)]
+pub struct JournalPlace {
+    state: StateDir,
+    shared: Option<SharedJournal>,
+}
+
+impl JournalPlace {
+    /// Names the journal of a state folder, or that of all servers if there is one.
+    pub fn new(state: StateDir, shared: Option<SharedJournal>) -> Self {
+        Self { state, shared }
+    }
+
+    /// Opens the lines from `since` on; all lines without it.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn lines(&self, since: Option<Instant>) -> io::Result<MergedLines> {
+        match &self.shared {
+            Some(journal) => Ok(MergedLines(Merged::Servers(SharedLines::new(journal, since)))),
+            None => Ok(MergedLines(Merged::Files(MergedFiles::open(&self.state, since)?))),
+        }
+    }
+
+    /// Follows the journal from the lines on that come after now.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database.
+    pub fn new_lines(&self) -> io::Result<NewLines> {
+        match &self.shared {
+            Some(journal) => Ok(NewLines(Followed::Servers(NewSharedLines::after_now(journal)?))),
+            None => Ok(NewLines(Followed::Files(NewFileLines::after_now(self.state.clone())?))),
+        }
+    }
+
+    /// Returns how many bytes [`JournalPlace::verify`] reads.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database.
+    pub fn bytes(&self) -> io::Result<u64> {
+        match &self.shared {
+            Some(journal) => verify::shared_bytes(journal),
+            None => verify::journal_bytes(&self.state),
+        }
+    }
+
+    /// Verifies all lines. Calls `on_read` with the number of bytes that were read since the last
+    /// call. Of all servers, the lines in the database are verified, and those of this server also
+    /// against what this server's state folder knows of them.
+    ///
+    /// A last line that was cut by a kill is no fault: nobody was answered for it. Lines of the
+    /// last second before a kill have no anchor yet, so their removal does not show.
+    ///
+    /// # Errors
+    /// The error of the file system or of a database.
+    pub fn verify(&self, on_read: &mut dyn FnMut(u64)) -> io::Result<Verification> {
+        match &self.shared {
+            Some(journal) => verify::verify_shared(journal, &self.state, on_read),
+            None => verify::verify(&self.state, on_read),
+        }
+    }
+}
 
 /// The lines of all processes.
 #[derive(Debug, Default)]
@@ -29,7 +95,7 @@ pub struct JournalContents {
 
 /// Reads the lines of all processes into memory. A journal that was never written to is empty.
 pub fn read_all(state: &StateDir) -> io::Result<JournalContents> {
-    let mut merged = MergedLines::open(state, None)?;
+    let mut merged = MergedFiles::open(state, None)?;
     let mut lines = Vec::new();
     while let Some(line) = merged.next_line()? {
         lines.push(line);
@@ -50,8 +116,67 @@ pub(super) fn journal_files(state: &StateDir) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// The lines of a journal in the order of time.
+pub struct MergedLines(Merged);
+
+enum Merged {
+    Files(MergedFiles),
+    Servers(SharedLines),
+}
+
+impl MergedLines {
+    /// Returns the next line; `None` after the last.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database.
+    pub fn next_line(&mut self) -> io::Result<Option<JournalLine>> {
+        match &mut self.0 {
+            Merged::Files(files) => files.next_line(),
+            Merged::Servers(lines) => lines.next_line(),
+        }
+    }
+
+    /// Returns how many lines so far could not be parsed.
+    pub fn damaged(&self) -> usize {
+        match &self.0 {
+            Merged::Files(files) => files.damaged(),
+            Merged::Servers(lines) => lines.damaged,
+        }
+    }
+}
+
+/// The lines of all servers, read from the database some at a time.
+struct SharedLines {
+    journal: SharedJournal,
+    last: SharedLine,
+    ready: VecDeque<SharedLine>,
+    damaged: usize,
+}
+
+impl SharedLines {
+    fn new(journal: &SharedJournal, since: Option<Instant>) -> Self {
+        let last = SharedLine { at: since.map(timestamp).unwrap_or_default(), ..<_>::default() };
+        Self { journal: journal.clone(), last, ready: VecDeque::new(), damaged: 0 }
+    }
+
+    fn next_line(&mut self) -> io::Result<Option<JournalLine>> {
+        loop {
+            if self.ready.is_empty() {
+                self.ready = self.journal.lines_by_time(&self.last)?.into();
+            }
+            let Some(line) = self.ready.pop_front() else { return Ok(None) };
+            let parsed = serde_json::from_slice(&line.line);
+            self.last = SharedLine { line: Vec::new(), ..line };
+            match parsed {
+                Ok(line) => return Ok(Some(line)),
+                Err(_) => self.damaged += 1,
+            }
+        }
+    }
+}
+
 /// The lines of all files in the order of time.
-pub struct MergedLines {
+struct MergedFiles {
     files: Vec<FileLines>,
     /// The next line of each file that has one: its time, and the index of its file.
     next: BinaryHeap<Reverse<(String, usize)>>,
@@ -59,12 +184,9 @@ pub struct MergedLines {
     since: String,
 }
 
-impl MergedLines {
+impl MergedFiles {
     /// Opens all files that may have lines from `since` on; all files without it.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn open(state: &StateDir, since: Option<Instant>) -> io::Result<Self> {
+    fn open(state: &StateDir, since: Option<Instant>) -> io::Result<Self> {
         let mut merged = Self {
             files: Vec::new(),
             next: BinaryHeap::new(),
@@ -82,19 +204,14 @@ impl MergedLines {
         Ok(merged)
     }
 
-    /// Returns the next line; `None` after the last.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn next_line(&mut self) -> io::Result<Option<JournalLine>> {
+    fn next_line(&mut self) -> io::Result<Option<JournalLine>> {
         let Some(Reverse((_, index))) = self.next.pop() else { return Ok(None) };
         let line = self.lines.remove(&index);
         self.advance(index)?;
         Ok(line)
     }
 
-    /// Returns how many lines so far could not be parsed.
-    pub fn damaged(&self) -> usize {
+    fn damaged(&self) -> usize {
         self.files.iter().map(|file| file.damaged).sum()
     }
 
@@ -113,28 +230,78 @@ impl MergedLines {
 }
 
 /// Follows the journal: returns the lines that were written since the last look.
-pub struct NewLines {
+pub struct NewLines(Followed);
+
+enum Followed {
+    Files(NewFileLines),
+    Servers(NewSharedLines),
+}
+
+impl NewLines {
+    /// Returns the lines since the last call, in the order of time.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database.
+    pub fn take(&mut self) -> io::Result<Vec<JournalLine>> {
+        let mut lines = match &mut self.0 {
+            Followed::Files(lines) => lines.take()?,
+            Followed::Servers(lines) => lines.take()?,
+        };
+        lines.sort_by(|a, b| a.at.cmp(&b.at));
+        Ok(lines)
+    }
+}
+
+/// Follows the lines of all servers.
+struct NewSharedLines {
+    journal: SharedJournal,
+    /// How many lines of each file were returned, or were there before.
+    positions: BTreeMap<String, u64>,
+    /// Files without a line at or after this time get no more lines.
+    since: String,
+}
+
+impl NewSharedLines {
+    fn after_now(journal: &SharedJournal) -> io::Result<Self> {
+        /// How late a line may come into the database while the follower waits for it.
+        const LATE: i64 = 24 * 60 * 60 * 1_000_000;
+        let positions = journal.files("")?.into_iter().map(|file| (file.file, file.lines));
+        let since = timestamp(Instant(crate::now().0 - LATE));
+        Ok(Self { journal: journal.clone(), positions: positions.collect(), since })
+    }
+
+    fn take(&mut self) -> io::Result<Vec<JournalLine>> {
+        let mut lines = Vec::new();
+        for file in self.journal.files(&self.since)? {
+            let position = self.positions.entry(file.file.clone()).or_default();
+            while *position < file.lines {
+                let more = self.journal.lines_of_file(&file.file, *position)?;
+                let Some(last) = more.last() else { break };
+                *position = u64::try_from(last.number).unwrap_or(u64::MAX);
+                lines
+                    .extend(more.iter().filter_map(|line| serde_json::from_slice(&line.line).ok()));
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// Follows the files of a state folder.
+struct NewFileLines {
     state: StateDir,
     /// The position after the last whole line of each file.
     positions: BTreeMap<PathBuf, u64>,
 }
 
-impl NewLines {
+impl NewFileLines {
     /// Begins after the lines that are there now.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn after_now(state: StateDir) -> io::Result<Self> {
+    fn after_now(state: StateDir) -> io::Result<Self> {
         let mut new_lines = Self { state, positions: BTreeMap::new() };
         new_lines.take()?;
         Ok(new_lines)
     }
 
-    /// Returns the lines since the last call, in the order of time.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn take(&mut self) -> io::Result<Vec<JournalLine>> {
+    fn take(&mut self) -> io::Result<Vec<JournalLine>> {
         let mut lines = Vec::new();
         for path in journal_files(&self.state)? {
             let position = self.positions.get(&path).copied().unwrap_or(0);
@@ -147,7 +314,6 @@ impl NewLines {
             }
             self.positions.insert(path, file.position);
         }
-        lines.sort_by(|a, b| a.at.cmp(&b.at));
         Ok(lines)
     }
 }

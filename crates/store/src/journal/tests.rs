@@ -11,7 +11,7 @@ use super::*;
 
 /// Verifies the whole journal.
 pub(super) fn verify_all(state: &StateDir) -> io::Result<Verification> {
-    verify(state, &mut |_| {})
+    JournalPlace::new(state.clone(), None).verify(&mut |_| {})
 }
 
 fn state() -> (tempfile::TempDir, StateDir) {
@@ -221,7 +221,7 @@ fn a_full_disk_fails_the_line_and_the_next_one_begins_a_new_file() {
         }
     }
     let (_folder, state) = state();
-    let journal = Journal::open_with(&state, None, create).unwrap();
+    let journal = Journal::open_with(&state, JournalOptions::default(), create).unwrap();
     journal.append(line("one")).unwrap();
     FULL.store(true, Ordering::Relaxed);
     journal.shared.lock().current = None;

@@ -1,6 +1,6 @@
 //! Verifies the journal: each file against its chain, and all files against their anchors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use stile_domain::journal_chain::{BrokenLink, JournalChain};
 
 use super::anchors::{Anchor, Anchors};
 use super::reading::journal_files;
+use super::shared::{SharedJournal, SharedLine};
 use crate::state::StateDir;
 
 /// What the verification of the journal found.
@@ -63,15 +64,9 @@ pub enum FaultKind {
     },
 }
 
-/// Verifies all files of the journal. Reads one line at a time, and calls `on_read` with the number
-/// of bytes that were read since the last call.
-///
-/// A last line that was cut by a kill is no fault: nobody was answered for it. Lines of the last
-/// second before a kill have no anchor yet, so their removal does not show.
-///
-/// # Errors
-/// The error of the file system or of the database of anchors.
-pub fn verify(state: &StateDir, on_read: &mut dyn FnMut(u64)) -> io::Result<Verification> {
+/// Verifies all files of a state folder. Reads one line at a time, and calls `on_read` with the
+/// number of bytes that were read since the last call.
+pub(super) fn verify(state: &StateDir, on_read: &mut dyn FnMut(u64)) -> io::Result<Verification> {
     verify_files(state, u64::MAX, on_read)
 }
 
@@ -84,12 +79,48 @@ pub fn verify_newest(state: &StateDir, max_bytes: u64) -> io::Result<Verificatio
     verify_files(state, max_bytes, &mut |_| {})
 }
 
-/// Returns how many bytes all files of the journal have.
-///
-/// # Errors
-/// The error of the file system.
-pub fn journal_bytes(state: &StateDir) -> io::Result<u64> {
+/// Returns how many bytes the files of a state folder have.
+pub(super) fn journal_bytes(state: &StateDir) -> io::Result<u64> {
     Ok(journal_files(state)?.iter().map(|path| file_bytes(path)).sum())
+}
+
+/// Returns how many bytes the lines of all servers have, as far as they are kept.
+pub(super) fn shared_bytes(journal: &SharedJournal) -> io::Result<u64> {
+    let kept = journal.files("")?.into_iter().filter(|file| !file.retired);
+    Ok(kept.map(|file| file.bytes).sum())
+}
+
+/// Verifies the lines of all servers in their database, against how far each file was copied, and
+/// against the anchors in the state folder of this server.
+pub(super) fn verify_shared(
+    journal: &SharedJournal,
+    state: &StateDir,
+    on_read: &mut dyn FnMut(u64),
+) -> io::Result<Verification> {
+    let anchors = Anchors::read_all(state.path()).map_err(io::Error::other)?;
+    let anchors: BTreeMap<&str, &Anchor> =
+        anchors.iter().map(|anchor| (anchor.file.as_str(), anchor)).collect();
+    let mut result = Verification::default();
+    for copied in journal.files("")? {
+        if copied.retired {
+            result.retired += 1;
+            continue;
+        }
+        let last = copied.anchor();
+        let known =
+            Known { last: last.as_ref(), earlier: anchors.get(copied.file.as_str()).copied() };
+        let (mut ready, mut read) = (VecDeque::new(), 0);
+        let mut next_line = || {
+            if ready.is_empty() {
+                ready = journal.lines_of_file(&copied.file, read)?.into();
+            }
+            let line = ready.pop_front();
+            read += 1;
+            Ok(line.map(|line: SharedLine| line.line))
+        };
+        verify_lines(&copied.file, &mut next_line, known, &mut result, on_read)?;
+    }
+    Ok(result)
 }
 
 fn file_bytes(path: &Path) -> u64 {
@@ -152,26 +183,49 @@ fn verify_file(
     on_read: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
     let mut reader = BufReader::new(File::open(path)?);
+    let mut next_line = || {
+        let mut line = Vec::new();
+        reader.read_until(b'\n', &mut line)?;
+        Ok((line.pop() == Some(b'\n')).then_some(line))
+    };
+    let known = Known { last: anchor, earlier: None };
+    verify_lines(name, &mut next_line, known, result, on_read)
+}
+
+/// What is known of a file besides its lines.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    /// How far the file had come at least.
+    last: Option<&'a Anchor>,
+    /// How far the file came at some time, as another place knows.
+    earlier: Option<&'a Anchor>,
+}
+
+fn verify_lines(
+    name: &str,
+    next_line: &mut dyn FnMut() -> io::Result<Option<Vec<u8>>>,
+    known: Known<'_>,
+    result: &mut Verification,
+    on_read: &mut dyn FnMut(u64),
+) -> io::Result<()> {
     result.files += 1;
     let mut chain = JournalChain::of_file(name);
     let (mut number, mut unchained) = (0, 0);
-    let mut line = Vec::new();
     let fault = loop {
-        line.clear();
-        on_read(reader.read_until(b'\n', &mut line)? as u64);
-        if line.pop() != Some(b'\n') {
-            break end_fault(&chain, anchor);
-        }
+        let Some(line) = next_line()? else { break end_fault(&chain, known.last) };
+        on_read(line.len() as u64 + 1);
         number += 1;
         match chain.check(&line) {
             Ok(next) => {
                 chain = next;
-                if differs(&chain, anchor) {
+                if differs(&chain, known.last) || differs(&chain, known.earlier) {
                     break Some((chain.lines(), FaultKind::Rewritten));
                 }
             }
             // Files of older versions have no chain at all.
-            Err(BrokenLink::Unchained) if chain.lines() == 0 && anchor.is_none() => unchained += 1,
+            Err(BrokenLink::Unchained) if chain.lines() == 0 && known.last.is_none() => {
+                unchained += 1
+            }
             Err(broken) => break Some((number, FaultKind::Line(broken))),
         }
     };

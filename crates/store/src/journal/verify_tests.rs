@@ -136,12 +136,13 @@ fn files_are_removed_for_their_age_and_that_is_no_fault() {
             .set_times(times.set_modified(then))
             .unwrap();
     };
-    let keep = Duration::from_secs(30 * 24 * 60 * 60);
+    let keep = Some(Duration::from_secs(30 * 24 * 60 * 60));
+    let options = JournalOptions { keep, shared: None };
     age(29);
-    drop(Journal::open_keeping(&state, keep).unwrap());
+    drop(Journal::open_as(&state, options.clone()).unwrap());
     assert!(file.exists());
     age(31);
-    drop(Journal::open_keeping(&state, keep).unwrap());
+    drop(Journal::open_as(&state, options).unwrap());
     assert!(!file.exists());
     let found = verify_all(&state).unwrap();
     assert_eq!((found.retired, found.faults), (1, vec![]));
@@ -200,8 +201,9 @@ fn the_newest_files_are_verified_up_to_a_bound_and_missing_ones_are_found_beyond
     std::fs::remove_file(&oldest).unwrap();
     assert_eq!(within(newest), (2, 3, 0, 1), "a missing file shows without being read");
     let mut read = 0;
-    verify(&state, &mut |bytes| read += bytes).unwrap();
-    assert_eq!(read, journal_bytes(&state).unwrap());
+    let place = JournalPlace::new(state, None);
+    place.verify(&mut |bytes| read += bytes).unwrap();
+    assert_eq!(read, place.bytes().unwrap());
 }
 
 #[test]

@@ -180,7 +180,31 @@ const MIGRATIONS: &[&str] = &["
     $$;
 ",
     ACCESS,
+    JOURNAL,
 ];
+
+/// The lines of the journals of all servers, and how far each file of them was copied.
+const JOURNAL: &str = "
+    CREATE TABLE stile_access.journal_files (
+        file text COLLATE \"C\" PRIMARY KEY,
+        lines bigint NOT NULL,
+        bytes bigint NOT NULL,
+        -- The chain value of the last line; none where an older version wrote it.
+        chain bytea,
+        -- When the last line was written, as the line has it.
+        last text COLLATE \"C\" NOT NULL,
+        -- 1 if the lines were removed because of their age.
+        retired bigint NOT NULL DEFAULT 0
+    );
+    CREATE TABLE stile_access.journal_lines (
+        file text COLLATE \"C\" NOT NULL,
+        n bigint NOT NULL,
+        at text COLLATE \"C\" NOT NULL,
+        line bytea NOT NULL,
+        PRIMARY KEY (file, n)
+    );
+    CREATE INDEX journal_lines_by_time ON stile_access.journal_lines (at, file, n);
+";
 
 /// The tables of keys, tokens and sign-in, as `state` has them in SQLite.
 const ACCESS: &str = "

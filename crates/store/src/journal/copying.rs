@@ -1,0 +1,111 @@
+//! Copies the lines of this server into the database that it shares with others.
+//!
+//! A thread of its own does this after each sync, so that a slow database keeps neither a call nor
+//! a sync waiting. While the database cannot be reached, the lines stay in their files, and the
+//! thread goes on where it stopped.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::reading::journal_files;
+use super::shared::SharedJournal;
+use crate::now;
+use crate::state::StateDir;
+
+/// How long after a failure the next try begins.
+const RETRY: Duration = Duration::from_secs(2);
+/// How often old lines are removed.
+const REMOVE_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Copies the files of a state folder.
+pub(super) struct Copier {
+    shared: SharedJournal,
+    state: StateDir,
+    /// How long lines are kept; `None` for ever.
+    keep: Option<Duration>,
+    /// The length of each file when it was copied.
+    copied: BTreeMap<PathBuf, u64>,
+    is_failing: bool,
+    removed: Option<Instant>,
+}
+
+/// Returns what wakes a copier, and what the copier waits for.
+pub(super) fn wake_up() -> (SyncSender<()>, Receiver<()>) {
+    sync_channel(1)
+}
+
+impl Copier {
+    /// Creates a copier that has copied nothing yet.
+    pub(super) fn new(shared: SharedJournal, state: StateDir, keep: Option<Duration>) -> Self {
+        Self { shared, state, keep, copied: BTreeMap::new(), is_failing: false, removed: None }
+    }
+
+    /// Copies what is there, and again whenever it is woken, until nobody can wake it any more.
+    /// Calls `remove_old` about once an hour, when all lines are copied.
+    pub(super) fn run(mut self, wake: &Receiver<()>, remove_old: &dyn Fn()) {
+        loop {
+            self.copy_all();
+            if !self.is_failing {
+                self.remove_old(remove_old);
+            }
+            let woken = match self.is_failing {
+                false => wake.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                true => wake.recv_timeout(RETRY),
+            };
+            if woken == Err(RecvTimeoutError::Disconnected) {
+                self.copy_all();
+                return;
+            }
+        }
+    }
+
+    /// Copies all files, and logs when that begins to fail and when it passes again.
+    fn copy_all(&mut self) {
+        let done = self.copy_changed();
+        match (&done, self.is_failing) {
+            (Err(error), false) => tracing::warn!(
+                target: "stile::journal",
+                %error,
+                "the journal is not copied to the database now; its lines stay in their files"
+            ),
+            (Ok(()), true) => {
+                tracing::info!(target: "stile::journal", "the journal is copied to the database again");
+            }
+            _ => {}
+        }
+        self.is_failing = done.is_err();
+    }
+
+    fn copy_changed(&mut self) -> io::Result<()> {
+        for path in journal_files(&self.state)? {
+            let Ok(metadata) = path.metadata() else { continue };
+            if self.copied.get(&path) == Some(&metadata.len()) {
+                continue;
+            }
+            match self.shared.copy(&path) {
+                // Somebody removed the file at this moment.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                copied => copied?,
+            }
+            self.copied.insert(path, metadata.len());
+        }
+        Ok(())
+    }
+
+    fn remove_old(&mut self, remove_old: &dyn Fn()) {
+        let Some(keep) = self.keep else { return };
+        if self.removed.is_some_and(|removed| removed.elapsed() < REMOVE_EVERY) {
+            return;
+        }
+        self.removed = Some(Instant::now());
+        remove_old();
+        let micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let before = stile_domain::records::instant::Instant(now().0.saturating_sub(micros));
+        if let Err(error) = self.shared.remove_before(before) {
+            tracing::warn!(target: "stile::journal", %error, "old lines stay in the database");
+        }
+    }
+}
