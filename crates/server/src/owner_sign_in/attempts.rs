@@ -5,13 +5,18 @@
 //! by the failures of others, so a guesser cannot lock that owner out. A one-time link and a
 //! passkey are not attempts: both always work.
 //!
+//! Of several servers that share a database, each counts what reached it, as if the others had seen
+//! as many failures. So all together take about as many attempts as one would.
+//!
 //! Counts are in memory and on the monotonic clock. A restart forgets them, but a guesser cannot
 //! make the server restart, and setting the clock changes nothing.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::fleet::Fleet;
 
 /// How many addresses are remembered. The one whose last attempt is longest ago is forgotten first.
 const MAX_ADDRESSES: usize = 1024;
@@ -51,9 +56,16 @@ struct Counts {
 #[derive(Debug, Default)]
 pub struct Attempts {
     counts: Mutex<Counts>,
+    /// `None` for a server that shares its database with none.
+    fleet: Option<Arc<Fleet>>,
 }
 
 impl Attempts {
+    /// Counts for one of the servers that share a database.
+    pub fn shared_by(fleet: Option<Arc<Fleet>>) -> Self {
+        Self { counts: Mutex::default(), fleet }
+    }
+
     /// Begins an attempt, and counts it as a failure until [`Attempts::succeed`] is called. So
     /// attempts that run at once are counted before their outcome is known.
     ///
@@ -61,14 +73,16 @@ impl Attempts {
     /// The time until the next attempt is allowed. A refused attempt is not counted.
     pub fn begin(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let address = network(address);
+        let servers = self.fleet.as_ref().map_or(1, |fleet| fleet.servers());
+        let servers = u32::try_from(servers).unwrap_or(u32::MAX);
         let mut counts = self.lock();
         let visitor = counts.addresses.get(&address);
         let is_known = visitor.is_some_and(|visitor| visitor.is_known);
         let of_address = visitor.map_or(Duration::ZERO, |visitor| {
-            visitor.failures.wait(FREE_OF_ADDRESS, MAX_DELAY_OF_ADDRESS, now)
+            visitor.failures.wait(FREE_OF_ADDRESS, MAX_DELAY_OF_ADDRESS, servers, now)
         });
         let of_all = match counts.all {
-            Some(all) if !is_known => all.wait(FREE_OF_ALL, MAX_DELAY_OF_ALL, now),
+            Some(all) if !is_known => all.wait(FREE_OF_ALL, MAX_DELAY_OF_ALL, servers, now),
             _ => Duration::ZERO,
         };
         let wait = of_address.max(of_all);
@@ -140,14 +154,16 @@ impl Failures {
         self.last = now;
     }
 
-    /// Returns how long the next attempt has to wait.
-    fn wait(self, free: u32, longest: Duration, now: Instant) -> Duration {
+    /// Returns how long the next attempt has to wait. `servers` divide the free attempts, and each
+    /// waits as many times as long.
+    fn wait(self, free: u32, longest: Duration, servers: u32, now: Instant) -> Duration {
         let since = now.saturating_duration_since(self.last);
+        let free = free.div_ceil(servers);
         if self.count < free || since >= MEMORY {
             return Duration::ZERO;
         }
         let doublings = (self.count - free).min(16);
-        let delay = Duration::from_secs(1 << doublings).min(longest);
+        let delay = Duration::from_secs(1 << doublings).min(longest).saturating_mul(servers);
         delay.saturating_sub(since)
     }
 }
@@ -166,6 +182,8 @@ fn network(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use stile_store::state::{StateDir, TokenStore};
+
     use super::*;
 
     fn address(number: u32) -> IpAddr {
@@ -197,6 +215,17 @@ mod tests {
         assert_eq!(attempts.begin(address(1), now + Duration::from_secs(1)), Err(left));
         assert!(attempts.begin(address(1), now + MEMORY).is_ok());
         assert!(attempts.begin(address(1), now + MEMORY).is_ok());
+    }
+
+    #[test]
+    fn servers_that_share_a_database_divide_the_attempts() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let tokens = Arc::new(TokenStore::open(&state).unwrap());
+        let attempts = Attempts::shared_by(Some(Fleet::of_servers(tokens, 3)));
+        let mut now = Instant::now();
+        let waited = waits(&attempts, address(1), &mut now, 15);
+        assert_eq!(waited, [0, 0, 3, 6, 12, 24, 48, 96, 192, 384, 768, 1536, 2700, 2700, 2700]);
     }
 
     #[test]

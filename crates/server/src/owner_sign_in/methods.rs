@@ -9,6 +9,7 @@ use stile_store::state::{TokenKey, TokenStore};
 use super::attempts::Attempts;
 use super::openid::OpenIdSignIn;
 use super::password::PasswordChecker;
+use crate::fleet::Fleet;
 use crate::passkeys::{PasskeyRefused, Passkeys};
 
 /// What checks passwords and passkeys.
@@ -43,5 +44,12 @@ impl SignInMethods {
             passkeys: Passkeys::new(Arc::clone(tokens), key, handle.as_ref(), Instant::now())?,
             provider,
         })
+    }
+
+    /// Delays passwords so that all servers that share a database together take no more attempts
+    /// than one would.
+    #[must_use]
+    pub fn shared_by(self, fleet: Option<Arc<Fleet>>) -> Self {
+        Self { attempts: Attempts::shared_by(fleet), ..self }
     }
 }

@@ -15,6 +15,7 @@ use super::pending::PendingRequests;
 use super::record_access::OwnedRecords;
 use crate::auth::{LocalVerifier, Minter, TokenUses};
 use crate::clock::unix_seconds;
+use crate::fleet::Fleet;
 use crate::http::rate_limit::RateLimit;
 use crate::owner_sign_in::methods::SignInMethods;
 use crate::owner_sign_in::openid::OpenIdSignIn;
@@ -46,6 +47,8 @@ pub struct SignInSettings {
     pub uses: Arc<TokenUses>,
     /// Signs people in at an identity provider; `None` if the owner signs in alone.
     pub provider: Option<OpenIdSignIn>,
+    /// The servers that share the database; `None` for a server that shares it with none.
+    pub fleet: Option<Arc<Fleet>>,
 }
 
 /// Lists the paths of the folders directly below a folder of a person. The person is the first
@@ -78,12 +81,15 @@ impl AuthorizationServer {
         let provider = settings.provider.take();
         let pending = PendingRequests::new(&settings.tokens);
         let methods = SignInMethods::new(&settings.tokens, &settings.key, provider)?;
+        let fleet = settings.fleet.clone();
+        let limit =
+            |(per_second, burst)| RateLimit::new(per_second, burst).shared_by(fleet.clone());
         Ok(Self {
-            settings,
-            methods,
+            methods: methods.shared_by(fleet.clone()),
             pending,
-            rate: RateLimit::new(RATE.0, RATE.1),
-            registrations: RateLimit::new(REGISTRATION_RATE.0, REGISTRATION_RATE.1),
+            rate: limit(RATE),
+            registrations: limit(REGISTRATION_RATE),
+            settings,
         })
     }
 

@@ -116,6 +116,7 @@ impl Place {
             clock: SystemTime::now,
             uses: TokenUses::new(Arc::clone(&tokens)),
             provider: None,
+            fleet: None,
         });
         let sign_in = routes(&Arc::new(server.unwrap()));
         let options = HttpOptions {
