@@ -180,7 +180,51 @@ const MIGRATIONS: &[&str] = &["
     $$;
 ",
     ACCESS,
+    FIELD_VALUES,
 ];
+
+/// The index by value, as the SQLite engine has it.
+const FIELD_VALUES: &str = "
+    -- Only queries that also ask for `id > 0` may use this index.
+    CREATE INDEX records_by_number ON records (tenant, stream, id) WHERE id > 0;
+    CREATE TABLE field_indexes (
+        tenant bigint NOT NULL,
+        stream bigint NOT NULL,
+        fields bytea,
+        covered bigint NOT NULL,
+        indexed bigint NOT NULL,
+        tail bigint NOT NULL,
+        PRIMARY KEY (tenant, stream)
+    );
+    CREATE TABLE field_runs (
+        tenant bigint NOT NULL,
+        stream bigint NOT NULL,
+        run bigint NOT NULL,
+        records bigint NOT NULL,
+        PRIMARY KEY (tenant, stream, run)
+    );
+    CREATE TABLE field_values (
+        tenant bigint NOT NULL,
+        run bigint NOT NULL,
+        field bigint NOT NULL,
+        value bytea NOT NULL,
+        records bytea NOT NULL,
+        PRIMARY KEY (tenant, run, field, value)
+    );
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        FOREACH name IN ARRAY ARRAY['field_indexes', 'field_runs', 'field_values']
+        LOOP
+            EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+            EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+            EXECUTE format('CREATE POLICY own_tenant ON %I USING (tenant = '
+                '(SELECT nullif(current_setting(''stile.tenant'', true), '''')::bigint))', name);
+        END LOOP;
+    END
+    $$;
+";
 
 /// The tables of keys, tokens and sign-in, as `state` has them in SQLite.
 const ACCESS: &str = "

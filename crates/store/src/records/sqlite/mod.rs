@@ -11,6 +11,7 @@ mod changes;
 #[cfg(test)]
 mod damage;
 mod error;
+mod field_values;
 mod functions;
 mod guessed_texts;
 #[cfg(test)]
