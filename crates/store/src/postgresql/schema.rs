@@ -392,7 +392,13 @@ fn migrate_locked(connection: &PgConnection) -> Result<Migration, PgError> {
     if pending.is_empty() {
         return Ok(Migration::Done);
     }
-    if version == 0 {
+    apply(connection, version == 0, pending)?;
+    Ok(Migration::Done)
+}
+
+/// Runs the next migrations.
+fn apply(connection: &PgConnection, is_new: bool, pending: &[&str]) -> Result<(), PgError> {
+    if is_new {
         connection.batch(
             "CREATE SCHEMA IF NOT EXISTS stile; \
              CREATE TABLE stile.schema_version (id bigint PRIMARY KEY CHECK (id = 1), version bigint NOT NULL); \
@@ -403,9 +409,19 @@ fn migrate_locked(connection: &PgConnection) -> Result<Migration, PgError> {
     for migration in pending {
         connection.batch(migration)?;
     }
-    let made = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    connection.rows("UPDATE stile.schema_version SET version = $1", params![made])?;
-    Ok(Migration::Done)
+    let made = i64::try_from(pending.len()).unwrap_or(i64::MAX);
+    connection.rows("UPDATE stile.schema_version SET version = version + $1", params![made])?;
+    Ok(())
+}
+
+/// Makes the tables of an earlier version in the database at an address.
+#[cfg(test)]
+pub(crate) fn older_on_postgresql(address: &str, version: usize) {
+    let settings = super::settings::Settings::parse(address).unwrap();
+    let connection = PgConnection::open(&std::sync::Arc::new(settings)).unwrap();
+    connection.batch("BEGIN").unwrap();
+    apply(&connection, true, &MIGRATIONS[..version]).unwrap();
+    connection.batch("COMMIT").unwrap();
 }
 
 /// Returns whether the user of a connection skips row-level security.

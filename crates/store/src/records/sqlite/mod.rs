@@ -15,7 +15,7 @@ mod field_values;
 mod functions;
 mod guessed_texts;
 #[cfg(test)]
-mod older_grants;
+pub(super) mod older_grants;
 mod read;
 mod schema;
 mod search;
