@@ -8,6 +8,7 @@
 //!
 //! The rows, and the state that says up to where they are complete, change in one transaction.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use stile_domain::records::declaration::Declaration;
@@ -54,15 +55,20 @@ impl FieldIndexes {
     }
 
     fn held(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<&mut HeldIndex, Problem> {
-        if !self.streams.contains_key(&stream) {
-            let stored = rows.field_index(stream)?;
-            let index = match &stored {
-                Some(index) => index.clone(),
-                None => FieldIndex { tail: rows.count_after(stream, 0)?, ..FieldIndex::default() },
-            };
-            self.streams.insert(stream, HeldIndex { index, stored, changed: BTreeMap::new() });
+        match self.streams.entry(stream) {
+            Entry::Occupied(held) => Ok(held.into_mut()),
+            Entry::Vacant(new) => {
+                let stored = rows.field_index(stream)?;
+                let index = match &stored {
+                    Some(index) => index.clone(),
+                    None => {
+                        let tail = rows.count_after(stream, 0)?;
+                        FieldIndex { tail, ..FieldIndex::default() }
+                    }
+                };
+                Ok(new.insert(HeldIndex { index, stored, changed: BTreeMap::new() }))
+            }
         }
-        self.streams.get_mut(&stream).ok_or(Problem::Corrupt)
     }
 }
 
