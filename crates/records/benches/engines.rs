@@ -3,7 +3,8 @@
 //! Both engines store the same records and long texts, through the same operations without HTTP.
 //! Measured: a window of 4,096 characters at the beginning and the end of texts of 100 KB to 100 MB
 //! (1 GB with `--gigabyte`), a search for a text at the end of each, a page of 25, a filter that
-//! matches few, a filter that matches nothing, a count by a field, and searches. The ratio of each
+//! matches few, a filter that matches nothing, filters by value and by range that match very few, a
+//! count by a field, and searches. The ratio of each
 //! line is PostgreSQL's time by SQLite's. PostgreSQL is a temporary server on a socket of this
 //! machine, whose commits do not wait for the disk.
 
@@ -35,6 +36,8 @@ use stile_testkit::bench::{Plan, compare, timed};
 use stile_testkit::postgres::PostgresServer;
 
 const LINE: &str = "The ferns in the second bed were watered again before noon, said the log. ";
+/// A range of a field, in which few records are.
+const FEW: [(&str, &str); 2] = [("filter[n][gte]", "7000"), ("filter[n][lt]", "7010")];
 const NEEDLE: &str = "the very last words";
 
 /// The records of one engine.
@@ -86,7 +89,9 @@ fn message(number: usize) -> RecordFields {
         ("kind", format!("kind-{}", number % 1000)),
         ("text", format!("{} w{number}", text.join(" "))),
     ];
-    fields.map(|(name, text)| (name.to_owned(), FieldValue::Text(text))).to_vec()
+    let texts = fields.map(|(name, text)| (name.to_owned(), FieldValue::Text(text)));
+    let n = FieldValue::Number((number.wrapping_mul(7_919) % 100_003).to_string().into());
+    texts.into_iter().chain([("n".to_owned(), n)]).collect()
 }
 
 impl Engine {
@@ -217,7 +222,13 @@ fn main() {
         10,
         &list(&[("limit", "25"), ("filter[kind]", "kind-7")]),
     );
-    both("filter that matches nothing", 5, &list(&[("filter[kind]", "no such kind")]));
+    both("filter that matches nothing", 20, &list(&[("filter[kind]", "no such kind")]));
+    both("filter that matches 1 in 100,000", 20, &list(&[("filter[id]", "m7")]));
+    both("filter by range that matches 10", 20, &list(&FEW));
+    both("count of the same", 20, &|it| {
+        let query = [("metric", "count"), FEW[0], FEW[1]];
+        it.answer(Operation::AggregateRecords, "messages", "", &query)
+    });
     let counted = [("metric", "count"), ("group_by", "kind")];
     both("count by a field", 5, &|it| {
         it.answer(Operation::AggregateRecords, "messages", "", &counted)

@@ -39,7 +39,7 @@ use stile_records::operations::Operation;
 use stile_records::request_target::RequestTarget;
 use stile_store::records::{IncomingRecord, Records, StreamedField, TextSource};
 use stile_store::state::StateDir;
-use stile_testkit::bench::{Plan, compare, peak, timed};
+use stile_testkit::bench::{Plan, compare, cpu, peak, timed};
 
 const NEEDLE: &str = "the very last words";
 
@@ -56,8 +56,27 @@ fn main() {
         rig.windows(plan);
     }
     rig.import(plan);
+    indexing(plan);
     rig.pages(plan);
     opening(plan, folder.path());
+}
+
+/// The same records are stored with the index by value and without it, each time in a new database.
+fn indexing(plan: Plan) {
+    println!("processor time of an import; floor: the same without the index by value");
+    let count = if plan.smoke { 2_100 } else { 50_000 };
+    let store = |run_records: Option<u32>| {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
+        if let Some(run_records) = run_records {
+            records.set_run_records(run_records);
+        }
+        let plain = Connection::open_in_memory().unwrap();
+        let rig = Rig { services: RecordService::new(records), plain };
+        cpu(|| rig.store("messages", (0..count).map(message)))
+    };
+    let what = format!("{count} small records");
+    compare(&what, plan.rounds(7), || store(None), "no index", || store(Some(u32::MAX)));
 }
 
 /// A database is opened and asked for a stream, beside one that is empty but for that.

@@ -17,6 +17,11 @@ pub struct Decimal<'a> {
     first: i64,
 }
 
+/// The length of [`Decimal::order_bytes`].
+pub const ORDER_BYTES: usize = 11;
+/// The digits of a number that its order bytes have.
+pub const ORDER_DIGITS: usize = 16;
+
 /// The largest exponent that is distinguished from larger ones.
 const MOST_EXPONENT: i64 = 1 << 60;
 
@@ -67,6 +72,36 @@ impl<'a> Decimal<'a> {
             (_, true) => -1,
             (_, false) => 1,
         }
+    }
+
+    /// Returns bytes that compare like the number. Numbers share them that agree in their first
+    /// [`ORDER_DIGITS`] digits, or that are all very large or very small.
+    pub fn order_bytes(self) -> [u8; ORDER_BYTES] {
+        let mut bytes = [0; ORDER_BYTES];
+        let [kind, size @ ..] = &mut bytes;
+        // Negative numbers first, then zero, then positive ones.
+        *kind = self.sign().wrapping_add(1) as u8;
+        if self.is_zero() {
+            return bytes;
+        }
+        let [power @ .., _, _, _, _, _, _, _, _] = size;
+        match i16::try_from(self.first) {
+            Ok(first) if first > i16::MIN && first < i16::MAX => {
+                // With the sign bit flipped, negative powers sort first.
+                *power = (first as u16 ^ 1 << 15).to_be_bytes();
+                for (at, digit) in self.values().take(ORDER_DIGITS).enumerate() {
+                    if let Some(byte) = size.get_mut(2 + at / 2) {
+                        *byte |= if at % 2 == 0 { digit << 4 } else { digit };
+                    }
+                }
+            }
+            _ if self.first > 0 => *size = [u8::MAX; ORDER_BYTES - 1],
+            _ => {}
+        }
+        if self.negative {
+            size.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        bytes
     }
 
     /// Formats the number in its canonical form, which equal numbers share.

@@ -38,4 +38,5 @@ pub mod selector;
 pub mod stored_body;
 pub mod tokenizer;
 pub mod value;
+pub mod value_key;
 pub mod zone;

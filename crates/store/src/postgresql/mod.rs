@@ -31,5 +31,7 @@ pub use error::DatabaseError;
 pub(crate) use error::PgError;
 pub(crate) use params::params;
 pub use pool::PoolUse;
+#[cfg(test)]
+pub(crate) use schema::older_on_postgresql;
 pub use tenant::Tenant;
 pub(crate) use tenant_connection::TenantConnection;

@@ -181,6 +181,7 @@ const MIGRATIONS: &[&str] = &["
 ",
     ACCESS,
     JOURNAL,
+    FIELD_VALUES,
 ];
 
 /// The lines of the journals of all servers, and how far each file of them was copied.
@@ -204,6 +205,49 @@ const JOURNAL: &str = "
         PRIMARY KEY (file, n)
     );
     CREATE INDEX journal_lines_by_time ON stile_access.journal_lines (at, file, n);
+";
+
+/// The index by value, as the SQLite engine has it.
+const FIELD_VALUES: &str = "
+    -- Only queries that also ask for `id > 0` may use this index.
+    CREATE INDEX records_by_number ON records (tenant, stream, id) WHERE id > 0;
+    CREATE TABLE field_indexes (
+        tenant bigint NOT NULL,
+        stream bigint NOT NULL,
+        fields bytea,
+        covered bigint NOT NULL,
+        indexed bigint NOT NULL,
+        tail bigint NOT NULL,
+        PRIMARY KEY (tenant, stream)
+    );
+    CREATE TABLE field_runs (
+        tenant bigint NOT NULL,
+        stream bigint NOT NULL,
+        run bigint NOT NULL,
+        records bigint NOT NULL,
+        PRIMARY KEY (tenant, stream, run)
+    );
+    CREATE TABLE field_values (
+        tenant bigint NOT NULL,
+        run bigint NOT NULL,
+        field bigint NOT NULL,
+        value bytea NOT NULL,
+        records bytea NOT NULL,
+        PRIMARY KEY (tenant, run, field, value)
+    );
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        FOREACH name IN ARRAY ARRAY['field_indexes', 'field_runs', 'field_values']
+        LOOP
+            EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+            EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+            EXECUTE format('CREATE POLICY own_tenant ON %I USING (tenant = '
+                '(SELECT nullif(current_setting(''stile.tenant'', true), '''')::bigint))', name);
+        END LOOP;
+    END
+    $$;
 ";
 
 /// The tables of keys, tokens and sign-in, as `state` has them in SQLite.
@@ -372,7 +416,13 @@ fn migrate_locked(connection: &PgConnection) -> Result<Migration, PgError> {
     if pending.is_empty() {
         return Ok(Migration::Done);
     }
-    if version == 0 {
+    apply(connection, version == 0, pending)?;
+    Ok(Migration::Done)
+}
+
+/// Runs the next migrations.
+fn apply(connection: &PgConnection, is_new: bool, pending: &[&str]) -> Result<(), PgError> {
+    if is_new {
         connection.batch(
             "CREATE SCHEMA IF NOT EXISTS stile; \
              CREATE TABLE stile.schema_version (id bigint PRIMARY KEY CHECK (id = 1), version bigint NOT NULL); \
@@ -383,9 +433,19 @@ fn migrate_locked(connection: &PgConnection) -> Result<Migration, PgError> {
     for migration in pending {
         connection.batch(migration)?;
     }
-    let made = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    connection.rows("UPDATE stile.schema_version SET version = $1", params![made])?;
-    Ok(Migration::Done)
+    let made = i64::try_from(pending.len()).unwrap_or(i64::MAX);
+    connection.rows("UPDATE stile.schema_version SET version = version + $1", params![made])?;
+    Ok(())
+}
+
+/// Makes the tables of an earlier version in the database at an address.
+#[cfg(test)]
+pub(crate) fn older_on_postgresql(address: &str, version: usize) {
+    let settings = super::settings::Settings::parse(address).unwrap();
+    let connection = PgConnection::open(&std::sync::Arc::new(settings)).unwrap();
+    connection.batch("BEGIN").unwrap();
+    apply(&connection, true, &MIGRATIONS[..version]).unwrap();
+    connection.batch("COMMIT").unwrap();
 }
 
 /// Returns whether the user of a connection skips row-level security.

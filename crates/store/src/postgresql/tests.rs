@@ -11,9 +11,9 @@ use crate::read_limit::ReadLimit;
 const ISSUER: &str = "https://issuer.example";
 
 /// The tables with a column `tenant`.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 15] = [
     "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants", "blobs",
-    "blob_pieces", "blob_uses", "changes",
+    "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs", "field_values",
 ];
 
 fn database(test: &str) -> Option<(TestDatabase, Database)> {
@@ -37,7 +37,10 @@ fn fill(database: &TestDatabase, tenant: &Tenant) {
         INSERT INTO blobs VALUES ({number}, 1, '', 0, 0);
         INSERT INTO blob_pieces VALUES ({number}, 1, '');
         INSERT INTO blob_uses VALUES ({number}, '', '', 1, 'f');
-        INSERT INTO changes VALUES ({number}, 1, 1, 'k', 0, 1, 0, '');"
+        INSERT INTO changes VALUES ({number}, 1, 1, 'k', 0, 1, 0, '');
+        INSERT INTO field_indexes VALUES ({number}, 1, '[]', 1, 1, 0);
+        INSERT INTO field_runs VALUES ({number}, 1, 1, 1);
+        INSERT INTO field_values VALUES ({number}, 1, 0, 'v', 'r');"
     ));
 }
 

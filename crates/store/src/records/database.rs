@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{self, AtomicU32};
 
 use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
 use stile_domain::records::grant::{BadGrant, Grant};
@@ -10,6 +11,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use super::engine::Engine;
+use super::field_index::RUN_RECORDS;
 use super::grants::{self, Access, GrantCache, GrantRecord};
 use super::model::RecordsError;
 use super::spool_file::SpoolFile;
@@ -30,16 +32,29 @@ pub struct Records {
 struct Inner {
     engine: Engine,
     grants: GrantCache,
+    /// The records of a run of the index by value.
+    run_records: AtomicU32,
 }
 
 impl Records {
+    fn of(engine: Engine) -> Self {
+        let (grants, run_records) = (GrantCache::default(), AtomicU32::new(RUN_RECORDS));
+        Self { inner: Arc::new(Inner { engine, grants, run_records }) }
+    }
+
+    /// Sets how many new records of a stream the index by value takes up at once. The usual number
+    /// suits large streams. With a small one, a test has an index in a stream of few records.
+    pub fn set_run_records(&self, records: u32) {
+        self.inner.run_records.store(records, atomic::Ordering::Relaxed);
+    }
+
     /// Opens the database. Creates it, or migrates it to this version, if needed.
     ///
     /// # Errors
     /// [`RecordsError`] if the file is damaged, another program's, or a newer version's.
     pub fn open(state: &StateDir, now: Instant) -> Result<Self, RecordsError> {
         let engine = Engine::open(state, now)?;
-        Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
+        Ok(Self::of(engine))
     }
 
     /// Opens the records of a tenant in a database on PostgreSQL. Files that wait are in the state
@@ -55,7 +70,7 @@ impl Records {
         now: Instant,
     ) -> Result<Self, RecordsError> {
         let engine = Engine::open_at(state, database, tenant, now)?;
-        Ok(Self { inner: Arc::new(Inner { engine, grants: GrantCache::default() }) })
+        Ok(Self::of(engine))
     }
 
     /// Returns whether the state folder has a database, which [`Records::open`] would not create.
@@ -147,7 +162,8 @@ impl Records {
         now: Instant,
         write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        self.engine().write(now, write)
+        let run_records = self.inner.run_records.load(atomic::Ordering::Relaxed);
+        self.engine().write_with(run_records, now, write)
     }
 
     /// Copies one moment of the database to a new file, while others read and write. Blocks.

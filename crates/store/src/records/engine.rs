@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
+use super::field_index::RUN_RECORDS;
 use super::model::RecordsError;
-use super::port::Snapshot;
+use super::port::{RowWriter, Snapshot};
 use super::postgresql::Postgresql;
 use super::seal::Seals;
 use super::sqlite::Sqlite;
@@ -81,9 +82,20 @@ impl Engine {
         now: Instant,
         write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
+        self.write_with(RUN_RECORDS, now, write)
+    }
+
+    /// Does what [`Self::write`] does, with runs of so many records in the index by value.
+    pub(super) fn write_with<T>(
+        &self,
+        run_records: u32,
+        now: Instant,
+        write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let run = |rows: &dyn RowWriter| WriteBatch::run(rows, now, run_records, write);
         match self {
-            Self::Sqlite(engine) => engine.write(|rows| WriteBatch::run(rows, now, write)),
-            Self::Postgresql(engine) => engine.write(|rows| WriteBatch::run(rows, now, write)),
+            Self::Sqlite(engine) => engine.write(run),
+            Self::Postgresql(engine) => engine.write(run),
         }
     }
 

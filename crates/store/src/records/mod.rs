@@ -12,6 +12,9 @@
 pub(crate) mod copying;
 mod database;
 mod engine;
+mod field_index;
+#[cfg(test)]
+mod field_value_tests;
 mod grants;
 mod model;
 mod port;

@@ -8,11 +8,13 @@
 //! Every method can fail with the error of the database. Numbers of records and changes grow in the
 //! order of writing and are never used twice. Keys, order keys and tokens compare byte by byte.
 
+mod field_values;
 mod row_writer;
 mod snapshot;
 
+pub(super) use field_values::{ReadFieldValues, TakeRecord, WriteFieldValues};
 pub(super) use row_writer::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 pub(super) use snapshot::{
-    ReadBlobs, ReadChanges, ReadFields, ReadIndex, ReadLists, ReadRecords, ReadStreams, Snapshot,
-    TakeBytes, TakeField, TakeState, TakeText,
+    ReadBlobs, ReadChanges, ReadFields, ReadIndex, ReadLists, ReadRecords, ReadStreams,
+    ScannedPart, Snapshot, TakeBytes, TakeField, TakeState, TakeText,
 };

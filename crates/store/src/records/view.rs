@@ -9,6 +9,7 @@ pub(super) mod blobs;
 pub(super) mod changes;
 mod kept_ahead;
 mod list_walk;
+mod matching_rows;
 mod read_ahead;
 mod references;
 mod values;

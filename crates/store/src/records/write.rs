@@ -23,15 +23,18 @@ use stile_domain::records::stored_body::{
 };
 use stile_domain::records::value::{FieldValue, RecordFields};
 
+use super::field_index::RUN_RECORDS;
 use super::model::{
     IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
 };
 use super::port::{NewRecord, RowWriter, StreamDeclaration};
+use field_values::FieldIndexes;
 use index::Indexer;
 
 mod blobs;
 mod changes;
 mod empty;
+mod field_values;
 mod index;
 pub(super) mod redeclare;
 
@@ -46,6 +49,7 @@ pub struct WriteBatch<'t> {
     logged: i64,
     /// The number of blobs that it stored.
     stored_blobs: i64,
+    field_indexes: FieldIndexes,
 }
 
 /// One field that is about to be stored.
@@ -69,17 +73,21 @@ enum Text<'a> {
 
 impl<'t> WriteBatch<'t> {
     pub(super) fn new(rows: &'t dyn RowWriter, now: Instant) -> Self {
-        Self { rows, now, logged: 0, stored_blobs: 0 }
+        let field_indexes = FieldIndexes::new(RUN_RECORDS);
+        Self { rows, now, logged: 0, stored_blobs: 0, field_indexes }
     }
 
     /// Runs `write`, and then what belongs to every write.
     pub(super) fn run<T>(
         rows: &dyn RowWriter,
         now: Instant,
+        run_records: u32,
         write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let mut batch = WriteBatch::new(rows, now);
+        let field_indexes = FieldIndexes::new(run_records);
+        let mut batch = WriteBatch { field_indexes, ..WriteBatch::new(rows, now) };
         let done = write(&mut batch)?;
+        batch.finish_field_values()?;
         batch.expire_states()?;
         batch.drop_unused_blobs()?;
         Ok(done)
@@ -114,6 +122,7 @@ impl<'t> WriteBatch<'t> {
         let json = serde_json::to_string(indexed).unwrap_or_default();
         let (connection, stream) = (connection.as_str(), stream.as_str());
         let id = self.rows.insert_stream(connection, stream, declaration, &json)?;
+        self.declare_field_values(id, declaration)?;
         let tags = self.tags(id, indexed)?;
         let (declaration, indexed) = (declaration.to_owned(), indexed.clone());
         Ok(TargetStream { id, declaration, indexed, tags })
@@ -170,6 +179,7 @@ impl<'t> WriteBatch<'t> {
         }
         // A record without fields has an empty body and is there nonetheless.
         let is_new = before.is_none();
+        self.open_field_index(target.id)?;
         let (record, old) = match before {
             Some((record, old)) => (record, old),
             None => (self.insert(target, key, *emitted, fields, &body)?, Vec::new()),
@@ -196,10 +206,12 @@ impl<'t> WriteBatch<'t> {
         }
         if is_new {
             self.add_blob_uses(record, fields)?;
+            self.field_values_added(target.id)?;
             return Ok(UpsertOutcome::Added);
         }
         self.replace_blob_uses(record, Some(fields))?;
         self.log_state(record, &old)?;
+        self.field_values_changed(target.id, record, &old, Some(&body))?;
         self.update(target, record, fields, &body)?;
         Ok(UpsertOutcome::Changed)
     }
@@ -240,12 +252,12 @@ impl<'t> WriteBatch<'t> {
     pub fn delete(&mut self, target: &TargetStream, key: &str) -> Result<bool, Problem> {
         let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
         let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };
-        self.remove(record, &body)?;
+        self.remove(target, record, &body)?;
         Ok(true)
     }
 
     /// Removes a record with its pieces and tokens. Returns about how many rows that were.
-    fn remove(&mut self, record: i64, body: &[u8]) -> Result<u64, Problem> {
+    fn remove(&mut self, target: &TargetStream, record: i64, body: &[u8]) -> Result<u64, Problem> {
         let mut rows = 1;
         for (slot, entry) in &by_slot(body)? {
             self.remove_slot(record, *slot, entry)?;
@@ -253,6 +265,7 @@ impl<'t> WriteBatch<'t> {
         }
         self.replace_blob_uses(record, None)?;
         self.log_state(record, body)?;
+        self.field_values_changed(target.id, record, body, None)?;
         self.rows.delete_record(record)?;
         Ok(rows)
     }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
+use super::field_values::WriteFieldValues;
+
 /// A stream as it was declared.
 pub(in crate::records) struct StreamDeclaration {
     pub(in crate::records) id: i64,
@@ -41,7 +43,7 @@ pub(in crate::records) struct OldBlob {
 }
 
 /// A transaction that writes rows, all or nothing. After a failed write it must be abandoned.
-pub(in crate::records) trait RowWriter {
+pub(in crate::records) trait RowWriter: WriteFieldValues {
     /// Begins a step, which can be undone alone. Steps do not nest.
     fn begin_step(&self) -> Result<(), Problem>;
     /// Ends the step and keeps what it wrote.

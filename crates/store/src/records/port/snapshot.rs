@@ -10,6 +10,7 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::BodyField;
 use stile_domain::records::tokenizer::SearchTerm;
 
+use super::field_values::ReadFieldValues;
 use crate::records::model::{GrantRow, RecordRow, RecordSource, Scan, StoredState, StreamRow};
 
 /// Takes the number of a record, with one field if the record has it. Returns whether to continue.
@@ -121,11 +122,27 @@ pub(in crate::records) trait ReadRecords {
     fn pieces(&self, first: i64, last: i64, take: TakeText<'_>) -> Result<(), Problem>;
 }
 
+/// The records that a scan found before it stopped.
+pub(in crate::records) struct ScannedPart {
+    pub(in crate::records) rows: Vec<RecordRow>,
+    /// The record after which the scan continues. `None` if it has found enough, or no record
+    /// follows.
+    pub(in crate::records) stopped_after: Option<RecordRow>,
+}
+
 /// Questions about the records of a source in the order of lists.
 pub(in crate::records) trait ReadLists {
     /// Returns the next records of a source in the order of lists: `limit` of them, or more if they
     /// come at no cost. Fewer than `limit` means that no more follow.
     fn scan(&self, source: &RecordSource, scan: &Scan<'_>) -> Result<Vec<RecordRow>, Problem>;
+
+    /// Scans as [`ReadLists::scan`] does, and stops after about `most` records of the source.
+    fn scan_some(
+        &self,
+        source: &RecordSource,
+        scan: &Scan<'_>,
+        most: usize,
+    ) -> Result<ScannedPart, Problem>;
 }
 
 /// Questions about all records of a source, and one field of each.
@@ -267,11 +284,25 @@ pub(in crate::records) trait ReadBlobs {
 /// A question about records takes a source, and the answer has only what the caller may see of the
 /// source, unless the method says otherwise. A function that takes rows may ask further questions.
 pub(in crate::records) trait Snapshot:
-    ReadStreams + ReadRecords + ReadLists + ReadFields + ReadIndex + ReadChanges + ReadBlobs
+    ReadStreams
+    + ReadRecords
+    + ReadLists
+    + ReadFields
+    + ReadFieldValues
+    + ReadIndex
+    + ReadChanges
+    + ReadBlobs
 {
 }
 
 impl<S> Snapshot for S where
-    S: ReadStreams + ReadRecords + ReadLists + ReadFields + ReadIndex + ReadChanges + ReadBlobs
+    S: ReadStreams
+        + ReadRecords
+        + ReadLists
+        + ReadFields
+        + ReadFieldValues
+        + ReadIndex
+        + ReadChanges
+        + ReadBlobs
 {
 }

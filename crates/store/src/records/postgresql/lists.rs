@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::read::{COLUMNS, PgSnapshot, Residue, Where, column, record_row};
 use crate::records::model::{RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder};
-use crate::records::port::{ReadFields, ReadLists, TakeField};
+use crate::records::port::{ReadFields, ReadLists, ScannedPart, TakeField};
 
 /// The rows that the first query and the largest query read if each body is looked at.
 const FIRST_ROWS: usize = 64;
@@ -19,9 +19,20 @@ impl ReadLists for PgSnapshot<'_> {
         if residue.is_empty() {
             return self.page(source, scan, "")?.iter().map(record_row).collect();
         }
+        Ok(self.scan_some(source, scan, usize::MAX)?.rows)
+    }
+
+    fn scan_some(
+        &self,
+        source: &RecordSource,
+        scan: &Scan<'_>,
+        most: usize,
+    ) -> Result<ScannedPart, Problem> {
+        let residue = Residue::new(source, scan.conditions);
         let mut found = Vec::new();
+        let mut left = most;
         let mut last: Option<RecordRow> = None;
-        let mut limit = FIRST_ROWS.max(scan.limit.min(MOST_ROWS));
+        let mut limit = FIRST_ROWS.max(scan.limit.min(MOST_ROWS)).min(left);
         loop {
             let start = match &last {
                 Some(last) => ScanStart::AfterRecord(last.order_key.as_deref(), &last.key),
@@ -32,15 +43,19 @@ impl ReadLists for PgSnapshot<'_> {
                 if residue.holds(column(row, 4)?)? {
                     found.push(record_row(row)?);
                     if found.len() >= scan.limit {
-                        return Ok(found);
+                        return Ok(ScannedPart { rows: found, stopped_after: None });
                     }
                 }
             }
             if rows.len() < limit {
-                return Ok(found);
+                return Ok(ScannedPart { rows: found, stopped_after: None });
             }
             last = rows.last().map(record_row).transpose()?;
-            limit = (2 * limit).min(MOST_ROWS);
+            left -= rows.len();
+            if left == 0 {
+                return Ok(ScannedPart { rows: found, stopped_after: last });
+            }
+            limit = (2 * limit).min(MOST_ROWS).min(left);
         }
     }
 }

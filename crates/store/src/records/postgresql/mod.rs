@@ -12,6 +12,7 @@
 
 mod blobs;
 mod changes;
+mod field_values;
 mod key_window;
 mod lists;
 mod pending;
@@ -110,7 +111,7 @@ impl Postgresql {
     /// error is only logged.
     fn describe_tables(&self) {
         let described = self.database.begin_write().and_then(|connection| {
-            connection.batch("ANALYZE records, tokens, pieces")?;
+            connection.batch("ANALYZE records, tokens, pieces, field_values")?;
             connection.commit()
         });
         if let Err(error) = described {
@@ -131,9 +132,10 @@ impl Postgresql {
     /// Reads every row that the tenant has in any table, so that the database notices damaged
     /// pages.
     pub(super) fn check(&self) -> Result<(), Problem> {
-        const TABLES: [&str; 12] = [
+        const TABLES: [&str; 15] = [
             "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants",
-            "blobs", "blob_pieces", "blob_uses", "changes",
+            "blobs", "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs",
+            "field_values",
         ];
         let limit = ReadLimit::new(MAX_CHECK, Cancellation::default());
         let connection = self.database.long_read_of(&self.tenant, &limit)?;

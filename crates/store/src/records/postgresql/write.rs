@@ -78,7 +78,7 @@ impl<'c> PgWriter<'c> {
     }
 
     /// Writes what is pending.
-    fn flush(&self) -> Result<(), Problem> {
+    pub(super) fn flush(&self) -> Result<(), Problem> {
         self.window.borrow_mut().forget();
         self.pending.take().flush(self.connection)
     }
@@ -115,20 +115,20 @@ impl<'c> PgWriter<'c> {
         Ok(Some(take(*number, pending.body(*number).unwrap_or(body))))
     }
 
-    fn execute(&self, text: &str, values: Values<'_>) -> Result<(), Problem> {
+    pub(super) fn execute(&self, text: &str, values: Values<'_>) -> Result<(), Problem> {
         Ok(self.connection.rows(text, values).map(drop)?)
     }
 
-    fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, Problem> {
+    pub(super) fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, Problem> {
         Ok(self.connection.rows(text, values)?)
     }
 
-    fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, Problem> {
+    pub(super) fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, Problem> {
         Ok(self.connection.one(text, values)?)
     }
 
     /// Returns a number in the first row, if there is one.
-    fn number(&self, text: &str, values: Values<'_>) -> Result<Option<i64>, Problem> {
+    pub(super) fn number(&self, text: &str, values: Values<'_>) -> Result<Option<i64>, Problem> {
         let row = self.one(text, values)?;
         Ok(row.map(|row| column::<Option<i64>>(&row, 0)).transpose()?.flatten())
     }

@@ -11,10 +11,11 @@ mod changes;
 #[cfg(test)]
 mod damage;
 mod error;
+mod field_values;
 mod functions;
 mod guessed_texts;
 #[cfg(test)]
-mod older_grants;
+pub(super) mod older_grants;
 mod read;
 mod schema;
 mod search;

@@ -53,7 +53,7 @@ const GRANTS: [StoredGrant; 5] = [
 ];
 
 /// Makes a database of an earlier version, with its schema and these grants.
-fn older(version: usize, rows: &str) -> tempfile::TempDir {
+pub(in crate::records) fn older(version: usize, rows: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let older = Connection::open(folder.path().join(NAME)).unwrap();
     schema::MIGRATIONS[..version].iter().for_each(|step| older.execute_batch(step).unwrap());

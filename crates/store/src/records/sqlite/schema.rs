@@ -5,7 +5,7 @@
 //! tokens, one row for each piece of searchable text, under the same numbers. The domain cuts texts
 //! into tokens, and the tokenizer of the table only splits at spaces. Before each token is the
 //! number of its stream and field in `tags`, so that a search reads the lists of granted fields
-//! only.
+//! only. `field_values` is the index by value, which `field_index` describes.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -125,6 +125,34 @@ pub(super) const MIGRATIONS: &[&str] = &[
     -- null where no record has.
     ALTER TABLE history ADD COLUMN guessed_from INTEGER;
     UPDATE history SET guessed_from = 0 WHERE EXISTS (SELECT 1 FROM records);
+",
+    "
+    -- Each entry ends with the number of its record.
+    CREATE INDEX records_by_number ON records (stream);
+    -- The index by value of a stream: its fields as a JSON list, null where nobody has looked at the declaration;
+    -- the last record that is in a run; how many are, and how many records follow.
+    CREATE TABLE field_indexes (
+        stream INTEGER PRIMARY KEY,
+        fields TEXT,
+        covered INTEGER NOT NULL,
+        indexed INTEGER NOT NULL,
+        tail INTEGER NOT NULL
+    ) STRICT;
+    -- A run has the number of its first record.
+    CREATE TABLE field_runs (
+        stream INTEGER NOT NULL,
+        run INTEGER NOT NULL,
+        records INTEGER NOT NULL,
+        PRIMARY KEY (stream, run)
+    ) STRICT, WITHOUT ROWID;
+    -- The packed numbers of the records of a run that have a value in a field.
+    CREATE TABLE field_values (
+        run INTEGER NOT NULL,
+        field INTEGER NOT NULL,
+        value BLOB NOT NULL,
+        records BLOB NOT NULL,
+        PRIMARY KEY (run, field, value)
+    ) STRICT, WITHOUT ROWID;
 ",
 ];
 

@@ -11,10 +11,14 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 
 use super::super::model::{RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder};
-use super::super::port::Snapshot;
+use super::super::port::{ScannedPart, Snapshot};
+use super::matching_rows::{MatchUse, MatchingRows};
 
 /// The most records that one query of a source reads ahead.
 const MOST_ROWS: usize = 512;
+/// How many records are walked for each that is wanted before the index by value is asked: so few
+/// that small tests do both.
+const WALKED_FIRST: usize = 4;
 
 /// A walk in progress.
 pub(in crate::records) struct ListWalk<'w> {
@@ -26,6 +30,7 @@ pub(in crate::records) struct ListWalk<'w> {
     last_phase: Phase,
     /// What each source has read ahead.
     ahead: Vec<Ahead>,
+    ways: Vec<Way>,
     position: Option<ListPosition>,
 }
 
@@ -46,6 +51,15 @@ struct Ahead {
     /// The last record that was read in this phase.
     last: Option<ListPosition>,
     is_done: bool,
+}
+
+/// How the records of one source are found.
+enum Way {
+    /// Some records are walked first: if many match, that is enough.
+    WalkSome,
+    Walk,
+    /// The index by value named all records that match.
+    Found(MatchingRows),
 }
 
 /// The place of a record in a list of several sources. Compares like ascending lists, but for
@@ -94,8 +108,9 @@ impl<'w> ListWalk<'w> {
         let is_unordered = after.as_ref().is_some_and(|after| after.order_key.is_none());
         let phase = if is_unordered { Phase::Unordered } else { Phase::Ordered };
         let ahead = sources.iter().map(|_| Ahead::new(batch)).collect();
-        let last_phase = Phase::Unordered;
-        Self { snapshot, sources, conditions, order, phase, last_phase, ahead, position: after }
+        let ways = sources.iter().map(|_| Way::WalkSome).collect();
+        let (last_phase, position) = (Phase::Unordered, after);
+        Self { snapshot, sources, conditions, order, phase, last_phase, ahead, ways, position }
     }
 
     /// Leaves out the records without an order key.
@@ -136,7 +151,9 @@ impl<'w> ListWalk<'w> {
 
     /// Reads the next records of a source if none is left.
     fn fill(&mut self, at: usize) -> Result<(), Problem> {
-        let (Some(source), Some(ahead)) = (self.sources.get(at), self.ahead.get_mut(at)) else {
+        let (Some(source), Some(ahead), Some(way)) =
+            (self.sources.get(at), self.ahead.get_mut(at), self.ways.get_mut(at))
+        else {
             return Ok(());
         };
         if ahead.is_done || !ahead.rows.is_empty() {
@@ -162,12 +179,40 @@ impl<'w> ListWalk<'w> {
         };
         let (order, conditions, limit) = (self.order, self.conditions, ahead.batch);
         let scan = Scan { range, order, start, conditions, limit };
-        let rows = self.snapshot.scan(source, &scan)?;
+        let rows = way.scan(self.snapshot, source, &scan)?;
         ahead.is_done = rows.len() < limit;
         ahead.batch = limit.max((2 * limit).min(MOST_ROWS));
         ahead.rows = rows.into_iter().map(|row| RecordRow { source: at, ..row }).collect();
         ahead.last = ahead.rows.back().map(ListPosition::of);
         Ok(())
+    }
+}
+
+impl Way {
+    /// Returns the next records of a source that fulfil the conditions of the walk.
+    fn scan(
+        &mut self,
+        snapshot: &dyn Snapshot,
+        source: &RecordSource,
+        scan: &Scan<'_>,
+    ) -> Result<Vec<RecordRow>, Problem> {
+        match self {
+            Self::Found(matching) => return Ok(matching.scan(scan)),
+            Self::WalkSome if !scan.conditions.is_empty() => {}
+            Self::WalkSome | Self::Walk => return snapshot.scan(source, scan),
+        }
+        let most = scan.limit.saturating_mul(WALKED_FIRST);
+        let ScannedPart { mut rows, stopped_after } = snapshot.scan_some(source, scan, most)?;
+        let Some(last) = stopped_after else { return Ok(rows) };
+        let needed = MatchUse::Page(scan.limit);
+        *self = match MatchingRows::find(snapshot, source, scan.conditions, needed)? {
+            Some(matching) => Self::Found(matching),
+            None => Self::Walk,
+        };
+        let start = ScanStart::AfterRecord(last.order_key.as_deref(), &last.key);
+        let rest = Scan { start, limit: scan.limit - rows.len(), ..*scan };
+        rows.extend(self.scan(snapshot, source, &rest)?);
+        Ok(rows)
     }
 }
 

@@ -2,10 +2,14 @@
 
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::StoredValue;
+use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
 
+use super::matching_rows::{MatchUse, MatchingRows};
 use super::{LongValueRef, RecordsView};
 use crate::records::model::RecordSource;
+
+/// The records whose fields are read at once.
+const ROWS_AHEAD: usize = 256;
 
 impl RecordsView<'_> {
     /// Counts the visible records of some sources of which the conditions hold, all on fields that
@@ -15,7 +19,11 @@ impl RecordsView<'_> {
         sources: &[RecordSource],
         conditions: &[Condition],
     ) -> Result<u64, Problem> {
-        sources.iter().map(|source| self.snapshot.count_matching(source, conditions)).sum()
+        let count = |source| match self.matching(source, conditions)? {
+            Some(MatchingRows(rows)) => Ok(rows.len() as u64),
+            None => self.snapshot.count_matching(source, conditions),
+        };
+        sources.iter().map(count).sum()
     }
 
     /// Passes one field of each visible record of which the conditions hold to `take`, in no
@@ -34,11 +42,35 @@ impl RecordsView<'_> {
     where
         F: FnMut(Option<StoredValue<'_>>, Option<LongValueRef>) -> Result<bool, Problem>,
     {
-        self.snapshot.field_values(source, conditions, field, &mut |record, entry| {
+        let mut take = |record, entry: Option<BodyField<'_>>| {
             let long = entry.and_then(|entry| {
                 Some(LongValueRef { record, slot: entry.slot?, value: entry.value.long()? })
             });
             take(entry.map(|entry| entry.value), long)
-        })
+        };
+        let Some(MatchingRows(rows)) = self.matching(source, conditions)? else {
+            return self.snapshot.field_values(source, conditions, field, &mut take);
+        };
+        for some in rows.chunks(ROWS_AHEAD) {
+            let records: Vec<_> = some.iter().map(|row| (source, row.number)).collect();
+            let mut bodies = Vec::with_capacity(records.len());
+            self.snapshot.bodies(&records, &mut |record, body| bodies.push((record, body)))?;
+            for (record, body) in &bodies {
+                let entry = RecordBody::new(body).field(field).map_err(|_| Problem::Corrupt)?;
+                if !take(*record, entry)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds all records of which the conditions hold by the index of values, if they are few.
+    fn matching(
+        &self,
+        source: &RecordSource,
+        conditions: &[Condition],
+    ) -> Result<Option<MatchingRows>, Problem> {
+        MatchingRows::find(self.snapshot, source, conditions, MatchUse::All)
     }
 }

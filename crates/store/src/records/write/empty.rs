@@ -28,7 +28,7 @@ impl WriteBatch<'_> {
     ) -> Result<bool, Problem> {
         let mut removed = 0;
         for record in self.rows.records_up_to(target.id, last, PAGE)? {
-            removed += self.remove(record, &self.rows.body(record)?)?;
+            removed += self.remove(target, record, &self.rows.body(record)?)?;
             if removed >= ROWS {
                 break;
             }

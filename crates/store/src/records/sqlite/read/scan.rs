@@ -13,7 +13,7 @@ use super::{SqliteSnapshot, Where, record_row};
 use crate::records::model::{
     RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder, TimeFilter,
 };
-use crate::records::port::ReadLists;
+use crate::records::port::{ReadLists, ScannedPart};
 
 /// A scan walks at least so many records by the index: so few that small tests do both.
 const LEAST_WALKED: i64 = 16;
@@ -28,12 +28,22 @@ impl ReadLists for SqliteSnapshot<'_> {
         if scan.conditions.is_empty() {
             return self.scan_rows("records", source, scan);
         }
-        let mut found = Vec::new();
-        let Some(last) = self.walk(source, scan, &mut found)? else { return Ok(found) };
+        let most = self.most_walked()?;
+        let ScannedPart { rows: mut found, stopped_after } = self.walk(source, scan, most)?;
+        let Some(last) = stopped_after else { return Ok(found) };
         let start = ScanStart::AfterRecord(last.order_key.as_deref(), &last.key);
         let rest = Scan { start, limit: scan.limit.max(LEAST_SORTED), ..*scan };
         found.extend(self.scan_rows("records NOT INDEXED", source, &rest)?);
         Ok(found)
+    }
+
+    fn scan_some(
+        &self,
+        source: &RecordSource,
+        scan: &Scan<'_>,
+        most: usize,
+    ) -> Result<ScannedPart, Problem> {
+        self.walk(source, scan, i64::try_from(most).unwrap_or(i64::MAX))
     }
 }
 
@@ -59,14 +69,15 @@ impl SqliteSnapshot<'_> {
         Ok(count >= most)
     }
 
-    /// Walks the index and adds the records of which the conditions hold. Returns the record after
-    /// which to read on in the order of the file; `None` if the scan is done.
+    /// Walks the index and returns the records of which the conditions hold. Stops after `most`
+    /// records.
     fn walk(
         &self,
         source: &RecordSource,
         scan: &Scan<'_>,
-        found: &mut Vec<RecordRow>,
-    ) -> Result<Option<RecordRow>, Problem> {
+        most: i64,
+    ) -> Result<ScannedPart, Problem> {
+        let mut found = Vec::new();
         let conditions = Where::conditions_json(scan.conditions)?;
         let (columns, bounds, order) = parts(scan);
         let mut filter = Where::visible(source);
@@ -79,7 +90,7 @@ impl SqliteSnapshot<'_> {
         );
         let mut query = self.prepare(&text)?;
         let mut rows = query.query(params_from_iter(&filter.values)).map_err(problem)?;
-        let mut left = self.most_walked()?;
+        let mut left = most;
         while found.len() < scan.limit
             && let Some(row) = rows.next().map_err(problem)?
         {
@@ -91,11 +102,11 @@ impl SqliteSnapshot<'_> {
             let record = record_row(row).map_err(problem)?;
             if left <= 0 && found.len() + usize::from(passes) < scan.limit {
                 found.extend(passes.then(|| record.clone()));
-                return Ok(Some(record));
+                return Ok(ScannedPart { rows: found, stopped_after: Some(record) });
             }
             found.extend(passes.then_some(record));
         }
-        Ok(None)
+        Ok(ScannedPart { rows: found, stopped_after: None })
     }
 
     /// Returns how many records a scan walks by the index before it reads in the order of the file.

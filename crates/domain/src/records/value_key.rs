@@ -1,0 +1,309 @@
+//! Value keys: bytes under which the store finds the records that may fulfil a condition.
+//!
+//! Each value that a condition can hold of has one key. Keys of numbers and of times compare like
+//! the values, so a range of values is a range of keys. A text that is a time has the key of that
+//! time, and any other text has the key of its digest, since texts are compared for equality alone.
+//! Arrays, objects and absent fields fulfil no condition and have no key.
+//!
+//! Different values may share a key. So a range of keys names candidates, and the condition itself
+//! decides. It never holds of a value whose key is outside.
+
+use std::collections::BTreeMap;
+
+use super::decimal::Decimal;
+use super::declaration::{Declaration, RangeOperator};
+use super::filter::{Condition, FieldTest, RangeBound};
+use super::instant::Instant;
+use super::stored_body::StoredValue;
+use crate::hash::ContentHash;
+
+/// The most fields of a stream that are found by value: the first of the declaration.
+pub const MAX_VALUE_FIELDS: usize = 64;
+
+const NULL: u8 = 1;
+const BOOL: u8 = 2;
+const NUMBER: u8 = 3;
+const TIME: u8 = 4;
+const TEXT: u8 = 5;
+/// The bytes of a digest that a key has.
+const DIGEST_BYTES: usize = 11;
+
+/// Keys from the first to the last, both included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The least key.
+    pub first: Vec<u8>,
+    /// The greatest key.
+    pub last: Vec<u8>,
+}
+
+impl KeyRange {
+    fn one(key: Vec<u8>) -> Self {
+        Self { first: key.clone(), last: key }
+    }
+
+    /// Returns the keys of both ranges. `None` if there are none.
+    fn intersection(&self, other: &Self) -> Option<Self> {
+        let first = self.first.as_slice().max(&other.first);
+        let last = self.last.as_slice().min(&other.last);
+        (first <= last).then(|| Self { first: first.to_vec(), last: last.to_vec() })
+    }
+}
+
+/// Returns the key of a value. `None` if no condition holds of the value.
+pub fn value_key(value: StoredValue<'_>) -> Option<Vec<u8>> {
+    match value {
+        StoredValue::Null => Some(vec![NULL]),
+        StoredValue::Bool(value) => Some(bool_key(value)),
+        // The digits of a body are a number. Should they not be, they are compared as a text.
+        StoredValue::Number(digits) => number_key(digits).or_else(|| Some(digest_key(digits))),
+        StoredValue::Text(text) => match Instant::parse(text) {
+            Some(time) => Some(time_key(time)),
+            None => Some(digest_key(text)),
+        },
+        StoredValue::LongText(long) => Some(key_of_digest(&long.digest)),
+        StoredValue::Json(_) | StoredValue::LongJson(_) => None,
+    }
+}
+
+/// Returns the keys of all values that fulfil the conditions on each field.
+///
+/// A record can fulfil all conditions only if the key of each of these fields is in one of the
+/// field's ranges. Ranges of one field do not overlap.
+pub fn key_ranges(conditions: &[Condition]) -> BTreeMap<&str, Vec<KeyRange>> {
+    let mut fields: BTreeMap<&str, Vec<KeyRange>> = BTreeMap::new();
+    for Condition { field, test } in conditions {
+        let ranges = ranges_of(test);
+        let narrowed = match fields.get(field.as_str()) {
+            None => ranges,
+            Some(before) => {
+                let all = before.iter().flat_map(|a| ranges.iter().map(|b| a.intersection(b)));
+                all.flatten().collect()
+            }
+        };
+        fields.insert(field, narrowed);
+    }
+    fields
+}
+
+/// Returns the fields of a declaration that are found by value, of those that requests may filter
+/// by.
+pub fn value_fields(declaration: &Declaration) -> Vec<String> {
+    let fields = declaration.fields().iter();
+    let allowed = fields.filter(|field| field.filterable || field.is_range_filterable());
+    allowed.take(MAX_VALUE_FIELDS).map(|field| field.name.clone()).collect()
+}
+
+fn ranges_of(test: &FieldTest) -> Vec<KeyRange> {
+    let mut keys = Vec::new();
+    match test {
+        FieldTest::Is(wanted) => {
+            keys.extend((wanted == "null").then(|| vec![NULL]));
+            add_keys_of(wanted, &mut keys);
+        }
+        FieldTest::RefersToAny(wanted) => {
+            wanted.iter().for_each(|wanted| add_keys_of(wanted, &mut keys));
+        }
+        FieldTest::Range(operator, RangeBound::Number(bound)) => {
+            // No number compares with a bound that is not one.
+            let Some(bound) = number_key(bound) else { return Vec::new() };
+            return vec![side(*operator, NUMBER, bound)];
+        }
+        FieldTest::Range(operator, RangeBound::Time(bound)) => {
+            return vec![side(*operator, TIME, time_key(*bound))];
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into_iter().map(KeyRange::one).collect()
+}
+
+/// Adds the keys of every value but `null` that is written like `wanted`.
+fn add_keys_of(wanted: &str, keys: &mut Vec<Vec<u8>>) {
+    keys.extend((wanted == "true").then(|| bool_key(true)));
+    keys.extend((wanted == "false").then(|| bool_key(false)));
+    keys.extend(number_key(wanted));
+    keys.extend(Instant::parse(wanted).map(time_key));
+    // A text of any length may be kept in pieces, and is then no time.
+    keys.push(digest_key(wanted));
+}
+
+/// Returns the keys of one kind on a side of a bound. They include the bound, which may share its
+/// key with other values.
+fn side(operator: RangeOperator, kind: u8, bound: Vec<u8>) -> KeyRange {
+    match operator {
+        RangeOperator::Gte | RangeOperator::Gt => {
+            // No key of this kind is greater than the first key of the next.
+            KeyRange { first: bound, last: vec![kind + 1] }
+        }
+        RangeOperator::Lte | RangeOperator::Lt => KeyRange { first: vec![kind], last: bound },
+    }
+}
+
+fn bool_key(value: bool) -> Vec<u8> {
+    vec![BOOL, u8::from(value)]
+}
+
+fn number_key(digits: &str) -> Option<Vec<u8>> {
+    let number = Decimal::parse(digits)?;
+    let mut key = vec![NUMBER];
+    key.extend(number.order_bytes());
+    Some(key)
+}
+
+fn time_key(Instant(micros): Instant) -> Vec<u8> {
+    let mut key = vec![TIME];
+    // With the sign bit flipped, negative numbers sort first.
+    key.extend((micros as u64 ^ 1 << 63).to_be_bytes());
+    key
+}
+
+fn digest_key(text: &str) -> Vec<u8> {
+    key_of_digest(ContentHash::digest(text.as_bytes()).as_bytes())
+}
+
+fn key_of_digest(digest: &[u8; 32]) -> Vec<u8> {
+    let mut key = vec![TEXT];
+    key.extend(digest.iter().take(DIGEST_BYTES));
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::records::filter::all_hold;
+    use crate::records::stored_body::{BodyField, BodyWriter, LongValue, RecordBody};
+
+    /// Texts that are close to each other in some way: spellings of one number or one time, values
+    /// of other types, and texts with a common beginning.
+    const TEXTS: [&str; 32] = [
+        "", "null", "true", "false", "True", "0", "-0.0", "0e7", "1", "1.0", "10e-1", "01", " 1",
+        "-1", "-1.5", "1e400", "1e401", "-1e400", "1e-400", "1e70000", "9e69999",
+        "12345678901234567890", "12345678901234567891", "12345678901234567890.0001", "2026-01-01",
+        "2026-01-01T00:00:00Z", "2026-01-01T01:00+01:00", "2026-01-01T00:00:00.000001Z",
+        "1969-12-31", "[]", "word", "Word",
+    ];
+
+    #[derive(Clone, Debug)]
+    enum Value {
+        Null,
+        Bool(bool),
+        Number(String),
+        Text(String),
+        LongText(String),
+        Json(String),
+    }
+
+    impl Value {
+        fn stored(&self) -> StoredValue<'_> {
+            match self {
+                Self::Null => StoredValue::Null,
+                Self::Bool(value) => StoredValue::Bool(*value),
+                Self::Number(digits) => StoredValue::Number(digits),
+                Self::Text(text) => StoredValue::Text(text),
+                Self::LongText(text) => StoredValue::LongText(LongValue {
+                    chars: text.chars().count() as u64,
+                    bytes: text.len() as u64,
+                    digest: *ContentHash::digest(text.as_bytes()).as_bytes(),
+                }),
+                Self::Json(json) => StoredValue::Json(json),
+            }
+        }
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![
+            4 => select(TEXTS.to_vec()).prop_map(str::to_owned),
+            1 => "-?[0-9]{1,20}(\\.[0-9]{1,3})?([eE]-?[0-9]{1,5})?",
+            1 => "20[0-9]{2}-0[1-9]-[12][0-9]([T ][01][0-9]:[0-5][0-9](Z|[+-]0[0-9]:00)?)?",
+            1 => ".{0,80}",
+        ]
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            text().prop_map(Value::Number),
+            text().prop_map(Value::Text),
+            text().prop_map(Value::LongText),
+            text().prop_map(Value::Json),
+        ]
+    }
+
+    fn test() -> impl Strategy<Value = FieldTest> {
+        let operator = || select(RangeOperator::ALL.to_vec());
+        let micros = text().prop_map(|text| Instant::parse(&text).unwrap_or(Instant(1)));
+        prop_oneof![
+            text().prop_map(FieldTest::Is),
+            proptest::collection::btree_set(text(), 0..4).prop_map(FieldTest::RefersToAny),
+            (operator(), text()).prop_map(|(operator, bound)| FieldTest::Range(
+                operator,
+                RangeBound::Number(bound)
+            )),
+            (operator(), micros)
+                .prop_map(|(operator, bound)| FieldTest::Range(operator, RangeBound::Time(bound))),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn every_value_that_fulfils_the_conditions_has_its_key_in_their_ranges(
+            value in value(),
+            tests in proptest::collection::vec(test(), 1..4),
+        ) {
+            let mut body = BodyWriter::default();
+            body.push(&BodyField { name: "f", slot: None, binary: false, value: value.stored() });
+            let body = body.finish();
+            let conditions: Vec<Condition> = tests
+                .into_iter()
+                .map(|test| Condition { field: "f".to_owned(), test })
+                .collect();
+            if all_hold(&conditions, RecordBody::new(&body)).unwrap() {
+                let key = value_key(value.stored()).expect("a value that fulfils has a key");
+                let ranges = key_ranges(&conditions).remove("f").unwrap();
+                let found = ranges.iter().filter(|range| range.first <= key && key <= range.last);
+                prop_assert_eq!(found.count(), 1, "{:?} in {:?}", key, ranges);
+            }
+        }
+
+        #[test]
+        fn keys_compare_like_numbers_and_times(a in text(), b in text()) {
+            if let (Some(one), Some(other)) = (Decimal::parse(&a), Decimal::parse(&b)) {
+                let (key, other_key) = (number_key(&a).unwrap(), number_key(&b).unwrap());
+                prop_assert!(key == other_key || key.cmp(&other_key) == one.cmp(&other));
+                prop_assert!(one != other || key == other_key);
+            }
+            if let (Some(one), Some(other)) = (Instant::parse(&a), Instant::parse(&b)) {
+                prop_assert_eq!(time_key(one).cmp(&time_key(other)), one.cmp(&other));
+            }
+        }
+    }
+
+    #[test]
+    fn a_condition_of_few_values_has_few_keys() {
+        let condition = |test| [Condition { field: "f".to_owned(), test }];
+        let ranges = |test| key_ranges(&condition(test)).remove("f").unwrap();
+        assert_eq!(ranges(FieldTest::Is("no such word".to_owned())).len(), 1);
+        assert_eq!(ranges(FieldTest::Is("5".to_owned())).len(), 2, "a number, and a text");
+        let bound = |operator, bound: &str| {
+            FieldTest::Range(operator, RangeBound::Number(bound.to_owned()))
+        };
+        let between =
+            [condition(bound(RangeOperator::Gte, "5")), condition(bound(RangeOperator::Lt, "6"))]
+                .concat();
+        let found = key_ranges(&between).remove("f").unwrap();
+        let key = |digits| number_key(digits).unwrap();
+        assert_eq!(found, [KeyRange { first: key("5"), last: key("6") }]);
+        let never =
+            [condition(bound(RangeOperator::Gt, "7")), condition(bound(RangeOperator::Lt, "6"))]
+                .concat();
+        assert_eq!(key_ranges(&never).remove("f").unwrap(), []);
+        assert_eq!(ranges(bound(RangeOperator::Gt, "word")), []);
+    }
+}

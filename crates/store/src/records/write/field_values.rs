@@ -1,0 +1,309 @@
+//! Keeps the index by value: what each write changes of it, and the runs that new records become.
+//!
+//! A record that is stored joins the tail of its stream and writes nothing here. When a transaction
+//! ends, it changes the rows of the covered records that it changed or removed, and turns long tails
+//! into runs, the values sorted. So a run is written in one place of the table. A transaction makes
+//! as many runs as its own records fill, and at most [`MORE_RUNS`] more: of an older database, whose
+//! records have no index yet, or of a stream that was declared anew.
+//!
+//! The rows, and the state that says up to where they are complete, change in one transaction.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use stile_domain::records::declaration::Declaration;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{DamagedBody, RecordBody};
+use stile_domain::records::value_key::{value_fields, value_key};
+
+use super::WriteBatch;
+use crate::records::field_index::{self, FieldIndex, FieldValueKey, FieldValueRow};
+use crate::records::port::RowWriter;
+
+/// The runs that a transaction makes beyond those that its own records fill.
+const MORE_RUNS: i64 = 4;
+/// The changed records that a transaction remembers before it changes their rows.
+const MOST_CHANGED: usize = 4096;
+
+/// The fields of a record that are in the index, with the keys of their values.
+type RecordKeys = BTreeSet<(i64, Vec<u8>)>;
+
+/// What one transaction does to the indexes of streams.
+pub(super) struct FieldIndexes {
+    run_records: u32,
+    streams: HashMap<i64, HeldIndex>,
+    /// How many records the transaction added.
+    added: i64,
+}
+
+struct HeldIndex {
+    index: FieldIndex,
+    stored: Option<FieldIndex>,
+    /// Covered records that the transaction changed or removed.
+    changed: BTreeMap<i64, ChangedRecord>,
+}
+
+struct ChangedRecord {
+    before: RecordKeys,
+    /// `None` if the record was removed.
+    after: Option<RecordKeys>,
+}
+
+impl FieldIndexes {
+    pub(super) fn new(run_records: u32) -> Self {
+        Self { run_records: run_records.max(1), streams: HashMap::new(), added: 0 }
+    }
+
+    fn held(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<&mut HeldIndex, Problem> {
+        match self.streams.entry(stream) {
+            Entry::Occupied(held) => Ok(held.into_mut()),
+            Entry::Vacant(new) => {
+                let stored = rows.field_index(stream)?;
+                let index = match &stored {
+                    Some(index) => index.clone(),
+                    None => {
+                        let tail = rows.count_after(stream, 0)?;
+                        FieldIndex { tail, ..FieldIndex::default() }
+                    }
+                };
+                Ok(new.insert(HeldIndex { index, stored, changed: BTreeMap::new() }))
+            }
+        }
+    }
+}
+
+impl WriteBatch<'_> {
+    /// Must be called before a record is inserted, since it may count the records of the stream.
+    pub(super) fn open_field_index(&mut self, stream: i64) -> Result<(), Problem> {
+        self.field_indexes.held(self.rows, stream).map(drop)
+    }
+
+    /// Notes a new record.
+    pub(super) fn field_values_added(&mut self, stream: i64) -> Result<(), Problem> {
+        self.field_indexes.held(self.rows, stream)?.index.tail += 1;
+        self.field_indexes.added += 1;
+        Ok(())
+    }
+
+    /// Notes that the fields of a record change, or that the record is removed.
+    pub(super) fn field_values_changed(
+        &mut self,
+        stream: i64,
+        record: i64,
+        before: &[u8],
+        after: Option<&[u8]>,
+    ) -> Result<(), Problem> {
+        let held = self.field_indexes.held(self.rows, stream)?;
+        let removed = i64::from(after.is_none());
+        if record > held.index.covered {
+            held.index.tail -= removed;
+            return Ok(());
+        }
+        held.index.indexed -= removed;
+        let fields = positions(held.index.fields.as_deref().unwrap_or_default());
+        let after = after.map(|body| keys_of(&fields, body).unwrap_or_default());
+        match held.changed.get_mut(&record) {
+            Some(changed) => changed.after = after,
+            None => {
+                let before = keys_of(&fields, before).unwrap_or_default();
+                held.changed.insert(record, ChangedRecord { before, after });
+            }
+        }
+        if held.changed.len() >= MOST_CHANGED { held.flush(self.rows, stream) } else { Ok(()) }
+    }
+
+    /// Begins the index of a stream anew if the declaration names other fields than the index has.
+    pub(super) fn declare_field_values(
+        &mut self,
+        stream: i64,
+        declaration: &str,
+    ) -> Result<(), Problem> {
+        let fields = Some(declared_fields(declaration));
+        let held = self.field_indexes.held(self.rows, stream)?;
+        if held.index.fields == fields {
+            return Ok(());
+        }
+        held.changed.clear();
+        self.rows.delete_runs(stream)?;
+        let tail = held.index.indexed + held.index.tail;
+        held.index = FieldIndex { fields, tail, ..FieldIndex::default() };
+        Ok(())
+    }
+
+    /// Writes what the transaction changed of the indexes, and makes runs of long tails.
+    pub(super) fn finish_field_values(&mut self) -> Result<(), Problem> {
+        let indexes = &mut self.field_indexes;
+        for (stream, held) in &mut indexes.streams {
+            held.flush(self.rows, *stream)?;
+        }
+        let run_records = i64::from(indexes.run_records);
+        let mut left = indexes.added / run_records + MORE_RUNS;
+        let touched: Vec<i64> = indexes.streams.keys().copied().collect();
+        for stream in touched {
+            while left > 0 && indexes.make_run(self.rows, stream)? {
+                left -= 1;
+            }
+            indexes.save(self.rows, stream)?;
+        }
+        while left > 0
+            && let Some(stream) = self.rows.stream_behind(run_records)?
+        {
+            // A stream without fields, and one that was not looked at yet, only gets its state.
+            let is_done = !indexes.make_run(self.rows, stream)?;
+            indexes.save(self.rows, stream)?;
+            if is_done && self.rows.stream_behind(run_records)? == Some(stream) {
+                break;
+            }
+            left -= 1;
+        }
+        Ok(())
+    }
+}
+
+impl FieldIndexes {
+    /// Turns the first records of a tail into a run, if they are enough. Returns whether it did.
+    fn make_run(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<bool, Problem> {
+        let run_records = self.run_records;
+        let held = self.held(rows, stream)?;
+        let index = &mut held.index;
+        if index.fields.is_none() {
+            index.fields = Some(declared_fields(&rows.declaration(stream)?));
+        }
+        let fields = positions(index.fields.as_deref().unwrap_or_default());
+        if fields.is_empty() || index.tail < i64::from(run_records) {
+            return Ok(false);
+        }
+        let (mut first, mut last, mut count) = (None, index.covered, 0);
+        let mut values: Vec<(i64, Vec<u8>, i64)> = Vec::new();
+        rows.bodies_after(stream, index.covered, run_records, &mut |record, body| {
+            first.get_or_insert(record);
+            (last, count) = (record, count + 1);
+            // A damaged record has no key. Whoever reads all records finds the damage.
+            let keys = keys_of(&fields, body).unwrap_or_default();
+            values.extend(keys.into_iter().map(|(field, value)| (field, value, record)));
+        })?;
+        let Some(run) = first else {
+            index.tail = 0;
+            return Ok(false);
+        };
+        values.sort_unstable();
+        rows.set_run(stream, run, count)?;
+        rows.insert_field_values(&grouped(run, values))?;
+        index.covered = last;
+        index.indexed += count;
+        index.tail -= count;
+        Ok(true)
+    }
+
+    fn save(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
+        let held = self.held(rows, stream)?;
+        if held.stored.as_ref() != Some(&held.index) {
+            rows.put_field_index(stream, &held.index)?;
+            held.stored = Some(held.index.clone());
+        }
+        Ok(())
+    }
+}
+
+impl HeldIndex {
+    /// Changes the rows of the records that were changed or removed.
+    fn flush(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
+        let changed = std::mem::take(&mut self.changed);
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let runs: BTreeMap<i64, i64> = rows.runs(stream)?.into_iter().collect();
+        let mut left = runs.clone();
+        // The records that each row loses and gains.
+        let mut moves: BTreeMap<FieldValueKey, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
+        for (record, ChangedRecord { before, after }) in changed {
+            let Some((&run, _)) = runs.range(..=record).next_back() else {
+                return Err(Problem::Corrupt);
+            };
+            if let (None, Some(left)) = (&after, left.get_mut(&run)) {
+                *left -= 1;
+            }
+            let after = after.unwrap_or_default();
+            let key = |(field, value): &(i64, Vec<u8>)| FieldValueKey {
+                run,
+                field: *field,
+                value: value.clone(),
+            };
+            for lost in before.difference(&after) {
+                moves.entry(key(lost)).or_default().0.push(record);
+            }
+            for gained in after.difference(&before) {
+                moves.entry(key(gained)).or_default().1.push(record);
+            }
+        }
+        let keys: Vec<FieldValueKey> = moves.keys().cloned().collect();
+        let mut stored: BTreeMap<FieldValueKey, Vec<u8>> = BTreeMap::new();
+        for FieldValueRow { key, records } in rows.field_value_rows(&keys)? {
+            stored.insert(key, records);
+        }
+        let mut put = Vec::with_capacity(moves.len());
+        for (key, (lost, gained)) in moves {
+            let mut records = Vec::new();
+            field_index::unpack(stored.get(&key).map_or(&[][..], Vec::as_slice), &mut records)?;
+            let mut records: BTreeSet<i64> = records.into_iter().collect();
+            records.retain(|record| !lost.contains(record));
+            records.extend(gained);
+            put.push(FieldValueRow { key, records: field_index::pack(records) });
+        }
+        rows.put_field_values(&put)?;
+        for (run, count) in left {
+            if runs.get(&run) != Some(&count) {
+                rows.set_run(stream, run, count.max(0))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the fields that a stored declaration lets requests filter by. A text that is not a
+/// declaration names none.
+fn declared_fields(declaration: &str) -> Vec<String> {
+    let json = serde_json::from_str(declaration).ok();
+    let parsed = json.and_then(|json| Declaration::parse_stored(&json).ok());
+    parsed.map(|declaration| value_fields(&declaration)).unwrap_or_default()
+}
+
+fn positions(fields: &[String]) -> HashMap<&str, i64> {
+    fields.iter().map(String::as_str).zip(0..).collect()
+}
+
+fn keys_of(fields: &HashMap<&str, i64>, body: &[u8]) -> Result<RecordKeys, DamagedBody> {
+    let mut keys = RecordKeys::new();
+    for entry in RecordBody::new(body).entries() {
+        let entry = entry?;
+        if let Some(field) = fields.get(entry.name)
+            && let Some(key) = value_key(entry.value)
+        {
+            keys.insert((*field, key));
+        }
+    }
+    Ok(keys)
+}
+
+/// Makes rows of sorted values.
+fn grouped(run: i64, values: Vec<(i64, Vec<u8>, i64)>) -> Vec<FieldValueRow> {
+    let mut rows = Vec::new();
+    let mut open: Option<(FieldValueKey, Vec<i64>)> = None;
+    let row = |(key, records): (FieldValueKey, Vec<i64>)| FieldValueRow {
+        key,
+        records: field_index::pack(records),
+    };
+    for (field, value, record) in values {
+        match &mut open {
+            Some((key, records)) if key.field == field && key.value == value => {
+                records.push(record);
+            }
+            _ => {
+                rows.extend(open.take().map(row));
+                open = Some((FieldValueKey { run, field, value }, vec![record]));
+            }
+        }
+    }
+    rows.extend(open.map(row));
+    rows
+}
