@@ -116,7 +116,8 @@ impl Database {
 
     /// Begins a transaction that writes, with another statement at its beginning.
     pub(super) fn begin_write_with(&self, statement: &str) -> Result<Borrowed<'_>, PgError> {
-        self.shared.writers.begin(&format!("{BEGIN_WRITE}{statement}"), &ReadLimit::none())
+        let begin = format!("{BEGIN_WRITE}{}{statement}", schema::announcement());
+        self.shared.writers.begin(&begin, &ReadLimit::none())
     }
 
     /// Returns what the pools of connections have at this moment.

@@ -182,6 +182,7 @@ const MIGRATIONS: &[&str] = &["
     ACCESS,
     JOURNAL,
     FIELD_VALUES,
+    FENCE,
 ];
 
 /// The lines of the journals of all servers, and how far each file of them was copied.
@@ -249,6 +250,28 @@ const FIELD_VALUES: &str = "
     END
     $$;
 ";
+
+/// Refuses records from servers that began under an older schema and still run: they do not know
+/// the index by value. Each write of records or changes updates `history`. A later schema that
+/// older servers must not write to replaces the function with one that asks for its number.
+const FENCE: &str = "
+    CREATE FUNCTION refuse_older_servers() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF coalesce(nullif(current_setting('stile.schema', true), ''), '0')::bigint < 5 THEN
+            RAISE EXCEPTION 'a newer stile made the tables, and this server is older'
+                USING ERRCODE = 'read_only_sql_transaction';
+        END IF;
+        RETURN NULL;
+    END
+    $$;
+    CREATE TRIGGER refuse_older_servers BEFORE UPDATE ON history
+        FOR EACH STATEMENT EXECUTE FUNCTION refuse_older_servers();
+";
+
+/// Tells the database under which schema this server writes.
+pub(super) fn announcement() -> String {
+    format!("SET LOCAL stile.schema = '{}'; ", MIGRATIONS.len())
+}
 
 /// The tables of keys, tokens and sign-in, as `state` has them in SQLite.
 const ACCESS: &str = "
@@ -429,7 +452,7 @@ fn apply(connection: &PgConnection, is_new: bool, pending: &[&str]) -> Result<()
              INSERT INTO stile.schema_version (id, version) VALUES (1, 0)",
         )?;
     }
-    connection.batch("SET LOCAL search_path = stile, pg_catalog")?;
+    connection.batch(&format!("SET LOCAL search_path = stile, pg_catalog; {}", announcement()))?;
     for migration in pending {
         connection.batch(migration)?;
     }

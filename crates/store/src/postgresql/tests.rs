@@ -1,10 +1,11 @@
 //! Tests of the tenants, and of both fences between their rows.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
+use super::settings::Settings;
 use super::*;
 use crate::read_limit::ReadLimit;
 
@@ -222,4 +223,22 @@ fn a_transaction_that_writes_keeps_no_other_tenant_waiting() {
         }
         writing.commit().unwrap();
     });
+}
+
+#[test]
+fn a_server_of_an_older_schema_reads_on_and_its_writes_are_refused_for_a_while() {
+    let test = "a_server_of_an_older_schema_reads_on_and_its_writes_are_refused_for_a_while";
+    let Some((hosted, database)) = database(test) else { return };
+    let tenant = database.sole_tenant().unwrap().number();
+    let settings = Arc::new(Settings::parse(&hosted.address()).unwrap());
+    let older = PgConnection::open(&settings).unwrap();
+    let name = format!("SELECT set_config('stile.tenant', '{tenant}', true)");
+    let update = "UPDATE stile.history SET changes = changes + 1";
+    older.batch(&format!("BEGIN; {name}")).unwrap();
+    assert_eq!(older.rows("SELECT changes FROM stile.history", &[]).unwrap().len(), 1);
+    let refused = older.batch(update).unwrap_err();
+    assert!(refused.passes(), "{refused}");
+    older.batch("ROLLBACK").unwrap();
+    let this = schema::announcement();
+    older.batch(&format!("BEGIN; {this}{name}; {update}; ROLLBACK")).unwrap();
 }
