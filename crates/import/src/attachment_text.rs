@@ -14,6 +14,7 @@ use crate::attachment::Attachment;
 use crate::charset::decode_text;
 use crate::html;
 
+mod cell_dates;
 pub mod child;
 mod document;
 mod document_text;
@@ -50,6 +51,8 @@ pub struct UnreadDocuments {
     pub damaged: u64,
     /// Too large, or too much work.
     pub too_large: u64,
+    /// Documents of pages or paragraphs without any text, such as scanned pages.
+    pub without_text: u64,
 }
 
 impl AttachmentTexts {
@@ -63,7 +66,10 @@ impl AttachmentTexts {
             let Some(kind) = DocumentKind::of(attachment) else { continue };
             match text_of(attachment, kind, reader)? {
                 None => {}
-                Some(Ok(text)) if text.is_empty() => {}
+                Some(Ok(text)) if text.is_empty() => {
+                    // An empty page of text or HTML lacks nothing.
+                    texts.unread.without_text += u64::from(kind.name().is_some());
+                }
                 Some(Ok(text)) => {
                     texts.push(attachment.file_name().unwrap_or(attachment.media_type()), &text)
                 }

@@ -81,6 +81,7 @@ impl ImportReport {
         self.texts_read += other.texts_read;
         self.unread.damaged += other.unread.damaged;
         self.unread.too_large += other.unread.too_large;
+        self.unread.without_text += other.unread.without_text;
         self.undeclared_texts += other.undeclared_texts;
         self.declared_because.extend(other.declared_because);
     }

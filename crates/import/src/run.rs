@@ -318,6 +318,7 @@ impl StoringPass<'_> {
         self.report.texts_read += texts.read;
         self.report.unread.damaged += texts.unread.damaged;
         self.report.unread.too_large += texts.unread.too_large;
+        self.report.unread.without_text += texts.unread.without_text;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
+use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
@@ -289,10 +290,7 @@ async fn build_document(
     references: usize,
     goes_on: bool,
 ) -> Result<Document, LadderError> {
-    let is_text = |field: &FieldView| match &field.cut {
-        None => field.value.is_string() && field.written.is_none(),
-        Some(cut) => cut.kind == CutKind::Text,
-    };
+    let title = title(&record);
     let is_empty = |field: &&FieldView| field.value.as_str().is_some_and(str::is_empty);
     let texts: Vec<&FieldView> = TEXT_FIELDS
         .iter()
@@ -325,7 +323,7 @@ async fn build_document(
     let mut frame = DocumentParts {
         id,
         url: record_uri(context, &record.id)?,
-        title: title(&record),
+        title,
         entries,
         more,
         metadata: Map::new(),
@@ -438,14 +436,27 @@ fn as_cut_field(field: &FieldView) -> FieldView {
     }
 }
 
+/// Returns a title for people: the beginning of the field that names the record, otherwise the
+/// first line of the first text of several words. The time of the import says nothing about the
+/// record.
 fn title(record: &RecordView) -> String {
     let named = TITLE_FIELDS.iter().find_map(|name| {
         let field = record.fields.iter().find(|field| field.name == *name)?;
         field.value.as_str().filter(|text| !text.is_empty())
     });
-    match (named, record.metadata.get("emitted_at").and_then(Json::as_str)) {
-        (Some(text), _) => prefix_within(text, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned(),
-        (None, Some(at)) => format!("{} / {at}", record.id.stream),
-        (None, None) => record.id.stream.clone(),
+    let mut lines = record.fields.iter().filter(|field| is_text(field)).filter_map(|field| {
+        field.value.as_str()?.lines().map(str::trim).find(|line| !line.is_empty())
+    });
+    let mut said =
+        || lines.find(|line| line.contains(char::is_whitespace) && Instant::parse(line).is_none());
+    let title = named.or_else(&mut said).unwrap_or(&record.id.stream);
+    prefix_within(title, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned()
+}
+
+/// Whether the value is a text, or the beginning of one.
+fn is_text(field: &FieldView) -> bool {
+    match &field.cut {
+        None => field.value.is_string() && field.written.is_none(),
+        Some(cut) => cut.kind == CutKind::Text,
     }
 }

@@ -9,6 +9,7 @@ use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::tokenizer::ParsedQuery;
 use stile_tools::answer::ResourceLink;
 use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
@@ -221,7 +222,7 @@ impl Tool for Search {
                 first.as_ref().map(|id| format!(" first_fetch_id={id}")).unwrap_or_default();
             format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
         };
-        let tail = response.meta.as_ref().map(warnings).unwrap_or_default();
+        let tail = response.meta.as_ref().map(|meta| warnings(meta, &self.q)).unwrap_or_default();
         let page = Page {
             tool: Self::NAME,
             arguments: &self,
@@ -250,7 +251,7 @@ impl Tool for Search {
 }
 
 /// Renders the server's warnings, and a note if the search was not complete.
-fn warnings(meta: &Json) -> Vec<String> {
+fn warnings(meta: &Json, q: &str) -> Vec<String> {
     let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
     let mut lines: Vec<String> = warnings
         .filter_map(|warning| warning.get("message").and_then(Json::as_str))
@@ -259,16 +260,16 @@ fn warnings(meta: &Json) -> Vec<String> {
         .collect();
     let complete =
         meta.get("recall").and_then(|recall| recall.get("complete")).and_then(Json::as_bool);
-    lines.extend(term_counts(meta));
+    lines.extend(term_counts(meta, q));
     if complete == Some(false) {
         lines.push("note: not all that could match was looked through".to_owned());
     }
     lines
 }
 
-/// Renders in how many records each term of a search without hits occurs, and a search for those
-/// that do occur.
-fn term_counts(meta: &Json) -> Option<String> {
+/// Renders in how many records each term of a search without hits occurs, and what to try: a search
+/// for those that do occur, or one that excludes nothing.
+fn term_counts(meta: &Json, q: &str) -> Option<String> {
     /// The most characters of a term and of all terms, in a line.
     const TERM_CHARS: usize = 40;
     const TRIED_BYTES: usize = 200;
@@ -290,8 +291,10 @@ fn term_counts(meta: &Json) -> Option<String> {
             tried.push(text);
         }
     }
-    let mut line = format!("note: no record has all of these words: {}", counts.join(", "));
-    let is_shorter = !tried.is_empty() && tried.len() < terms.len();
+    let excludes = !ParsedQuery::parse(q).excluded.is_empty();
+    let none = if excludes { " and none that `q` excludes" } else { "" };
+    let mut line = format!("note: no record has all of these words{none}: {}", counts.join(", "));
+    let is_shorter = !tried.is_empty() && (tried.len() < terms.len() || excludes);
     let tried = if is_shorter { tried.join(" ") } else { String::new() };
     if is_shorter && tried.len() <= TRIED_BYTES {
         let args = text_lines::escape_line_breaks(json!({ "q": tried }).to_string());

@@ -27,7 +27,7 @@ const VERSION: &str = "0.1.0";
 /// *Shape*: that of a grant of the records interface, or of a request with a `type`. Of an issued
 /// grant, its own identifier, times and subject are passed over: the new grant has its own.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `streams`")]
 pub struct GrantDocument {
     /// The type of the document, [`REQUEST_TYPE`], if it is a client's request.
     #[serde(default, rename = "type")]
@@ -74,7 +74,7 @@ pub struct GrantDocument {
 
 /// The client of a grant, as JSON.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `client_id`")]
 pub struct ClientDocument {
     /// The name of the client.
     pub client_id: String,

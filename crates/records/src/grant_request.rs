@@ -56,7 +56,7 @@ pub enum OmittedConnections {
 /// with `view` and `time_range`. An empty list and `null` are errors, so that a program which
 /// computed an empty list does not grant everything.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with the `name` of a stream")]
 pub struct StreamGrantRequest {
     /// The name of the stream.
     pub name: String,

@@ -51,7 +51,7 @@ pub struct StatedTerms {
 
 /// The source of granted records, as another program names it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `kind` and `id`")]
 pub struct StatedSource {
     /// What the source is: `connector` or `provider_native`.
     pub kind: String,
@@ -61,7 +61,7 @@ pub struct StatedSource {
 
 /// How long a client may keep what it read, and what it does then.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `max_duration`")]
 pub struct Retention {
     /// A duration such as `P6M`. *Source*: ISO 8601.
     pub max_duration: String,

@@ -42,10 +42,8 @@ const EXTENSIONS: [(&str, DocumentKind); 15] = [
     ("odp", DocumentKind::OpenDocument),
 ];
 
-const PLAIN_TYPES: [&str; 6] = [
-    "text/plain", "text/markdown", "text/csv", "text/tab-separated-values", "text/calendar",
-    "text/x-markdown",
-];
+/// Types of texts that are not shown as they stand.
+const MARKED_UP_TYPES: [&str; 3] = ["text/rtf", "text/richtext", "text/enriched"];
 
 impl DocumentKind {
     /// Recognises an attached document.
@@ -59,7 +57,8 @@ impl DocumentKind {
         match media_type {
             "text/html" | "application/xhtml+xml" => return Some(Self::Html),
             "application/pdf" | "application/x-pdf" => return Some(Self::Pdf),
-            plain if PLAIN_TYPES.contains(&plain) => return Some(Self::Plain),
+            marked_up if MARKED_UP_TYPES.contains(&marked_up) => return None,
+            plain if plain.starts_with("text/") => return Some(Self::Plain),
             other if other.starts_with("application/vnd.openxmlformats-officedocument.") => {
                 return Some(Self::OfficeOpenXml);
             }
@@ -97,12 +96,16 @@ mod tests {
         assert_eq!(of("application/pdf", Some("x.txt")), Some(DocumentKind::Pdf));
         assert_eq!(of("application/octet-stream", Some("a.b.PDF")), Some(DocumentKind::Pdf));
         assert_eq!(of("application/zip", Some("a.odt")), Some(DocumentKind::OpenDocument));
+        for plain in ["text/plain", "text/csv", "text/x-diff", "text/calendar"] {
+            assert_eq!(of(plain, Some("x.pdf")), Some(DocumentKind::Plain), "{plain}");
+        }
         for (media_type, name) in [
             ("image/png", Some("x.pdf")),
             ("application/octet-stream", None),
             ("application/octet-stream", Some("pdf")),
             ("application/zip", Some("photos.zip")),
             ("application/msword", Some("old.doc")),
+            ("text/rtf", Some("old.rtf")),
         ] {
             assert_eq!(of(media_type, name), None, "{media_type}");
         }

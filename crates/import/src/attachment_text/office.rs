@@ -1,9 +1,9 @@
 //! Reads the text of Office documents: zip files of XML.
 //!
-//! Of a text document the paragraphs are read, of slides those of each slide, of a table the cells
-//! of each row with tabs between them. Layout, comments and formulas are left out; the results of
-//! formulas are read. Nothing that a document refers to is opened, and XML entities of a document's
-//! own are not expanded.
+//! Of a text document the paragraphs are read, then headers, footers and notes, of slides those of
+//! each slide, then the notes of the speaker, of a table the cells of each row with tabs between
+//! them. Layout, comments and formulas are left out; the results of formulas are read. Nothing
+//! that a document refers to is opened, and XML entities of a document's own are not expanded.
 //!
 //! *Source*: ECMA-376, parts 1 and 2; OASIS OpenDocument 1.3, part 3.
 
@@ -13,10 +13,13 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use zip::ZipArchive;
 
+use super::cell_dates::{self, CellDates};
 use super::document_text::{MAX_TEXT_BYTES, NoText};
 
 /// The most bytes of all unpacked parts of a document.
 const MAX_UNPACKED: u64 = 128 * 1024 * 1024;
+/// The most styles of cells that are read.
+const MAX_STYLES: usize = 65_536;
 /// The most slides or sheets that are read.
 const MAX_PARTS: usize = 2000;
 /// The most repeated cells that are written for one that says how often it stands.
@@ -27,8 +30,11 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
     let mut package = Package::open(bytes)?;
     if let Some(part) = package.part("word/document.xml")? {
         let mut text = paragraphs(part)?;
-        for notes in ["word/footnotes.xml", "word/endnotes.xml"] {
-            if let Some(part) = package.part(notes)? {
+        let mut others = package.numbered("word/header");
+        others.extend(package.numbered("word/footer"));
+        others.extend(["word/footnotes.xml", "word/endnotes.xml"].map(str::to_owned));
+        for name in others {
+            if let Some(part) = package.part(&name)? {
                 text += &paragraphs(part)?;
             }
         }
@@ -40,7 +46,7 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
     if slides.is_empty() && sheets.is_empty() {
         return Err(NoText::Damaged);
     }
-    for name in slides {
+    for name in slides.into_iter().chain(package.numbered("ppt/notesSlides/notesSlide")) {
         if let Some(part) = package.part(&name)? {
             text += &paragraphs(part)?;
             text.push('\n');
@@ -50,9 +56,10 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
         Some(part) if !sheets.is_empty() => shared_strings(part)?,
         _ => Vec::new(),
     };
+    let dates = if sheets.is_empty() { CellDates::default() } else { cell_dates(&mut package)? };
     for name in sheets {
         if let Some(part) = package.part(&name)? {
-            text += &rows(part, &shared)?;
+            text += &rows(part, &shared, &dates)?;
             text.push('\n');
         }
         if text.len() > MAX_TEXT_BYTES {
@@ -238,21 +245,66 @@ fn shared_strings(part: Vec<u8>) -> Result<Vec<String>, NoText> {
     Ok(strings)
 }
 
+/// Reads which styles of cells are dates.
+fn cell_dates(package: &mut Package<'_>) -> Result<CellDates, NoText> {
+    let mut dates = CellDates::default();
+    if let Some(part) = package.part("xl/workbook.xml")? {
+        read_xml(part, &mut |event| {
+            if let XmlEvent::Start("workbookPr", start) = event {
+                dates.since_1904 =
+                    attribute(start, "date1904").is_some_and(|is| is == "1" || is == "true");
+            }
+            true
+        })?;
+    }
+    let Some(part) = package.part("xl/styles.xml")? else { return Ok(dates) };
+    let (mut own, mut is_of_cells) = (Vec::new(), false);
+    let format =
+        |start: &BytesStart<'_>| -> Option<u32> { attribute(start, "numFmtId")?.parse().ok() };
+    read_xml(part, &mut |event| {
+        match event {
+            XmlEvent::Start("numFmt", start) => {
+                let code = attribute(start, "formatCode").unwrap_or_default();
+                let code = quick_xml::escape::unescape(&code).unwrap_or_default();
+                own.extend(format(start).filter(|_| cell_dates::is_date(&code)));
+            }
+            XmlEvent::Start("cellXfs", _) => is_of_cells = true,
+            XmlEvent::End("cellXfs") => is_of_cells = false,
+            XmlEvent::Start("xf", start) if is_of_cells => {
+                let is_date = |id: u32| cell_dates::is_known_date(id) || own.contains(&id);
+                dates.styles.push(format(start).is_some_and(is_date));
+            }
+            _ => {}
+        }
+        own.len().max(dates.styles.len()) <= MAX_STYLES
+    })?;
+    Ok(dates)
+}
+
 /// Returns the rows of a sheet, with tabs between the cells.
-fn rows(part: Vec<u8>, shared: &[String]) -> Result<String, NoText> {
+fn rows(part: Vec<u8>, shared: &[String], dates: &CellDates) -> Result<String, NoText> {
     let (mut text, mut value, mut is_value, mut is_shared) =
         (String::new(), String::new(), false, false);
+    // The style of a cell that holds a number.
+    let mut style = None;
     read_xml(part, &mut |event| {
         match event {
             XmlEvent::Start("c", start) => {
-                is_shared = attribute(start, "t").as_deref() == Some("s");
+                let kind = attribute(start, "t");
+                is_shared = kind.as_deref() == Some("s");
+                style = match kind.as_deref() {
+                    None | Some("n") => attribute(start, "s").and_then(|style| style.parse().ok()),
+                    Some(_) => None,
+                };
                 value.clear();
             }
             XmlEvent::Start("v" | "t", _) => is_value = true,
             XmlEvent::End("v" | "t") => is_value = false,
             XmlEvent::End("c") => {
                 let named = value.parse().ok().and_then(|number: usize| shared.get(number));
-                text.push_str(named.filter(|_| is_shared).unwrap_or(&value));
+                let date = style.and_then(|style| dates.date(style, &value));
+                let shown = date.as_ref().or(named.filter(|_| is_shared));
+                text.push_str(shown.unwrap_or(&value));
                 text.push('\t');
             }
             XmlEvent::End("row") => text.push('\n'),

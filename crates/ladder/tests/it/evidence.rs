@@ -37,6 +37,10 @@ fn a_title_is_a_field_or_the_beginning_of_the_text_and_never_the_time_of_import(
     assert_eq!(title("named"), "About ferns");
     assert_eq!(title("plain"), "Water the ferns.");
     assert_eq!(title("word"), "notes");
+    for hit in hits {
+        let fetched = client.good("fetch", &json!({ "id": hit["id"] })).structured;
+        assert_eq!(fetched["title"], hit["title"]);
+    }
 }
 
 #[test]
@@ -61,6 +65,17 @@ fn a_search_without_hits_says_which_words_the_granted_records_have() {
     assert!(tried.text.contains("try fewer or shorter words"), "{}", tried.text);
     let found = Client::new(&stored.services, owner()).good("search", &json!({ "q": "heron" }));
     assert_eq!(found.structured["data"]["meta"]["terms"], Json::Null);
+}
+
+#[test]
+fn a_search_that_excludes_every_record_says_so_and_names_one_that_excludes_none() {
+    let (_, stored) = stored(&[("a", &[("body", "ferns and moss")])]);
+    let client = Client::new(&stored.services, owner());
+    let line = "note: no record has all of these words and none that `q` excludes: \"ferns\" in 1; \
+                try search {\"q\":\"ferns\"}";
+    let answered = client.good("search", &json!({ "q": "ferns -moss" }));
+    assert!(answered.text.contains(line), "{}", answered.text);
+    assert!(client.good("search", &json!({ "q": "ferns" })).text.contains("1 hit(s)"));
 }
 
 #[test]

@@ -96,6 +96,13 @@ impl State {
             Lack::ReplacedKey => &mut self.replaced,
         }
     }
+
+    /// Forgets that a fetch did not help: it failed, so it brought no set that lacks the key.
+    fn forget_in_vain(&mut self, failed: Instant) {
+        for last in [&mut self.unknown, &mut self.replaced] {
+            last.take_if(|last| *last == failed);
+        }
+    }
 }
 
 /// What a token lacks that a newer set of keys may have.
@@ -289,6 +296,9 @@ impl Inner {
     fn join_or_start(self: &Arc<Self>, state: &mut State) -> Fetch {
         if let Some(fetch) = state.fetch.as_ref().filter(|fetch| fetch.is_under_way()) {
             return fetch.clone();
+        }
+        if let Some(failed) = state.fetch.take_if(|fetch| !fetch.succeeded()) {
+            state.forget_in_vain(failed.began);
         }
         let (sender, outcome) = watch::channel(None);
         let fetch = Fetch { began: Instant::now(), outcome };

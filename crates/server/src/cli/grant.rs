@@ -112,11 +112,15 @@ fn with_options(
     life: Option<i64>,
     now: Instant,
 ) -> Result<GrantDocument, Failure> {
-    let client_id = text(matches, "client").unwrap_or_default().to_owned();
-    if document.client.as_ref().is_some_and(|named| named.client_id != client_id) {
-        return refuse("the file names another client than --client");
+    if let Some(client_id) = text(matches, "client").map(str::to_owned) {
+        if document.client.as_ref().is_some_and(|named| named.client_id != client_id) {
+            return refuse("the file names another client than --client");
+        }
+        document.client = Some(ClientDocument { client_id });
     }
-    document.client = Some(ClientDocument { client_id });
+    if document.client.is_none() {
+        return refuse("the file names no client; name it with --client");
+    }
     let purpose = text(matches, "purpose").map(str::to_owned);
     join(&mut document.purpose_description, purpose, "--purpose", "purpose_description")?;
     let expires = life.map(|micros| Instant(now.0.saturating_add(micros)));

@@ -215,6 +215,7 @@ fn print_report(
     for (count, reason) in [
         (unread.damaged, "are damaged or encrypted"),
         (unread.too_large, "are too large or too much work to read"),
+        (unread.without_text, "hold no text, such as scanned pages"),
     ] {
         if count > 0 {
             owner::print_to_stderr(&format!(

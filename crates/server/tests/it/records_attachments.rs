@@ -66,7 +66,8 @@ fn docx(paragraphs: &[&str]) -> Vec<u8> {
         .collect();
     let xml =
         format!("<?xml version=\"1.0\"?><w:document><w:body>{paragraphs}</w:body></w:document>");
-    package(&[("word/document.xml", &xml)])
+    let header = "<w:hdr><w:p><w:r><w:t>Herons &amp; Sons</w:t></w:r></w:p></w:hdr>";
+    package(&[("word/document.xml", &xml), ("word/header2.xml", header)])
 }
 
 fn xlsx() -> Vec<u8> {
@@ -74,9 +75,17 @@ fn xlsx() -> Vec<u8> {
         "<sst><si><t>plum &amp; quince</t></si><si><r><t>pe</t></r><r><t>ar</t></r></si></sst>";
     let sheet = "<worksheet><sheetData>\
         <row><c t=\"s\"><v>0</v></c><c><v>12.5</v></c></row>\
+        <row><c s=\"1\"><v>46085</v></c><c s=\"2\"><v>46085.4375</v></c><c s=\"0\"><v>46085</v></c></row>\
         <row><c t=\"s\"><v>1</v></c><c t=\"inlineStr\"><is><t>dear</t></is></c><c><f>A1</f><v>7</v></c></row>\
         </sheetData></worksheet>";
-    package(&[("xl/sharedStrings.xml", strings), ("xl/worksheets/sheet1.xml", sheet)])
+    let styles = "<styleSheet><numFmts><numFmt numFmtId=\"164\" formatCode=\"dd&quot;.&quot;mm h:mm\"/></numFmts>\
+        <cellStyleXfs><xf numFmtId=\"14\"/></cellStyleXfs>\
+        <cellXfs><xf numFmtId=\"0\"/><xf numFmtId=\"14\"/><xf numFmtId=\"164\"/></cellXfs></styleSheet>";
+    package(&[
+        ("xl/sharedStrings.xml", strings),
+        ("xl/styles.xml", styles),
+        ("xl/worksheets/sheet1.xml", sheet),
+    ])
 }
 
 fn pptx() -> Vec<u8> {
@@ -84,6 +93,7 @@ fn pptx() -> Vec<u8> {
     package(&[
         ("ppt/slides/slide10.xml", &slide("tenth slide")),
         ("ppt/slides/slide2.xml", &slide("second slide")),
+        ("ppt/notesSlides/notesSlide1.xml", &slide("say it slowly")),
     ])
 }
 
@@ -175,9 +185,12 @@ fn documents_of_each_kind_are_found_and_read_as_a_field_beside_the_bytes() {
     assert_eq!(counts, "added 6, changed 0, unchanged 0, bad 0");
     assert!(said.contains("read the text of 7 attachments"), "{said}");
     for (id, text) in [
-        ("word", "[letter.docx]\nDear Ann,\nthe espalier – is <fine>"),
-        ("table", "[costs.XLSX]\nplum & quince\t12.5\npear\tdear\t7"),
-        ("slides", "[talk.pptx]\nsecond slide\n\ntenth slide"),
+        ("word", "[letter.docx]\nDear Ann,\nthe espalier – is <fine>\nHerons & Sons"),
+        (
+            "table",
+            "[costs.XLSX]\nplum & quince\t12.5\n2026-03-04\t2026-03-04 10:30:00\t46085\npear\tdear\t7",
+        ),
+        ("slides", "[talk.pptx]\nsecond slide\n\ntenth slide\n\nsay it slowly"),
         ("odt", "[minutes.odt]\nMinutes\nThe  heron\tflew\noff\na\tb\tb"),
         ("pages", "[page.html]\nA wicker basket\n\n[list.csv]\nname,cost\nGrün,3"),
     ] {
@@ -244,7 +257,8 @@ fn a_hostile_document_costs_its_text_and_nothing_else() {
     assert_eq!(counts, "added 9, changed 0, unchanged 0, bad 0", "{said}");
     assert!(said.contains(" attachments are damaged or encrypted"), "{said}");
     assert!(said.contains(" attachments are too large or too much work to read"), "{said}");
-    assert_eq!(text_of(&kit, "bomb", &kit.owner), "[b.docx]\nthe espalier");
+    assert!(said.contains(" attachments hold no text, such as scanned pages"), "{said}");
+    assert_eq!(text_of(&kit, "bomb", &kit.owner), "[b.docx]\nthe espalier\nHerons & Sons");
     assert_eq!(text_of(&kit, "laughs", &kit.owner), "[a.docx]\nso  it is", "no entity is expanded");
     assert!(text_of(&kit, "good", &kit.owner).as_str().unwrap().contains("zygote"));
     for id in ["other", "none"] {
@@ -285,5 +299,5 @@ fn a_stream_that_was_declared_without_the_field_keeps_its_records() {
     declare(&whole);
     let (counts, _) = mailbox.import(&kit);
     assert_eq!(counts, "added 0, changed 1, unchanged 0, bad 0", "it is the same mail");
-    assert_eq!(text_of(&kit, "word", &kit.owner), "[letter.docx]\nthe espalier");
+    assert_eq!(text_of(&kit, "word", &kit.owner), "[letter.docx]\nthe espalier\nHerons & Sons");
 }

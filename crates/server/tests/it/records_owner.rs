@@ -207,9 +207,14 @@ fn a_limit_in_a_file_of_a_grant_is_never_left_out_in_silence() {
         let refused = day.run(&[&from[..], options].concat());
         assert_eq!(refused.code, Some(2), "{document}: {}", refused.errors);
         assert_eq!(day.json(&["grant", "list", "--json"]), serde_json::json!([]));
+        assert!(!refused.errors.contains("struct"), "{document}: {}", refused.errors);
         refused.errors
     };
-    for member in ["expires_at", "access_mode", "source", "retention", "limit", "version"] {
+    for document in [serde_json::json!("x"), serde_json::json!({ "streams": ["contacts"] })] {
+        refused(document, &[]);
+    }
+    for member in ["client", "expires_at", "access_mode", "source", "retention", "limit", "version"]
+    {
         let limited = serde_json::json!({ "streams": [{ "name": "contacts" }], member: "x" });
         let errors = refused(limited, &[]);
         assert!(errors.contains("no grant was made"), "{member}: {errors}");
@@ -228,6 +233,10 @@ fn a_limit_in_a_file_of_a_grant_is_never_left_out_in_silence() {
     refused(serde_json::json!({ "streams": [{ "name": "contacts" }], "source": source }), &[]);
     let client = serde_json::json!({ "client_id": "another" });
     refused(serde_json::json!({ "streams": [{ "name": "contacts" }], "client": client }), &[]);
+    std::fs::write(&file, r#"[{ "name": "contacts" }]"#).unwrap();
+    let unnamed = day.run(&["grant", "create", "--from", file.to_str().unwrap()]);
+    assert_eq!(unnamed.code, Some(2));
+    assert!(unnamed.errors.contains("names no client"), "{}", unnamed.errors);
 }
 
 #[test]
@@ -244,7 +253,7 @@ fn a_grant_in_the_shape_of_the_interface_is_made_whole_from_a_pipe() {
         "retention": { "max_duration": "P6M", "on_expiry": "delete" },
         "expires_at": "2099-01-01T00:00:00Z",
     });
-    let arguments = ["grant", "create", "--client", "c", "--from", "-"];
+    let arguments = ["grant", "create", "--from", "-"];
     let mut command = day.rig.command(&arguments);
     command.arg("--state").arg(&day.rig.state);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -275,6 +275,23 @@ async fn a_failed_fetch_is_repeated_after_the_probe_interval_and_refuses_no_toke
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fetch_that_failed_delays_no_key_that_is_published_later() {
+    let (known, replaced) = (Sample::ec("known"), Sample::ec("known"));
+    let (asked, later) = (Sample::ec("asked"), Sample::ec("later"));
+    for failure in [Answer::Fail(KeyFetchError::Unreachable), Answer::Panic] {
+        let (provider, keys) = fetched(&[&known]).await;
+        provider.answers(failure);
+        assert_eq!(keys.verdict(&asked).await, Err(TokenRejected::PROVIDER_DOWN));
+        advance(PROBE_INTERVAL).await;
+        // Another token finds the provider back.
+        provider.publishes(&[&replaced]);
+        assert!(keys.accepts(&replaced).await);
+        provider.publishes(&[&replaced, &later]);
+        assert!(keys.accepts(&later).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_a_fetch_found_lets_the_next_be_fetched_at_once() {
     for names in [["same"; 4], ["first", "second", "third", "fourth"]] {
         let (provider, keys) = fetched(&[&Sample::ec("same")]).await;

@@ -269,7 +269,10 @@ Examples:
 fn grant_create() -> Command {
     Command::new("create")
         .about("Makes a grant, and prints its identifier and nothing else.")
-        .arg(one("client", "NAME", "The client that gets the grant.").required(true))
+        .arg(
+            one("client", "NAME", "The client that gets the grant. [default: the one that the \
+                 file of --from names]").required_unless_present("from"),
+        )
         .arg(one("stream", "NAME", "The stream to grant."))
         .arg(many(
             "connection",
@@ -313,8 +316,8 @@ grant.
 A file for --from has a list of streams:
   [{\"name\": \"messages\", \"connection_ids\": [\"gmail-work\"], \"fields\": [\"subject\"],
     \"time_constraint\": {\"field\": \"sent_at\", \"since\": \"2026-01-01\"}}, {\"name\": \"people\"}]
-or a whole grant: an object with \"streams\", \"access_mode\", \"expires_at\", \"purpose_code\",
-\"purpose_description\", \"source\" and \"retention\".
+or a whole grant: an object with \"client\", \"streams\", \"access_mode\", \"expires_at\",
+\"purpose_code\", \"purpose_description\", \"source\" and \"retention\".
 
 Examples:
   stile grant create --client cursor --stream messages --field subject --field sent_at \\
