@@ -31,9 +31,9 @@ const DIGEST_BYTES: usize = 11;
 /// Keys from the first to the last, both included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The least key.
+    /// The least key of the range.
     pub first: Vec<u8>,
-    /// The greatest key.
+    /// The greatest key of the range.
     pub last: Vec<u8>,
 }
 

@@ -103,7 +103,9 @@ mod tests {
         }
 
         #[test]
-        fn damaged_bytes_cause_an_error_or_numbers(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn damaged_bytes_cause_an_error_or_numbers(
+            bytes in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
             let _ = unpack(&bytes, &mut Vec::new());
         }
     }

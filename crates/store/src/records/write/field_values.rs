@@ -1,10 +1,10 @@
 //! Keeps the index by value: what each write changes of it, and the runs that new records become.
 //!
 //! A record that is stored joins the tail of its stream and writes nothing here. When a transaction
-//! ends, it changes the rows of the covered records that it changed or removed, and turns long tails
-//! into runs, the values sorted. So a run is written in one place of the table. A transaction makes
-//! as many runs as its own records fill, and at most [`MORE_RUNS`] more: of an older database, whose
-//! records have no index yet, or of a stream that was declared anew.
+//! ends, it changes the rows of the covered records that it changed or removed, and turns long
+//! tails into runs, the values sorted. So a run is written in one place of the table. A transaction
+//! makes as many runs as its own records fill, and at most [`MORE_RUNS`] more: of an older
+//! database, whose records have no index yet, or of a stream that was declared anew.
 //!
 //! The rows, and the state that says up to where they are complete, change in one transaction.
 
@@ -16,7 +16,6 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{DamagedBody, RecordBody};
 use stile_domain::records::value_key::{value_fields, value_key};
 
-use super::WriteBatch;
 use crate::records::field_index::{self, FieldIndex, FieldValueKey, FieldValueRow};
 use crate::records::port::RowWriter;
 
@@ -70,30 +69,30 @@ impl FieldIndexes {
             }
         }
     }
-}
 
-impl WriteBatch<'_> {
-    /// Must be called before a record is inserted, since it may count the records of the stream.
-    pub(super) fn open_field_index(&mut self, stream: i64) -> Result<(), Problem> {
-        self.field_indexes.held(self.rows, stream).map(drop)
+    /// Reads the index of a stream. The records may have to be counted, so this comes before a
+    /// record is inserted.
+    pub(super) fn open(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
+        self.held(rows, stream).map(drop)
     }
 
     /// Notes a new record.
-    pub(super) fn field_values_added(&mut self, stream: i64) -> Result<(), Problem> {
-        self.field_indexes.held(self.rows, stream)?.index.tail += 1;
-        self.field_indexes.added += 1;
+    pub(super) fn add(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
+        self.held(rows, stream)?.index.tail += 1;
+        self.added += 1;
         Ok(())
     }
 
     /// Notes that the fields of a record change, or that the record is removed.
-    pub(super) fn field_values_changed(
+    pub(super) fn change(
         &mut self,
+        rows: &dyn RowWriter,
         stream: i64,
         record: i64,
         before: &[u8],
         after: Option<&[u8]>,
     ) -> Result<(), Problem> {
-        let held = self.field_indexes.held(self.rows, stream)?;
+        let held = self.held(rows, stream)?;
         let removed = i64::from(after.is_none());
         if record > held.index.covered {
             held.index.tail -= removed;
@@ -109,58 +108,56 @@ impl WriteBatch<'_> {
                 held.changed.insert(record, ChangedRecord { before, after });
             }
         }
-        if held.changed.len() >= MOST_CHANGED { held.flush(self.rows, stream) } else { Ok(()) }
+        if held.changed.len() >= MOST_CHANGED { held.flush(rows, stream) } else { Ok(()) }
     }
 
     /// Begins the index of a stream anew if the declaration names other fields than the index has.
-    pub(super) fn declare_field_values(
+    pub(super) fn declare(
         &mut self,
+        rows: &dyn RowWriter,
         stream: i64,
         declaration: &str,
     ) -> Result<(), Problem> {
         let fields = Some(declared_fields(declaration));
-        let held = self.field_indexes.held(self.rows, stream)?;
+        let held = self.held(rows, stream)?;
         if held.index.fields == fields {
             return Ok(());
         }
         held.changed.clear();
-        self.rows.delete_runs(stream)?;
+        rows.delete_runs(stream)?;
         let tail = held.index.indexed + held.index.tail;
         held.index = FieldIndex { fields, tail, ..FieldIndex::default() };
         Ok(())
     }
 
     /// Writes what the transaction changed of the indexes, and makes runs of long tails.
-    pub(super) fn finish_field_values(&mut self) -> Result<(), Problem> {
-        let indexes = &mut self.field_indexes;
-        for (stream, held) in &mut indexes.streams {
-            held.flush(self.rows, *stream)?;
+    pub(super) fn finish(&mut self, rows: &dyn RowWriter) -> Result<(), Problem> {
+        for (stream, held) in &mut self.streams {
+            held.flush(rows, *stream)?;
         }
-        let run_records = i64::from(indexes.run_records);
-        let mut left = indexes.added / run_records + MORE_RUNS;
-        let touched: Vec<i64> = indexes.streams.keys().copied().collect();
+        let run_records = i64::from(self.run_records);
+        let mut left = self.added / run_records + MORE_RUNS;
+        let touched: Vec<i64> = self.streams.keys().copied().collect();
         for stream in touched {
-            while left > 0 && indexes.make_run(self.rows, stream)? {
+            while left > 0 && self.make_run(rows, stream)? {
                 left -= 1;
             }
-            indexes.save(self.rows, stream)?;
+            self.save(rows, stream)?;
         }
         while left > 0
-            && let Some(stream) = self.rows.stream_behind(run_records)?
+            && let Some(stream) = rows.stream_behind(run_records)?
         {
             // A stream without fields, and one that was not looked at yet, only gets its state.
-            let is_done = !indexes.make_run(self.rows, stream)?;
-            indexes.save(self.rows, stream)?;
-            if is_done && self.rows.stream_behind(run_records)? == Some(stream) {
+            let is_done = !self.make_run(rows, stream)?;
+            self.save(rows, stream)?;
+            if is_done && rows.stream_behind(run_records)? == Some(stream) {
                 break;
             }
             left -= 1;
         }
         Ok(())
     }
-}
 
-impl FieldIndexes {
     /// Turns the first records of a tail into a run, if they are enough. Returns whether it did.
     fn make_run(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<bool, Problem> {
         let run_records = self.run_records;
