@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{DamagedBody, RecordBody};
-use stile_domain::records::value_key::{value_fields, value_key};
+use stile_domain::records::value_key::{ValueKey, value_fields, value_key};
 
 use crate::records::field_index::{self, FieldIndex, FieldValueKey, FieldValueRow};
 use crate::records::port::RowWriter;
@@ -25,7 +25,7 @@ const MORE_RUNS: i64 = 4;
 const MOST_CHANGED: usize = 4096;
 
 /// The fields of a record that are in the index, with the keys of their values.
-type RecordKeys = BTreeSet<(i64, Vec<u8>)>;
+type RecordKeys = BTreeSet<(i64, ValueKey)>;
 
 /// What one transaction does to the indexes of streams.
 pub(super) struct FieldIndexes {
@@ -99,12 +99,12 @@ impl FieldIndexes {
             return Ok(());
         }
         held.index.indexed -= removed;
-        let fields = positions(held.index.fields.as_deref().unwrap_or_default());
-        let after = after.map(|body| keys_of(&fields, body).unwrap_or_default());
+        let fields = held.index.fields.as_deref().unwrap_or_default();
+        let after = after.map(|body| keys_of(fields, body).unwrap_or_default());
         match held.changed.get_mut(&record) {
             Some(changed) => changed.after = after,
             None => {
-                let before = keys_of(&fields, before).unwrap_or_default();
+                let before = keys_of(fields, before).unwrap_or_default();
                 held.changed.insert(record, ChangedRecord { before, after });
             }
         }
@@ -166,18 +166,18 @@ impl FieldIndexes {
         if index.fields.is_none() {
             index.fields = Some(declared_fields(&rows.declaration(stream)?));
         }
-        let fields = positions(index.fields.as_deref().unwrap_or_default());
+        let fields = index.fields.as_deref().unwrap_or_default();
         if fields.is_empty() || index.tail < i64::from(run_records) {
             return Ok(false);
         }
         let (mut first, mut last, mut count) = (None, index.covered, 0);
-        let mut values: Vec<(i64, Vec<u8>, i64)> = Vec::new();
+        let mut values: Vec<(i64, ValueKey, i64)> = Vec::new();
         rows.bodies_after(stream, index.covered, run_records, &mut |record, body| {
             first.get_or_insert(record);
             (last, count) = (record, count + 1);
-            // A damaged record has no key. Whoever reads all records finds the damage.
-            let keys = keys_of(&fields, body).unwrap_or_default();
-            values.extend(keys.into_iter().map(|(field, value)| (field, value, record)));
+            let mut add = |field, value| values.push((field, value, record));
+            // What is damaged has no key. Whoever reads all records finds the damage.
+            let _ = each_key(fields, body, &mut add);
         })?;
         let Some(run) = first else {
             index.tail = 0;
@@ -221,10 +221,10 @@ impl HeldIndex {
                 *left -= 1;
             }
             let after = after.unwrap_or_default();
-            let key = |(field, value): &(i64, Vec<u8>)| FieldValueKey {
+            let key = |(field, value): &(i64, ValueKey)| FieldValueKey {
                 run,
                 field: *field,
-                value: value.clone(),
+                value: value.as_bytes().to_vec(),
             };
             for lost in before.difference(&after) {
                 moves.entry(key(lost)).or_default().0.push(record);
@@ -265,42 +265,41 @@ fn declared_fields(declaration: &str) -> Vec<String> {
     parsed.map(|declaration| value_fields(&declaration)).unwrap_or_default()
 }
 
-fn positions(fields: &[String]) -> HashMap<&str, i64> {
-    fields.iter().map(String::as_str).zip(0..).collect()
-}
-
-fn keys_of(fields: &HashMap<&str, i64>, body: &[u8]) -> Result<RecordKeys, DamagedBody> {
+fn keys_of(fields: &[String], body: &[u8]) -> Result<RecordKeys, DamagedBody> {
     let mut keys = RecordKeys::new();
-    for entry in RecordBody::new(body).entries() {
-        let entry = entry?;
-        if let Some(field) = fields.get(entry.name)
-            && let Some(key) = value_key(entry.value)
-        {
-            keys.insert((*field, key));
-        }
-    }
+    each_key(fields, body, &mut |field, key| {
+        keys.insert((field, key));
+    })?;
     Ok(keys)
 }
 
-/// Makes rows of sorted values.
-fn grouped(run: i64, values: Vec<(i64, Vec<u8>, i64)>) -> Vec<FieldValueRow> {
-    let mut rows = Vec::new();
-    let mut open: Option<(FieldValueKey, Vec<i64>)> = None;
-    let row = |(key, records): (FieldValueKey, Vec<i64>)| FieldValueRow {
-        key,
-        records: field_index::pack(records),
-    };
-    for (field, value, record) in values {
-        match &mut open {
-            Some((key, records)) if key.field == field && key.value == value => {
-                records.push(record);
-            }
-            _ => {
-                rows.extend(open.take().map(row));
-                open = Some((FieldValueKey { run, field, value }, vec![record]));
-            }
+/// Passes the positions of the fields that a record has, and the keys of their values, to `take`.
+fn each_key(
+    fields: &[String],
+    body: &[u8],
+    take: &mut dyn FnMut(i64, ValueKey),
+) -> Result<(), DamagedBody> {
+    for entry in RecordBody::new(body).entries() {
+        let entry = entry?;
+        let position = fields.iter().zip(0..).find(|(name, _)| *name == entry.name);
+        if let Some((_, field)) = position
+            && let Some(key) = value_key(entry.value)
+        {
+            take(field, key);
         }
     }
-    rows.extend(open.map(row));
+    Ok(())
+}
+
+/// Makes rows of sorted values.
+fn grouped(run: i64, values: Vec<(i64, ValueKey, i64)>) -> Vec<FieldValueRow> {
+    let mut rows = Vec::new();
+    let same = |a: &(i64, ValueKey, i64), b: &(i64, ValueKey, i64)| (a.0, a.1) == (b.0, b.1);
+    for group in values.chunk_by(same) {
+        let Some((field, value, _)) = group.first() else { continue };
+        let key = FieldValueKey { run, field: *field, value: value.as_bytes().to_vec() };
+        let records = field_index::pack(group.iter().map(|(.., record)| *record));
+        rows.push(FieldValueRow { key, records });
+    }
     rows
 }
