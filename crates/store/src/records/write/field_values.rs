@@ -9,18 +9,21 @@
 //! The rows, and the state that says up to where they are complete, change in one transaction.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::ops::Bound;
 
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{DamagedBody, RecordBody};
 use stile_domain::records::value_key::{ValueKey, value_fields, value_key};
 
-use crate::records::field_index::{self, FieldIndex, FieldValueKey, FieldValueRow};
+use crate::records::field_index::{self, BLOCK_KEYS, FieldIndex, FieldValueKey, FieldValueRow};
 use crate::records::port::RowWriter;
 
 /// The runs that a transaction makes beyond those that its own records fill.
 const MORE_RUNS: i64 = 4;
+/// The runs and fields whose rows are read at once to be changed.
+const MOST_FIELDS: usize = 16;
 /// The changed records that a transaction remembers before it changes their rows.
 const MOST_CHANGED: usize = 4096;
 
@@ -211,8 +214,8 @@ impl HeldIndex {
         }
         let runs: BTreeMap<i64, i64> = rows.runs(stream)?.into_iter().collect();
         let mut left = runs.clone();
-        // The records that each row loses and gains.
-        let mut moves: BTreeMap<FieldValueKey, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
+        // The records that each value of a run and field loses and gains.
+        let mut moves: BTreeMap<(i64, i64), Vec<(ValueKey, i64, bool)>> = BTreeMap::new();
         for (record, ChangedRecord { before, after }) in changed {
             let Some((&run, _)) = runs.range(..=record).next_back() else {
                 return Err(Problem::Corrupt);
@@ -221,33 +224,27 @@ impl HeldIndex {
                 *left -= 1;
             }
             let after = after.unwrap_or_default();
-            let key = |(field, value): &(i64, ValueKey)| FieldValueKey {
-                run,
-                field: *field,
-                value: value.as_bytes().to_vec(),
-            };
-            for lost in before.difference(&after) {
-                moves.entry(key(lost)).or_default().0.push(record);
+            for (field, value) in before.difference(&after) {
+                moves.entry((run, *field)).or_default().push((*value, record, false));
             }
-            for gained in after.difference(&before) {
-                moves.entry(key(gained)).or_default().1.push(record);
+            for (field, value) in after.difference(&before) {
+                moves.entry((run, *field)).or_default().push((*value, record, true));
             }
         }
-        let keys: Vec<FieldValueKey> = moves.keys().cloned().collect();
-        let mut stored: BTreeMap<FieldValueKey, Vec<u8>> = BTreeMap::new();
-        for FieldValueRow { key, records } in rows.field_value_rows(&keys)? {
-            stored.insert(key, records);
+        let fields: Vec<(i64, i64)> = moves.keys().copied().collect();
+        for some in fields.chunks(MOST_FIELDS) {
+            let mut stored: BTreeMap<(i64, i64), BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
+            for FieldValueRow { key, entries } in rows.field_value_rows(some)? {
+                stored.entry((key.run, key.field)).or_default().insert(key.value, entries);
+            }
+            let mut put = Vec::new();
+            for field in some {
+                let blocks = stored.remove(field).unwrap_or_default();
+                let moves = moves.remove(field).unwrap_or_default();
+                put.extend(moved(*field, &blocks, &moves)?);
+            }
+            rows.put_field_values(&put)?;
         }
-        let mut put = Vec::with_capacity(moves.len());
-        for (key, (lost, gained)) in moves {
-            let mut records = Vec::new();
-            field_index::unpack(stored.get(&key).map_or(&[][..], Vec::as_slice), &mut records)?;
-            let mut records: BTreeSet<i64> = records.into_iter().collect();
-            records.retain(|record| !lost.contains(record));
-            records.extend(gained);
-            put.push(FieldValueRow { key, records: field_index::pack(records) });
-        }
-        rows.put_field_values(&put)?;
         for (run, count) in left {
             if runs.get(&run) != Some(&count) {
                 rows.set_run(stream, run, count.max(0))?;
@@ -291,15 +288,67 @@ fn each_key(
     Ok(())
 }
 
+/// Returns the rows of a run and field that change when records get or lose values.
+fn moved(
+    (run, field): (i64, i64),
+    blocks: &BTreeMap<Vec<u8>, Vec<u8>>,
+    moves: &[(ValueKey, i64, bool)],
+) -> Result<Vec<FieldValueRow>, Problem> {
+    // A key before all rows makes one.
+    let least = moves.iter().map(|(key, ..)| key.as_bytes()).min().unwrap_or_default();
+    let block_of = |key: &[u8]| {
+        let mut begins = blocks.range::<[u8], _>((Bound::Unbounded, Bound::Included(key)));
+        begins.next_back().map_or(least, |(begin, _)| begin.as_slice())
+    };
+    let mut changed: BTreeMap<&[u8], BTreeMap<Vec<u8>, BTreeSet<i64>>> = BTreeMap::new();
+    for (key, record, is_gained) in moves {
+        let begin = block_of(key.as_bytes());
+        let entries = match changed.entry(begin) {
+            btree_map::Entry::Occupied(open) => open.into_mut(),
+            btree_map::Entry::Vacant(new) => {
+                let mut entries: BTreeMap<Vec<u8>, BTreeSet<i64>> = BTreeMap::new();
+                let stored = blocks.get(begin).map_or(&[][..], Vec::as_slice);
+                field_index::unpack(run, stored, |key, record| {
+                    entries.entry(key.to_vec()).or_default().insert(record);
+                })?;
+                new.insert(entries)
+            }
+        };
+        let records = entries.entry(key.as_bytes().to_vec()).or_default();
+        if *is_gained {
+            records.insert(*record)
+        } else {
+            records.remove(record)
+        };
+    }
+    let row = |(begin, keys): (&[u8], BTreeMap<Vec<u8>, BTreeSet<i64>>)| {
+        let mut entries = Vec::new();
+        for (key, records) in keys.into_iter().filter(|(_, records)| !records.is_empty()) {
+            let records: Vec<i64> = records.into_iter().collect();
+            field_index::pack(run, &key, &records, &mut entries);
+        }
+        FieldValueRow { key: FieldValueKey { run, field, value: begin.to_vec() }, entries }
+    };
+    Ok(changed.into_iter().map(row).collect())
+}
+
 /// Makes rows of sorted values.
 fn grouped(run: i64, values: Vec<(i64, ValueKey, i64)>) -> Vec<FieldValueRow> {
     let mut rows = Vec::new();
-    let same = |a: &(i64, ValueKey, i64), b: &(i64, ValueKey, i64)| (a.0, a.1) == (b.0, b.1);
-    for group in values.chunk_by(same) {
-        let Some((field, value, _)) = group.first() else { continue };
-        let key = FieldValueKey { run, field: *field, value: value.as_bytes().to_vec() };
-        let records = field_index::pack(group.iter().map(|(.., record)| *record));
-        rows.push(FieldValueRow { key, records });
+    let mut records = Vec::new();
+    for of_field in values.chunk_by(|a, b| a.0 == b.0) {
+        let mut keys = of_field.chunk_by(|a, b| a.1 == b.1).peekable();
+        while let Some((field, value, _)) = keys.peek().and_then(|group| group.first()) {
+            let key = FieldValueKey { run, field: *field, value: value.as_bytes().to_vec() };
+            let mut entries = Vec::new();
+            for group in keys.by_ref().take(BLOCK_KEYS) {
+                let Some((_, value, _)) = group.first() else { continue };
+                records.clear();
+                records.extend(group.iter().map(|(.., record)| *record));
+                field_index::pack(run, value.as_bytes(), &records, &mut entries);
+            }
+            rows.push(FieldValueRow { key, entries });
+        }
     }
     rows
 }
