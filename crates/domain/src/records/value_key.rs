@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::decimal::Decimal;
+use super::decimal::{Decimal, ORDER_BYTES};
 use super::declaration::{Declaration, RangeOperator};
 use super::filter::{Condition, FieldTest, RangeBound};
 use super::instant::Instant;
@@ -28,18 +28,44 @@ const TEXT: u8 = 5;
 /// The bytes of a digest that a key has.
 const DIGEST_BYTES: usize = 11;
 
+/// The length of the longest key in bytes: a kind, and a number or a digest.
+const KEY_BYTES: usize = 1 + ORDER_BYTES;
+
+/// The key of a value. Keys compare like their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ValueKey {
+    /// The bytes of the key, and zeros.
+    bytes: [u8; KEY_BYTES],
+    length: u8,
+}
+
+impl ValueKey {
+    fn new(kind: u8, value: &[u8]) -> Self {
+        let mut bytes = [0; KEY_BYTES];
+        for (byte, from) in bytes.iter_mut().zip(std::iter::once(&kind).chain(value)) {
+            *byte = *from;
+        }
+        Self { bytes, length: (1 + value.len()).min(KEY_BYTES) as u8 }
+    }
+
+    /// Returns the bytes of the key.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or(&self.bytes)
+    }
+}
+
 /// Keys from the first to the last, both included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The least key.
+    /// The least key of the range.
     pub first: Vec<u8>,
-    /// The greatest key.
+    /// The greatest key of the range.
     pub last: Vec<u8>,
 }
 
 impl KeyRange {
-    fn one(key: Vec<u8>) -> Self {
-        Self { first: key.clone(), last: key }
+    fn one(key: ValueKey) -> Self {
+        Self { first: key.as_bytes().to_vec(), last: key.as_bytes().to_vec() }
     }
 
     /// Returns the keys of both ranges. `None` if there are none.
@@ -51,9 +77,9 @@ impl KeyRange {
 }
 
 /// Returns the key of a value. `None` if no condition holds of the value.
-pub fn value_key(value: StoredValue<'_>) -> Option<Vec<u8>> {
+pub fn value_key(value: StoredValue<'_>) -> Option<ValueKey> {
     match value {
-        StoredValue::Null => Some(vec![NULL]),
+        StoredValue::Null => Some(ValueKey::new(NULL, &[])),
         StoredValue::Bool(value) => Some(bool_key(value)),
         // The digits of a body are a number. Should they not be, they are compared as a text.
         StoredValue::Number(digits) => number_key(digits).or_else(|| Some(digest_key(digits))),
@@ -98,7 +124,7 @@ fn ranges_of(test: &FieldTest) -> Vec<KeyRange> {
     let mut keys = Vec::new();
     match test {
         FieldTest::Is(wanted) => {
-            keys.extend((wanted == "null").then(|| vec![NULL]));
+            keys.extend((wanted == "null").then(|| ValueKey::new(NULL, &[])));
             add_keys_of(wanted, &mut keys);
         }
         FieldTest::RefersToAny(wanted) => {
@@ -119,7 +145,7 @@ fn ranges_of(test: &FieldTest) -> Vec<KeyRange> {
 }
 
 /// Adds the keys of every value but `null` that is written like `wanted`.
-fn add_keys_of(wanted: &str, keys: &mut Vec<Vec<u8>>) {
+fn add_keys_of(wanted: &str, keys: &mut Vec<ValueKey>) {
     keys.extend((wanted == "true").then(|| bool_key(true)));
     keys.extend((wanted == "false").then(|| bool_key(false)));
     keys.extend(number_key(wanted));
@@ -130,7 +156,8 @@ fn add_keys_of(wanted: &str, keys: &mut Vec<Vec<u8>>) {
 
 /// Returns the keys of one kind on a side of a bound. They include the bound, which may share its
 /// key with other values.
-fn side(operator: RangeOperator, kind: u8, bound: Vec<u8>) -> KeyRange {
+fn side(operator: RangeOperator, kind: u8, bound: ValueKey) -> KeyRange {
+    let bound = bound.as_bytes().to_vec();
     match operator {
         RangeOperator::Gte | RangeOperator::Gt => {
             // No key of this kind is greater than the first key of the next.
@@ -140,32 +167,25 @@ fn side(operator: RangeOperator, kind: u8, bound: Vec<u8>) -> KeyRange {
     }
 }
 
-fn bool_key(value: bool) -> Vec<u8> {
-    vec![BOOL, u8::from(value)]
+fn bool_key(value: bool) -> ValueKey {
+    ValueKey::new(BOOL, &[u8::from(value)])
 }
 
-fn number_key(digits: &str) -> Option<Vec<u8>> {
-    let number = Decimal::parse(digits)?;
-    let mut key = vec![NUMBER];
-    key.extend(number.order_bytes());
-    Some(key)
+fn number_key(digits: &str) -> Option<ValueKey> {
+    Some(ValueKey::new(NUMBER, &Decimal::parse(digits)?.order_bytes()))
 }
 
-fn time_key(Instant(micros): Instant) -> Vec<u8> {
-    let mut key = vec![TIME];
+fn time_key(Instant(micros): Instant) -> ValueKey {
     // With the sign bit flipped, negative numbers sort first.
-    key.extend((micros as u64 ^ 1 << 63).to_be_bytes());
-    key
+    ValueKey::new(TIME, &(micros as u64 ^ 1 << 63).to_be_bytes())
 }
 
-fn digest_key(text: &str) -> Vec<u8> {
+fn digest_key(text: &str) -> ValueKey {
     key_of_digest(ContentHash::digest(text.as_bytes()).as_bytes())
 }
 
-fn key_of_digest(digest: &[u8; 32]) -> Vec<u8> {
-    let mut key = vec![TEXT];
-    key.extend(digest.iter().take(DIGEST_BYTES));
-    key
+fn key_of_digest(digest: &[u8; 32]) -> ValueKey {
+    ValueKey::new(TEXT, digest.get(..DIGEST_BYTES).unwrap_or(digest))
 }
 
 #[cfg(test)]
@@ -267,7 +287,11 @@ mod tests {
             if all_hold(&conditions, RecordBody::new(&body)).unwrap() {
                 let key = value_key(value.stored()).expect("a value that fulfils has a key");
                 let ranges = key_ranges(&conditions).remove("f").unwrap();
-                let found = ranges.iter().filter(|range| range.first <= key && key <= range.last);
+                let key = key.as_bytes();
+                let is_in = |range: &&KeyRange| {
+                    range.first.as_slice() <= key && key <= range.last.as_slice()
+                };
+                let found = ranges.iter().filter(is_in);
                 prop_assert_eq!(found.count(), 1, "{:?} in {:?}", key, ranges);
             }
         }
@@ -298,7 +322,7 @@ mod tests {
             [condition(bound(RangeOperator::Gte, "5")), condition(bound(RangeOperator::Lt, "6"))]
                 .concat();
         let found = key_ranges(&between).remove("f").unwrap();
-        let key = |digits| number_key(digits).unwrap();
+        let key = |digits| number_key(digits).unwrap().as_bytes().to_vec();
         assert_eq!(found, [KeyRange { first: key("5"), last: key("6") }]);
         let never =
             [condition(bound(RangeOperator::Gt, "7")), condition(bound(RangeOperator::Lt, "6"))]

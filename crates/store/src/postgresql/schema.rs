@@ -233,7 +233,7 @@ const FIELD_VALUES: &str = "
         run bigint NOT NULL,
         field bigint NOT NULL,
         value bytea NOT NULL,
-        records bytea NOT NULL,
+        entries bytea NOT NULL,
         PRIMARY KEY (tenant, run, field, value)
     );
     DO $$

@@ -1,13 +1,15 @@
 //! The index by value of a stream: which records it covers, and how its rows are kept.
 //!
 //! The index of a stream is in runs. A run covers some records that follow one another in the
-//! stream, and has a row for each field and value key of these records, with the numbers of the
-//! records that have the value. New records are the tail, which has no run. When the tail is long
-//! enough, a writer turns it into the next run. Runs are never merged, so each row is written once,
-//! beside the rows of the same run.
+//! stream, and has the value keys of each field of these records, in order, each with the numbers
+//! of the records that have the value: [`BLOCK_KEYS`] keys in a row. New records are the tail,
+//! which has no run. When the tail is long enough, a writer turns it into the next run. Runs are
+//! never merged, so each row is written once, beside the rows of the same run.
 
 use stile_domain::records::problem::Problem;
 
+/// The keys of a row. A lookup reads up to so many more than it needs.
+pub(super) const BLOCK_KEYS: usize = 16;
 /// The records of a run, and so of the tail that becomes one.
 pub(super) const RUN_RECORDS: u32 = 2048;
 
@@ -38,7 +40,7 @@ pub(super) struct FieldValueKey {
     pub(super) run: i64,
     /// The position of the field among the fields of the index.
     pub(super) field: i64,
-    /// The value key, as the domain makes it.
+    /// The least value key that the row may have. The next row of the field begins after its keys.
     pub(super) value: Vec<u8>,
 }
 
@@ -46,43 +48,65 @@ pub(super) struct FieldValueKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldValueRow {
     pub(super) key: FieldValueKey,
-    /// The packed numbers of the records.
-    pub(super) records: Vec<u8>,
+    /// Value keys with the numbers of their records, packed.
+    pub(super) entries: Vec<u8>,
 }
 
-/// Packs the numbers of some records, in ascending order: the distance of each from the one before
-/// as a LEB128 number, and of the first from zero.
-pub(super) fn pack(records: impl IntoIterator<Item = i64>) -> Vec<u8> {
-    let (mut packed, mut before) = (Vec::new(), 0);
+/// Adds a value key and the numbers of its records, in ascending order, to a row of a run: the
+/// length of the key, the key, the number of records, and the distance of each record from the one
+/// before, of the first from the run. Numbers are LEB128.
+pub(super) fn pack(run: i64, key: &[u8], records: &[i64], row: &mut Vec<u8>) {
+    put_number(key.len() as u64, row);
+    row.extend_from_slice(key);
+    put_number(records.len() as u64, row);
+    let mut before = run;
     for record in records {
-        let mut distance = (record - before) as u64;
-        before = record;
-        while distance >= 0x80 {
-            packed.push((distance & 0x7f) as u8 | 0x80);
-            distance >>= 7;
-        }
-        packed.push(distance as u8);
+        put_number(record.wrapping_sub(before) as u64, row);
+        before = *record;
     }
-    packed
 }
 
-/// Adds packed numbers of records to a list.
+/// Passes each value key of a row and each of its records to `take`.
 ///
 /// # Errors
 /// [`Problem::Corrupt`] if the bytes are not what [`pack`] makes.
-pub(super) fn unpack(packed: &[u8], records: &mut Vec<i64>) -> Result<(), Problem> {
-    let (mut record, mut distance, mut shift) = (0_i64, 0_u64, 0);
-    for byte in packed {
-        distance |= u64::from(byte & 0x7f).checked_shl(shift).ok_or(Problem::Corrupt)?;
-        shift += 7;
-        if byte & 0x80 == 0 {
-            let step = i64::try_from(distance).map_err(|_| Problem::Corrupt)?;
-            record = record.checked_add(step).ok_or(Problem::Corrupt)?;
-            records.push(record);
-            (distance, shift) = (0, 0);
+pub(super) fn unpack(
+    run: i64,
+    mut row: &[u8],
+    mut take: impl FnMut(&[u8], i64),
+) -> Result<(), Problem> {
+    while !row.is_empty() {
+        let length = usize::try_from(number(&mut row)?).map_err(|_| Problem::Corrupt)?;
+        let (key, rest) = row.split_at_checked(length).ok_or(Problem::Corrupt)?;
+        row = rest;
+        let mut record = run;
+        for _ in 0..number(&mut row)? {
+            record = record.wrapping_add(number(&mut row)? as i64);
+            take(key, record);
         }
     }
-    if shift == 0 { Ok(()) } else { Err(Problem::Corrupt) }
+    Ok(())
+}
+
+fn put_number(mut number: u64, bytes: &mut Vec<u8>) {
+    while number >= 0x80 {
+        bytes.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn number(bytes: &mut &[u8]) -> Result<u64, Problem> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first().ok_or(Problem::Corrupt)?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(Problem::Corrupt)
 }
 
 #[cfg(test)]
@@ -93,18 +117,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packed_numbers_are_unpacked_as_they_were(
-            records in proptest::collection::btree_set(0..1_i64 << 40, 0..40),
+        fn a_packed_row_is_unpacked_as_it_was(
+            run in 1..1_i64 << 31,
+            keys in proptest::collection::btree_map(
+                proptest::collection::vec(any::<u8>(), 0..14),
+                proptest::collection::btree_set(0..1_i64 << 32, 1..9),
+                0..20,
+            ),
         ) {
-            let records: Vec<i64> = records.into_iter().collect();
+            let (mut row, mut expected) = (Vec::new(), Vec::new());
+            for (key, distances) in keys {
+                let records: Vec<i64> = distances.into_iter().map(|far| run + far).collect();
+                pack(run, &key, &records, &mut row);
+                expected.extend(records.into_iter().map(|record| (key.clone(), record)));
+            }
             let mut unpacked = Vec::new();
-            unpack(&pack(records.iter().copied()), &mut unpacked).unwrap();
-            prop_assert_eq!(unpacked, records);
+            unpack(run, &row, |key, record| unpacked.push((key.to_vec(), record))).unwrap();
+            prop_assert_eq!(unpacked, expected);
         }
 
         #[test]
-        fn damaged_bytes_cause_an_error_or_numbers(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = unpack(&bytes, &mut Vec::new());
+        fn damaged_bytes_cause_an_error_or_few_records(
+            bytes in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let mut records = 0;
+            let _ = unpack(1, &bytes, |_, _| records += 1);
+            prop_assert!(records <= bytes.len());
         }
     }
 }

@@ -190,6 +190,7 @@ fn check_index(records: &Records, source: &RecordSource) -> usize {
             for (number, _, body) in &covered {
                 let entry = RecordBody::new(body).field(field).unwrap();
                 if let Some(key) = entry.and_then(|entry| value_key(entry.value)) {
+                    let key = key.as_bytes().to_vec();
                     let one = [KeyRange { first: key.clone(), last: key }];
                     let named =
                         snapshot.records_with_values(&found.runs, position, &one, usize::MAX)?;

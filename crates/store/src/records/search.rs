@@ -218,6 +218,13 @@ impl RecordsView<'_> {
     ) -> Result<(usize, bool), Problem> {
         let mut finder = MatchFinder::new(self, sources, query, conditions, check_limits)?;
         let (mut count, mut target) = (0, MAX_RECORD);
+        if let Some(rows) = self.few_matching(sources, conditions)? {
+            for row in rows {
+                check_limits()?;
+                count += usize::from(finder.scope.matches(&row, query)?);
+            }
+            return Ok((count.min(limit), count > limit));
+        }
         while let Some(record) = finder.next_match(target)? {
             target = record - 1;
             if finder.visible_row(record)?.is_none() || finder.is_excluded(record)? {
@@ -295,6 +302,17 @@ impl Search<'_> {
     /// Returns the next matches that have no time, from a record down.
     fn untimed(&self, mut target: i64, wanted: usize) -> Result<Vec<RecordRow>, Problem> {
         let (view, sources) = (self.finder.scope.view, self.finder.scope.sources);
+        if let Some(rows) = view.few_matching(sources, self.conditions)? {
+            let mut found = Vec::new();
+            for row in rows {
+                (self.check_limits)()?;
+                let is_next = row.order_key.is_none() && row.number <= target;
+                if found.len() < wanted && is_next && self.matches(&row)? {
+                    found.push(row);
+                }
+            }
+            return Ok(found);
+        }
         let mut finder =
             MatchFinder::new(view, sources, self.query, self.conditions, self.check_limits)?;
         finder.leave_out_timed()?;

@@ -35,6 +35,7 @@ mod blobs;
 mod changes;
 mod empty;
 mod field_values;
+mod grants;
 mod index;
 pub(super) mod redeclare;
 
@@ -87,7 +88,7 @@ impl<'t> WriteBatch<'t> {
         let field_indexes = FieldIndexes::new(run_records);
         let mut batch = WriteBatch { field_indexes, ..WriteBatch::new(rows, now) };
         let done = write(&mut batch)?;
-        batch.finish_field_values()?;
+        batch.field_indexes.finish(rows)?;
         batch.expire_states()?;
         batch.drop_unused_blobs()?;
         Ok(done)
@@ -122,7 +123,7 @@ impl<'t> WriteBatch<'t> {
         let json = serde_json::to_string(indexed).unwrap_or_default();
         let (connection, stream) = (connection.as_str(), stream.as_str());
         let id = self.rows.insert_stream(connection, stream, declaration, &json)?;
-        self.declare_field_values(id, declaration)?;
+        self.field_indexes.declare(self.rows, id, declaration)?;
         let tags = self.tags(id, indexed)?;
         let (declaration, indexed) = (declaration.to_owned(), indexed.clone());
         Ok(TargetStream { id, declaration, indexed, tags })
@@ -179,7 +180,7 @@ impl<'t> WriteBatch<'t> {
         }
         // A record without fields has an empty body and is there nonetheless.
         let is_new = before.is_none();
-        self.open_field_index(target.id)?;
+        self.field_indexes.open(self.rows, target.id)?;
         let (record, old) = match before {
             Some((record, old)) => (record, old),
             None => (self.insert(target, key, *emitted, fields, &body)?, Vec::new()),
@@ -206,12 +207,12 @@ impl<'t> WriteBatch<'t> {
         }
         if is_new {
             self.add_blob_uses(record, fields)?;
-            self.field_values_added(target.id)?;
+            self.field_indexes.add(self.rows, target.id)?;
             return Ok(UpsertOutcome::Added);
         }
         self.replace_blob_uses(record, Some(fields))?;
         self.log_state(record, &old)?;
-        self.field_values_changed(target.id, record, &old, Some(&body))?;
+        self.field_indexes.change(self.rows, target.id, record, &old, Some(&body))?;
         self.update(target, record, fields, &body)?;
         Ok(UpsertOutcome::Changed)
     }
@@ -265,7 +266,7 @@ impl<'t> WriteBatch<'t> {
         }
         self.replace_blob_uses(record, None)?;
         self.log_state(record, body)?;
-        self.field_values_changed(target.id, record, body, None)?;
+        self.field_indexes.change(self.rows, target.id, record, body, None)?;
         self.rows.delete_record(record)?;
         Ok(rows)
     }
@@ -375,22 +376,6 @@ impl<'t> WriteBatch<'t> {
             cutter.finish(&mut |number, piece| self.rows.insert_piece(number, piece))?;
         }
         Ok(Ok(()))
-    }
-
-    pub(super) fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
-        self.rows.insert_grant(id, json)
-    }
-
-    pub(super) fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
-        self.rows.bind_grant(id, token)
-    }
-
-    pub(super) fn revoke_grant(
-        &self,
-        id: &str,
-        now: Instant,
-    ) -> Result<Option<Option<Instant>>, Problem> {
-        self.rows.revoke_grant(id, now)
     }
 }
 

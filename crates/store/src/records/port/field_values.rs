@@ -5,7 +5,7 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value_key::KeyRange;
 
-use crate::records::field_index::{FieldIndex, FieldRuns, FieldValueKey, FieldValueRow};
+use crate::records::field_index::{FieldIndex, FieldRuns, FieldValueRow};
 use crate::records::model::{RecordRow, RecordSource};
 
 /// Takes the number and the body of a record.
@@ -73,8 +73,8 @@ pub(in crate::records) trait WriteFieldValues {
     fn delete_runs(&self, stream: i64) -> Result<(), Problem>;
     /// Inserts rows that are sorted and new.
     fn insert_field_values(&self, rows: &[FieldValueRow]) -> Result<(), Problem>;
-    /// Returns those of some rows that exist.
-    fn field_value_rows(&self, keys: &[FieldValueKey]) -> Result<Vec<FieldValueRow>, Problem>;
-    /// Inserts or replaces rows. Deletes a row that is left with no record.
+    /// Returns the rows of some runs and fields.
+    fn field_value_rows(&self, fields: &[(i64, i64)]) -> Result<Vec<FieldValueRow>, Problem>;
+    /// Inserts or replaces rows. Deletes a row that is left with no entry.
     fn put_field_values(&self, rows: &[FieldValueRow]) -> Result<(), Problem>;
 }

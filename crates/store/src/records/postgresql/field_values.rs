@@ -36,16 +36,32 @@ impl ReadFieldValues for PgSnapshot<'_> {
         let first: Vec<&[u8]> = ranges.iter().map(|range| range.first.as_slice()).collect();
         let last: Vec<&[u8]> = ranges.iter().map(|range| range.last.as_slice()).collect();
         // Each run is one step down the primary key, for each range. The limits keep PostgreSQL
-        // from reading the table as a whole.
-        let text = "SELECT v.records FROM unnest($4::bytea[], $5::bytea[]) AS range (first, last) \
+        // from reading the table as a whole. The first row may begin before the range.
+        let text = "SELECT v.run, v.entries, range.first, range.last \
+                    FROM unnest($4::bytea[], $5::bytea[]) AS range (first, last) \
                     CROSS JOIN unnest($2::bigint[]) AS runs (run) \
-                    CROSS JOIN LATERAL (SELECT records FROM field_values \
+                    CROSS JOIN LATERAL (SELECT run, entries FROM field_values \
                     WHERE tenant = $1 AND run = runs.run AND field = $3 \
-                    AND value BETWEEN range.first AND range.last LIMIT $6) AS v LIMIT $6";
-        let most = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+                    AND value >= coalesce((SELECT b.value FROM field_values b \
+                    WHERE b.tenant = $1 AND b.run = runs.run AND b.field = $3 \
+                    AND b.value <= range.first ORDER BY b.value DESC LIMIT 1), range.first) \
+                    AND value <= range.last LIMIT $6) AS v LIMIT $6";
+        // All rows have records that count, but for the ends of each range.
+        let firsts = runs.len().saturating_mul(ranges.len());
+        let most = limit.saturating_add(firsts).saturating_add(1);
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = self.rows(text, params![runs, field, first, last, most])?;
+        if i64::try_from(rows.len()).is_ok_and(|rows| rows >= most) {
+            return Ok(None);
+        }
         let mut found = Vec::new();
-        for row in &self.rows(text, params![runs, field, first, last, most])? {
-            field_index::unpack(column(row, 0)?, &mut found)?;
+        for row in &rows {
+            let (first, last): (&[u8], &[u8]) = (column(row, 2)?, column(row, 3)?);
+            field_index::unpack(column(row, 0)?, column(row, 1)?, |key, record| {
+                if first <= key && key <= last {
+                    found.push(record);
+                }
+            })?;
             if found.len() > limit {
                 return Ok(None);
             }
@@ -210,26 +226,23 @@ impl WriteFieldValues for PgWriter<'_> {
         self.write_rows(rows, "")
     }
 
-    fn field_value_rows(&self, keys: &[FieldValueKey]) -> Result<Vec<FieldValueRow>, Problem> {
-        let text = "SELECT k.run, k.field, k.value, v.records \
-                    FROM unnest($2::bigint[], $3::bigint[], $4::bytea[]) AS k (run, field, value) \
-                    CROSS JOIN LATERAL (SELECT records FROM field_values WHERE tenant = $1 \
-                    AND run = k.run AND field = k.field AND value = k.value LIMIT 1) AS v";
-        let mut found = Vec::new();
-        for some in keys.chunks(MOST_WRITTEN) {
-            let (runs, fields, values) = columns(some.iter());
-            for row in &self.rows(text, params![runs, fields, values])? {
-                let (run, field, value) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
-                let key = FieldValueKey { run, field, value };
-                found.push(FieldValueRow { key, records: column(row, 3)? });
-            }
-        }
-        Ok(found)
+    fn field_value_rows(&self, fields: &[(i64, i64)]) -> Result<Vec<FieldValueRow>, Problem> {
+        let text = "SELECT v.run, v.field, v.value, v.entries \
+                    FROM unnest($2::bigint[], $3::bigint[]) AS k (run, field) \
+                    CROSS JOIN LATERAL (SELECT run, field, value, entries FROM field_values \
+                    WHERE tenant = $1 AND run = k.run AND field = k.field OFFSET 0) AS v";
+        let (runs, fields): (Vec<i64>, Vec<i64>) = fields.iter().copied().unzip();
+        let row = |row: &Row| {
+            let (run, field, value) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+            let key = FieldValueKey { run, field, value };
+            Ok(FieldValueRow { key, entries: column(row, 3)? })
+        };
+        self.rows(text, params![runs, fields])?.iter().map(row).collect()
     }
 
     fn put_field_values(&self, rows: &[FieldValueRow]) -> Result<(), Problem> {
         let (gone, kept): (Vec<FieldValueRow>, Vec<FieldValueRow>) =
-            rows.iter().cloned().partition(|row| row.records.is_empty());
+            rows.iter().cloned().partition(|row| row.entries.is_empty());
         let text = "DELETE FROM field_values \
                     USING unnest($2::bigint[], $3::bigint[], $4::bytea[]) AS k (run, field, value) \
                     WHERE field_values.tenant = $1 AND field_values.run = k.run \
@@ -239,7 +252,7 @@ impl WriteFieldValues for PgWriter<'_> {
             self.execute(text, params![runs, fields, values])?;
         }
         let replace =
-            " ON CONFLICT (tenant, run, field, value) DO UPDATE SET records = excluded.records";
+            " ON CONFLICT (tenant, run, field, value) DO UPDATE SET entries = excluded.entries";
         self.write_rows(&kept, replace)
     }
 }
@@ -247,14 +260,14 @@ impl WriteFieldValues for PgWriter<'_> {
 impl PgWriter<'_> {
     fn write_rows(&self, rows: &[FieldValueRow], on_conflict: &str) -> Result<(), Problem> {
         let text = format!(
-            "INSERT INTO field_values (tenant, run, field, value, records) \
+            "INSERT INTO field_values (tenant, run, field, value, entries) \
              SELECT $1, new.* FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[]) \
              AS new{on_conflict}"
         );
         for some in rows.chunks(MOST_WRITTEN) {
             let (runs, fields, values) = columns(some.iter().map(|row| &row.key));
-            let records: Vec<&[u8]> = some.iter().map(|row| row.records.as_slice()).collect();
-            self.execute(&text, params![runs, fields, values, records])?;
+            let entries: Vec<&[u8]> = some.iter().map(|row| row.entries.as_slice()).collect();
+            self.execute(&text, params![runs, fields, values, entries])?;
         }
         Ok(())
     }

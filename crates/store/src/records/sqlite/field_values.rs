@@ -37,15 +37,21 @@ impl ReadFieldValues for SqliteSnapshot<'_> {
         ranges: &[KeyRange],
         limit: usize,
     ) -> Result<Option<Vec<i64>>, Problem> {
-        let text = "SELECT records FROM field_values \
-                    WHERE run = ?1 AND field = ?2 AND value BETWEEN ?3 AND ?4";
+        // The first row may begin before the range.
+        let text = "SELECT entries FROM field_values WHERE run = ?1 AND field = ?2 \
+                    AND value >= coalesce((SELECT max(value) FROM field_values \
+                    WHERE run = ?1 AND field = ?2 AND value <= ?3), ?3) AND value <= ?4";
         let mut query = self.prepare(text)?;
         let mut found = Vec::new();
         for run in runs.iter().rev() {
             for KeyRange { first, last } in ranges {
                 let mut rows = query.query(params![run, field, first, last]).map_err(problem)?;
                 while let Some(row) = rows.next().map_err(problem)? {
-                    field_index::unpack(bytes(row, 0)?, &mut found)?;
+                    field_index::unpack(*run, bytes(row, 0)?, |key, record| {
+                        if first.as_slice() <= key && key <= last.as_slice() {
+                            found.push(record);
+                        }
+                    })?;
                     if found.len() > limit {
                         return Ok(None);
                     }
@@ -175,35 +181,38 @@ impl WriteFieldValues for SqliteWriter<'_> {
     }
 
     fn insert_field_values(&self, rows: &[FieldValueRow]) -> Result<(), Problem> {
-        let text = "INSERT INTO field_values (run, field, value, records) VALUES (?1, ?2, ?3, ?4)";
+        let text = "INSERT INTO field_values (run, field, value, entries) VALUES (?1, ?2, ?3, ?4)";
         let mut insert = self.prepare(text)?;
-        for FieldValueRow { key: FieldValueKey { run, field, value }, records } in rows {
-            insert.execute(params![run, field, value, records]).map_err(problem)?;
+        for FieldValueRow { key: FieldValueKey { run, field, value }, entries } in rows {
+            insert.execute(params![run, field, value, entries]).map_err(problem)?;
         }
         Ok(())
     }
 
-    fn field_value_rows(&self, keys: &[FieldValueKey]) -> Result<Vec<FieldValueRow>, Problem> {
-        let text = "SELECT records FROM field_values WHERE run = ?1 AND field = ?2 AND value = ?3";
+    fn field_value_rows(&self, fields: &[(i64, i64)]) -> Result<Vec<FieldValueRow>, Problem> {
+        let text = "SELECT value, entries FROM field_values WHERE run = ?1 AND field = ?2";
         let mut query = self.prepare(text)?;
         let mut found = Vec::new();
-        for key in keys {
-            let values = params![key.run, key.field, key.value];
-            let records = query.query_row(values, |row| row.get(0)).optional().map_err(problem)?;
-            found.extend(records.map(|records| FieldValueRow { key: key.clone(), records }));
+        for &(run, field) in fields {
+            let mut rows = query.query([run, field]).map_err(problem)?;
+            while let Some(row) = rows.next().map_err(problem)? {
+                let value = bytes(row, 0)?.to_vec();
+                let key = FieldValueKey { run, field, value };
+                found.push(FieldValueRow { key, entries: bytes(row, 1)?.to_vec() });
+            }
         }
         Ok(found)
     }
 
     fn put_field_values(&self, rows: &[FieldValueRow]) -> Result<(), Problem> {
-        for FieldValueRow { key: FieldValueKey { run, field, value }, records } in rows {
-            if records.is_empty() {
+        for FieldValueRow { key: FieldValueKey { run, field, value }, entries } in rows {
+            if entries.is_empty() {
                 let text = "DELETE FROM field_values WHERE run = ?1 AND field = ?2 AND value = ?3";
                 self.execute(text, params![run, field, value])?;
             } else {
-                let text = "INSERT OR REPLACE INTO field_values (run, field, value, records) \
+                let text = "INSERT OR REPLACE INTO field_values (run, field, value, entries) \
                             VALUES (?1, ?2, ?3, ?4)";
-                self.execute(text, params![run, field, value, records])?;
+                self.execute(text, params![run, field, value, entries])?;
             }
         }
         Ok(())

@@ -145,12 +145,12 @@ pub(super) const MIGRATIONS: &[&str] = &[
         records INTEGER NOT NULL,
         PRIMARY KEY (stream, run)
     ) STRICT, WITHOUT ROWID;
-    -- The packed numbers of the records of a run that have a value in a field.
+    -- Values of a field, from the first one on, with the records of a run that have them.
     CREATE TABLE field_values (
         run INTEGER NOT NULL,
         field INTEGER NOT NULL,
         value BLOB NOT NULL,
-        records BLOB NOT NULL,
+        entries BLOB NOT NULL,
         PRIMARY KEY (run, field, value)
     ) STRICT, WITHOUT ROWID;
 ",

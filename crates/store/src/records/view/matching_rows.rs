@@ -21,6 +21,8 @@ const MOST_TAIL: i64 = 16_384;
 const FEW: usize = 64;
 /// A list reads at least so many candidates rather than walk on.
 const LEAST_LISTED: usize = 1024;
+/// A search looks for its words in so many records rather than in the index of words.
+pub(super) const MOST_SEARCHED: usize = 256;
 /// If all records that match are needed, the stream is read in order if more than this part of it,
 /// and more than so many records, are candidates.
 const COUNTED_PART: i64 = 16;
@@ -33,6 +35,8 @@ pub(super) enum MatchUse {
     Page(usize),
     /// All records.
     All,
+    /// All records, to look for words in each.
+    Search,
 }
 
 /// All records of a source that the caller may see and of which the conditions hold.
@@ -48,6 +52,7 @@ impl MatchUse {
                 let most = records.max(0).saturating_mul(page.saturating_mul(4)).isqrt();
                 usize::try_from(most).unwrap_or(usize::MAX).max(LEAST_LISTED)
             }
+            Self::Search => MOST_SEARCHED,
             Self::All => {
                 usize::try_from(records / COUNTED_PART).unwrap_or_default().max(LEAST_COUNTED)
             }

@@ -1,12 +1,14 @@
 //! Reads of all records that a caller may see: their number, and one field of each.
 
+use std::cmp::Reverse;
+
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
 
-use super::matching_rows::{MatchUse, MatchingRows};
+use super::matching_rows::{MOST_SEARCHED, MatchUse, MatchingRows};
 use super::{LongValueRef, RecordsView};
-use crate::records::model::RecordSource;
+use crate::records::model::{RecordRow, RecordSource};
 
 /// The records whose fields are read at once.
 const ROWS_AHEAD: usize = 256;
@@ -72,5 +74,29 @@ impl RecordsView<'_> {
         conditions: &[Condition],
     ) -> Result<Option<MatchingRows>, Problem> {
         MatchingRows::find(self.snapshot, source, conditions, MatchUse::All)
+    }
+
+    /// Returns all visible records of some sources of which the conditions hold, the newest first.
+    /// `None` if they may be many, or if the index by value does not tell.
+    pub(in crate::records) fn few_matching(
+        &self,
+        sources: &[RecordSource],
+        conditions: &[Condition],
+    ) -> Result<Option<Vec<RecordRow>>, Problem> {
+        let mut all = Vec::new();
+        for (at, source) in sources.iter().enumerate() {
+            let found = MatchingRows::find(self.snapshot, source, conditions, MatchUse::Search)?;
+            let Some(MatchingRows(rows)) = found else { return Ok(None) };
+            let is_ordered = source.ordered_by().is_some();
+            all.extend(rows.into_iter().map(|row| {
+                let order_key = row.order_key.filter(|_| is_ordered);
+                RecordRow { source: at, order_key, ..row }
+            }));
+            if all.len() > MOST_SEARCHED {
+                return Ok(None);
+            }
+        }
+        all.sort_unstable_by_key(|row| Reverse(row.number));
+        Ok(Some(all))
     }
 }

@@ -1,32 +1,34 @@
 //! Keeps the index by value: what each write changes of it, and the runs that new records become.
 //!
 //! A record that is stored joins the tail of its stream and writes nothing here. When a transaction
-//! ends, it changes the rows of the covered records that it changed or removed, and turns long tails
-//! into runs, the values sorted. So a run is written in one place of the table. A transaction makes
-//! as many runs as its own records fill, and at most [`MORE_RUNS`] more: of an older database, whose
-//! records have no index yet, or of a stream that was declared anew.
+//! ends, it changes the rows of the covered records that it changed or removed, and turns long
+//! tails into runs, the values sorted. So a run is written in one place of the table. A transaction
+//! makes as many runs as its own records fill, and at most [`MORE_RUNS`] more: of an older
+//! database, whose records have no index yet, or of a stream that was declared anew.
 //!
 //! The rows, and the state that says up to where they are complete, change in one transaction.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::ops::Bound;
 
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{DamagedBody, RecordBody};
-use stile_domain::records::value_key::{value_fields, value_key};
+use stile_domain::records::value_key::{ValueKey, value_fields, value_key};
 
-use super::WriteBatch;
-use crate::records::field_index::{self, FieldIndex, FieldValueKey, FieldValueRow};
+use crate::records::field_index::{self, BLOCK_KEYS, FieldIndex, FieldValueKey, FieldValueRow};
 use crate::records::port::RowWriter;
 
 /// The runs that a transaction makes beyond those that its own records fill.
 const MORE_RUNS: i64 = 4;
+/// The runs and fields whose rows are read at once to be changed.
+const MOST_FIELDS: usize = 16;
 /// The changed records that a transaction remembers before it changes their rows.
 const MOST_CHANGED: usize = 4096;
 
 /// The fields of a record that are in the index, with the keys of their values.
-type RecordKeys = BTreeSet<(i64, Vec<u8>)>;
+type RecordKeys = BTreeSet<(i64, ValueKey)>;
 
 /// What one transaction does to the indexes of streams.
 pub(super) struct FieldIndexes {
@@ -70,97 +72,95 @@ impl FieldIndexes {
             }
         }
     }
-}
 
-impl WriteBatch<'_> {
-    /// Must be called before a record is inserted, since it may count the records of the stream.
-    pub(super) fn open_field_index(&mut self, stream: i64) -> Result<(), Problem> {
-        self.field_indexes.held(self.rows, stream).map(drop)
+    /// Reads the index of a stream. The records may have to be counted, so this comes before a
+    /// record is inserted.
+    pub(super) fn open(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
+        self.held(rows, stream).map(drop)
     }
 
     /// Notes a new record.
-    pub(super) fn field_values_added(&mut self, stream: i64) -> Result<(), Problem> {
-        self.field_indexes.held(self.rows, stream)?.index.tail += 1;
-        self.field_indexes.added += 1;
+    pub(super) fn add(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
+        self.held(rows, stream)?.index.tail += 1;
+        self.added += 1;
         Ok(())
     }
 
     /// Notes that the fields of a record change, or that the record is removed.
-    pub(super) fn field_values_changed(
+    pub(super) fn change(
         &mut self,
+        rows: &dyn RowWriter,
         stream: i64,
         record: i64,
         before: &[u8],
         after: Option<&[u8]>,
     ) -> Result<(), Problem> {
-        let held = self.field_indexes.held(self.rows, stream)?;
+        let held = self.held(rows, stream)?;
         let removed = i64::from(after.is_none());
         if record > held.index.covered {
             held.index.tail -= removed;
             return Ok(());
         }
         held.index.indexed -= removed;
-        let fields = positions(held.index.fields.as_deref().unwrap_or_default());
-        let after = after.map(|body| keys_of(&fields, body).unwrap_or_default());
+        let fields = held.index.fields.as_deref().unwrap_or_default();
+        let after = after.map(|body| keys_of(fields, body).unwrap_or_default());
         match held.changed.get_mut(&record) {
             Some(changed) => changed.after = after,
             None => {
-                let before = keys_of(&fields, before).unwrap_or_default();
+                let before = keys_of(fields, before).unwrap_or_default();
                 held.changed.insert(record, ChangedRecord { before, after });
             }
         }
-        if held.changed.len() >= MOST_CHANGED { held.flush(self.rows, stream) } else { Ok(()) }
+        if held.changed.len() >= MOST_CHANGED { held.flush(rows, stream) } else { Ok(()) }
     }
 
     /// Begins the index of a stream anew if the declaration names other fields than the index has.
-    pub(super) fn declare_field_values(
+    pub(super) fn declare(
         &mut self,
+        rows: &dyn RowWriter,
         stream: i64,
         declaration: &str,
     ) -> Result<(), Problem> {
         let fields = Some(declared_fields(declaration));
-        let held = self.field_indexes.held(self.rows, stream)?;
+        let held = self.held(rows, stream)?;
         if held.index.fields == fields {
             return Ok(());
         }
         held.changed.clear();
-        self.rows.delete_runs(stream)?;
+        rows.delete_runs(stream)?;
         let tail = held.index.indexed + held.index.tail;
         held.index = FieldIndex { fields, tail, ..FieldIndex::default() };
         Ok(())
     }
 
     /// Writes what the transaction changed of the indexes, and makes runs of long tails.
-    pub(super) fn finish_field_values(&mut self) -> Result<(), Problem> {
-        let indexes = &mut self.field_indexes;
-        for (stream, held) in &mut indexes.streams {
-            held.flush(self.rows, *stream)?;
+    pub(super) fn finish(&mut self, rows: &dyn RowWriter) -> Result<(), Problem> {
+        for (stream, held) in &mut self.streams {
+            held.flush(rows, *stream)?;
         }
-        let run_records = i64::from(indexes.run_records);
-        let mut left = indexes.added / run_records + MORE_RUNS;
-        let touched: Vec<i64> = indexes.streams.keys().copied().collect();
+        let run_records = i64::from(self.run_records);
+        let mut left = self.added / run_records + MORE_RUNS;
+        let touched: Vec<i64> = self.streams.keys().copied().collect();
         for stream in touched {
-            while left > 0 && indexes.make_run(self.rows, stream)? {
+            while left > 0 && self.make_run(rows, stream)? {
                 left -= 1;
             }
-            indexes.save(self.rows, stream)?;
+            self.save(rows, stream)?;
         }
         while left > 0
-            && let Some(stream) = self.rows.stream_behind(run_records)?
+            && let Some(stream) = rows.stream_behind(run_records)?
         {
             // A stream without fields, and one that was not looked at yet, only gets its state.
-            let is_done = !indexes.make_run(self.rows, stream)?;
-            indexes.save(self.rows, stream)?;
-            if is_done && self.rows.stream_behind(run_records)? == Some(stream) {
+            let is_done = !self.make_run(rows, stream)?;
+            self.save(rows, stream)?;
+            if is_done && rows.stream_behind(run_records)? == Some(stream) {
                 break;
             }
             left -= 1;
         }
         Ok(())
     }
-}
 
-impl FieldIndexes {
     /// Turns the first records of a tail into a run, if they are enough. Returns whether it did.
     fn make_run(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<bool, Problem> {
         let run_records = self.run_records;
@@ -169,18 +169,18 @@ impl FieldIndexes {
         if index.fields.is_none() {
             index.fields = Some(declared_fields(&rows.declaration(stream)?));
         }
-        let fields = positions(index.fields.as_deref().unwrap_or_default());
+        let fields = index.fields.as_deref().unwrap_or_default();
         if fields.is_empty() || index.tail < i64::from(run_records) {
             return Ok(false);
         }
         let (mut first, mut last, mut count) = (None, index.covered, 0);
-        let mut values: Vec<(i64, Vec<u8>, i64)> = Vec::new();
+        let mut values: Vec<(i64, ValueKey, i64)> = Vec::new();
         rows.bodies_after(stream, index.covered, run_records, &mut |record, body| {
             first.get_or_insert(record);
             (last, count) = (record, count + 1);
-            // A damaged record has no key. Whoever reads all records finds the damage.
-            let keys = keys_of(&fields, body).unwrap_or_default();
-            values.extend(keys.into_iter().map(|(field, value)| (field, value, record)));
+            let mut add = |field, value| values.push((field, value, record));
+            // What is damaged has no key. Whoever reads all records finds the damage.
+            let _ = each_key(fields, body, &mut add);
         })?;
         let Some(run) = first else {
             index.tail = 0;
@@ -214,8 +214,8 @@ impl HeldIndex {
         }
         let runs: BTreeMap<i64, i64> = rows.runs(stream)?.into_iter().collect();
         let mut left = runs.clone();
-        // The records that each row loses and gains.
-        let mut moves: BTreeMap<FieldValueKey, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
+        // The records that each value of a run and field loses and gains.
+        let mut moves: BTreeMap<(i64, i64), Vec<(ValueKey, i64, bool)>> = BTreeMap::new();
         for (record, ChangedRecord { before, after }) in changed {
             let Some((&run, _)) = runs.range(..=record).next_back() else {
                 return Err(Problem::Corrupt);
@@ -224,33 +224,27 @@ impl HeldIndex {
                 *left -= 1;
             }
             let after = after.unwrap_or_default();
-            let key = |(field, value): &(i64, Vec<u8>)| FieldValueKey {
-                run,
-                field: *field,
-                value: value.clone(),
-            };
-            for lost in before.difference(&after) {
-                moves.entry(key(lost)).or_default().0.push(record);
+            for (field, value) in before.difference(&after) {
+                moves.entry((run, *field)).or_default().push((*value, record, false));
             }
-            for gained in after.difference(&before) {
-                moves.entry(key(gained)).or_default().1.push(record);
+            for (field, value) in after.difference(&before) {
+                moves.entry((run, *field)).or_default().push((*value, record, true));
             }
         }
-        let keys: Vec<FieldValueKey> = moves.keys().cloned().collect();
-        let mut stored: BTreeMap<FieldValueKey, Vec<u8>> = BTreeMap::new();
-        for FieldValueRow { key, records } in rows.field_value_rows(&keys)? {
-            stored.insert(key, records);
+        let fields: Vec<(i64, i64)> = moves.keys().copied().collect();
+        for some in fields.chunks(MOST_FIELDS) {
+            let mut stored: BTreeMap<(i64, i64), BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
+            for FieldValueRow { key, entries } in rows.field_value_rows(some)? {
+                stored.entry((key.run, key.field)).or_default().insert(key.value, entries);
+            }
+            let mut put = Vec::new();
+            for field in some {
+                let blocks = stored.remove(field).unwrap_or_default();
+                let moves = moves.remove(field).unwrap_or_default();
+                put.extend(moved(*field, &blocks, &moves)?);
+            }
+            rows.put_field_values(&put)?;
         }
-        let mut put = Vec::with_capacity(moves.len());
-        for (key, (lost, gained)) in moves {
-            let mut records = Vec::new();
-            field_index::unpack(stored.get(&key).map_or(&[][..], Vec::as_slice), &mut records)?;
-            let mut records: BTreeSet<i64> = records.into_iter().collect();
-            records.retain(|record| !lost.contains(record));
-            records.extend(gained);
-            put.push(FieldValueRow { key, records: field_index::pack(records) });
-        }
-        rows.put_field_values(&put)?;
         for (run, count) in left {
             if runs.get(&run) != Some(&count) {
                 rows.set_run(stream, run, count.max(0))?;
@@ -268,42 +262,93 @@ fn declared_fields(declaration: &str) -> Vec<String> {
     parsed.map(|declaration| value_fields(&declaration)).unwrap_or_default()
 }
 
-fn positions(fields: &[String]) -> HashMap<&str, i64> {
-    fields.iter().map(String::as_str).zip(0..).collect()
-}
-
-fn keys_of(fields: &HashMap<&str, i64>, body: &[u8]) -> Result<RecordKeys, DamagedBody> {
+fn keys_of(fields: &[String], body: &[u8]) -> Result<RecordKeys, DamagedBody> {
     let mut keys = RecordKeys::new();
-    for entry in RecordBody::new(body).entries() {
-        let entry = entry?;
-        if let Some(field) = fields.get(entry.name)
-            && let Some(key) = value_key(entry.value)
-        {
-            keys.insert((*field, key));
-        }
-    }
+    each_key(fields, body, &mut |field, key| {
+        keys.insert((field, key));
+    })?;
     Ok(keys)
 }
 
-/// Makes rows of sorted values.
-fn grouped(run: i64, values: Vec<(i64, Vec<u8>, i64)>) -> Vec<FieldValueRow> {
-    let mut rows = Vec::new();
-    let mut open: Option<(FieldValueKey, Vec<i64>)> = None;
-    let row = |(key, records): (FieldValueKey, Vec<i64>)| FieldValueRow {
-        key,
-        records: field_index::pack(records),
-    };
-    for (field, value, record) in values {
-        match &mut open {
-            Some((key, records)) if key.field == field && key.value == value => {
-                records.push(record);
-            }
-            _ => {
-                rows.extend(open.take().map(row));
-                open = Some((FieldValueKey { run, field, value }, vec![record]));
-            }
+/// Passes the positions of the fields that a record has, and the keys of their values, to `take`.
+fn each_key(
+    fields: &[String],
+    body: &[u8],
+    take: &mut dyn FnMut(i64, ValueKey),
+) -> Result<(), DamagedBody> {
+    for entry in RecordBody::new(body).entries() {
+        let entry = entry?;
+        let position = fields.iter().zip(0..).find(|(name, _)| *name == entry.name);
+        if let Some((_, field)) = position
+            && let Some(key) = value_key(entry.value)
+        {
+            take(field, key);
         }
     }
-    rows.extend(open.map(row));
+    Ok(())
+}
+
+/// Returns the rows of a run and field that change when records get or lose values.
+fn moved(
+    (run, field): (i64, i64),
+    blocks: &BTreeMap<Vec<u8>, Vec<u8>>,
+    moves: &[(ValueKey, i64, bool)],
+) -> Result<Vec<FieldValueRow>, Problem> {
+    // A key before all rows makes one.
+    let least = moves.iter().map(|(key, ..)| key.as_bytes()).min().unwrap_or_default();
+    let block_of = |key: &[u8]| {
+        let mut begins = blocks.range::<[u8], _>((Bound::Unbounded, Bound::Included(key)));
+        begins.next_back().map_or(least, |(begin, _)| begin.as_slice())
+    };
+    let mut changed: BTreeMap<&[u8], BTreeMap<Vec<u8>, BTreeSet<i64>>> = BTreeMap::new();
+    for (key, record, is_gained) in moves {
+        let begin = block_of(key.as_bytes());
+        let entries = match changed.entry(begin) {
+            btree_map::Entry::Occupied(open) => open.into_mut(),
+            btree_map::Entry::Vacant(new) => {
+                let mut entries: BTreeMap<Vec<u8>, BTreeSet<i64>> = BTreeMap::new();
+                let stored = blocks.get(begin).map_or(&[][..], Vec::as_slice);
+                field_index::unpack(run, stored, |key, record| {
+                    entries.entry(key.to_vec()).or_default().insert(record);
+                })?;
+                new.insert(entries)
+            }
+        };
+        let records = entries.entry(key.as_bytes().to_vec()).or_default();
+        if *is_gained {
+            records.insert(*record)
+        } else {
+            records.remove(record)
+        };
+    }
+    let row = |(begin, keys): (&[u8], BTreeMap<Vec<u8>, BTreeSet<i64>>)| {
+        let mut entries = Vec::new();
+        for (key, records) in keys.into_iter().filter(|(_, records)| !records.is_empty()) {
+            let records: Vec<i64> = records.into_iter().collect();
+            field_index::pack(run, &key, &records, &mut entries);
+        }
+        FieldValueRow { key: FieldValueKey { run, field, value: begin.to_vec() }, entries }
+    };
+    Ok(changed.into_iter().map(row).collect())
+}
+
+/// Makes rows of sorted values.
+fn grouped(run: i64, values: Vec<(i64, ValueKey, i64)>) -> Vec<FieldValueRow> {
+    let mut rows = Vec::new();
+    let mut records = Vec::new();
+    for of_field in values.chunk_by(|a, b| a.0 == b.0) {
+        let mut keys = of_field.chunk_by(|a, b| a.1 == b.1).peekable();
+        while let Some((field, value, _)) = keys.peek().and_then(|group| group.first()) {
+            let key = FieldValueKey { run, field: *field, value: value.as_bytes().to_vec() };
+            let mut entries = Vec::new();
+            for group in keys.by_ref().take(BLOCK_KEYS) {
+                let Some((_, value, _)) = group.first() else { continue };
+                records.clear();
+                records.extend(group.iter().map(|(.., record)| *record));
+                field_index::pack(run, value.as_bytes(), &records, &mut entries);
+            }
+            rows.push(FieldValueRow { key, entries });
+        }
+    }
     rows
 }

@@ -45,7 +45,7 @@ impl WriteBatch<'_> {
     ) -> Result<TargetStream, Problem> {
         let json = serde_json::to_string(indexed).unwrap_or_default();
         self.rows.update_stream(target.id, declaration, &json)?;
-        self.declare_field_values(target.id, declaration)?;
+        self.field_indexes.declare(self.rows, target.id, declaration)?;
         let tags = self.tags(target.id, indexed)?;
         let made = TargetStream {
             id: target.id,
