@@ -17,6 +17,7 @@
 
 mod anchors;
 mod copying;
+mod place;
 mod reading;
 mod shared;
 #[cfg(test)]
@@ -43,8 +44,9 @@ use uuid::Uuid;
 
 use anchors::{Anchor, Anchors};
 use copying::Copier;
+pub use place::JournalPlace;
 use reading::{EXTENSION, FOLDER, journal_files};
-pub use reading::{JournalContents, JournalPlace, MergedLines, NewLines, read_all};
+pub use reading::{JournalContents, MergedLines, NewLines, read_all};
 pub use shared::SharedJournal;
 use timestamp::timestamp;
 pub use verify::{FaultKind, JournalFault, Verification, verify_newest};

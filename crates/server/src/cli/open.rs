@@ -143,7 +143,7 @@ fn check_places(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens the journal of a state folder, whose lines are also copied to the database if there is one.
+/// Opens the journal of a state folder. Its lines are also copied to the database if there is one.
 fn open_journal(home: &Home, config: &Config) -> Result<Arc<Journal>, Failure> {
     let keep = config.journal_days.map(|days| DAY.saturating_mul(days));
     let options = JournalOptions { keep, shared: home.shared_journal() };

@@ -13,76 +13,12 @@ use stile_domain::records::instant::Instant;
 
 use super::shared::{SharedJournal, SharedLine};
 use super::timestamp::timestamp;
-use super::verify::{self, Verification};
 use crate::state::StateDir;
 
 /// The folder of the journal in the state folder.
 pub(super) const FOLDER: &str = "journal";
 /// How the names of its files end.
 pub(super) const EXTENSION: &str = "jsonl";
-
-/// Where a journal is read.
-#[derive(Clone)]
-pub struct JournalPlace {
-    state: StateDir,
-    shared: Option<SharedJournal>,
-}
-
-impl JournalPlace {
-    /// Names the journal of a state folder, or that of all servers if there is one.
-    pub fn new(state: StateDir, shared: Option<SharedJournal>) -> Self {
-        Self { state, shared }
-    }
-
-    /// Opens the lines from `since` on; all lines without it.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub fn lines(&self, since: Option<Instant>) -> io::Result<MergedLines> {
-        match &self.shared {
-            Some(journal) => Ok(MergedLines(Merged::Servers(SharedLines::new(journal, since)))),
-            None => Ok(MergedLines(Merged::Files(MergedFiles::open(&self.state, since)?))),
-        }
-    }
-
-    /// Follows the journal from the lines on that come after now.
-    ///
-    /// # Errors
-    /// The error of the file system or of the database.
-    pub fn new_lines(&self) -> io::Result<NewLines> {
-        match &self.shared {
-            Some(journal) => Ok(NewLines(Followed::Servers(NewSharedLines::after_now(journal)?))),
-            None => Ok(NewLines(Followed::Files(NewFileLines::after_now(self.state.clone())?))),
-        }
-    }
-
-    /// Returns how many bytes [`JournalPlace::verify`] reads.
-    ///
-    /// # Errors
-    /// The error of the file system or of the database.
-    pub fn bytes(&self) -> io::Result<u64> {
-        match &self.shared {
-            Some(journal) => verify::shared_bytes(journal),
-            None => verify::journal_bytes(&self.state),
-        }
-    }
-
-    /// Verifies all lines. Calls `on_read` with the number of bytes that were read since the last
-    /// call. Of all servers, the lines in the database are verified, and those of this server also
-    /// against what this server's state folder knows of them.
-    ///
-    /// A last line that was cut by a kill is no fault: nobody was answered for it. Lines of the
-    /// last second before a kill have no anchor yet, so their removal does not show.
-    ///
-    /// # Errors
-    /// The error of the file system or of a database.
-    pub fn verify(&self, on_read: &mut dyn FnMut(u64)) -> io::Result<Verification> {
-        match &self.shared {
-            Some(journal) => verify::verify_shared(journal, &self.state, on_read),
-            None => verify::verify(&self.state, on_read),
-        }
-    }
-}
 
 /// The lines of all processes.
 #[derive(Debug, Default)]
@@ -125,6 +61,16 @@ enum Merged {
 }
 
 impl MergedLines {
+    /// Opens the lines of a state folder that were written at `since` or later.
+    pub(super) fn of_files(state: &StateDir, since: Option<Instant>) -> io::Result<Self> {
+        Ok(Self(Merged::Files(MergedFiles::open(state, since)?)))
+    }
+
+    /// Opens the lines of all servers that were written at `since` or later.
+    pub(super) fn of_servers(journal: &SharedJournal, since: Option<Instant>) -> Self {
+        Self(Merged::Servers(SharedLines::new(journal, since)))
+    }
+
     /// Returns the next line; `None` after the last.
     ///
     /// # Errors
@@ -238,6 +184,16 @@ enum Followed {
 }
 
 impl NewLines {
+    /// Begins after the lines that a state folder has now.
+    pub(super) fn of_files(state: StateDir) -> io::Result<Self> {
+        Ok(Self(Followed::Files(NewFileLines::after_now(state)?)))
+    }
+
+    /// Begins after the lines that the database of all servers has now.
+    pub(super) fn of_servers(journal: &SharedJournal) -> io::Result<Self> {
+        Ok(Self(Followed::Servers(NewSharedLines::after_now(journal)?)))
+    }
+
     /// Returns the lines since the last call, in the order of time.
     ///
     /// # Errors

@@ -149,7 +149,7 @@ fn a_change_of_the_lines_in_the_database_is_found() {
     assert!(one.faults().is_empty());
     database.run("DELETE FROM stile_access.journal_lines WHERE n = 3");
     assert_eq!(other.faults(), [FaultKind::CutOff { missing: 1 }]);
-    // Whoever changes the lines and how far they were copied is found by the server that wrote them.
+    // Whoever changes the lines and how far they were copied is found by their own server.
     let name = one.files()[0].file_name().unwrap().to_str().unwrap().to_owned();
     let chain = JournalChain::of_file(&name);
     let (chain, first) =

@@ -1,0 +1,74 @@
+//! [`JournalPlace`]: reads and verifies the lines of one server, or of all servers that share a
+//! database.
+
+use std::io;
+
+use stile_domain::records::instant::Instant;
+
+use super::reading::{MergedLines, NewLines};
+use super::shared::SharedJournal;
+use super::verify::{self, Verification};
+use crate::state::StateDir;
+
+/// Where a journal is read.
+#[derive(Clone)]
+pub struct JournalPlace {
+    state: StateDir,
+    shared: Option<SharedJournal>,
+}
+
+impl JournalPlace {
+    /// Names the journal of a state folder, or that of all servers if there is one.
+    pub fn new(state: StateDir, shared: Option<SharedJournal>) -> Self {
+        Self { state, shared }
+    }
+
+    /// Opens the lines from `since` on; all lines without it.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn lines(&self, since: Option<Instant>) -> io::Result<MergedLines> {
+        match &self.shared {
+            Some(journal) => Ok(MergedLines::of_servers(journal, since)),
+            None => MergedLines::of_files(&self.state, since),
+        }
+    }
+
+    /// Follows the journal from the lines on that come after now.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database.
+    pub fn new_lines(&self) -> io::Result<NewLines> {
+        match &self.shared {
+            Some(journal) => NewLines::of_servers(journal),
+            None => NewLines::of_files(self.state.clone()),
+        }
+    }
+
+    /// Returns how many bytes [`JournalPlace::verify`] reads.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database.
+    pub fn bytes(&self) -> io::Result<u64> {
+        match &self.shared {
+            Some(journal) => verify::shared_bytes(journal),
+            None => verify::journal_bytes(&self.state),
+        }
+    }
+
+    /// Verifies all lines. Calls `on_read` with the number of bytes that were read since the last
+    /// call. Of all servers, the lines in the database are verified, and those of this server also
+    /// against what this server's state folder knows of them.
+    ///
+    /// A last line that was cut by a kill is no fault: nobody was answered for it. Lines of the
+    /// last second before a kill have no anchor yet, so their removal does not show.
+    ///
+    /// # Errors
+    /// The error of the file system or of a database.
+    pub fn verify(&self, on_read: &mut dyn FnMut(u64)) -> io::Result<Verification> {
+        match &self.shared {
+            Some(journal) => verify::verify_shared(journal, &self.state, on_read),
+            None => verify::verify(&self.state, on_read),
+        }
+    }
+}
