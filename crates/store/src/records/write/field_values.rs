@@ -45,6 +45,9 @@ struct HeldIndex {
     changed: BTreeMap<i64, ChangedRecord>,
 }
 
+/// A value key of a record, the record, and whether the key is new to it; otherwise it is gone.
+type Move = (ValueKey, i64, bool);
+
 struct ChangedRecord {
     before: RecordKeys,
     /// `None` if the record was removed.
@@ -215,7 +218,7 @@ impl HeldIndex {
         let runs: BTreeMap<i64, i64> = rows.runs(stream)?.into_iter().collect();
         let mut left = runs.clone();
         // The records that each value of a run and field loses and gains.
-        let mut moves: BTreeMap<(i64, i64), Vec<(ValueKey, i64, bool)>> = BTreeMap::new();
+        let mut moves: BTreeMap<(i64, i64), Vec<Move>> = BTreeMap::new();
         for (record, ChangedRecord { before, after }) in changed {
             let Some((&run, _)) = runs.range(..=record).next_back() else {
                 return Err(Problem::Corrupt);
@@ -292,7 +295,7 @@ fn each_key(
 fn moved(
     (run, field): (i64, i64),
     blocks: &BTreeMap<Vec<u8>, Vec<u8>>,
-    moves: &[(ValueKey, i64, bool)],
+    moves: &[Move],
 ) -> Result<Vec<FieldValueRow>, Problem> {
     // A key before all rows makes one.
     let least = moves.iter().map(|(key, ..)| key.as_bytes()).min().unwrap_or_default();
