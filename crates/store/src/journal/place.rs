@@ -60,8 +60,9 @@ impl JournalPlace {
     /// call. Of all servers, the lines in the database are verified, and those of this server also
     /// against what this server's state folder knows of them.
     ///
-    /// A last line that was cut by a kill is no fault: nobody was answered for it. Lines of the
-    /// last second before a kill have no anchor yet, so their removal does not show.
+    /// A process that is killed while it writes a line leaves a part of that line at the end of its
+    /// file. This is no fault, since the call was not answered. Who removes lines that were written
+    /// in the last second before a kill is not found, since those lines were not synced yet.
     ///
     /// # Errors
     /// The error of the file system or of a database.
