@@ -25,7 +25,12 @@ fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
                 Some((field, op)) if OPS.contains(&op) => (field, json!({ op: value })),
                 _ => (field, json!(value)),
             };
-            args.entry("filter").or_insert_with(|| json!({}))[field] = condition;
+            let filter = args.entry("filter").or_insert_with(|| json!({}));
+            // A request may also have a parameter `filter` without a field, which is no object.
+            if !filter.is_object() {
+                *filter = json!({});
+            }
+            filter[field] = condition;
             continue;
         }
         let number = value.parse::<u64>().ok().map(Json::from);
