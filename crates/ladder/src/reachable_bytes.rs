@@ -5,6 +5,7 @@
 //! between, finds the bytes.
 
 use stile_domain::records::blob::{BlobId, FoundReference};
+use stile_domain::records::request::ReadRequest;
 
 use super::call_context::CallContext;
 use super::error::LadderError;
@@ -22,26 +23,37 @@ pub(super) async fn keep_reachable(context: &CallContext, record: &mut RecordVie
         return;
     }
     let finds = match known.get() {
-        Some(finds) => *finds,
-        None => match ask(context, record).await {
-            Some(finds) => *known.get_or_init(|| finds),
-            None => false,
+        Some(finds) => Some(*finds),
+        None => match reference_where(record, |one| !one.pointer.is_empty()) {
+            Some(inner) => ask(context, inner).await.map(|finds| *known.get_or_init(|| finds)),
+            // A path without a pointer names a field, so the answer says nothing of other paths.
+            None => match reference_where(record, |_| true) {
+                Some(whole) => ask(context, whole).await,
+                None => None,
+            },
         },
     };
-    if !finds {
+    if finds != Some(true) {
         record.fields.iter_mut().for_each(|field| field.references.clear());
     }
 }
 
-/// Asks the server for one byte of the first reference. Returns whether it knows the path; `None`
-/// if the server gave no answer to that.
-async fn ask(context: &CallContext, record: &RecordView) -> Option<bool> {
-    let (field, reference) = record.fields.iter().find_map(|field| {
-        Some((field, field.references.iter().find(|one| !one.pointer.is_empty())?))
-    })?;
-    let path = format!("{}{}", field.name, reference.pointer);
-    let request = field_request(&record.id, &path);
-    let request = request.with("offset_bytes", "0").with("limit_bytes", "1");
+/// Returns a request for what the first such reference of a record leads to.
+fn reference_where(
+    record: &RecordView,
+    is_wanted: fn(&FoundReference) -> bool,
+) -> Option<ReadRequest> {
+    let (field, reference) = record
+        .fields
+        .iter()
+        .find_map(|field| Some((field, field.references.iter().find(|one| is_wanted(one))?)))?;
+    Some(field_request(&record.id, &format!("{}{}", field.name, reference.pointer)))
+}
+
+/// Asks the server for one byte of a reference. Returns whether it knows the path; `None` if the
+/// server gave no answer to that.
+async fn ask(context: &CallContext, reference: ReadRequest) -> Option<bool> {
+    let request = reference.with("offset_bytes", "0").with("limit_bytes", "1");
     match context.ask(request).await {
         Ok(answer) => Some(is_byte_window(&answer)),
         Err(LadderError::Server { response, .. }) if response.code() == "blob_not_found" => {

@@ -197,3 +197,17 @@ fn each_class_reaches_every_byte_of_hostile_records_on_another_server() {
         walk(&client, &VisibleRecords::of(&world, None).of_another_server(), 3);
     }
 }
+
+#[test]
+fn each_class_reaches_the_bytes_of_a_whole_field_that_claims_no_media_type() {
+    let (id, _) = &BLOBS[0];
+    for claim in [json!({ "blob_id": id, "mime_type": 7 }), json!({ "blob_id": id })] {
+        let fields = vec![("body".to_owned(), FieldValue::Json(claim.to_string()))];
+        let mut source = worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)]);
+        source.decl.fields.iter_mut().for_each(|field| *field = worlds::declared(&field.name));
+        let world = World { sources: vec![source.clone()] };
+        let stand_in = StandIn::of(source, Units::Scalars);
+        let client = Client::over(stand_in.provider, owner());
+        walk(&client, &VisibleRecords::of(&world, None).of_another_server(), 3);
+    }
+}
