@@ -11,7 +11,6 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::hash::hex;
-use stile_domain::json_string::escaped;
 use stile_domain::records::blob::BlobId;
 use stile_domain::records::encoded_text::EncodedText;
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
@@ -21,7 +20,7 @@ use stile_tools::answer::ResourceLink;
 
 use super::call_context::CallContext;
 use super::error::LadderError;
-use super::json_members::{json_object, present_members};
+use super::json_members::{ObjectText, present_members};
 use super::record_view::{CutKind, FieldView, MoreFields};
 use super::text_lines;
 
@@ -84,10 +83,29 @@ pub(super) struct BytesContinuation<'a> {
     pub(super) digest: Option<Cow<'a, str>>,
 }
 
+/// A [`Continuation`], rendered for the structure.
+#[derive(Clone, Debug)]
+pub(super) struct LadderEntry {
+    /// Compact JSON.
+    pub(super) json: String,
+    is_bytes: bool,
+}
+
+impl LadderEntry {
+    fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// Returns the bytes of the entry in a list, with a comma after it.
+    pub(super) fn len(&self) -> usize {
+        self.json.len() + 1
+    }
+}
+
 /// A [`Continuation`], rendered for both the structure and the links.
 #[derive(Clone, Debug)]
 pub(super) struct RenderedContinuation {
-    pub(super) json: Json,
+    pub(super) entry: LadderEntry,
     pub(super) link: ResourceLink,
 }
 
@@ -275,67 +293,81 @@ impl<'a> Continuation<'a> {
         Self { id, name: id.to_string(), what, uri }
     }
 
-    /// Returns the tool and the arguments that continue.
-    pub(super) fn read(&self) -> (&'static str, Json) {
-        let id = ("id", Json::from(self.name.as_str()));
-        match &self.what {
+    /// Returns the tool that continues, and its arguments as compact JSON.
+    pub(super) fn read(&self) -> (&'static str, String) {
+        let mut args = ObjectText::new(self.name.len() + 96);
+        let tool = match &self.what {
             ContinuationKind::Text(TextContinuation { field, start, find, .. }) => {
-                let place = match find {
-                    Some(text) => ("q", (*text).into()),
-                    None => ("offset_chars", (*start).into()),
-                };
-                let args = [id, ("field_path", (*field).into()), place];
-                ("read_record_field", json_object(args))
+                args.put("id", &self.name);
+                args.put("field_path", field);
+                match find {
+                    Some(text) => args.put("q", text),
+                    None => args.put("offset_chars", start),
+                }
+                "read_record_field"
             }
             ContinuationKind::Bytes(_) => {
-                ("fetch", json_object([("id", self.uri.as_str().into())]))
+                args.put("id", &self.uri);
+                "fetch"
             }
             ContinuationKind::MoreBytes { field, .. } => {
-                ("read_record_field", json_object([id, ("field_path", (*field).into())]))
+                args.put("id", &self.name);
+                args.put("field_path", field);
+                "read_record_field"
             }
-            ContinuationKind::More { args, .. } => ("fetch", args.clone()),
-            ContinuationKind::Record => ("fetch", json_object([id])),
-        }
+            ContinuationKind::More { args, .. } => return ("fetch", args.to_string()),
+            ContinuationKind::Record => {
+                args.put("id", &self.name);
+                "fetch"
+            }
+        };
+        (tool, args.finish())
     }
 
     /// Renders the call that continues, for the structure.
-    pub(super) fn call(&self) -> Json {
+    pub(super) fn call(&self) -> String {
         let (tool, args) = self.read();
-        json_object([("tool", tool.into()), ("args", args)])
+        let mut call = ObjectText::new(args.len() + 48);
+        call.put("tool", tool);
+        call.put_json("args", &args);
+        call.finish()
     }
 
     /// Renders the continuation for the structure.
-    pub(super) fn json(&self) -> Json {
-        let resource = ("resource", Some(json_object([("uri", self.uri.as_str().into())])));
-        let read = ("read", Some(self.call()));
-        let id = ("id", Some(self.name.as_str().into()));
-        let [one, two, three] = self.sizes();
-        let (field, status) = match &self.what {
-            ContinuationKind::Text(TextContinuation { field, status, .. }) => (*field, *status),
-            ContinuationKind::Bytes(bytes) => (bytes.field.as_ref(), "binary-only"),
-            ContinuationKind::MoreBytes { field, .. } => (*field, "truncated"),
-            ContinuationKind::More { .. } | ContinuationKind::Record => {
-                return present_members([id, one, two, three, read, resource]).into();
+    pub(super) fn entry(&self) -> LadderEntry {
+        LadderEntry { json: self.json(), is_bytes: matches!(self.what, ContinuationKind::Bytes(_)) }
+    }
+
+    fn json(&self) -> String {
+        let mut json = ObjectText::new(1024);
+        json.put("id", &self.name);
+        let place = match &self.what {
+            ContinuationKind::Text(TextContinuation { field, status, .. }) => {
+                Some((*field, *status))
             }
+            ContinuationKind::Bytes(bytes) => Some((bytes.field.as_ref(), "binary-only")),
+            ContinuationKind::MoreBytes { field, .. } => Some((*field, "truncated")),
+            ContinuationKind::More { .. } | ContinuationKind::Record => None,
         };
-        let RecordId { connection, stream, key } = self.id;
-        let repeats = repeats_parts(&self.name);
-        let part = |text: &str| repeats.then(|| Json::from(text));
-        present_members([
-            id,
-            ("connection_id", part(connection.as_deref().unwrap_or_default())),
-            ("stream", part(stream)),
-            ("record_id", part(key)),
-            ("field_path", Some(field.into())),
-            ("preview_status", Some(status.into())),
-            one,
-            two,
-            three,
-            ("looks_like", self.looks_like()),
-            read,
-            resource,
-        ])
-        .into()
+        if let Some((field, status)) = place {
+            if repeats_parts(&self.name) {
+                let RecordId { connection, stream, key } = self.id;
+                json.put("connection_id", connection.as_deref().unwrap_or_default());
+                json.put("stream", stream);
+                json.put("record_id", key);
+            }
+            json.put("field_path", field);
+            json.put("preview_status", status);
+        }
+        for (name, size) in self.sizes() {
+            json.put_some(name, size.as_ref());
+        }
+        json.put_some("looks_like", self.looks_like().as_ref());
+        json.put_json("read", &self.call());
+        let mut resource = ObjectText::new(self.uri.len() + 16);
+        resource.put("uri", &self.uri);
+        json.put_json("resource", &resource.finish());
+        json.finish()
     }
 
     /// Renders what a text seems to encode.
@@ -395,20 +427,8 @@ impl<'a> Continuation<'a> {
             ContinuationKind::More { shown, total, .. } => shown_fields_note(*shown, *total),
             ContinuationKind::Record => String::new(),
         };
-        match &self.what {
-            // Most lines are of this kind, so the call is written without a tree in between.
-            ContinuationKind::Text(TextContinuation { field, start, find: None, .. }) => {
-                let (id, field) = (escaped(&self.name), escaped(field));
-                let args = format!(
-                    "{{\"id\":\"{id}\",\"field_path\":\"{field}\",\"offset_chars\":{start}}}"
-                );
-                text_lines::next_call("read_record_field", &args, &note)
-            }
-            _ => {
-                let (tool, args) = self.read();
-                text_lines::next_call(tool, &args, &note)
-            }
-        }
+        let (tool, args) = self.read();
+        text_lines::next_call(tool, &args, &note)
     }
 
     /// Renders the continuation as a link beside the text.
@@ -441,7 +461,7 @@ impl<'a> Continuation<'a> {
 
     /// Renders the continuation for the structure and as a link.
     pub(super) fn rendered(self) -> RenderedContinuation {
-        RenderedContinuation { json: self.json(), link: self.link() }
+        RenderedContinuation { entry: self.entry(), link: self.link() }
     }
 }
 
@@ -450,12 +470,13 @@ fn shown_fields_note(shown: u64, total: u64) -> String {
 }
 
 /// Makes the member `content_ladder`. Binary fields come last in `entries`.
-pub(super) fn content_ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
-    let is_bytes =
-        |entry: &Json| entry.get("preview_status").and_then(Json::as_str) == Some("binary-only");
-    let (bytes, cut): (Vec<Json>, Vec<Json>) = entries.into_iter().partition(is_bytes);
-    let entries: Vec<Json> = cut.into_iter().chain(bytes).collect();
-    json_object([("entries", entries.into()), ("more_fields", more.into())])
+pub(super) fn content_ladder(entries: &[LadderEntry], more: &[LadderEntry]) -> String {
+    let bytes = entries.iter().chain(more).map(LadderEntry::len).sum::<usize>();
+    let of = |is_bytes: bool| entries.iter().filter(move |entry| entry.is_bytes == is_bytes);
+    let mut ladder = ObjectText::new(bytes + 64);
+    ladder.put_list("entries", of(false).chain(of(true)).map(LadderEntry::json));
+    ladder.put_list("more_fields", more.iter().map(LadderEntry::json));
+    ladder.finish()
 }
 
 // The shape of `content_ladder`. A doc comment would become part of every output schema.

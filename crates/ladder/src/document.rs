@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use stile_tools::answer::ResourceLink;
 
-use super::continuation::{self, RenderedContinuation};
-use super::json_members::members;
+use super::continuation::{self, LadderEntry, RenderedContinuation};
+use super::json_members::{members, tree};
 use super::text_lines;
 
 /// A record, or a part of a field, as a document: text, structure and links.
@@ -64,17 +64,17 @@ impl DocumentParts {
         let mut links = Vec::new();
         let mut parts = |entry: RenderedContinuation| {
             links.push(entry.link);
-            entry.json
+            entry.entry
         };
-        let entries = entries.into_iter().map(&mut parts).collect();
-        let more = more.into_iter().map(&mut parts).collect();
+        let entries: Vec<LadderEntry> = entries.into_iter().map(&mut parts).collect();
+        let more: Vec<LadderEntry> = more.into_iter().map(&mut parts).collect();
         let structured = members([
             ("id", id.into()),
             ("title", title.into()),
             ("text", text.into()),
             ("url", url.into()),
             ("metadata", Json::Object(metadata)),
-            ("content_ladder", continuation::content_ladder(entries, more)),
+            ("content_ladder", tree(&continuation::content_ladder(&entries, &more))),
         ]);
         Document { text: json, structured, links, next_uri }
     }
@@ -83,9 +83,10 @@ impl DocumentParts {
 /// Renders what the text says about a truncated field: how much is shown, and the call that
 /// continues. Leaves out what the document already says and what only programs need.
 pub(super) fn continuation_step(entry: &RenderedContinuation) -> Json {
-    let Some(members) = entry.json.as_object() else { return Json::Null };
+    let json = tree(&entry.entry.json);
+    let Some(members) = json.as_object() else { return Json::Null };
     // The call that reads bytes has an address only.
-    let names_field = entry.json.pointer("/read/args/field_path").is_some();
+    let names_field = json.pointer("/read/args/field_path").is_some();
     let is_spoken = |name: &str| match name {
         "id" | "connection_id" | "stream" | "record_id" | "resource" => true,
         "field_path" | "digest" => names_field,

@@ -1,7 +1,7 @@
 //! The answers of the record tools.
 //!
 //! An answer has a text and a structure, and each is complete without the other. The structure is
-//! built as JSON within a budget of bytes. A type in each tool's file describes its shape, and the
+//! built as JSON within a budget of bytes, as a tree or, for lists, as text. A type in each tool's file describes its shape, and the
 //! output schema is derived from that type. The tests check every answer against its schema.
 
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub trait Shape: JsonSchema + Send + 'static {
 /// A finished answer with the shape `S`.
 pub struct RecordOutput<S> {
     text: String,
-    structured: Json,
+    structured: Structured,
     links: Vec<ResourceLink>,
     shape: PhantomData<fn() -> S>,
 }
@@ -40,11 +40,31 @@ impl<S> RecordOutput<S> {
         structured: Json,
         links: Vec<ResourceLink>,
     ) -> Result<Self, LadderError> {
+        let is_long = exceeds(&structured, MAX_ANSWER_PART_BYTES);
+        Self::checked(text, Structured::Tree(structured), links, is_long)
+    }
+
+    /// Creates an answer whose structure is compact JSON.
+    ///
+    /// # Errors
+    /// `answer_too_large` if a part exceeds [`MAX_ANSWER_PART_BYTES`].
+    pub(crate) fn of_json(
+        text: String,
+        json: String,
+        links: Vec<ResourceLink>,
+    ) -> Result<Self, LadderError> {
+        let is_long = json.len() > MAX_ANSWER_PART_BYTES;
+        Self::checked(text, Structured::Json(json), links, is_long)
+    }
+
+    fn checked(
+        text: String,
+        structured: Structured,
+        links: Vec<ResourceLink>,
+        is_long: bool,
+    ) -> Result<Self, LadderError> {
         let link_bytes: usize = links.iter().map(ResourceLink::byte_len).sum();
-        if text.len() > MAX_ANSWER_PART_BYTES
-            || link_bytes > MAX_ANSWER_PART_BYTES
-            || exceeds(&structured, MAX_ANSWER_PART_BYTES)
-        {
+        if is_long || text.len() > MAX_ANSWER_PART_BYTES || link_bytes > MAX_ANSWER_PART_BYTES {
             return Err(too_large().into());
         }
         Ok(Self { text, structured, links, shape: PhantomData })
@@ -66,7 +86,7 @@ impl<S: Shape> Output for RecordOutput<S> {
 
     fn render(self) -> serde_json::Result<Answer> {
         let Self { text, structured, links, .. } = self;
-        Ok(Answer { links, ..Answer::new(text, Structured::Tree(structured)) })
+        Ok(Answer { links, ..Answer::new(text, structured) })
     }
 }
 

@@ -14,9 +14,8 @@ use stile_tools::answer::ResourceLink;
 
 use super::budget::{Budgets, count_fitting, json_len};
 use super::call_context::CallContext;
-use super::continuation::RenderedContinuation;
+use super::continuation::{LadderEntry, RenderedContinuation};
 use super::error::LadderError;
-use super::json_members::members;
 use super::output::RecordOutput;
 use super::wire;
 use super::{continuation, text_lines};
@@ -59,22 +58,26 @@ pub(super) trait PageItem: Sized + Send + Sync {
 
     /// Returns the cursor that continues after the item, if the server sent one.
     fn cursor(&self) -> Option<&str>;
+
+    /// Returns the identifier of the item's record.
+    fn id(&self) -> RecordId;
 }
 
 /// An item of the structure.
 pub(super) struct ItemRow {
-    /// The item's member of the list.
-    pub(super) json: Json,
+    /// The item's member of the list, as compact JSON.
+    pub(super) json: String,
     /// The continuations of its truncated fields.
-    pub(super) entries: Vec<Json>,
+    pub(super) entries: Vec<LadderEntry>,
     /// The continuation of a record with more fields.
-    pub(super) more: Option<Json>,
+    pub(super) more: Option<LadderEntry>,
 }
 
 /// An item that shows only how to read it.
 pub(super) struct MinimalItem {
     pub(super) text: String,
-    pub(super) json: Json,
+    /// The item's member of the list, as compact JSON.
+    pub(super) json: String,
     pub(super) whole: RenderedContinuation,
 }
 
@@ -129,16 +132,19 @@ impl<'a, I: PageItem> PageItems<'a, I> {
 
 /// A page that is rendered within the budgets.
 pub(super) struct RenderedPage {
-    pub(super) text: String,
-    pub(super) links: Vec<ResourceLink>,
-    pub(super) rows: Vec<Json>,
-    pub(super) ladder: Json,
+    text: String,
+    links: Vec<ResourceLink>,
+    /// The items of the structure, each as compact JSON.
+    pub(super) rows: Vec<String>,
+    /// The member `content_ladder` as compact JSON.
+    pub(super) ladder: String,
     pub(super) meta: Option<Json>,
-    next_cursor: Option<String>,
+    /// The cursor that continues after the structure's items.
+    pub(super) next_cursor: Option<String>,
     /// Whether the structure has all items of the page.
     pub(super) is_whole: bool,
-    /// How to continue if the structure lacks items and no cursor continues.
-    dead_end: Option<Json>,
+    /// How to continue if the structure lacks items and no cursor continues: the member `onward`.
+    pub(super) onward: Option<Json>,
 }
 
 /// How a list continues after the shown items.
@@ -172,21 +178,13 @@ struct WirePage {
 }
 
 impl WireItem {
-    /// Returns whether a row shows this item.
-    fn is(&self, row: &Json) -> bool {
-        let is = |name: &str, sent: &str| row.get(name).and_then(Json::as_str) == Some(sent);
+    /// Returns whether the item is of this record.
+    fn is(&self, id: &RecordId) -> bool {
         let may_be =
-            |name: &str, sent: &Option<String>| sent.as_deref().is_none_or(|sent| is(name, sent));
-        // A row without the key has it in its identifier alone.
-        let is_key = match row.get("record_id") {
-            Some(key) => key.as_str() == Some(&self.id),
-            None => {
-                let id =
-                    row.get("id").and_then(Json::as_str).and_then(|id| RecordId::parse(id).ok());
-                id.is_some_and(|id| id.key == self.id)
-            }
-        };
-        is_key && may_be("stream", &self.stream) && may_be("connection_id", &self.connection_id)
+            |sent: &Option<String>, own: &str| sent.as_ref().is_none_or(|sent| sent == own);
+        self.id == id.key
+            && may_be(&self.stream, &id.stream)
+            && may_be(&self.connection_id, id.connection.as_deref().unwrap_or_default())
     }
 }
 
@@ -211,11 +209,11 @@ impl<'a, I: PageItem> Page<'a, I> {
         let room = context.budgets.structured_beside(shown_bytes).saturating_sub(others);
         let (rows, ladder) = self.rows(context, room).await?;
         let (shown, listed) = (texts.len(), rows.len());
-        let after_text = self.next_after(context, shown, &rows).await?;
+        let after_text = self.next_after(context, shown).await?;
         let after_rows = if listed == shown {
             after_text.clone()
         } else {
-            self.next_after(context, listed, &rows).await?
+            self.next_after(context, listed).await?
         };
         let mut text = (self.head)(shown);
         let mut links = Vec::new();
@@ -230,7 +228,7 @@ impl<'a, I: PageItem> Page<'a, I> {
         if let Some(line) = after_text.line(context, self.tool) {
             text = format!("{text}\n{line}");
         }
-        let dead_end = after_rows.dead_end(context, self.tool);
+        let onward = after_rows.onward(context, self.tool);
         let next_cursor =
             if let NextPage::After(cursor) = after_rows { Some(cursor) } else { None };
         Ok(RenderedPage {
@@ -241,7 +239,7 @@ impl<'a, I: PageItem> Page<'a, I> {
             meta,
             next_cursor,
             is_whole: listed == count,
-            dead_end,
+            onward,
         })
     }
 
@@ -296,19 +294,18 @@ impl<'a, I: PageItem> Page<'a, I> {
         &mut self,
         context: &CallContext,
         room: usize,
-    ) -> Result<(Vec<Json>, Json), LadderError> {
+    ) -> Result<(Vec<String>, String), LadderError> {
         let mut used = 0;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(item) = self.items.at(rows.len(), self.arguments, context).await? {
             let row = item.row(self.arguments, context, rows.is_empty().then_some(room))?;
-            let parts = row.entries.iter().chain(&row.more).map(json_len);
-            let bytes = json_len(&row.json) + parts.sum::<usize>();
-            used += bytes;
+            let parts = row.entries.iter().chain(&row.more).map(LadderEntry::len);
+            used += row.json.len() + 1 + parts.sum::<usize>();
             if rows.is_empty() && used > room {
                 let minimal = item.minimal(context)?;
                 return Ok((
                     vec![minimal.json],
-                    continuation::content_ladder(Vec::new(), vec![minimal.whole.json]),
+                    continuation::content_ladder(&[], &[minimal.whole.entry]),
                 ));
             }
             if !rows.is_empty() && used > room {
@@ -318,7 +315,7 @@ impl<'a, I: PageItem> Page<'a, I> {
             entries.extend(row.entries);
             more.extend(row.more);
         }
-        Ok((rows, continuation::content_ladder(entries, more)))
+        Ok((rows, continuation::content_ladder(&entries, &more)))
     }
 
     /// Returns an upper bound for the length of the line that continues.
@@ -343,13 +340,11 @@ impl<'a, I: PageItem> Page<'a, I> {
         longest.unwrap_or(USUAL_CURSOR)
     }
 
-    /// Returns how the list continues after the first `shown` items. `rows` are the rendered items
-    /// of the structure.
+    /// Returns how the list continues after the first `shown` items.
     async fn next_after(
         &mut self,
         context: &CallContext,
         shown: usize,
-        rows: &[Json],
     ) -> Result<NextPage, LadderError> {
         let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
             return Ok(self.next_cursor.clone().map_or(NextPage::End, NextPage::After));
@@ -364,12 +359,8 @@ impl<'a, I: PageItem> Page<'a, I> {
         if page.data.len() > shown {
             return Ok(NextPage::Unreachable);
         }
-        let rendered = match (rows.get(last), self.items.read.get_mut(last)) {
-            (None, Some(item)) => Some(item.row(self.arguments, context, None)?.json),
-            _ => None,
-        };
-        let row = rows.get(last).or(rendered.as_ref());
-        let is_last = row.zip(page.data.get(last)).is_some_and(|(row, item)| item.is(row));
+        let own = self.items.read.get(last).map(I::id);
+        let is_last = own.zip(page.data.get(last)).is_some_and(|(own, sent)| sent.is(&own));
         Ok(match page.next_cursor {
             _ if !is_last => NextPage::Restart(shown),
             Some(cursor) => NextPage::After(cursor),
@@ -399,7 +390,7 @@ impl NextPage {
     }
 
     /// Renders the member `onward` for a structure that no cursor continues.
-    fn dead_end(&self, context: &CallContext, tool: &str) -> Option<Json> {
+    fn onward(&self, context: &CallContext, tool: &str) -> Option<Json> {
         match self {
             Self::End | Self::After(_) => None,
             Self::Restart(limit) => {
@@ -422,23 +413,18 @@ fn bounded_meta(meta: &Json) -> Json {
 }
 
 impl RenderedPage {
-    /// Returns the cursor that continues after the structure's items, as JSON.
-    pub(super) fn next_cursor(&self) -> Option<Json> {
-        self.next_cursor.as_deref().map(Json::from)
+    /// Returns whether the list goes on after the structure's items.
+    pub(super) fn has_more(&self) -> bool {
+        self.next_cursor.is_some() || self.onward.is_some()
     }
 
-    /// Makes the answer. The member `data` of the structure says how the list continues.
-    pub(super) fn into_output<S, const N: usize>(
-        self,
-        structured: [(&str, Json); N],
-    ) -> Result<RecordOutput<S>, LadderError> {
-        let mut structured = members(structured);
-        if let (Some(dead_end), Some(Json::Object(data))) =
-            (self.dead_end, structured.get_mut("data"))
-        {
-            data.insert("has_more".to_owned(), true.into());
-            data.insert("onward".to_owned(), dead_end);
-        }
-        RecordOutput::new(self.text, Json::Object(structured), self.links)
+    /// Returns the bytes of the items and of their continuations.
+    pub(super) fn structured_len(&self) -> usize {
+        self.ladder.len() + self.rows.iter().map(|row| row.len() + 1).sum::<usize>()
+    }
+
+    /// Makes the answer from its structure as compact JSON.
+    pub(super) fn into_output<S>(self, structured: String) -> Result<RecordOutput<S>, LadderError> {
+        RecordOutput::of_json(self.text, structured, self.links)
     }
 }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
@@ -14,15 +14,15 @@ use stile_tools::tool::Tool;
 use super::arguments::{
     OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
 };
-use super::budget::{count_fitting, json_len};
+use super::budget::count_fitting;
 use super::call_context::CallContext;
-use super::continuation::{self, LadderShape};
+use super::continuation::{self, LadderEntry, LadderShape, repeats_parts};
 use super::error::LadderError;
-use super::json_members::present_members;
+use super::json_members::ObjectText;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::reachable_bytes::keep_reachable;
-use super::record_view::{FieldView, MoreFields, RecordView, is_deleted};
+use super::record_view::{FieldView, MoreFields, RecordView};
 use super::text_lines;
 use super::wire;
 
@@ -161,19 +161,22 @@ impl Tool for QueryRecords {
             tail,
             meta: response.meta,
         };
-        let mut shown = page.render(context).await?;
+        let shown = page.render(context).await?;
         let since = response.next_changes_since.filter(|_| shown.is_whole);
-        let data = present_members([
-            ("object", Some("list".into())),
-            ("stream", Some(stream)),
-            ("has_more", Some(shown.next_cursor().is_some().into())),
-            ("next_cursor", shown.next_cursor()),
-            ("next_changes_since", since.map(Json::from)),
-            ("data", Some(Json::Array(std::mem::take(&mut shown.rows)))),
-            ("meta", shown.meta.take()),
-        ]);
-        let content_ladder = std::mem::take(&mut shown.ladder);
-        shown.into_output([("data", Json::Object(data)), ("content_ladder", content_ladder)])
+        let mut data = ObjectText::new(shown.structured_len() + 1024);
+        data.put("object", "list");
+        data.put("stream", &self.stream);
+        data.put("has_more", &shown.has_more());
+        data.put_some("next_cursor", shown.next_cursor.as_ref());
+        data.put_some("next_changes_since", since.as_ref());
+        data.put_list("data", shown.rows.iter().map(String::as_str));
+        data.put_some("meta", shown.meta.as_ref());
+        data.put_some("onward", shown.onward.as_ref());
+        let data = data.finish();
+        let mut structured = ObjectText::new(data.len() + shown.ladder.len() + 64);
+        structured.put_json("data", &data);
+        structured.put_json("content_ladder", &shown.ladder);
+        shown.into_output(structured.finish())
     }
 }
 
@@ -214,7 +217,7 @@ impl PageItem for QueriedRecord {
             return Err(LadderError::invalid_response());
         }
         if record.is_deleted() {
-            let json = record_row(&record.id, record.metadata.clone(), None);
+            let json = record_row(record, &[], true);
             return Ok(ItemRow { json, entries: Vec::new(), more: None });
         }
         let more = record
@@ -222,44 +225,40 @@ impl PageItem for QueriedRecord {
             .as_ref()
             .map(|more| continuation::of_more(context, &record.id, more, fields))
             .transpose()?;
-        let mut more = more.map(|more| more.json());
+        let mut more = more.map(|more| more.entry());
         let mut entries = Vec::with_capacity(record.fields.len());
         for field in &record.fields {
             let own = continuation::of_field(context, &record.id, field)?;
             let bytes = continuation::of_references(context, &record.id, field, MAX_REFERENCES)?;
-            entries.push(own.into_iter().chain(bytes).map(|rest| rest.json()).collect());
+            entries.push(own.into_iter().chain(bytes).map(|rest| rest.entry()).collect());
         }
         if let Some(room) = room
             && exceeds_room(record, &entries, more.as_ref(), room)
         {
             let total = record.more.as_ref().map_or(record.fields.len() as u64, |more| more.total);
             // As if all fields were shown, since more digits are longer.
-            let rest = continuation::of_cut(context, &record.id, (total, total), fields)?.json();
+            let rest = continuation::of_cut(context, &record.id, (total, total), fields)?.entry();
             let count = count_fitting(
                 field_sizes(record, &entries),
-                room.saturating_sub(own_len(record) + json_len(&rest)),
+                room.saturating_sub(own_len(record) + rest.len()),
             );
             let shown = (count as u64, total);
-            more = Some(continuation::of_cut(context, &record.id, shown, fields)?.json());
+            more = Some(continuation::of_cut(context, &record.id, shown, fields)?.entry());
             record.fields.truncate(count);
             entries.truncate(count);
         }
-        let values = std::mem::take(&mut record.fields)
-            .into_iter()
-            .map(|field| (field.name, field.value))
-            .collect();
         Ok(ItemRow {
-            json: record_row(&record.id, record.metadata.clone(), Some(values)),
+            json: record_row(record, &record.fields, true),
             entries: entries.into_iter().flatten().collect(),
             more,
         })
     }
 
     fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
-        let RecordView { id, metadata, .. } = &self.record;
+        let id = &self.record.id;
         Ok(MinimalItem {
             text: format!("1. id={id}\nnext: fetch with this id"),
-            json: without_long_key(id, record_row(id, metadata.clone(), None)),
+            json: record_row(&self.record, &[], repeats_parts(&id.to_string())),
             whole: continuation::of_record(context, id)?.rendered(),
         })
     }
@@ -267,58 +266,52 @@ impl PageItem for QueriedRecord {
     fn cursor(&self) -> Option<&str> {
         self.record.cursor.as_deref()
     }
-}
 
-/// Removes the key from a row if it is long, since the identifier has it too.
-pub(super) fn without_long_key(id: &RecordId, mut row: Json) -> Json {
-    if !continuation::repeats_parts(&id.to_string())
-        && let Some(row) = row.as_object_mut()
-    {
-        row.shift_remove("record_id");
+    fn id(&self) -> RecordId {
+        self.record.id.clone()
     }
-    row
 }
 
-/// Renders a record for the structure.
-fn record_row(
-    id: &RecordId,
-    metadata: Map<String, Json>,
-    values: Option<Map<String, Json>>,
-) -> Json {
-    let values = (!is_deleted(&metadata)).then(|| values.unwrap_or_default().into());
-    let own = [
-        ("object", "record".into()),
-        ("id", id.to_string().into()),
-        ("record_id", id.key.as_str().into()),
-        ("stream", id.stream.as_str().into()),
-        ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
-    ];
-    let mut row = Map::with_capacity(own.len() + metadata.len() + 1);
-    row.extend(own.map(|(name, value): (&str, Json)| (name.to_owned(), value)));
-    row.extend(metadata);
-    row.extend(values.map(|values| ("data".to_owned(), values)));
-    Json::Object(row)
+/// Renders a record with these fields for the structure. The key may be left out, since the
+/// identifier has it too.
+fn record_row(record: &RecordView, fields: &[FieldView], has_key: bool) -> String {
+    let RecordView { id, metadata, .. } = record;
+    let mut row = ObjectText::new(2048);
+    row.put("object", "record");
+    row.put("id", &id.to_string());
+    if has_key {
+        row.put("record_id", &id.key);
+    }
+    row.put("stream", &id.stream);
+    row.put("connection_id", id.connection.as_deref().unwrap_or_default());
+    metadata.iter().for_each(|(name, value)| row.put(name, value));
+    if !record.is_deleted() {
+        let mut data = ObjectText::new(1536);
+        fields.iter().for_each(|field| data.put(&field.name, &field.value));
+        row.put_json("data", &data.finish());
+    }
+    row.finish()
 }
 
 /// Returns whether a row with all fields is longer than `room` bytes, continuations included.
 fn exceeds_room(
     record: &RecordView,
-    entries: &[Vec<Json>],
-    more: Option<&Json>,
+    entries: &[Vec<LadderEntry>],
+    more: Option<&LadderEntry>,
     room: usize,
 ) -> bool {
     let fields = field_sizes(record, entries).sum::<usize>();
-    own_len(record) + more.map_or(0, json_len) + fields > room
+    own_len(record) + more.map_or(0, LadderEntry::len) + fields > room
 }
 
 /// Returns the bytes of a row without fields.
 fn own_len(record: &RecordView) -> usize {
-    json_len(&record_row(&record.id, record.metadata.clone(), None))
+    record_row(record, &[], true).len() + 1
 }
 
 /// Returns the bytes of each field in a row, with its continuations.
-fn field_sizes(record: &RecordView, entries: &[Vec<Json>]) -> impl Iterator<Item = usize> {
-    let entries = entries.iter().map(|entries| entries.iter().map(json_len).sum::<usize>());
+fn field_sizes(record: &RecordView, entries: &[Vec<LadderEntry>]) -> impl Iterator<Item = usize> {
+    let entries = entries.iter().map(|own| own.iter().map(LadderEntry::len).sum::<usize>());
     record.fields.iter().map(FieldView::len).zip(entries).map(|(field, rest)| field + rest)
 }
 

@@ -27,7 +27,7 @@ use super::budget::LONGEST_ESCAPE;
 use super::call_context::CallContext;
 use super::continuation::LadderShape;
 use super::error::LadderError;
-use super::json_members::{json_object, present_members};
+use super::json_members::{json_object, present_members, tree};
 use super::output::{Nullable, RecordOutput, Shape};
 use super::port::ErrorResponse;
 use super::record_reference::{RecordReference, non_empty_connection};
@@ -481,7 +481,7 @@ fn render(
     let mut entries = Vec::new();
     for bytes in window.bytes(context)? {
         text += &(text_lines::escape_line_breaks(bytes.line()) + "\n");
-        entries.push(bytes.json());
+        entries.push(bytes.entry());
         links.push(bytes.link());
     }
     if !window.complete {
@@ -506,8 +506,8 @@ fn render(
     text += &window.text;
     let mut structured = structure(window, id, q, resource);
     if !entries.is_empty() {
-        let ladder = continuation::content_ladder(entries, Vec::new());
-        structured.insert("content_ladder".to_owned(), ladder);
+        let ladder = continuation::content_ladder(&entries, &[]);
+        structured.insert("content_ladder".to_owned(), tree(&ladder));
     }
     RecordOutput::new(text, Json::Object(structured), links)
 }

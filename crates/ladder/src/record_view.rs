@@ -5,7 +5,7 @@
 //! round is shown as its digits, and a value nested too deeply for clients is shown as its JSON
 //! text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -194,13 +194,16 @@ impl RecordView {
                 let preview = previews.remove(&name).flatten();
                 field_from_wire(name, raw.get(), preview, max_chars)
             });
+        let mut fields =
+            fields.collect::<Option<Vec<_>>>().ok_or_else(LadderError::invalid_response)?;
+        keep_last_of_each_name(&mut fields);
         let connection =
             non_empty_connection(record.connection_id).or_else(|| connection.map(str::to_owned));
         let stream = record.stream.unwrap_or_else(|| stream.to_owned());
         Ok(Self {
             id: RecordId { connection, stream, key: record.id },
             metadata,
-            fields: fields.collect::<Option<_>>().ok_or_else(LadderError::invalid_response)?,
+            fields,
             more: record.more_fields,
             cursor: record.cursor,
         })
@@ -277,6 +280,19 @@ impl FieldView {
     fn text(&self) -> Option<&str> {
         self.value.as_str().or(self.written.as_deref())
     }
+}
+
+/// Keeps the last of several fields with the same name, as a parser of JSON does.
+fn keep_last_of_each_name(fields: &mut Vec<FieldView>) {
+    let mut names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    names.sort_unstable();
+    if names.windows(2).all(|two| two.first() != two.last()) {
+        return;
+    }
+    let mut later = HashSet::new();
+    let mut is_last: Vec<bool> =
+        fields.iter().rev().map(|field| later.insert(field.name.clone())).collect();
+    fields.retain(|_| is_last.pop() == Some(true));
 }
 
 /// Returns whether the record with this metadata was deleted.

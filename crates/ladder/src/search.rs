@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::record_id::RecordId;
@@ -15,14 +15,16 @@ use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::arguments::{OneOf, SearchOrderNames, WholeNumber, filter_parameters, filter_schema};
-use super::budget::{json_len, members_len, prefix_within};
+use super::budget::prefix_within;
 use super::call_context::CallContext;
-use super::continuation::{self, Continuation, LadderShape, TextContinuation};
+use super::continuation::{
+    self, Continuation, LadderEntry, LadderShape, TextContinuation, repeats_parts,
+};
 use super::error::LadderError;
-use super::json_members::{members, present_members};
+use super::json_members::ObjectText;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
-use super::query_records::{record_uri, without_long_key};
+use super::query_records::record_uri;
 use super::record_reference::non_empty_connection;
 use super::record_view::before_base64;
 use super::text_lines;
@@ -233,20 +235,19 @@ impl Tool for Search {
             tail,
             meta: response.meta,
         };
-        let mut shown = page.render(context).await?;
-        let data = present_members([
-            ("object", Some("list".into())),
-            ("has_more", Some(shown.next_cursor().is_some().into())),
-            ("next_cursor", shown.next_cursor()),
-            ("result_count", Some(shown.rows.len().into())),
-            ("meta", shown.meta.take()),
-        ]);
-        let structured = [
-            ("results", Json::Array(std::mem::take(&mut shown.rows))),
-            ("data", Json::Object(data)),
-            ("content_ladder", std::mem::take(&mut shown.ladder)),
-        ];
-        shown.into_output(structured)
+        let shown = page.render(context).await?;
+        let mut data = ObjectText::new(1024);
+        data.put("object", "list");
+        data.put("has_more", &shown.has_more());
+        data.put_some("next_cursor", shown.next_cursor.as_ref());
+        data.put("result_count", &shown.rows.len());
+        data.put_some("meta", shown.meta.as_ref());
+        data.put_some("onward", shown.onward.as_ref());
+        let mut structured = ObjectText::new(shown.structured_len() + data.len() + 64);
+        structured.put_list("results", shown.rows.iter().map(String::as_str));
+        structured.put_json("data", &data.finish());
+        structured.put_json("content_ladder", &shown.ladder);
+        shown.into_output(structured.finish())
     }
 }
 
@@ -356,20 +357,24 @@ impl Hit {
         }
     }
 
-    /// Returns the members that every hit has.
+    /// Begins the row of a hit with the members that every hit has. The key may be left out, since
+    /// the identifier has it too.
     fn common_members(
         &self,
         context: &CallContext,
         id: &RecordId,
-    ) -> Result<Map<String, Json>, LadderError> {
-        Ok(members([
-            ("id", id.to_string().into()),
-            ("title", self.title().into()),
-            ("url", record_uri(context, id)?.into()),
-            ("stream", id.stream.as_str().into()),
-            ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
-            ("record_id", id.key.as_str().into()),
-        ]))
+        has_key: bool,
+    ) -> Result<ObjectText, LadderError> {
+        let mut hit = ObjectText::new(2048);
+        hit.put("id", &id.to_string());
+        hit.put("title", &self.title());
+        hit.put("url", &record_uri(context, id)?);
+        hit.put("stream", &id.stream);
+        hit.put("connection_id", id.connection.as_deref().unwrap_or_default());
+        if has_key {
+            hit.put("record_id", &id.key);
+        }
+        Ok(hit)
     }
 
     fn snippet(&self) -> Option<&str> {
@@ -442,20 +447,20 @@ impl PageItem for Hit {
         }
         let mut entries = Vec::new();
         let mut windows = Vec::new();
-        let mut json = self.common_members(context, id)?;
+        let mut json = self.common_members(context, id, true)?;
         let mut fields: Vec<&str> = Vec::new();
-        let mut left = room.map(|room| room.saturating_sub(members_len(&json) + OTHERS_BYTES));
+        let mut left = room.map(|room| room.saturating_sub(json.len() + OTHERS_BYTES));
         let mut more = None;
         for excerpt in &self.evidence_excerpts {
             let rest = excerpt.continuation(context, id)?;
             let window = excerpt.window(rest.as_ref());
             // The entry of a field leads to its first place; the other places have their calls.
             let is_first = !fields.contains(&excerpt.field_path.as_str());
-            let entry = rest.filter(|_| is_first).map(|rest| rest.json());
+            let entry = rest.filter(|_| is_first).map(|rest| rest.entry());
             if let Some(left) = &mut left {
-                let bytes = json_len(&window) + entry.as_ref().map_or(0, json_len);
+                let bytes = window.len() + 1 + entry.as_ref().map_or(0, LadderEntry::len);
                 let Some(rest) = left.checked_sub(bytes) else {
-                    more = Some(continuation::of_record(context, id)?.json());
+                    more = Some(continuation::of_record(context, id)?.entry());
                     break;
                 };
                 *left = rest;
@@ -466,25 +471,27 @@ impl PageItem for Hit {
         }
         // The windows show what a snippet would.
         let snippet = self.snippet().filter(|_| windows.is_empty());
-        json.extend(present_members([
-            ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
-            ("snippet", snippet.map(|snippet| prefix_within(snippet, 512, usize::MAX).0.into())),
-            ("match_windows", Some(Json::Array(windows))),
-        ]));
-        Ok(ItemRow { json: Json::Object(json), entries, more })
+        json.put_some("emitted_at", self.emitted_at.as_ref());
+        json.put_some("snippet", snippet.map(|snippet| prefix_within(snippet, 512, usize::MAX).0));
+        json.put_list("match_windows", windows.iter().map(String::as_str));
+        Ok(ItemRow { json: json.finish(), entries, more })
     }
 
     fn minimal(&self, context: &CallContext) -> Result<MinimalItem, LadderError> {
         let id = &self.id();
         Ok(MinimalItem {
             text: "1. next: fetch with first_fetch_id as its id".to_owned(),
-            json: without_long_key(id, Json::Object(self.common_members(context, id)?)),
+            json: self.common_members(context, id, repeats_parts(&id.to_string()))?.finish(),
             whole: continuation::of_record(context, id)?.rendered(),
         })
     }
 
     fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
+    }
+
+    fn id(&self) -> RecordId {
+        Self::id(self)
     }
 }
 
@@ -524,16 +531,18 @@ impl Excerpt {
         self.window_from(self.window_start()).continuation(context, id).map(Some)
     }
 
-    fn window(&self, rest: Option<&Continuation<'_>>) -> Json {
-        Json::Object(present_members([
-            ("field_path", Some(self.field_path.as_str().into())),
-            ("preview_text", Some(self.preview_text.as_str().into())),
-            ("complete", Some(self.is_complete().into())),
-            ("start_chars", self.start_chars.map(Json::from)),
-            ("end_chars", self.end_chars.map(Json::from)),
-            ("size_chars", self.size_chars.map(Json::from)),
-            ("read", rest.map(Continuation::call)),
-        ]))
+    fn window(&self, rest: Option<&Continuation<'_>>) -> String {
+        let mut window = ObjectText::new(1024);
+        window.put("field_path", &self.field_path);
+        window.put("preview_text", &self.preview_text);
+        window.put("complete", &self.is_complete());
+        window.put_some("start_chars", self.start_chars.as_ref());
+        window.put_some("end_chars", self.end_chars.as_ref());
+        window.put_some("size_chars", self.size_chars.as_ref());
+        if let Some(rest) = rest {
+            window.put_json("read", &rest.call());
+        }
+        window.finish()
     }
 
     /// Renders the excerpt for the text: the field, how much is shown, and the call that continues.

@@ -28,6 +28,8 @@ pub struct Answer {
 pub enum Structured {
     /// A JSON tree.
     Tree(Value),
+    /// Compact JSON as text.
+    Json(String),
     /// The text block is compact JSON and is the structured answer, too.
     SameAsText,
 }
@@ -114,6 +116,7 @@ impl Answer {
     pub fn to_tree(&self) -> Cow<'_, Value> {
         match &self.structured {
             Structured::Tree(tree) => Cow::Borrowed(tree),
+            Structured::Json(json) => Cow::Owned(serde_json::from_str(json).unwrap_or_default()),
             Structured::SameAsText => {
                 Cow::Owned(serde_json::from_str(&self.text).unwrap_or_default())
             }

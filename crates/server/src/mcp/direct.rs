@@ -139,6 +139,7 @@ fn response(id: &Value, answer: &Answer, forms: AnswerForms) -> String {
         out.push_str(",\"structuredContent\":");
         match &answer.structured {
             Structured::SameAsText => out.push_str(&answer.text),
+            Structured::Json(json) => out.push_str(json),
             Structured::Tree(value) => push_json(&mut out, value),
         }
     }

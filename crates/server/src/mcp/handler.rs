@@ -184,6 +184,7 @@ fn tool_result(answer: Answer, forms: AnswerForms, meta: Option<MetaObject>) -> 
     let structured = match answer.structured {
         _ if forms == AnswerForms::Text => None,
         Structured::Tree(value) => Some(value),
+        Structured::Json(json) => serde_json::from_str(&json).ok(),
         Structured::SameAsText => serde_json::from_str(&answer.text).ok(),
     };
     let mut content = Vec::with_capacity(1 + answer.links.len());
