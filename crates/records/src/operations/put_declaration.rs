@@ -27,7 +27,10 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     path: "/v1/streams/{stream}/declaration",
     about: "Declares a stream of one connection, which may be new, and orders and indexes its records accordingly. The key of a stream with records cannot change. No grant becomes broader. For the owner alone.",
     parameters: &[CONNECTION, CONNECTION_ALIAS],
-    body: Some(BodyDeclaration { media_type: media_types::JSON, about: "The declaration." }),
+    body: Some(BodyDeclaration {
+        media_type: media_types::JSON,
+        about: "The declaration, alone or as the answer to `GET` has it.",
+    }),
     response: ResponseDeclaration::json("declaration", DECLARATION_MEMBERS),
     other_responses: &[],
     access: OperationAccess::OwnerOnly,
@@ -56,10 +59,35 @@ fn put_declaration(
     let connection = context.target_connection(&stream, requested_connection(parameters)?)?;
     let json: Json = serde_json::from_slice(&read_body(body)?)
         .map_err(|error| invalid_body(format!("the body: {error}; nothing was changed")))?;
+    let json = unwrapped(json, &stream, &connection)?;
     let declaration = Declaration::parse(&json).map_err(DeclareError::from)?;
     let is_new = context.declare(&connection, &stream, &declaration)?;
     Ok(json!({
         "object": "declaration", "stream": stream, "connection_id": connection,
         "is_new": is_new, "declaration": declaration.to_json(),
     }))
+}
+
+/// Takes the declaration out of what `GET` answers. Returns any other body as it is.
+///
+/// # Errors
+/// `invalid_request` if the answer was about another stream or connection.
+fn unwrapped(
+    mut body: Json,
+    stream: &SourceName,
+    connection: &SourceName,
+) -> Result<Json, Problem> {
+    let is_answer = body.get("object").is_some_and(|object| object == "declaration")
+        && body.get("schema").is_none();
+    let Some(declaration) = body.get_mut("declaration").filter(|_| is_answer).map(Json::take)
+    else {
+        return Ok(body);
+    };
+    for (name, own) in [("stream", stream), ("connection_id", connection)] {
+        if body.get(name).is_some_and(|said| said != own.as_str()) {
+            let text = format!("the body: its `{name}` is not that of the address");
+            return Err(invalid_body(format!("{text}; nothing was changed")));
+        }
+    }
+    Ok(declaration)
 }

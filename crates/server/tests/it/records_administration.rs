@@ -209,6 +209,8 @@ fn a_stream_is_declared_over_http_and_no_grant_becomes_broader() {
     let reply = put(target, &declaration);
     assert_eq!((reply.status, &reply.json()["is_new"]), (200, &json!(false)));
     assert_eq!(kit.json(target, &kit.owner)["declaration"], declaration);
+    let answer = kit.json(target, &kit.owner);
+    assert_eq!(put(target, &answer).status, 200, "the answer to GET can be sent back");
     let row = json!({ "data": { "id": "m2", "body": "b", "late": "hidden" } });
     kit.ingest("messages", "chat", &[row]);
     let seen = kit.json("/v1/streams/messages/records/m2", &token);
@@ -226,6 +228,13 @@ fn a_stream_is_declared_over_http_and_no_grant_becomes_broader() {
         assert!(refused.json()["error"]["message"].as_str().unwrap().contains("nothing was"));
     }
     assert_eq!(kit.json(target, &kit.owner)["declaration"], declaration);
+    for elsewhere in [
+        "/v1/streams/letters/declaration?connection_id=chat",
+        "/v1/streams/messages/declaration?connection_id=post",
+    ] {
+        let refused = put(elsewhere, &answer);
+        assert_eq!(refusal(&refused), (400, "invalid_request".to_owned()), "{elsewhere}");
+    }
     let new = put("/v1/streams/letters/declaration?connection_id=post", &declaration);
     assert_eq!((new.status, &new.json()["is_new"]), (200, &json!(true)));
     let unnamed = put("/v1/streams/cards/declaration", &declaration);
