@@ -192,7 +192,7 @@ fn documents_of_each_kind_are_found_and_read_as_a_field_beside_the_bytes() {
         ),
         ("slides", "[talk.pptx]\nsecond slide\n\ntenth slide\n\nsay it slowly"),
         ("odt", "[minutes.odt]\nMinutes\nThe  heron\tflew\noff\na\tb\tb"),
-        ("pages", "[page.html]\nA wicker basket\n\n[list.csv]\nname,cost\nGrün,3"),
+        ("pages", "[page.html]\nA wicker basket\n\n[list.csv]\nname,cost\nGrün,3\n\n[photo.png]"),
     ] {
         assert_eq!(text_of(&kit, id, &kit.owner), text, "{id}");
     }
@@ -207,6 +207,35 @@ fn documents_of_each_kind_are_found_and_read_as_a_field_beside_the_bytes() {
     }
     let (counts, _) = mailbox.import(&kit);
     assert_eq!(counts, "added 0, changed 0, unchanged 6, bad 0\nnothing has changed");
+}
+
+#[test]
+fn every_attached_file_is_found_by_its_name() {
+    let kit = Kit::new();
+    let mails = [
+        mail("picture", &[("image/png", "truncated.png", b"\x89PNG")]),
+        mail("archive", &[("application/gzip", "Seeds-2025.tgz", b"\x1f\x8b")]),
+        mail("broken", &[("application/pdf", "espalier plan.pdf", b"no such thing")]),
+        mail("bare", &[]),
+    ];
+    let (counts, said) = Mailbox::of(&mails).import(&kit);
+    assert_eq!(counts, "added 4, changed 0, unchanged 0, bad 0");
+    assert!(said.contains("did not read the text of 1 attachment, damaged"), "{said}");
+    for (words, id) in [
+        ("truncated.png", "picture"),
+        ("truncated", "picture"),
+        ("seeds-2025.tgz", "archive"),
+        ("espalier", "broken"),
+    ] {
+        let hits = kit.json(&format!("/v1/search?q={words}"), &kit.owner);
+        assert_eq!(hits["data"][0]["record_key"], format!("{id}@example.org"), "{words}");
+        assert_eq!(hits["data"][0]["matched_fields"], json!(["attachment_text"]), "{words}");
+    }
+    assert_eq!(text_of(&kit, "picture", &kit.owner), "[truncated.png]");
+    assert_eq!(text_of(&kit, "bare", &kit.owner), Value::Null);
+    let bytes = kit.client(&["--stream", "messages", "--field", "attachments"]).1;
+    assert_eq!(kit.json("/v1/search?q=truncated", &bytes)["data"], json!([]));
+    assert_eq!(text_of(&kit, "picture", &bytes), Value::Null);
 }
 
 #[test]
@@ -255,14 +284,23 @@ fn a_hostile_document_costs_its_text_and_nothing_else() {
     ];
     let (counts, said) = Mailbox::of(&mails).import(&kit);
     assert_eq!(counts, "added 9, changed 0, unchanged 0, bad 0", "{said}");
-    assert!(said.contains(" attachments are damaged or encrypted"), "{said}");
-    assert!(said.contains(" attachments are too large or too much work to read"), "{said}");
-    assert!(said.contains(" attachments hold no text, such as scanned pages"), "{said}");
-    assert_eq!(text_of(&kit, "bomb", &kit.owner), "[b.docx]\nthe espalier\nHerons & Sons");
+    for reason in [
+        "damaged or encrypted",
+        "too large or too much work to read",
+        "without text, such as scanned pages",
+    ] {
+        let line = said.lines().find(|line| line.contains(reason)).unwrap();
+        assert!(line.starts_with("did not read the text of ") && !line.contains("1 attachments"));
+    }
+    assert!(said.lines().any(|line| line == "read the text of 3 attachments"), "{said}");
+    assert_eq!(
+        text_of(&kit, "bomb", &kit.owner),
+        "[a.docx]\n\n[b.docx]\nthe espalier\nHerons & Sons"
+    );
     assert_eq!(text_of(&kit, "laughs", &kit.owner), "[a.docx]\nso  it is", "no entity is expanded");
     assert!(text_of(&kit, "good", &kit.owner).as_str().unwrap().contains("zygote"));
-    for id in ["other", "none"] {
-        assert_eq!(text_of(&kit, id, &kit.owner), Value::Null, "{id}");
+    for (id, name) in [("other", "[a.pdf]"), ("none", "[a.docx]")] {
+        assert_eq!(text_of(&kit, id, &kit.owner), name, "{id}");
     }
 }
 
@@ -293,7 +331,7 @@ fn a_stream_that_was_declared_without_the_field_keeps_its_records() {
     declare(&declared);
     let (counts, said) = mailbox.import(&kit);
     assert_eq!(counts, "added 0, changed 1, unchanged 0, bad 0", "{said}");
-    assert!(said.contains("1 attachments have text that is not read"), "{said}");
+    assert!(said.contains("did not read the text of 1 attachment, since"), "{said}");
     let (counts, _) = mailbox.import(&kit);
     assert_eq!(counts, "added 0, changed 0, unchanged 1, bad 0\nnothing has changed");
     declare(&whole);
