@@ -140,7 +140,7 @@ fn text_of(
     }
     let text = match (kind, reader) {
         (DocumentKind::Plain, _) => Ok(decode_text(&bytes, None).into_owned()),
-        (DocumentKind::Html, _) => Ok(html::to_text(&decode_text(&bytes, None))),
+        (DocumentKind::Html, _) => Ok(html::to_document_text(&decode_text(&bytes, None))),
         (_, None) => return Ok(None),
         (_, Some(reader)) => reader.read(kind, &bytes)?,
     };
@@ -158,7 +158,11 @@ mod tests {
             Attachment::in_memory(bytes.as_bytes().to_vec(), media_type.to_owned(), name)
         };
         let attachments = [
-            file("<p>The <b>ferns</b>", "text/html", Some("a\nb.html")),
+            file(
+                "<TITLE>Beds &amp; paths</TITLE>\n<p>The <b>ferns</b>",
+                "text/html",
+                Some("a\nb.html"),
+            ),
             file("moss\r\n", "text/plain", None),
             file("\u{1}\u{2}", "image/png", Some("photo.png")),
             file("\u{1}\u{2}", "image/png", None),
@@ -167,7 +171,7 @@ mod tests {
             file(" \n", "text/plain", Some("empty.txt")),
         ];
         let texts = AttachmentTexts::of(&attachments, None).unwrap();
-        let expected = "[a b.html]\nThe ferns\n\n[text/plain]\nmoss\n\n[photo.png]\n\n[a  b.pdf]\n\n\
+        let expected = "[a b.html]\nBeds & paths\nThe ferns\n\n[text/plain]\nmoss\n\n[photo.png]\n\n[a  b.pdf]\n\n\
             [Costs.CSV]\ndate,cost\n1,2\n\n[empty.txt]";
         assert_eq!((texts.text.as_str(), texts.read), (expected, 3));
         assert_eq!(texts.unread, UnreadDocuments::default());
