@@ -1,10 +1,10 @@
 //! Converts HTML to text: a message without a plain part, or an attached page.
 //!
-//! A block begins on a new line, and white space becomes one space. Scripts, styles and comments are
-//! left out, and so is the title of a message. Character references are decoded. Nothing is fetched
-//! or rendered, so the page need not be safe. A broken page yields part of its text. The time is
-//! linear in the length of the page and there is no recursion: at most [`MAX_UNCLOSED`] tags are
-//! read twice.
+//! A block begins on a new line, and white space becomes one space. Scripts, styles and comments
+//! are left out, and so is the title of a message. Character references are decoded. Nothing is
+//! fetched or rendered, so the page need not be safe. A broken page yields part of its text. The
+//! time is linear in the length of the page and there is no recursion: at most [`MAX_UNCLOSED`]
+//! tags are read twice.
 //!
 //! *Source*: HTML Living Standard, sections 13.1 and 15.3 (which elements are blocks).
 

@@ -116,12 +116,10 @@ mod tests {
             blob_references(json).into_iter().map(|found| (found.pointer, found.id)).collect()
         };
         assert_eq!(places(&without), places(&json));
-        let spaced = format!(
-            "{{ \"fetch_url\" : \"/v1/blobs/b1\" , \"n\": 1.50e400, \"blob_id\": \"b1\",\n\
-             \"sha256\": \"00\" }}"
-        );
+        let spaced = "{ \"fetch_url\" : \"/v1/blobs/b1\" , \"n\": 1.50e400, \"blob_id\": \"b1\",\n\
+                      \"sha256\": \"00\" }";
         let expected = "{  \"n\": 1.50e400, \"blob_id\": \"b1\",\n\"sha256\": \"00\" }";
-        assert_eq!(without_addresses(&spaced).unwrap(), expected);
+        assert_eq!(without_addresses(spaced).unwrap(), expected);
         let reversed = format!(
             "{{\"fetch_url\":\"{}\",\"sha256\":\"{}\",\"blob_id\":\"{}\"}}",
             id(1).url(),
