@@ -1,9 +1,10 @@
 //! Converts HTML to text: a message without a plain part, or an attached page.
 //!
-//! A block begins on a new line, and white space becomes one space. Scripts, styles, comments and
-//! titles are left out, and character references are decoded. Nothing is fetched or rendered, so
-//! the page need not be safe. A broken page yields part of its text. The time is linear in the
-//! length of the page and there is no recursion: at most [`MAX_UNCLOSED`] tags are read twice.
+//! A block begins on a new line, and white space becomes one space. Scripts, styles and comments
+//! are left out, and so is the title of a message. Character references are decoded. Nothing is
+//! fetched or rendered, so the page need not be safe. A broken page yields part of its text. The
+//! time is linear in the length of the page and there is no recursion: at most [`MAX_UNCLOSED`]
+//! tags are read twice.
 //!
 //! *Source*: HTML Living Standard, sections 13.1 and 15.3 (which elements are blocks).
 
@@ -14,15 +15,32 @@ const BLOCKS: &str = "\
     address article aside blockquote br center dd div dl dt fieldset figure footer form h1 h2 h3 \
     h4 h5 h6 header hr li main nav ol p pre section table tr ul";
 /// Elements whose content is not text, separated by spaces.
-const NOT_TEXT: &str = "noscript script style template title";
+const NOT_TEXT: &str = "noscript script style template";
+const TITLE: &str = "title";
 /// The longest character reference, in bytes.
 const MAX_REFERENCE_BYTES: usize = 40;
 /// How many tags with a quote that never ends are searched to the end of the page. After them
 /// quotes have no meaning.
 const MAX_UNCLOSED: usize = 8;
 
+/// Returns the text of a message, whose title says nothing that the message does not.
 pub(crate) fn to_text(page: &str) -> String {
-    let mut out = TextBuilder { text: String::new(), is_space: false, unclosed: 0 };
+    convert(page, Title::LeftOut)
+}
+
+/// Returns the text of a page that is a document of its own: its title and its content.
+pub(crate) fn to_document_text(page: &str) -> String {
+    convert(page, Title::Kept)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Title {
+    LeftOut,
+    Kept,
+}
+
+fn convert(page: &str, title: Title) -> String {
+    let mut out = TextBuilder { text: String::new(), is_space: false, unclosed: 0, title };
     let mut rest = page;
     while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
         let (before, from) = rest.split_at(at);
@@ -44,6 +62,7 @@ struct TextBuilder {
     is_space: bool,
     /// How many tags had a quote that never ends.
     unclosed: usize,
+    title: Title,
 }
 
 impl TextBuilder {
@@ -114,12 +133,13 @@ fn skip_markup<'p>(from: &'p str, out: &mut TextBuilder) -> &'p str {
     let (name, attributes) = named.split_at(length);
     let rest = after_tag(attributes, &mut out.unclosed);
     let is = |names: &str| names.split(' ').any(|known| name.eq_ignore_ascii_case(known));
-    if !is_end && is(NOT_TEXT) {
+    let is_title = is(TITLE);
+    if !is_end && (is(NOT_TEXT) || (is_title && out.title == Title::LeftOut)) {
         return after_element(rest, name);
     }
     match name {
         _ if name.eq_ignore_ascii_case("br") => out.break_line(),
-        _ if is(BLOCKS) => out.begin_block(),
+        _ if is_title || is(BLOCKS) => out.begin_block(),
         _ if name.eq_ignore_ascii_case("td") || name.eq_ignore_ascii_case("th") => {
             out.is_space = true
         }

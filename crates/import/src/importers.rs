@@ -17,6 +17,7 @@ pub mod chatgpt;
 pub mod csv;
 pub mod json_array;
 pub mod json_lines;
+pub mod mail_files;
 pub mod markdown;
 pub mod mbox;
 pub mod slack;
@@ -31,6 +32,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &csv::IMPORTER,
     &markdown::IMPORTER,
     &mbox::IMPORTER,
+    &mail_files::IMPORTER,
     &chatgpt::IMPORTER,
     &slack::IMPORTER,
 ];

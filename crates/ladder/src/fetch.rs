@@ -20,6 +20,7 @@ use super::call_context::{CallContext, WINDOW_URI};
 use super::continuation::{self, Continuation, LadderShape};
 use super::document::{Document, DocumentParts, continuation_step};
 use super::error::LadderError;
+use super::further_references::find_further;
 use super::output::{RecordOutput, Shape};
 use super::part_document::read_part_document;
 use super::query_records::record_uri;
@@ -277,6 +278,7 @@ async fn read_record(
     )?;
     record.id.connection =
         non_empty_connection(record.id.connection.take()).or_else(|| id.connection.clone());
+    find_further(context, &mut record).await;
     keep_reachable(context, &mut record).await;
     if record.id.is_readable() { Ok(record) } else { Err(LadderError::invalid_response()) }
 }

@@ -19,6 +19,7 @@ pub mod error;
 mod exact_numbers;
 pub mod fetch;
 mod field_part;
+mod further_references;
 mod json_members;
 mod list_items;
 pub mod output;

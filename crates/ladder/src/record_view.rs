@@ -1,7 +1,8 @@
 //! A record from the resource server, and what an answer shows of each field.
 //!
 //! Our own server truncates long values and says what is missing. Other servers may send whole
-//! values, which are truncated here. Values keep their spelling: a number that this program would
+//! values, which are truncated here. References to bytes are shown without their addresses of
+//! `/v1`, since a tool reads them. Values keep their spelling: a number that this program would
 //! round is shown as its digits, and a value nested too deeply for clients is shown as its JSON
 //! text.
 
@@ -12,9 +13,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
-use stile_domain::hash::ContentHash;
+use stile_domain::hash::{ContentHash, hex};
 use stile_domain::records::blob::{
-    FoundReference, found_references, is_blob_reference, media_type,
+    BlobId, FoundReference, found_references, is_blob_reference, media_type, without_addresses,
 };
 use stile_domain::records::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::record_id::RecordId;
@@ -315,12 +316,17 @@ fn field_from_wire(
             (_, Some(false)) => CutKind::Json,
             _ => CutKind::Text,
         };
-        let value: Json = serde_json::from_str(raw).ok()?;
+        let mut value: Json = serde_json::from_str(raw).ok()?;
         let json = value.as_str().filter(|_| kind == CutKind::Json);
         let references = json.map(references_in).unwrap_or_default();
+        let (mut shown_chars, mut size_chars) = (preview.shown_chars, preview.size_chars);
+        if let Some(shown) = json.and_then(without_addresses) {
+            // The offset where the shown text ends is not one of the field.
+            (value, shown_chars, size_chars) = (shown.into(), 0, None);
+        }
         let cut = Cut {
-            shown_chars: preview.shown_chars,
-            size_chars: preview.size_chars,
+            shown_chars,
+            size_chars,
             digest: preview.digest,
             kind,
             looks_like: preview.looks_like.map(|WireEncoded { mime_type, size_bytes }| {
@@ -351,7 +357,11 @@ fn text_field(name: String, text: String, max_chars: usize) -> FieldView {
 }
 
 /// Makes a field from JSON that the server sent whole.
-fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
+pub(super) fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
+    // A value that is a reference and nothing else is shown as bytes.
+    let is_reference = is_blob_reference(raw);
+    let shown = without_addresses(raw);
+    let raw = shown.as_deref().unwrap_or(raw);
     let value = match serde_json::from_str::<Json>(raw) {
         Ok(Json::String(text)) => return text_field(name, text, max_chars),
         Ok(value) => value,
@@ -363,18 +373,19 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
         }
     };
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
-    // A value that is a reference and nothing else is shown as bytes.
-    let has_references = written.is_some() && !is_blob_reference(raw);
+    let has_references = written.is_some() && !is_reference;
     let references = if has_references { references_in(raw) } else { Vec::new() };
     let whole = FieldView { name, value, cut: None, written, references };
     match &whole.value {
-        Json::Object(members) if is_blob_reference(raw) => {
+        Json::Object(members) if is_reference => {
             let kind = CutKind::Binary {
                 mime_type: members.get("mime_type").and_then(Json::as_str).map(str::to_owned),
                 size_bytes: members.get("size_bytes").and_then(Json::as_u64),
             };
-            let digest =
-                members.get("sha256").and_then(Json::as_str).map(|hex| format!("sha256:{hex}"));
+            let text = |name| members.get(name).and_then(Json::as_str);
+            let named = text("blob_id").and_then(BlobId::parse).map(|id| hex(id.digest()));
+            let digest = text("sha256").map(str::to_owned).or(named);
+            let digest = digest.map(|hex| format!("sha256:{hex}"));
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind, looks_like: None };
             FieldView { cut: Some(cut), ..whole }
         }
@@ -387,7 +398,7 @@ fn json_field(name: String, raw: &str, max_chars: usize) -> FieldView {
 }
 
 /// Returns the references to bytes in a value, with normalized media types.
-fn references_in(json: &str) -> Vec<FoundReference> {
+pub(super) fn references_in(json: &str) -> Vec<FoundReference> {
     let mut all = found_references(json);
     for found in &mut all {
         found.mime_type = found.mime_type.as_deref().and_then(media_type);

@@ -136,16 +136,60 @@ pub(crate) fn is_note(path: &Path) -> bool {
     matches!(extension.as_deref(), Some("md" | "markdown"))
 }
 
+/// Returns whether a folder is a Maildir: a folder of mail with a file for each message.
+pub fn is_maildir(folder: &Path) -> bool {
+    ["cur", "new"].iter().all(|inner| folder.join(inner).is_dir())
+}
+
+/// Finds the messages of mail below a folder: files that end in `.eml`, and the files in `cur` and
+/// `new` of each Maildir. Ordered like [`find_notes`]. Of names that begin with a dot, only folders
+/// that are Maildirs are read: mail servers keep the folders of a mailbox so.
+///
+/// # Errors
+/// The error of the system for a folder that cannot be read.
+pub fn find_messages(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let search = FileSearch { wanted: &is_message, enters_hidden: &is_maildir };
+    let mut found = Vec::new();
+    walk(folder, &search, &mut Vec::new(), &mut found)?;
+    Ok(found.into_iter().map(|file| file.path).collect())
+}
+
+fn is_message(path: &Path) -> bool {
+    let maildir_part = || {
+        let inner = path.parent()?;
+        let name = inner.file_name()?.to_str()?;
+        let is_part = matches!(name, "cur" | "new" | "tmp") && is_maildir(inner.parent()?);
+        is_part.then_some(name)
+    };
+    match maildir_part() {
+        // A message in `tmp` is not delivered yet.
+        Some(name) => name != "tmp",
+        None => path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("eml")),
+    }
+}
+
 /// Finds the files below a folder for which `wanted` returns `true`, like [`find_notes`].
 pub(crate) fn below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<Vec<NoteFile>> {
+    let search = FileSearch { wanted, enters_hidden: &|_| false };
     let mut found = Vec::new();
-    walk(folder, wanted, &mut Vec::new(), &mut found)?;
+    walk(folder, &search, &mut Vec::new(), &mut found)?;
     Ok(found)
+}
+
+/// What a search below a folder looks for.
+struct FileSearch<'s> {
+    /// Returns whether a file is to be found.
+    wanted: &'s dyn Fn(&Path) -> bool,
+    /// Returns whether a folder is read although its name begins with a dot.
+    enters_hidden: &'s dyn Fn(&Path) -> bool,
 }
 
 fn walk(
     folder: &Path,
-    wanted: &dyn Fn(&Path) -> bool,
+    search: &FileSearch<'_>,
     parts: &mut Vec<Option<String>>,
     found: &mut Vec<NoteFile>,
 ) -> io::Result<()> {
@@ -159,16 +203,17 @@ fn walk(
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let (kind, path, name) = (entry.file_type()?, entry.path(), entry.file_name());
-        if name.as_encoded_bytes().starts_with(b".") {
+        let is_hidden = name.as_encoded_bytes().starts_with(b".");
+        if is_hidden && !(kind.is_dir() && (search.enters_hidden)(&path)) {
             continue;
         }
-        let is_found = kind.is_dir() || (kind.is_file() && wanted(&path));
+        let is_found = kind.is_dir() || (kind.is_file() && (search.wanted)(&path));
         if !is_found {
             continue;
         }
         parts.push(name.into_string().ok());
         if kind.is_dir() {
-            walk(&path, wanted, parts, found)?;
+            walk(&path, search, parts, found)?;
         } else {
             let name =
                 parts.iter().cloned().collect::<Option<Vec<String>>>().map(|parts| parts.join("/"));
@@ -362,6 +407,28 @@ mod tests {
         let names: Vec<String> =
             find_notes(folder.path()).unwrap().into_iter().filter_map(|note| note.name).collect();
         assert_eq!(names, ["a.MD", "b/deep/two.md", "b/one.markdown", "x.md/in.md", "z.md"]);
+    }
+
+    #[test]
+    fn messages_are_found_by_their_ending_and_in_maildirs() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            "a.EML", "b.txt", "in/c.eml", ".d.eml", ".hidden/e.eml", "cur/no-maildir",
+            "box/cur/1:2,S", "box/new/2", "box/tmp/3", "box/tmp/3.eml", "box/dovecot.index",
+            "box/.Sent/cur/4", "tmp/f.eml", "box/.Sent/new/.5", "box/cur/.6",
+        ] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, name).unwrap();
+        }
+        let found = find_messages(folder.path()).unwrap();
+        let names: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
+            .collect();
+        let expected =
+            ["a.EML", "box/.Sent/cur/4", "box/cur/1:2,S", "box/new/2", "in/c.eml", "tmp/f.eml"];
+        assert_eq!(names, expected);
     }
 
     #[test]

@@ -7,12 +7,14 @@
 //! `fetch_url` into the record, so every way of reading the record shows the same URL.
 
 mod reference_finder;
+mod shown;
 
 use std::fmt;
 use std::ops::Range;
 
 pub use self::reference_finder::{FoundReference, ReferenceFinder};
 use self::reference_finder::{ID, URL};
+pub use self::shown::without_addresses;
 use super::value::{FieldValue, RecordFields};
 use crate::hash::ContentHash;
 

@@ -1,12 +1,14 @@
 //! Reads the text of Office documents: zip files of XML.
 //!
 //! Of a text document the paragraphs are read, then headers, footers and notes, of slides those of
-//! each slide, then the notes of the speaker, of a table the cells of each row with tabs between
-//! them. Layout, comments and formulas are left out; the results of formulas are read. Nothing
-//! that a document refers to is opened, and XML entities of a document's own are not expanded.
+//! each slide, then the notes of the speaker, of a sheet its name, then the cells of each row with
+//! tabs between them. Layout, comments and formulas are left out; the results of formulas are read.
+//! Nothing that a document refers to is opened, and XML entities of a document's own are not
+//! expanded.
 //!
 //! *Source*: ECMA-376, parts 1 and 2; OASIS OpenDocument 1.3, part 3.
 
+use std::collections::HashMap;
 use std::io::{self, BufReader, Cursor, Read as _};
 
 use quick_xml::Reader;
@@ -56,9 +58,15 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
         Some(part) if !sheets.is_empty() => shared_strings(part)?,
         _ => Vec::new(),
     };
-    let dates = if sheets.is_empty() { CellDates::default() } else { cell_dates(&mut package)? };
+    let (dates, names) = match sheets.is_empty() {
+        true => (CellDates::default(), HashMap::new()),
+        false => (cell_dates(&mut package)?, sheet_names(&mut package)?),
+    };
     for name in sheets {
         if let Some(part) = package.part(&name)? {
+            if let Some(name) = names.get(&name) {
+                text.extend([name.as_str(), "\n"]);
+            }
             text += &rows(part, &shared, &dates)?;
             text.push('\n');
         }
@@ -69,50 +77,109 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
     Ok(text)
 }
 
-/// Returns the text of an OpenDocument.
+/// Returns the text of an OpenDocument. Headers and footers count in text documents only: those of
+/// a sheet say its name and a number of pages unless somebody changed them.
 pub(super) fn open_document(bytes: &[u8]) -> Result<String, NoText> {
-    let part = Package::open(bytes)?.part("content.xml")?.ok_or(NoText::Damaged)?;
-    let mut text = String::new();
-    // Text counts within paragraphs; between them there is only layout.
-    let (mut depth, mut repeated, mut cell) = (0_usize, 1, 0);
-    read_xml(part, &mut |event| {
-        match event {
-            XmlEvent::Start(name, start) => match name {
-                "p" | "h" => depth += 1,
-                "tab" => text.push('\t'),
-                "line-break" => text.push('\n'),
-                "s" => {
-                    let count = attribute(start, "c").and_then(|count| count.parse().ok());
-                    text.extend(std::iter::repeat_n(' ', count.unwrap_or(1).min(MAX_REPEATED)));
-                }
-                "table-cell" => {
-                    cell = text.len();
-                    let count = attribute(start, "number-columns-repeated");
-                    repeated = count.and_then(|count| count.parse().ok()).unwrap_or(1);
-                }
-                _ => {}
-            },
-            XmlEvent::End(name) => match name {
-                "p" | "h" => {
-                    depth = depth.saturating_sub(1);
-                    text.push('\n');
-                }
-                "table-cell" => {
-                    let own = text.get(cell..).unwrap_or_default().trim_end().to_owned();
-                    text.truncate(cell);
-                    // Empty cells fill a sheet up to its last column.
-                    let count = if own.is_empty() { 1 } else { repeated.min(MAX_REPEATED) };
-                    (0..count).for_each(|_| text.extend([own.as_str(), "\t"]));
-                }
-                "table-row" => text.push('\n'),
-                _ => {}
-            },
-            XmlEvent::Text(own) if depth > 0 => text.push_str(own),
-            XmlEvent::Text(_) => {}
-        }
-        text.len() <= MAX_TEXT_BYTES
-    })?;
+    let mut package = Package::open(bytes)?;
+    let part = package.part("content.xml")?.ok_or(NoText::Damaged)?;
+    let mut content = OpenText::default();
+    content.read(part, &|name| name == "body")?;
+    let OpenText { mut text, is_text_document, .. } = content;
+    if is_text_document && let Some(part) = package.part("styles.xml")? {
+        let mut styles = OpenText::default();
+        styles.read(part, &|name| name.starts_with("header") || name.starts_with("footer"))?;
+        text += &styles.text;
+    }
     Ok(text)
+}
+
+/// The text of a part of an OpenDocument so far.
+#[derive(Default)]
+struct OpenText {
+    text: String,
+    is_text_document: bool,
+    is_spreadsheet: bool,
+    /// How many elements are open whose text counts, such as the body or a footer.
+    regions: usize,
+    /// How many paragraphs are open. Between them there is only layout.
+    paragraphs: usize,
+    /// How many fields are open that hold the number of a page.
+    page_numbers: usize,
+    /// Where the present cell begins, and how often it stands there.
+    cell: usize,
+    repeated: usize,
+}
+
+impl OpenText {
+    /// Reads the text within the elements of a part for which `is_region` returns `true`.
+    fn read(&mut self, part: Vec<u8>, is_region: &dyn Fn(&str) -> bool) -> Result<(), NoText> {
+        read_xml(part, &mut |event| {
+            match event {
+                XmlEvent::Start(name, start) => {
+                    self.regions += usize::from(is_region(name));
+                    if self.regions > 0 {
+                        self.begin(name, start);
+                    }
+                }
+                XmlEvent::End(name) if self.regions > 0 => {
+                    self.end(name);
+                    self.regions -= usize::from(is_region(name));
+                }
+                XmlEvent::Text(own) if self.paragraphs > 0 && self.page_numbers == 0 => {
+                    self.text.push_str(own);
+                }
+                _ => {}
+            }
+            self.text.len() <= MAX_TEXT_BYTES
+        })
+    }
+
+    fn begin(&mut self, name: &str, start: &BytesStart<'_>) {
+        match name {
+            "text" => self.is_text_document = true,
+            "spreadsheet" => self.is_spreadsheet = true,
+            // The tables of a text document have names that programs gave them.
+            "table" if self.is_spreadsheet => {
+                self.text.extend(unescaped_attribute(start, "name"));
+                self.text.push('\n');
+            }
+            "p" | "h" => self.paragraphs += 1,
+            "page-number" | "page-count" => self.page_numbers += 1,
+            "tab" => self.text.push('\t'),
+            "line-break" => self.text.push('\n'),
+            "s" => {
+                let count = attribute(start, "c").and_then(|count| count.parse().ok());
+                self.text.extend(std::iter::repeat_n(' ', count.unwrap_or(1).min(MAX_REPEATED)));
+            }
+            "table-cell" => {
+                self.cell = self.text.len();
+                let count = attribute(start, "number-columns-repeated");
+                self.repeated = count.and_then(|count| count.parse().ok()).unwrap_or(1);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        match name {
+            "p" | "h" => {
+                self.paragraphs = self.paragraphs.saturating_sub(1);
+                self.text.push('\n');
+            }
+            "page-number" | "page-count" => {
+                self.page_numbers = self.page_numbers.saturating_sub(1);
+            }
+            "table-cell" => {
+                let own = self.text.get(self.cell..).unwrap_or_default().trim_end().to_owned();
+                self.text.truncate(self.cell);
+                // Empty cells fill a sheet up to its last column.
+                let count = if own.is_empty() { 1 } else { self.repeated.min(MAX_REPEATED) };
+                (0..count).for_each(|_| self.text.extend([own.as_str(), "\t"]));
+            }
+            "table-row" => self.text.push('\n'),
+            _ => {}
+        }
+    }
 }
 
 /// A zip file of XML parts.
@@ -200,6 +267,11 @@ fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
     Some(own.value.into_owned())
 }
 
+fn unescaped_attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
+    let value = attribute(start, name)?;
+    quick_xml::escape::unescape(&value).ok().map(|value| value.into_owned())
+}
+
 /// Returns the paragraphs of a part, each on a line.
 fn paragraphs(part: Vec<u8>) -> Result<String, NoText> {
     let (mut text, mut is_text, mut is_run) = (String::new(), false, false);
@@ -264,8 +336,7 @@ fn cell_dates(package: &mut Package<'_>) -> Result<CellDates, NoText> {
     read_xml(part, &mut |event| {
         match event {
             XmlEvent::Start("numFmt", start) => {
-                let code = attribute(start, "formatCode").unwrap_or_default();
-                let code = quick_xml::escape::unescape(&code).unwrap_or_default();
+                let code = unescaped_attribute(start, "formatCode").unwrap_or_default();
                 own.extend(format(start).filter(|_| cell_dates::is_date(&code)));
             }
             XmlEvent::Start("cellXfs", _) => is_of_cells = true,
@@ -279,6 +350,36 @@ fn cell_dates(package: &mut Package<'_>) -> Result<CellDates, NoText> {
         own.len().max(dates.styles.len()) <= MAX_STYLES
     })?;
     Ok(dates)
+}
+
+/// Returns the names of the sheets by their parts, such as `xl/worksheets/sheet1.xml`.
+fn sheet_names(package: &mut Package<'_>) -> Result<HashMap<String, String>, NoText> {
+    let mut parts = HashMap::new();
+    if let Some(part) = package.part("xl/_rels/workbook.xml.rels")? {
+        read_xml(part, &mut |event| {
+            if let XmlEvent::Start("Relationship", start) = event
+                && let (Some(id), Some(target)) =
+                    (attribute(start, "Id"), unescaped_attribute(start, "Target"))
+            {
+                // A target is beside the workbook, or begins at the root of the package.
+                let part = target.strip_prefix('/').map(str::to_owned);
+                parts.insert(id, part.unwrap_or_else(|| format!("xl/{target}")));
+            }
+            parts.len() <= MAX_PARTS
+        })?;
+    }
+    let mut names = HashMap::new();
+    if let Some(part) = package.part("xl/workbook.xml")? {
+        read_xml(part, &mut |event| {
+            if let XmlEvent::Start("sheet", start) = event
+                && let Some(part) = attribute(start, "id").and_then(|id| parts.remove(&id))
+            {
+                names.extend(unescaped_attribute(start, "name").map(|name| (part, name)));
+            }
+            true
+        })?;
+    }
+    Ok(names)
 }
 
 /// Returns the rows of a sheet, with tabs between the cells.

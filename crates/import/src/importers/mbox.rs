@@ -3,21 +3,22 @@
 //! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one.
 
 use std::io::{self, BufRead};
+use std::path::Path;
 use std::sync::Arc;
 
 use stile_store::files;
 
 use crate::attachment_text;
 use crate::importer::{
-    Contents, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
-    UnusableRow, file_bytes,
+    Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
+    StreamDeclaration, UnusableRow, file_bytes,
 };
 use crate::preset::{PresetDeclaration, PresetField};
 
 pub mod mail;
 pub mod mailbox;
 
-use mailbox::{Mailbox, RawMessage};
+use mailbox::{Mailbox, RawMessage, RawMessageError};
 
 /// Imports each message of a mailbox.
 pub static IMPORTER: Importer = Importer {
@@ -31,17 +32,12 @@ pub static IMPORTER: Importer = Importer {
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, target| {
-        Ok(Box::new(MailboxRows {
-            file: path.display().to_string().into(),
-            mailbox: Mailbox::new(files::open(path)?.reader),
-            target: target.clone(),
-        }))
-    },
+    open: |path, target| Ok(Box::new(MailboxRows::new(path, files::open(path)?.reader, target))),
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
-static DECLARATION: PresetDeclaration = PresetDeclaration {
+/// The declaration of a stream of mail.
+pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
     default_stream: "messages",
     key: "message_id",
     time: "date",
@@ -72,10 +68,34 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
 };
 
-struct MailboxRows<R> {
+/// The messages of a mailbox as rows.
+pub(super) struct MailboxRows<R> {
     file: Arc<str>,
     mailbox: Mailbox<R>,
     target: ImportTarget,
+}
+
+impl<R: BufRead> MailboxRows<R> {
+    /// Reads a mailbox from its first byte.
+    pub(super) fn new(path: &Path, reader: R, target: &ImportTarget) -> Self {
+        Self {
+            file: path.display().to_string().into(),
+            mailbox: Mailbox::new(reader),
+            target: target.clone(),
+        }
+    }
+}
+
+/// Returns the row of a message.
+pub(super) fn message_row(
+    message: Result<Vec<u8>, RawMessageError>,
+    target: &ImportTarget,
+) -> Result<ImportRow, UnusableRow> {
+    match message.map(|raw| mail::read(&raw, target)) {
+        Ok(Ok(row)) => Ok(row),
+        Ok(Err(bad)) => Err(UnusableRow::new(bad.code(), bad)),
+        Err(bad) => Err(UnusableRow::new(bad.code(), bad)),
+    }
 }
 
 impl<R: BufRead> ImportRows for MailboxRows<R> {
@@ -83,11 +103,7 @@ impl<R: BufRead> ImportRows for MailboxRows<R> {
         let Some(RawMessage { line, message }) = self.mailbox.next_message()? else {
             return Ok(None);
         };
-        let row = match message.map(|raw| mail::read(&raw, &self.target)) {
-            Ok(Ok(row)) => Ok(row),
-            Ok(Err(bad)) => Err(UnusableRow::new(bad.code(), bad)),
-            Err(bad) => Err(UnusableRow::new(bad.code(), bad)),
-        };
+        let row = message_row(message, &self.target);
         Ok(Some(LocatedRow { file: Arc::clone(&self.file), line, row }))
     }
 

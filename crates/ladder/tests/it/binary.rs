@@ -171,6 +171,72 @@ fn bytes_in_lists_and_objects_are_reached_by_every_client() {
 }
 
 #[test]
+fn a_document_names_each_attachment_once_by_a_call_and_by_no_address_of_v1() {
+    let stored_as_by_an_import = |at: usize| {
+        let (id, bytes) = &BLOBS[at % 4];
+        let digest = id.strip_prefix("sha256-").unwrap();
+        json!({ "blob_id": id, "mime_type": "image/png", "size_bytes": bytes.len(),
+            "sha256": digest, "filename": format!("page {at} of a longer name.png"),
+            "fetch_url": format!("/v1/blobs/{id}") })
+    };
+    let list = |count: usize| {
+        let all: Vec<_> = (0..count).map(stored_as_by_an_import).collect();
+        FieldValue::Json(json!(all).to_string())
+    };
+    let fields = vec![
+        ("one".to_owned(), FieldValue::Json(stored_as_by_an_import(3).to_string())),
+        ("two".to_owned(), list(2)),
+        ("seven".to_owned(), list(7)),
+        ("many".to_owned(), list(120)),
+    ];
+    let world =
+        World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
+    let stored = Stored::new(&mut Chance::of(1), &world, &[]);
+    let client = Client::new(&stored.services, owner());
+    for name in ["one", "two", "seven", "many"] {
+        let answer = client.good("fetch", &json!({ "id": ID, "fields": [name] }));
+        let document: serde_json::Value = serde_json::from_str(&answer.text).unwrap();
+        let of_bytes = |steps: &serde_json::Value| -> Vec<serde_json::Value> {
+            let steps = steps.as_array().unwrap().iter();
+            steps.filter(|step| step["preview_status"] == "binary-only").cloned().collect()
+        };
+        let steps = of_bytes(&document["next"]);
+        let entries = of_bytes(&answer.structured["content_ladder"]["entries"]);
+        let expected = match name {
+            "one" => 1,
+            "two" => 2,
+            "seven" => 7,
+            _ => 8,
+        };
+        assert_eq!((steps.len(), entries.len()), (expected, expected), "{name}: {document}");
+        for (at, step) in steps.iter().enumerate() {
+            let (path, at) = match name {
+                "one" => ("one".to_owned(), 3),
+                name => (format!("{name}/{at}"), at),
+            };
+            let (id, bytes) = &BLOBS[at % 4];
+            assert_eq!(step["field_path"], path);
+            assert_eq!(step["mime_type"], "image/png");
+            assert_eq!(step["size_bytes"], bytes.len());
+            assert_eq!(step["digest"], id.replace("sha256-", "sha256:"));
+            assert_eq!(step["read"]["tool"], "fetch");
+            let read = client.good("fetch", &step["read"]["args"]).structured;
+            assert_eq!(read["metadata"]["field_path"], path);
+            assert_eq!(read["metadata"]["size_bytes"], bytes.len());
+        }
+        for text in [&answer.text, &answer.structured.to_string()] {
+            assert!(!text.contains("/v1") && !text.contains("fetch_url"), "{text}");
+        }
+        let digest = BLOBS[if name == "one" { 3 } else { 1 }].0.strip_prefix("sha256-").unwrap();
+        let references = if name == "many" { 4 } else { expected.div_ceil(4) };
+        assert!(answer.text.matches(digest).count() <= 2 * references, "{}", answer.text);
+    }
+    // A list shows the fields of a record in the same way.
+    let listed = client.good("query_records", &json!({ "stream": "notes" }));
+    assert!(!listed.text.contains("/v1") && !listed.structured.to_string().contains("/v1"));
+}
+
+#[test]
 fn bytes_of_a_text_are_read_as_text() {
     let html = "<p>中 é 👩\u{200d}👧 \"quoted\"</p>\n".repeat(3000);
     let refer = |bytes: &[u8]| json!({ "blob_id": name_of(bytes), "mime_type": "text/html; charset=utf-8" });

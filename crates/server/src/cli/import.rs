@@ -186,6 +186,11 @@ pub(super) fn join_names(names: &[&str], conjunction: &str) -> String {
     }
 }
 
+/// Names a number of attachments: `1 attachment`.
+fn attachments(count: u64) -> String {
+    format!("{count} attachment{}", if count == 1 { "" } else { "s" })
+}
+
 /// Prints the counts to the output, and bad rows to standard error.
 fn print_report(
     imported: Result<ImportReport, Box<StoppedImport>>,
@@ -210,25 +215,26 @@ fn print_report(
     }
     let ImportReport { texts_read, unread, undeclared_texts, .. } = &report;
     if *texts_read > 0 {
-        owner::print_to_stderr(&format!("read the text of {texts_read} attachments"))?;
+        owner::print_to_stderr(&format!("read the text of {}", attachments(*texts_read)))?;
     }
     for (count, reason) in [
-        (unread.damaged, "are damaged or encrypted"),
-        (unread.too_large, "are too large or too much work to read"),
-        (unread.without_text, "hold no text, such as scanned pages"),
+        (unread.damaged, "damaged or encrypted"),
+        (unread.too_large, "too large or too much work to read"),
+        (unread.without_text, "without text, such as scanned pages"),
     ] {
         if count > 0 {
             owner::print_to_stderr(&format!(
-                "{count} attachments {reason}: their bytes are stored, their text is not searched"
+                "did not read the text of {}, {reason}: names are searched, and bytes are stored",
+                attachments(count)
             ))?;
         }
     }
     if *undeclared_texts > 0 {
         owner::print_to_stderr(&format!(
-            "{undeclared_texts} attachments have text that is not read, since the stream was declared before \
-             there was a field for it; to search them, add the property `{FIELD}` \
-             (`{{\"type\": \"string\"}}`) and its name to `query.search.lexical_fields` with \
-             `stile declare`, and import again"
+            "did not read the text of {}, since the stream was declared before there was a field for \
+             it; to search it, add the property `{FIELD}` (`{{\"type\": \"string\"}}`) and its name \
+             to `query.search.lexical_fields` with `stile declare`, and import again",
+            attachments(*undeclared_texts)
         ))?;
     }
     if report.replaced > 0 {

@@ -81,7 +81,13 @@ fn xlsx() -> Vec<u8> {
     let styles = "<styleSheet><numFmts><numFmt numFmtId=\"164\" formatCode=\"dd&quot;.&quot;mm h:mm\"/></numFmts>\
         <cellStyleXfs><xf numFmtId=\"14\"/></cellStyleXfs>\
         <cellXfs><xf numFmtId=\"0\"/><xf numFmtId=\"14\"/><xf numFmtId=\"164\"/></cellXfs></styleSheet>";
+    let workbook = "<workbook><sheets><sheet name=\"Costs &amp; fees\" sheetId=\"4\" r:id=\"rId7\"/>\
+        <sheet name=\"gone\" sheetId=\"5\" r:id=\"rId8\"/></sheets></workbook>";
+    let relations = "<Relationships><Relationship Id=\"rId7\" Target=\"worksheets/sheet1.xml\"/>\
+        <Relationship Id=\"rId9\" Target=\"/xl/styles.xml\"/></Relationships>";
     package(&[
+        ("xl/workbook.xml", workbook),
+        ("xl/_rels/workbook.xml.rels", relations),
         ("xl/sharedStrings.xml", strings),
         ("xl/styles.xml", styles),
         ("xl/worksheets/sheet1.xml", sheet),
@@ -105,7 +111,21 @@ fn odt() -> Vec<u8> {
         <table:table-cell table:number-columns-repeated=\"2\"><text:p>b</text:p></table:table-cell>\
         <table:table-cell table:number-columns-repeated=\"16000\"/>\
         </table:table-row></table:table></office:text></office:body></office:document-content>";
-    package(&[("content.xml", xml)])
+    let styles = "<office:document-styles><office:styles><text:p>no</text:p></office:styles>\
+        <office:master-styles><style:master-page>\
+        <style:header><text:p>Heron society</text:p></style:header>\
+        <style:footer-left><text:p>Page <text:page-number>1</text:page-number> of the minutes</text:p></style:footer-left>\
+        </style:master-page></office:master-styles></office:document-styles>";
+    package(&[("content.xml", xml), ("styles.xml", styles)])
+}
+
+fn ods() -> Vec<u8> {
+    let xml = "<office:document-content><office:body><office:spreadsheet>\
+        <table:table table:name=\"Seeds &lt;2026&gt;\"><table:table-row>\
+        <table:table-cell><text:p>kale</text:p></table:table-cell></table:table-row></table:table>\
+        </office:spreadsheet></office:body></office:document-content>";
+    let styles = "<office:document-styles><style:header><text:p>???</text:p></style:header></office:document-styles>";
+    package(&[("content.xml", xml), ("styles.xml", styles)])
 }
 
 /// A message with attachments: type, name and bytes of each.
@@ -171,10 +191,11 @@ fn documents_of_each_kind_are_found_and_read_as_a_field_beside_the_bytes() {
         mail("table", &[("application/octet-stream", "costs.XLSX", &xlsx())]),
         mail("slides", &[("application/zip", "talk.pptx", &pptx())]),
         mail("odt", &[("application/vnd.oasis.opendocument.text", "minutes.odt", &odt())]),
+        mail("ods", &[("application/vnd.oasis.opendocument.spreadsheet", "seeds.ods", &ods())]),
         mail(
             "pages",
             &[
-                ("text/html", "page.html", b"<title>no</title><p>A <b>wicker</b> basket"),
+                ("text/html", "page.html", b"<title>Handicraft</title><p>A <b>wicker</b> basket"),
                 ("text/csv", "list.csv", "name,cost\r\nGr\u{fc}n,3\r\n".as_bytes()),
                 ("image/png", "photo.png", b"\x89PNG"),
             ],
@@ -182,17 +203,24 @@ fn documents_of_each_kind_are_found_and_read_as_a_field_beside_the_bytes() {
     ];
     let mailbox = Mailbox::of(&mails);
     let (counts, said) = mailbox.import(&kit);
-    assert_eq!(counts, "added 6, changed 0, unchanged 0, bad 0");
-    assert!(said.contains("read the text of 7 attachments"), "{said}");
+    assert_eq!(counts, "added 7, changed 0, unchanged 0, bad 0");
+    assert!(said.contains("read the text of 8 attachments"), "{said}");
     for (id, text) in [
         ("word", "[letter.docx]\nDear Ann,\nthe espalier – is <fine>\nHerons & Sons"),
         (
             "table",
-            "[costs.XLSX]\nplum & quince\t12.5\n2026-03-04\t2026-03-04 10:30:00\t46085\npear\tdear\t7",
+            "[costs.XLSX]\nCosts & fees\nplum & quince\t12.5\n2026-03-04\t2026-03-04 10:30:00\t46085\npear\tdear\t7",
         ),
         ("slides", "[talk.pptx]\nsecond slide\n\ntenth slide\n\nsay it slowly"),
-        ("odt", "[minutes.odt]\nMinutes\nThe  heron\tflew\noff\na\tb\tb"),
-        ("pages", "[page.html]\nA wicker basket\n\n[list.csv]\nname,cost\nGrün,3"),
+        (
+            "odt",
+            "[minutes.odt]\nMinutes\nThe  heron\tflew\noff\na\tb\tb\nHeron society\nPage  of the minutes",
+        ),
+        ("ods", "[seeds.ods]\nSeeds <2026>\nkale"),
+        (
+            "pages",
+            "[page.html]\nHandicraft\nA wicker basket\n\n[list.csv]\nname,cost\nGrün,3\n\n[photo.png]",
+        ),
     ] {
         assert_eq!(text_of(&kit, id, &kit.owner), text, "{id}");
     }
@@ -206,7 +234,36 @@ fn documents_of_each_kind_are_found_and_read_as_a_field_beside_the_bytes() {
         assert_eq!(hits["data"][0]["matched_fields"], json!(["attachment_text"]));
     }
     let (counts, _) = mailbox.import(&kit);
-    assert_eq!(counts, "added 0, changed 0, unchanged 6, bad 0\nnothing has changed");
+    assert_eq!(counts, "added 0, changed 0, unchanged 7, bad 0\nnothing has changed");
+}
+
+#[test]
+fn every_attached_file_is_found_by_its_name() {
+    let kit = Kit::new();
+    let mails = [
+        mail("picture", &[("image/png", "truncated.png", b"\x89PNG")]),
+        mail("archive", &[("application/gzip", "Seeds-2025.tgz", b"\x1f\x8b")]),
+        mail("broken", &[("application/pdf", "espalier plan.pdf", b"no such thing")]),
+        mail("bare", &[]),
+    ];
+    let (counts, said) = Mailbox::of(&mails).import(&kit);
+    assert_eq!(counts, "added 4, changed 0, unchanged 0, bad 0");
+    assert!(said.contains("did not read the text of 1 attachment, damaged"), "{said}");
+    for (words, id) in [
+        ("truncated.png", "picture"),
+        ("truncated", "picture"),
+        ("seeds-2025.tgz", "archive"),
+        ("espalier", "broken"),
+    ] {
+        let hits = kit.json(&format!("/v1/search?q={words}"), &kit.owner);
+        assert_eq!(hits["data"][0]["record_key"], format!("{id}@example.org"), "{words}");
+        assert_eq!(hits["data"][0]["matched_fields"], json!(["attachment_text"]), "{words}");
+    }
+    assert_eq!(text_of(&kit, "picture", &kit.owner), "[truncated.png]");
+    assert_eq!(text_of(&kit, "bare", &kit.owner), Value::Null);
+    let bytes = kit.client(&["--stream", "messages", "--field", "attachments"]).1;
+    assert_eq!(kit.json("/v1/search?q=truncated", &bytes)["data"], json!([]));
+    assert_eq!(text_of(&kit, "picture", &bytes), Value::Null);
 }
 
 #[test]
@@ -255,14 +312,23 @@ fn a_hostile_document_costs_its_text_and_nothing_else() {
     ];
     let (counts, said) = Mailbox::of(&mails).import(&kit);
     assert_eq!(counts, "added 9, changed 0, unchanged 0, bad 0", "{said}");
-    assert!(said.contains(" attachments are damaged or encrypted"), "{said}");
-    assert!(said.contains(" attachments are too large or too much work to read"), "{said}");
-    assert!(said.contains(" attachments hold no text, such as scanned pages"), "{said}");
-    assert_eq!(text_of(&kit, "bomb", &kit.owner), "[b.docx]\nthe espalier\nHerons & Sons");
+    for reason in [
+        "damaged or encrypted",
+        "too large or too much work to read",
+        "without text, such as scanned pages",
+    ] {
+        let line = said.lines().find(|line| line.contains(reason)).unwrap();
+        assert!(line.starts_with("did not read the text of ") && !line.contains("1 attachments"));
+    }
+    assert!(said.lines().any(|line| line == "read the text of 3 attachments"), "{said}");
+    assert_eq!(
+        text_of(&kit, "bomb", &kit.owner),
+        "[a.docx]\n\n[b.docx]\nthe espalier\nHerons & Sons"
+    );
     assert_eq!(text_of(&kit, "laughs", &kit.owner), "[a.docx]\nso  it is", "no entity is expanded");
     assert!(text_of(&kit, "good", &kit.owner).as_str().unwrap().contains("zygote"));
-    for id in ["other", "none"] {
-        assert_eq!(text_of(&kit, id, &kit.owner), Value::Null, "{id}");
+    for (id, name) in [("other", "[a.pdf]"), ("none", "[a.docx]")] {
+        assert_eq!(text_of(&kit, id, &kit.owner), name, "{id}");
     }
 }
 
@@ -293,7 +359,7 @@ fn a_stream_that_was_declared_without_the_field_keeps_its_records() {
     declare(&declared);
     let (counts, said) = mailbox.import(&kit);
     assert_eq!(counts, "added 0, changed 1, unchanged 0, bad 0", "{said}");
-    assert!(said.contains("1 attachments have text that is not read"), "{said}");
+    assert!(said.contains("did not read the text of 1 attachment, since"), "{said}");
     let (counts, _) = mailbox.import(&kit);
     assert_eq!(counts, "added 0, changed 0, unchanged 1, bad 0\nnothing has changed");
     declare(&whole);

@@ -106,6 +106,7 @@ Examples:
   stile import ~/journal --connection notes --stream journal
   stile import ~/journal --connection notes --stream journal --watch
   stile import mail.mbox --connection gmail-work
+  stile import ~/Maildir --connection mail
   stile import chatgpt-export.zip --connection chatgpt
   stile import backup/ --format stile",
         )

@@ -1,0 +1,343 @@
+//! Imports messages of mail that are files of their own: one message, a folder of them, or a
+//! Maildir.
+//!
+//! The records are those of a mailbox with the same messages ([`mbox`]). Some programs begin such a
+//! file with a From-line. It is then read as a mailbox.
+
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stile_store::files::{self, SourceReader};
+
+use super::mbox::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
+use super::mbox::{self, MailboxRows, message_row};
+use crate::importer::{
+    Contents, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
+    UnusableRow, file_bytes,
+};
+
+/// What some programs of Windows write before the header of a message.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// Imports each message of a folder, or one message.
+pub static IMPORTER: Importer = Importer {
+    name: "mail",
+    description: "mail in files (`.eml` or a Maildir)",
+    recognition: Recognition {
+        file_name: |name| name.to_ascii_lowercase().ends_with(".eml"),
+        contents: |contents| match contents {
+            Contents::Folder(path) => is_folder_of_mail(path),
+            Contents::Beginning(beginning) => is_beginning_of_mail(beginning),
+            Contents::Zip(_) => false,
+        },
+        ..Recognition::NEVER
+    },
+    byte_count: |path| {
+        // A file that cannot be read becomes a bad row, and counts nothing.
+        Ok(message_files(path)?.iter().map(|file| file_bytes(file).unwrap_or_default()).sum())
+    },
+    open: |path, target| {
+        Ok(Box::new(MailFiles {
+            remaining: message_files(path)?.into_iter(),
+            mailbox: None,
+            consumed: 0,
+            target: target.clone(),
+        }))
+    },
+    declaration: StreamDeclaration::Preset(&mbox::DECLARATION),
+};
+
+/// Returns whether a folder is a Maildir, or has messages and no notes. The messages in a folder of
+/// notes are attached to the notes.
+fn is_folder_of_mail(path: &Path) -> bool {
+    files::is_maildir(path)
+        || (files::find_notes(path).is_ok_and(|notes| notes.is_empty())
+            && files::find_messages(path).is_ok_and(|messages| !messages.is_empty()))
+}
+
+/// Returns whether a file begins with header fields, one of which only mail has.
+fn is_beginning_of_mail(beginning: &[u8]) -> bool {
+    const OF_MAIL: [&[u8]; 5] =
+        [b"received", b"return-path", b"delivered-to", b"message-id", b"mime-version"];
+    let mut is_mail = false;
+    let mut lines = beginning.split(|&byte| byte == b'\n').peekable();
+    while let Some(line) = lines.next() {
+        let is_cut_off = lines.peek().is_none();
+        if matches!(line, b"" | b"\r") || is_cut_off {
+            break;
+        }
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            continue;
+        }
+        let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+        if name.len() == line.len() || !name.iter().all(u8::is_ascii_graphic) {
+            return false;
+        }
+        is_mail |= OF_MAIL.contains(&name.to_ascii_lowercase().as_slice());
+    }
+    is_mail
+}
+
+/// Returns the messages of a folder, or a single file as a message.
+fn message_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !files::is_folder(path) {
+        // A file that the caller names must be there.
+        files::open(path)?;
+        return Ok(vec![path.to_owned()]);
+    }
+    let found = files::find_messages(path)?;
+    if found.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "no message is in the folder: no file ends in `.eml`, and no Maildir (`cur` and \
+             `new`) has files",
+        ));
+    }
+    Ok(found)
+}
+
+struct MailFiles {
+    remaining: std::vec::IntoIter<PathBuf>,
+    /// The current file, if it begins as a mailbox.
+    mailbox: Option<MailboxRows<BufReader<SourceReader>>>,
+    /// Bytes of the files before the current one.
+    consumed: u64,
+    target: ImportTarget,
+}
+
+impl ImportRows for MailFiles {
+    fn next(&mut self) -> io::Result<Option<LocatedRow>> {
+        loop {
+            if let Some(mailbox) = &mut self.mailbox {
+                if let Some(row) = mailbox.next()? {
+                    return Ok(Some(row));
+                }
+                self.consumed += mailbox.consumed();
+                self.mailbox = None;
+            }
+            let Some(path) = self.remaining.next() else { return Ok(None) };
+            let row = match self.read(&path) {
+                Ok(None) => continue,
+                Ok(Some(message)) => message_row(message, &self.target),
+                // A file that cannot be read is one bad row. The other files are read all the same.
+                Err(error) => Err(UnusableRow::new(
+                    "unreadable",
+                    format!("the file could not be read: {error}"),
+                )),
+            };
+            let file: Arc<str> = path.display().to_string().into();
+            return Ok(Some(LocatedRow { file, line: 1, row }));
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.consumed + self.mailbox.as_ref().map_or(0, ImportRows::consumed)
+    }
+}
+
+impl MailFiles {
+    /// Reads the message in a file; `None` if the file begins as a mailbox, which is read next.
+    fn read(&mut self, path: &Path) -> io::Result<Option<Result<Vec<u8>, RawMessageError>>> {
+        let file = files::open(path)?;
+        let mut reader = file.reader;
+        if reader.fill_buf()?.starts_with(b"From ") {
+            self.mailbox = Some(MailboxRows::new(path, reader, &self.target));
+            return Ok(None);
+        }
+        self.consumed += file.bytes;
+        if reader.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
+            reader.consume(BYTE_ORDER_MARK.len());
+        }
+        match files::read_short(&mut reader, MAX_MESSAGE_BYTES as u64) {
+            Ok(message) => Ok(Some(Ok(message))),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                Ok(Some(Err(RawMessageError::TooLarge)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::importers::{IMPORTERS, recognise};
+    use crate::input::ImportInput;
+    use crate::report::BadRowPolicy;
+    use crate::rig::{Rig, counts, recognised, rig};
+
+    const FROM: &str = "From ann@example.org Thu Jan  1 00:00:00 2026\n";
+    const MAILS: [&str; 3] = [
+        "Message-ID: <a@example.org>\nDate: Sat, 7 Mar 2026 10:15:00 +0100\nSubject: ferns\n\nmoss\n",
+        "Message-ID: <b@example.org>\nIn-Reply-To: <a@example.org>\nMIME-Version: 1.0\n\
+         Content-Type: multipart/mixed; boundary=x\n\n--x\n\nFrom here\n--x\n\
+         Content-Type: text/csv; name=list.csv\n\na,b\n--x--\n",
+        "Subject: without an identifier\n\n\nend\n",
+    ];
+
+    fn import(rig: &Rig, path: &Path) -> (u64, u64, u64, u64) {
+        let report = rig.import(&[recognised(path)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        counts(&report)
+    }
+
+    #[test]
+    fn files_and_maildirs_become_the_records_of_a_mailbox_with_the_same_messages() {
+        let rig = rig();
+        let quoted = MAILS.map(|mail| format!("{FROM}{}\n", mail.replace("\nFrom ", "\n>From ")));
+        assert_eq!(import(&rig, &rig.write("all.mbox", quoted.concat())), (3, 0, 0, 0));
+        assert!(rig.keys().contains(&"b@example.org".to_owned()), "{:?}", rig.keys());
+        let stored = rig.keys();
+        for (number, mail) in MAILS.iter().enumerate() {
+            let one = rig.write(&format!("eml/in/{number}.EML"), mail);
+            assert_eq!(import(&rig, &one), (0, 0, 1, 0), "{mail}");
+            rig.write(&format!("box/cur/170000000{number}.M1.host:2,S"), mail);
+        }
+        rig.write("box/new/1700000009.M2.host", "Message-ID: <c@example.org>\n\nnew\n");
+        rig.write("box/tmp/1700000010.M2.host", "Message-ID: <d@example.org>\n\nhalf of");
+        rig.write("eml/begins-as-a-mailbox.eml", quoted[0].as_bytes());
+        assert_eq!(import(&rig, &rig.folder.path().join("eml")), (0, 0, 4, 0));
+        assert_eq!(rig.keys(), stored);
+        let maildir = rig.folder.path().join("box");
+        assert_eq!(import(&rig, &maildir), (1, 0, 3, 0));
+        assert_eq!(import(&rig, &maildir.join("new/1700000009.M2.host")), (0, 0, 1, 0));
+        assert_eq!(rig.keys().len(), 4);
+    }
+
+    #[test]
+    fn a_file_that_is_no_message_is_one_bad_row() {
+        let rig = rig();
+        rig.write("mail/a.eml", MAILS[0]);
+        rig.write("mail/b.eml", "no header\n");
+        let folder = rig.folder.path().join("mail");
+        let report = rig.import(&[recognised(&folder)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        assert_eq!(counts(&report), (1, 0, 0, 1));
+        let bad = &report.bad[0];
+        assert!(bad.file.ends_with("b.eml"), "{bad:?}");
+        assert_eq!((bad.line, bad.code), (1, "no_header"));
+    }
+
+    #[test]
+    fn each_hostile_file_costs_itself_and_nothing_else() {
+        let rig = rig();
+        let bad: [(&str, Vec<u8>, &str); 5] = [
+            ("mail/empty.eml", Vec::new(), "no_header"),
+            ("mail/blank.eml", b"\r\n\r\nSubject: too late\r\n".to_vec(), "no_header"),
+            ("mail/picture.eml", b"\x89PNG\r\n\x1a\n\0\0\0".to_vec(), "no_header"),
+            ("mail/header.eml", [b"X: ".as_slice(), &[b'x'; 2 << 20]].concat(), "header_too_large"),
+            ("mail/large.eml", vec![b'\n'; MAX_MESSAGE_BYTES + 1], "message_too_large"),
+        ];
+        for (name, content, _) in &bad {
+            rig.write(name, content);
+        }
+        let folder = rig.folder.path().join("mail");
+        rig.write("outside/secret.eml", "Message-ID: <secret@example.org>\n\n");
+        #[cfg(unix)]
+        {
+            let outside = rig.folder.path().join("outside");
+            std::os::unix::fs::symlink(outside.join("secret.eml"), folder.join("link.eml"))
+                .unwrap();
+            std::os::unix::fs::symlink(&outside, folder.join("out")).unwrap();
+            std::os::unix::fs::symlink(&folder, folder.join("loop")).unwrap();
+            std::os::unix::fs::symlink(folder.join("none"), folder.join("dangling.eml")).unwrap();
+        }
+        rig.write("mail/nul.eml", "Message-ID: <nul@example.org>\nSubject: a\0b\n\nx\0y");
+        rig.write("mail/header-alone.eml", "Message-ID: <alone@example.org>");
+        rig.write("mail/mark.eml", "\u{feff}Message-ID: <mark@example.org>\r\n\r\nx");
+        rig.write("mail/.hidden.eml", MAILS[0]);
+        rig.write("mail/notes.txt", MAILS[0]);
+        let mut name = "mail/deep".to_owned();
+        (0..50).for_each(|_| name.push_str("/d"));
+        rig.write(&format!("{name}/deep.eml"), "Message-ID: <deep@example.org>\n\n");
+        let report = rig.import(&[recognised(&folder)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        let mut reported: Vec<(String, &str)> = report
+            .bad
+            .iter()
+            .map(|bad| (bad.file.rsplit('/').next().unwrap().to_owned(), bad.code))
+            .collect();
+        reported.sort();
+        let mut expected =
+            bad.map(|(name, _, code)| (name.trim_start_matches("mail/").to_owned(), code));
+        expected.sort();
+        assert_eq!(reported, expected);
+        let mut keys = rig.keys();
+        keys.sort();
+        assert_eq!(keys, ["alone", "deep", "mark", "nul"].map(|id| format!("{id}@example.org")));
+        assert_eq!(import(&rig, &folder), (0, 0, 4, 5));
+    }
+
+    #[test]
+    fn a_message_keeps_its_record_when_its_file_is_renamed_or_copied() {
+        let rig = rig();
+        let [first, _, unnamed] = MAILS;
+        rig.write("box/new/1.host", first);
+        rig.write("box/cur/2.host:2,", unnamed);
+        let maildir = rig.folder.path().join("box");
+        assert_eq!(import(&rig, &maildir), (2, 0, 0, 0));
+        let (keys, record) = (rig.keys(), rig.record("a@example.org"));
+        rig.write("box/cur/1.host:2,FRS", first);
+        rig.write("box/cur/2.host:2,ST", unnamed);
+        rig.write("box/.Archive/cur/3.host:2,S", first);
+        rig.write("box/.Archive/new/.keep", "");
+        assert_eq!(import(&rig, &maildir), (0, 0, 5, 0), "all copies are the same record");
+        assert_eq!((rig.keys(), rig.record("a@example.org")), (keys.clone(), record));
+        rig.write("box/cur/4.host:2,S", first.replace("moss", "a copy with a footer of the list"));
+        assert_eq!(import(&rig, &maildir), (1, 0, 5, 0), "a copy that differs is kept");
+        assert_eq!(import(&rig, &maildir), (0, 0, 6, 0));
+        let copies = rig.keys().into_iter().filter(|key| key.starts_with("a@example.org#"));
+        assert_eq!((copies.count(), rig.keys().len()), (1, keys.len() + 1));
+    }
+
+    #[test]
+    fn mail_is_recognised_by_name_and_contents_and_notes_stay_notes() {
+        let rig = rig();
+        let name_of = |path: &Path| recognise(IMPORTERS, path).unwrap().map(|found| found.name);
+        assert_eq!(name_of(&rig.write("x.Eml", "")), Some("mail"));
+        assert_eq!(name_of(&rig.write("x", "Received: by a\nX: y\n\n")), Some("mail"));
+        assert_eq!(name_of(&rig.write("x.txt", "Title: a\n\nReceived: b\n")), None);
+        rig.write("notes/a.md", "# Ferns\n");
+        rig.write("notes/attached.eml", MAILS[0]);
+        assert_eq!(name_of(&rig.folder.path().join("notes")), Some("markdown"));
+        rig.write("box/new/a.md", MAILS[0]);
+        rig.write("box/cur/1.host", MAILS[1]);
+        assert_eq!(name_of(&rig.folder.path().join("box")), Some("mail"));
+    }
+
+    #[test]
+    fn a_folder_without_anything_to_import_is_refused() {
+        let rig = rig();
+        rig.write("empty/picture.png", "");
+        let folder = rig.folder.path().join("empty");
+        let error =
+            |input| rig.import(&[input], &[], BadRowPolicy::Skip, |_| ()).unwrap_err().to_string();
+        let recognised = error(recognised(&folder));
+        assert!(recognised.contains("nothing in the folder can be imported"), "{recognised}");
+        let named = error(ImportInput::whole(folder.clone(), &IMPORTER));
+        assert!(named.contains("no message is in the folder"), "{named}");
+        let missing = error(ImportInput::whole(folder.join("no.eml"), &IMPORTER));
+        assert!(missing.contains("cannot read"), "{missing}");
+        assert!(rig.streams().is_empty());
+    }
+
+    #[test]
+    fn a_file_of_header_fields_is_mail_if_one_of_them_says_so() {
+        for beginning in [
+            "Return-Path: <ann@example.org>\r\nX: y\r\n",
+            "Subject: a\n b\nMESSAGE-ID: <1@example.org>\n\nany text: \u{1}",
+            "Received: by a; Mon\nX-Long: cut o",
+        ] {
+            assert!(is_beginning_of_mail(beginning.as_bytes()), "{beginning}");
+        }
+        for beginning in [
+            "",
+            "Title: a\nDate: 2026\n\nMessage-ID: in the text\n",
+            "Subject: a\nFrom: b\n\n",
+            "a,b\nMessage-ID: x\n",
+            "Message-ID",
+            "Message-ID: <1@exam",
+            "It is so: yes\nReceived: no\n",
+        ] {
+            assert!(!is_beginning_of_mail(beginning.as_bytes()), "{beginning}");
+        }
+    }
+}
