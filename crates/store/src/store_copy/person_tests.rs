@@ -158,7 +158,9 @@ fn a_copy_of_a_person_that_is_cut_after_each_step_keeps_only_that_person_waiting
                     StoreAddress::Postgresql(_) => {
                         drop(target.open("bob").unwrap());
                         let half = refusal(&to, &at(&folder()), &named("ann"));
-                        assert!(matches!(&half, CopyError::Records(error) if is_half_copied(error)));
+                        assert!(
+                            matches!(&half, CopyError::Records(error) if is_half_copied(error))
+                        );
                         target.open("ann")
                     }
                 };

@@ -78,8 +78,7 @@ impl Place {
 
     /// Returns all rows of all tables.
     fn rows(&self) -> Vec<String> {
-        let Source { rows: end, access, .. } =
-            open_source(&self.address(), Instant(0)).unwrap();
+        let Source { rows: end, access, .. } = open_source(&self.address(), Instant(0)).unwrap();
         let mut all = vec![format!("{:?}", end.history().unwrap())];
         let Access { rows, key } = access.unwrap().read().unwrap();
         all.push(format!("{:?}", key.map(|key| (key.secret, key.audience))));
@@ -503,8 +502,8 @@ fn a_target_with_records_or_with_a_part_of_others_is_left_as_it_is() {
 }
 
 #[test]
-fn a_database_of_several_people_is_neither_copied_nor_copied_into() {
-    let test = "a_database_of_several_people_is_neither_copied_nor_copied_into";
+fn a_database_of_several_people_is_neither_copied_nor_copied_into_as_a_whole() {
+    let test = "a_database_of_several_people_is_neither_copied_nor_copied_into_as_a_whole";
     let Some(server) = PostgresServer::shared(test) else { return };
     let (one, several) = (Place::in_sqlite(), Place::on_postgresql(&server));
     fill(&one);
