@@ -188,8 +188,6 @@ impl StoreCopy {
     }
 
     /// Returns the identifier of the person in the database on PostgreSQL, which names the folder
-
-    /// Returns the identifier of the person in the database on PostgreSQL, which names the folder
     /// of their space. If both ends are such databases, it is that of the target. `None` for the
     /// copy of a whole database.
     pub fn person(&self) -> Option<&str> {
