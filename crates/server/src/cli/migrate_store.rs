@@ -43,10 +43,11 @@ pub(super) fn run(
         let rows = checksums.iter().map(|TableChecksum { table, rows, sha256 }| {
             json!({ "table": table, "rows": rows, "sha256": hex(sha256) })
         });
-        let mut said = json!({ "tables": Value::from_iter(rows) });
-        if let Some(person) = person {
-            said["person"] = person.into();
-        }
+        let tables = Value::from_iter(rows);
+        let said = match person {
+            Some(person) => json!({ "person": person, "tables": tables }),
+            None => json!({ "tables": tables }),
+        };
         writeln!(output, "{said:#}")?;
         return Ok(());
     }
