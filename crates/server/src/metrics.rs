@@ -1,8 +1,8 @@
 //! Counts calls and requests by their outcome, and measures how long they take.
 //!
-//! Every label is a constant of this program (a tool's name, the form of a path, a class) or an HTTP
-//! status, and never anything that was sent or received. So the number of series is bounded, and
-//! metrics reveal nothing about callers.
+//! Every label is a constant of this program (a tool's name, the form of a path, a class) or an
+//! HTTP status, and never anything that was sent or received. So the number of series is bounded,
+//! and metrics reveal nothing about callers.
 //! *Source*: Prometheus text exposition format 0.0.4.
 
 use std::collections::BTreeMap;
