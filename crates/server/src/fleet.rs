@@ -5,8 +5,8 @@
 //! as gone. So every server knows its part of what one user may do at all of them together.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stile_store::postgresql::PoolUse;
@@ -31,19 +31,22 @@ pub struct Fleet {
     /// The name of this server in the database.
     name: String,
     servers: AtomicUsize,
+    /// Whether this server said that it goes. A heartbeat that is under way must not come after.
+    has_left: Mutex<bool>,
 }
 
 impl Fleet {
     /// The servers with the database of `tokens`.
     pub fn new(tokens: Arc<TokenStore>) -> Arc<Self> {
         let name = uuid::Uuid::new_v4().to_string();
-        Arc::new(Self { tokens, name, servers: AtomicUsize::new(1) })
+        Arc::new(Self { tokens, name, servers: AtomicUsize::new(1), has_left: Mutex::default() })
     }
 
     /// A number of servers that nobody counts again.
     #[cfg(test)]
     pub(crate) fn of_servers(tokens: Arc<TokenStore>, servers: usize) -> Arc<Self> {
-        Arc::new(Self { tokens, name: String::new(), servers: AtomicUsize::new(servers) })
+        let (name, servers) = (String::new(), AtomicUsize::new(servers));
+        Arc::new(Self { tokens, name, servers, has_left: Mutex::default() })
     }
 
     /// The tables that all servers share.
@@ -86,7 +89,8 @@ impl Fleet {
     pub async fn keep_up(self: Arc<Self>) {
         loop {
             let fleet = Arc::clone(&self);
-            let round = tokio::task::spawn_blocking(move || fleet.round());
+            let round =
+                tokio::task::spawn_blocking(move || fleet.round(unix_seconds(wall_clock())));
             if let Ok(Err(error)) = round.await {
                 tracing::warn!(target: "stile::fleet", %error, "the database does not answer");
             }
@@ -94,8 +98,12 @@ impl Fleet {
         }
     }
 
-    fn round(&self) -> Result<(), StateError> {
-        let now = unix_seconds(wall_clock());
+    /// Says that this server is there at `now`, in UTC seconds, and counts the servers.
+    fn round(&self, now: i64) -> Result<(), StateError> {
+        let has_left = self.has_left.lock().unwrap_or_else(PoisonError::into_inner);
+        if *has_left {
+            return Ok(());
+        }
         let here = ShortLived {
             kind: KIND,
             key: &self.name,
@@ -108,8 +116,10 @@ impl Fleet {
         self.tokens.remove_ended(now).map(drop)
     }
 
-    /// Removes this server from the servers that are counted.
+    /// Removes this server from the servers that are counted, for good.
     pub fn leave(&self) {
+        let mut has_left = self.has_left.lock().unwrap_or_else(PoisonError::into_inner);
+        *has_left = true;
         let _ = self.tokens.take_short_lived(KIND, &self.name, unix_seconds(wall_clock()));
     }
 
@@ -125,9 +135,58 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use stile_store::postgresql::Database;
     use stile_store::state::StateDir;
+    use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
     use super::*;
+    use crate::http::rate_limit::RateLimit;
+
+    /// Returns how many requests of one user a server accepts at once, of 12 that all servers
+    /// together accept.
+    fn accepted(server: &Arc<Fleet>) -> usize {
+        let (limit, now) =
+            (RateLimit::new(12, 12).shared_by(Some(Arc::clone(server))), Instant::now());
+        (0..12).filter(|_| limit.take("ann", now).is_ok()).count()
+    }
+
+    fn server_on(database: &TestDatabase) -> Arc<Fleet> {
+        let opened = Database::open(&database.address()).unwrap();
+        Fleet::new(Arc::new(TokenStore::on(&opened)))
+    }
+
+    #[test]
+    fn a_server_counts_from_its_first_heartbeat_until_it_leaves_or_is_silent_for_15_seconds() {
+        let test = "a_server_counts_from_its_first_heartbeat_until_it_leaves_or_is_silent";
+        let Some(postgres) = PostgresServer::shared(test) else { return };
+        let database = postgres.database();
+        let [one, two, three] = [(); 3].map(|()| server_on(&database));
+        let seen = |server: &Arc<Fleet>, now: i64| {
+            server.round(now).unwrap();
+            (server.servers(), accepted(server))
+        };
+        assert_eq!(seen(&one, 1000), (1, 12));
+        assert_eq!(seen(&two, 1001), (2, 6), "a server that starts counts those that are there");
+        assert_eq!((one.servers(), accepted(&one)), (1, 12), "until its next heartbeat");
+        assert_eq!(seen(&one, 1005), (2, 6), "the others count a server that started");
+        assert_eq!(seen(&three, 1006), (3, 4));
+        assert_eq!(seen(&one, 1010), (3, 4));
+        // Two says nothing more, as if it was killed.
+        assert_eq!(seen(&one, 1015), (3, 4));
+        assert_eq!(seen(&one, 1016), (2, 6), "15 seconds after its last heartbeat it is gone");
+        assert_eq!(seen(&three, 1017), (2, 6));
+        // A server that was only cut off from the database counts again.
+        assert_eq!(seen(&two, 1018), (3, 4));
+        two.leave();
+        assert_eq!(seen(&one, 1018), (2, 6), "a server that stops is gone at once");
+        three.leave();
+        three.round(1019).unwrap();
+        assert_eq!(seen(&one, 1019), (1, 12));
+        let rows = "SELECT count(*) FROM stile_access.short_lived WHERE kind = 'server'";
+        assert_eq!(database.run(rows).trim(), "1", "what ended is removed");
+    }
 
     #[test]
     fn the_database_is_measured() {

@@ -1,9 +1,12 @@
-//! `stile migrate-store`: copies the records of one person from one engine to the other.
+//! `stile migrate-store`: copies the records of a person from one engine to the other.
 
+use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::hash::hex;
+use stile_store::postgresql::PersonName;
 use stile_store::store_copy::{CopyError, CopyStep, StoreAddress, StoreCopy, TableChecksum};
 
+use super::open_people::LOCAL_ISSUER;
 use super::progress::{Progress, Step, Unit};
 use super::table::table;
 use super::{Failure, Invocation, owner};
@@ -15,7 +18,10 @@ impl From<CopyError> for Failure {
             CopyError::NoRecords
             | CopyError::NotEmpty
             | CopyError::SameStore
-            | CopyError::OtherSource => Self::Usage(error.to_string()),
+            | CopyError::OtherSource
+            | CopyError::SeveralPeople
+            | CopyError::NoPerson
+            | CopyError::NoDatabase => Self::Usage(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }
@@ -26,13 +32,23 @@ pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let address = |flag: &str| address(owner::text(matches, flag).unwrap_or_default(), environment);
-    let copy = StoreCopy::open(&address("from")?, &address("to")?, clock::now())?;
+    let (from, to) = (address("from")?, address("to")?);
+    let copy = match person(matches) {
+        Some(person) => StoreCopy::open_person(&from, &to, &person, clock::now())?,
+        None => StoreCopy::open(&from, &to, clock::now())?,
+    };
+    let person = copy.person().map(str::to_owned);
     let checksums = copy_all(copy, Progress::new())?;
     if matches.get_flag("json") {
         let rows = checksums.iter().map(|TableChecksum { table, rows, sha256 }| {
             json!({ "table": table, "rows": rows, "sha256": hex(sha256) })
         });
-        writeln!(output, "{:#}", json!({ "tables": Value::from_iter(rows) }))?;
+        let tables = Value::from_iter(rows);
+        let said = match person {
+            Some(person) => json!({ "person": person, "tables": tables }),
+            None => json!({ "tables": tables }),
+        };
+        writeln!(output, "{said:#}")?;
         return Ok(());
     }
     let rows = checksums.iter().map(|TableChecksum { table, rows, sha256 }| {
@@ -40,12 +56,32 @@ pub(super) fn run(
     });
     output
         .write_all(table(colours, ["TABLE", "ROWS", "SHA-256 OF BOTH SIDES"], rows).as_bytes())?;
+    if let Some(person) = person {
+        return owner::print_to_stderr(&format!(
+            "the copy is complete, and each side has these checksums; the source is as it was\n\
+             tokens and cursors of the person were not copied: their clients sign in again and \
+             read from the beginning\n\
+             the person's files are in the folder {person}/notes of --spaces, and old versions of \
+             them in {person}/state; move them if the person moves"
+        ))
+        .map_err(Failure::from);
+    }
     owner::print_to_stderr(
         "the copy is complete, and each side has these checksums; the source is as it was\n\
          serve only one of the two from now on: cursors and sync tokens fit both, and what is \
          written to one is not in the other",
     )?;
     Ok(())
+}
+
+/// Returns the person whom the arguments name, as servers with `--spaces` know them.
+fn person(matches: &ArgMatches) -> Option<PersonName> {
+    let text = |flag: &str| owner::text(matches, flag).map(str::to_owned);
+    if let Some(id) = text("person") {
+        return Some(PersonName::Id(id));
+    }
+    let issuer = text("issuer").unwrap_or_else(|| LOCAL_ISSUER.to_owned());
+    text("user").map(|subject| PersonName::Subject { issuer, subject })
 }
 
 /// Parses the address of a store. For `env:NAME`, reads the address from the environment variable:

@@ -17,7 +17,7 @@ use crate::people::{OpenService, People, Unavailable};
 use crate::service::Service;
 
 /// The issuer of subjects whose tokens `stile token` makes.
-const LOCAL_ISSUER: &str = "stile";
+pub(super) const LOCAL_ISSUER: &str = "stile";
 
 /// Where the people of a server have their spaces.
 pub(super) struct PeopleFolder {

@@ -172,6 +172,7 @@ fn routes(
     };
     let records = service.records().map(|records| {
         let v1 = V1::new(records.clone(), Arc::clone(&admission), options.timeouts);
+        let v1 = v1.with_metrics(Arc::clone(service.metrics()));
         Arc::new(v1.with_people(options.people.clone()))
     });
     let sign_in = options.sign_in.clone();

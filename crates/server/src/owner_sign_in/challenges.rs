@@ -144,13 +144,13 @@ impl Challenges {
     }
 }
 
-/// Returns the bytes that a proof is over, in which no part can be taken for another.
 /// Derives a key for one purpose from the key that signs tokens.
 pub(crate) fn derived(key: &TokenKey, purpose: &[u8]) -> hmac::Key {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &key.secret);
     hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&key, purpose).as_ref())
 }
 
+/// Returns the bytes that a proof is over, in which no part can be taken for another.
 fn message(purpose: Purpose, domain: &str, browser: &[u8], stated: &[u8]) -> Vec<u8> {
     let mut message = vec![match purpose {
         Purpose::PasskeyRegistration => 1,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use stile_server::fleet::Fleet;
-use stile_server::metrics::{CallLabels, Metrics};
+use stile_server::metrics::{CallLabels, Metrics, Route};
 use stile_store::postgresql::PoolUse;
 use stile_store::state::{StateDir, TokenStore};
 
@@ -29,6 +29,8 @@ fn served() -> BTreeSet<String> {
     let metrics = Metrics::default();
     let labels = CallLabels { tool: "file.read", outcome: "ok", upstream: "none" };
     metrics.count(labels, Duration::from_millis(1));
+    let route = Route { method: "GET", path: "/v1/search" };
+    metrics.count_request(route, Some(200), Duration::from_millis(1));
     let state = tempfile::tempdir().unwrap();
     let tokens = TokenStore::open(&StateDir::open(state.path()).unwrap()).unwrap();
     let pool = PoolUse { name: "read", open: 1, idle: 1, most: 8, refusals: 0 };

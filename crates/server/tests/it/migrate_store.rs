@@ -8,6 +8,7 @@ use stile_testkit::postgres::PostgresServer;
 use stile_testkit::process::{Rig, Server};
 
 use crate::records_kit::Kit;
+use crate::sign_in_kit::fetch;
 
 /// What a client asks.
 const REQUESTS: [&str; 6] = [
@@ -142,4 +143,86 @@ fn a_copy_into_records_or_from_nothing_is_refused_and_says_what_to_do() {
         assert!(errors.contains(why), "{from} {to}: {errors}");
     }
     assert!(!folder.path().join("new").exists(), "a refused copy made a folder");
+}
+
+/// Runs a command of the owner that uses a database, and returns what it prints.
+fn owner(rig: &Rig, arguments: &[&str], database: &str) -> String {
+    let mut command = rig.command(arguments);
+    command.arg("--state").arg(&rig.state).env("STILE_DATABASE", database);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Sends a request of `/v1`, and returns the answer to it.
+fn ask(server: &Server, method: &str, target: &str, token: &str, body: &str) -> Value {
+    let authorization = format!("Bearer {token}");
+    let headers = [("Authorization", &*authorization), ("Content-Type", "application/json")];
+    let url = format!("http://{}{target}", server.address);
+    let reply = fetch(method, &url, &headers, body);
+    assert_eq!(reply.status, 200, "{target}: {}", String::from_utf8_lossy(&reply.body));
+    reply.json()
+}
+
+/// Returns whose record the holder of a token finds.
+fn herons(server: &Server, token: &str) -> Vec<String> {
+    let found = ask(server, "GET", "/v1/search?q=heron", token, "");
+    let hits = found["data"].as_array().unwrap().iter();
+    hits.map(|hit| hit["snippet"]["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn one_of_several_people_moves_to_a_server_of_their_own_and_back_to_others() {
+    let test = "one_of_several_people_moves_to_a_server_of_their_own_and_back_to_others";
+    let Some(postgres) = PostgresServer::shared(test) else { return };
+    let (several, others) = (postgres.database(), postgres.database());
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+    let hosted = |name: &str, database: &str| {
+        let (people, state) =
+            (folder.path().join(name), folder.path().join(name.to_owned() + "-state"));
+        std::fs::create_dir_all(&people).unwrap();
+        let rig = Rig { root: people.clone(), state, ..rig.clone() };
+        let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--spaces"]);
+        command.arg(&people).arg("--state").arg(&rig.state).env("STILE_DATABASE", database);
+        (Server::start(command), rig)
+    };
+    let token = |rig: &Rig, person: &str, database: &str| {
+        let root = rig.root.to_str().unwrap();
+        let of = ["token", "--root", root, "--user", person, "--scope", "write:/", "--owner"];
+        owner(rig, &of, database)
+    };
+    let (server, of_several) = hosted("people", &several.address());
+    for person in ["ann", "bob"] {
+        let row = json!({ "data": { "id": "r", "text": format!("the heron of {person}") } });
+        let token = token(&of_several, person, &several.address());
+        let target = "/v1/ingest/rows?connection_id=c";
+        ask(&server, "POST", target, &token, &(row.to_string() + "\n"));
+        assert_eq!(herons(&server, &token), [format!("the heron of {person}")]);
+    }
+    drop(server);
+
+    let alone = folder.path().join("alone").to_str().unwrap().to_owned();
+    let refused = migrate(&rig, "env:STILE_OTHER", &alone, &several.address(), &[]);
+    let (code, errors) = said(&refused);
+    assert!(code == Some(2) && errors.contains("--user or --person"), "{errors}");
+    let of_ann = ["--user", "ann", "--json"];
+    let moved = migrate(&rig, "env:STILE_OTHER", &alone, &several.address(), &of_ann);
+    assert_eq!(moved.status.code(), Some(0), "{}", said(&moved).1);
+    let there: Value = serde_json::from_slice(&moved.stdout).unwrap();
+    let own = of_several.root.join(there["person"].as_str().unwrap()).join("notes");
+    let own = Rig { root: own, state: alone.clone().into(), ..rig.clone() };
+    assert!(own.root.is_dir(), "the command names the folder of the person's space");
+    let server = own.serve(&[]);
+    let own_token = own.token(&["write:/"], &["--owner"]);
+    assert_eq!(herons(&server, &own_token), ["the heron of ann"]);
+    drop(server);
+
+    let moved = migrate(&rig, &alone, "env:STILE_OTHER", &others.address(), &of_ann);
+    assert_eq!(moved.status.code(), Some(0), "{}", said(&moved).1);
+    let back: Value = serde_json::from_slice(&moved.stdout).unwrap();
+    assert_eq!(back["tables"], there["tables"]);
+    let (server, of_others) = hosted("others", &others.address());
+    let of = |person: &str| herons(&server, &token(&of_others, person, &others.address()));
+    assert_eq!((of("ann"), of("bob")), (vec!["the heron of ann".to_owned()], vec![]));
 }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stile_testkit::hosted::{AUDIENCE, Hosted};
 use stile_testkit::issuer::{Alg, Mint};
+use stile_testkit::process::Rig;
 
 use super::records_kit::{Kit, refusal};
+use super::sign_in_kit::fetch;
 
 fn message(number: u32, text: &str) -> Value {
     json!({ "data": {
@@ -306,4 +308,57 @@ fn a_refused_ingest_is_answered_before_its_body_arrives() {
         begun.elapsed() < Duration::from_secs(20),
         "it waited for the body as long as for one that stalls"
     );
+}
+
+#[test]
+fn requests_are_counted_by_the_form_of_their_path_and_never_by_what_they_ask_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+    let server = rig.serve(&["--metrics-listen", "127.0.0.1:0"]);
+    let token = rig.token(&[], &["--owner"]);
+    let ask = |method: &str, target: &str, token: &str, body: &str| {
+        let authorization = format!("Bearer {token}");
+        let headers = [("Authorization", &*authorization)];
+        fetch(method, &format!("http://{}{target}", server.address), &headers, body).status
+    };
+    let row = "{\"data\":{\"id\":\"secret\"}}\n";
+    assert_eq!(ask("POST", "/v1/ingest/secret?connection_id=secret", &token, row), 200);
+    assert_eq!(ask("GET", "/v1/streams/secret/records", &token, ""), 200);
+    for id in ["secret", "secret", "other-secret"] {
+        let expected = if id == "secret" { 200 } else { 404 };
+        assert_eq!(ask("GET", &format!("/v1/streams/secret/records/{id}"), &token, ""), expected);
+    }
+    assert_eq!(ask("GET", "/v1/streams/secret/records/secret", "secret", ""), 401);
+    assert_eq!(ask("GET", "/v1/secret", &token, ""), 404);
+    assert_eq!(ask("DELETE", "/v1/search", &token, ""), 405);
+    let count = |method: &str, route: &str, status: &str, count: usize| {
+        let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
+        format!("stile_requests_total{{{labels}}} {count}\n")
+    };
+    let record = "/v1/streams/{stream}/records/{id}";
+    let expected = [
+        count("GET", "/v1/streams/{stream}/records", "200", 1),
+        count("GET", record, "200", 2),
+        count("GET", record, "401", 1),
+        count("GET", record, "404", 1),
+        count("POST", "/v1/ingest/{stream}", "200", 1),
+        count("other", "other", "404", 1),
+        count("other", "other", "405", 1),
+    ]
+    .concat();
+    // An answer counts when it has ended, which a client may know before the server.
+    let began = Instant::now();
+    let metrics = loop {
+        let url = format!("http://{}/metrics", server.metrics_address());
+        let metrics = String::from_utf8(fetch("GET", &url, &[], "").body).unwrap();
+        let lines = metrics.split_inclusive('\n');
+        let counted: String = lines.filter(|line| line.starts_with("stile_requests")).collect();
+        if counted == expected {
+            break metrics;
+        }
+        assert!(began.elapsed().as_secs() < 30, "{counted}");
+    };
+    assert!(!metrics.contains("secret"), "{metrics}");
+    let took = format!("stile_request_seconds_count{{method=\"GET\",route=\"{record}\"}} 4\n");
+    assert!(metrics.contains(&took), "{metrics}");
 }

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use stile_testkit::client::{Http, Reply};
 use stile_testkit::hosted::{Lifecycle, Peer, message_of};
+use stile_testkit::issuer::Issuer;
+use stile_testkit::issuer::openid::CLIENT_ID;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use stile_testkit::process::{Rig, Server};
 use stile_testkit::spreader::Spreader;
@@ -25,24 +27,25 @@ impl Place {
         let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
         std::fs::create_dir(folder.path().join("people")).unwrap();
         std::fs::write(rig.root.join("plan.md"), "the plan\n").unwrap();
-        let people = folder.path().join("people");
         let spreader = Spreader::new();
-        let public = format!("http://{}", spreader.address);
-        let servers: Vec<Server> = ["one", "two"]
-            .iter()
-            .map(|state| {
-                let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--state"]);
-                command.arg(folder.path().join(state)).args(["--public-url", &public]);
-                command.args(arguments);
-                match arguments.contains(&"--spaces") {
-                    true => command.arg(&people),
-                    false => command.arg(&rig.root),
-                };
-                Server::start(with_database(command, &database))
-            })
-            .collect();
-        spreader.spread_over(servers.iter().map(|server| server.address).collect());
-        Some(Self { folder, database, servers, spreader })
+        let mut place = Self { folder, database, servers: Vec::new(), spreader };
+        place.servers = ["one", "two"].map(|state| place.start(state, arguments)).into();
+        let addresses = place.servers.iter().map(|server| server.address).collect();
+        place.spreader.spread_over(addresses);
+        Some(place)
+    }
+
+    /// Starts another server, whose state folder has this name.
+    fn start(&self, state: &str, arguments: &[&str]) -> Server {
+        let rig = Rig::below(self.folder.path(), env!("CARGO_BIN_EXE_stile"));
+        let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--state"]);
+        command.arg(self.folder.path().join(state)).args(["--public-url", &self.url()]);
+        command.args(arguments);
+        match arguments.contains(&"--spaces") {
+            true => command.arg(self.folder.path().join("people")),
+            false => command.arg(&rig.root),
+        };
+        Server::start(with_database(command, &self.database))
     }
 
     /// Runs a command of the owner, whose state folder is another one than the servers have.
@@ -116,6 +119,99 @@ fn a_client_signs_in_at_two_servers_as_at_one() {
             assert_eq!(read.status, 401, "what was issued from it has ended at every server");
         }
     }
+}
+
+#[test]
+fn a_sign_in_at_a_provider_begins_at_one_server_and_ends_at_the_other() {
+    let test = "a_sign_in_at_a_provider_begins_at_one_server_and_ends_at_the_other";
+    let issuer = Issuer::start();
+    let (keys, url) = (issuer.jwks_url(), issuer.url());
+    let provider = [
+        ["--jwks", &keys],
+        ["--issuer", &url],
+        ["--audience", "https://notes.example/mcp"],
+        ["--sign-in-client", CLIENT_ID],
+    ];
+    let Some(place) = Place::new(test, provider.as_flattened()) else { return };
+    issuer.openid().person("ann", Some("editor"));
+    let exchanges = || issuer.requests().iter().filter(|asked| asked.target == "/token").count();
+    let client = ScriptedClient::connect(&format!("{}/mcp", place.url()));
+    for turn in 0..2 {
+        let mut browser = Browser::default();
+        let page = text_of(&browser.open(&client.authorization_url(&[("scope", "read:/")])));
+        let (_, rest) = page.split_once("href=\"/sign-in/provider").unwrap();
+        let query = rest.split_once('"').unwrap().0.replace("&amp;", "&");
+        if turn == 1 {
+            // One request more, so that the other server begins.
+            assert_eq!(fetch("GET", &(place.url() + "/health"), &[], "").status, 200);
+        }
+        let leads = browser.get(&format!("{}/sign-in/provider{query}", place.url()));
+        let before = browser.cookies.clone();
+        // The provider checks the address, and at the end the secret of PKCE. The servers check
+        // the nonce in the token.
+        let back = fetch("GET", location(&leads).unwrap(), &[], "");
+        let callback = location(&back).unwrap();
+        // The next connection goes to the server that did not begin.
+        let finished = browser.get(callback);
+        assert_eq!(finished.status, 303, "{}", text_of(&finished));
+        assert_eq!(exchanges(), turn + 1);
+        for _ in 0..2 {
+            let mut replaying = Browser { cookies: before.clone() };
+            let refused = replaying.get(callback);
+            assert_eq!(refused.status, 403, "no server finishes a sign-in twice");
+            assert!(text_of(&refused).contains("finished before"), "{}", text_of(&refused));
+            assert_eq!(Browser::default().get(callback).status, 403, "nor for another browser");
+        }
+        assert_eq!(exchanges(), turn + 1, "the provider was not asked for the replay");
+        for _ in 0..2 {
+            let page = browser.open(&format!("{}/owner/clients", place.url()));
+            assert!(text_of(&page).contains("Who may do what"), "{}", text_of(&page));
+        }
+        let tokens = client.tokens(&mut browser, "read:/");
+        let access = tokens["access_token"].as_str().unwrap();
+        for _ in 0..2 {
+            let read = place.call(access, "text.read", &json!({ "path": "/plan.md" }));
+            assert_eq!(read.status, 200);
+        }
+    }
+}
+
+#[test]
+fn servers_count_those_that_start_and_forget_those_that_stop_or_die() {
+    let test = "servers_count_those_that_start_and_forget_those_that_stop_or_die";
+    let Some(place) = Place::new(test, &["--metrics-listen", "127.0.0.1:0"]) else { return };
+    let rows = |what: &str| {
+        let of = "FROM stile_access.short_lived WHERE kind = 'server'";
+        place.database.run(&format!("SELECT {what} {of}")).trim().to_owned()
+    };
+    // The first heartbeat is beside the start.
+    let counts = |server: &Server, servers: usize| {
+        let url = format!("http://{}/metrics", server.metrics_address());
+        let began = std::time::Instant::now();
+        let line = format!("stile_servers {servers}\n");
+        while !text_of(&fetch("GET", &url, &[], "")).contains(&line) {
+            assert!(began.elapsed().as_secs() < 60, "the server does not count {servers}");
+        }
+    };
+    while rows("count(*)") != "2" {}
+    let seconds = rows("min(ends - made / 1000000) || ' ' || max(ends - made / 1000000)");
+    assert!(["14 14", "14 15", "15 15"].contains(&&*seconds), "{seconds}");
+    let start = |name: &str| place.start(name, &["--metrics-listen", "127.0.0.1:0"]);
+    let three = start("three");
+    counts(&three, 3);
+    assert!(three.stop().0.success());
+    assert_eq!(rows("count(*)"), "2", "a server that stops is gone at once");
+    let others = rows("string_agg(key, ',')");
+    let four = start("four");
+    counts(&four, 3);
+    four.kill();
+    assert_eq!(rows("count(*)"), "3", "a server that was killed counts for a while");
+    // As if 15 seconds had passed since its last heartbeat.
+    place.database.run(&format!(
+        "UPDATE stile_access.short_lived SET ends = ends - 15 \
+         WHERE kind = 'server' AND position(key in '{others}') = 0"
+    ));
+    counts(&start("five"), 3);
 }
 
 #[test]

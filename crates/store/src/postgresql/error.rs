@@ -42,7 +42,7 @@ pub enum DatabaseError {
     Random,
     /// The database is the target of a copy that has not come to its end.
     #[error(
-        "a copy into this database is under way and not complete; run the same \
+        "a copy of these records into the database is under way and not complete; run the same \
          `stile migrate-store` again, which goes on where it stopped"
     )]
     HalfCopied,

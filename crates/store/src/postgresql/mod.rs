@@ -33,5 +33,5 @@ pub(crate) use params::params;
 pub use pool::PoolUse;
 #[cfg(test)]
 pub(crate) use schema::older_on_postgresql;
-pub use tenant::Tenant;
+pub use tenant::{PersonName, Tenant};
 pub(crate) use tenant_connection::TenantConnection;

@@ -183,6 +183,7 @@ const MIGRATIONS: &[&str] = &["
     JOURNAL,
     FIELD_VALUES,
     FENCE,
+    PERSON_COPIES,
 ];
 
 /// The lines of the journals of all servers, and how far each file of them was copied.
@@ -266,6 +267,23 @@ const FENCE: &str = "
     $$;
     CREATE TRIGGER refuse_older_servers BEFORE UPDATE ON history
         FOR EACH STATEMENT EXECUTE FUNCTION refuse_older_servers();
+";
+
+/// How far the copies of single people into this database are. A tenant whose rows are not yet all
+/// there cannot be opened.
+const PERSON_COPIES: &str = "
+    ALTER TABLE tenants ADD COLUMN incomplete bigint NOT NULL DEFAULT 0;
+    CREATE TABLE person_copies (
+        tenant bigint NOT NULL,
+        name bytea NOT NULL,
+        last bytea,
+        done bigint NOT NULL,
+        PRIMARY KEY (tenant, name)
+    );
+    ALTER TABLE person_copies ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE person_copies FORCE ROW LEVEL SECURITY;
+    CREATE POLICY own_tenant ON person_copies USING (tenant =
+        (SELECT nullif(current_setting('stile.tenant', true), '')::bigint));
 ";
 
 /// Tells the database under which schema this server writes.

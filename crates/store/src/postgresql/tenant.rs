@@ -41,54 +41,115 @@ impl Tenant {
     }
 }
 
+/// How a command names a person who has rows of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonName {
+    /// The subject, as an issuer of tokens names it.
+    Subject {
+        /// The issuer of the tokens.
+        issuer: String,
+        /// The subject of the tokens.
+        subject: String,
+    },
+    /// The identifier of the tenant, which also names the folder of the person's space.
+    Id(String),
+}
+
+/// What a tenant is found by.
+enum Lookup<'a> {
+    Sole,
+    Subject(Vec<u8>),
+    Id(&'a str),
+}
+
+/// A tenant, and whether a copy of its rows is under way.
+struct FoundTenant {
+    tenant: Tenant,
+    is_incomplete: bool,
+}
+
+impl FoundTenant {
+    fn complete(self) -> Result<Tenant, DatabaseError> {
+        if self.is_incomplete { Err(DatabaseError::HalfCopied) } else { Ok(self.tenant) }
+    }
+}
+
 impl Database {
     /// Returns the owner of a database that has one person's rows. Makes the tenant on first use.
     ///
     /// # Errors
-    /// [`DatabaseError`] if the database does not answer.
+    /// [`DatabaseError`] if the database does not answer, or the rows are not yet all copied.
     pub fn sole_tenant(&self) -> Result<Tenant, DatabaseError> {
-        Ok(self.found_or_made(None)?)
+        self.found_or_made(&Lookup::Sole)?.complete()
     }
 
     /// Returns the tenant of a subject, as an issuer of tokens names it. Makes the tenant on first
     /// use. Two servers that make it at once get the same.
     ///
     /// # Errors
-    /// [`DatabaseError`] if the database does not answer.
+    /// [`DatabaseError`] if the database does not answer, or the rows are not yet all copied.
     pub fn tenant_of(&self, issuer: &str, subject: &str) -> Result<Tenant, DatabaseError> {
-        Ok(self.found_or_made(Some(digest(issuer, subject)))?)
+        self.found_or_made(&Lookup::Subject(digest(issuer, subject)))?.complete()
     }
 
     /// Returns the tenant of a subject. `None` if there is none yet.
     ///
     /// # Errors
-    /// [`DatabaseError`] if the database does not answer.
+    /// [`DatabaseError`] if the database does not answer, or the rows are not yet all copied.
     pub fn find_tenant(
         &self,
         issuer: &str,
         subject: &str,
     ) -> Result<Option<Tenant>, DatabaseError> {
-        Ok(self.found(Some(digest(issuer, subject)))?)
+        let found = self.found(&Lookup::Subject(digest(issuer, subject)))?;
+        found.map(FoundTenant::complete).transpose()
     }
 
-    fn found(&self, subject: Option<Vec<u8>>) -> Result<Option<Tenant>, PgError> {
+    /// Returns the tenant that a command names, also while its rows are copied. `None` if there is
+    /// none.
+    pub(crate) fn named_tenant(&self, person: &PersonName) -> Result<Option<Tenant>, PgError> {
+        Ok(self.found(&Lookup::of(person))?.map(|found| found.tenant))
+    }
+
+    /// Returns the tenant that a command names, also while its rows are copied. Makes the tenant of
+    /// a subject on first use. `None` for an identifier that no tenant has.
+    pub(crate) fn named_or_made_tenant(
+        &self,
+        person: &PersonName,
+    ) -> Result<Option<Tenant>, PgError> {
+        match person {
+            PersonName::Subject { .. } => Ok(Some(self.found_or_made(&Lookup::of(person))?.tenant)),
+            PersonName::Id(_) => self.named_tenant(person),
+        }
+    }
+
+    fn found(&self, lookup: &Lookup<'_>) -> Result<Option<FoundTenant>, PgError> {
         let connection = self.begin_read(&ReadLimit::none())?;
-        let found = find(&connection, subject.as_deref());
+        let found = find(&connection, lookup);
         connection.end("ROLLBACK");
         found
     }
 
-    fn found_or_made(&self, subject: Option<Vec<u8>>) -> Result<Tenant, PgError> {
-        if let Some(tenant) = self.found(subject.clone())? {
-            return Ok(tenant);
+    fn found_or_made(&self, lookup: &Lookup<'_>) -> Result<FoundTenant, PgError> {
+        if let Some(found) = self.found(lookup)? {
+            return Ok(found);
         }
         let connection = self.begin_write()?;
-        match make(&connection, subject.as_deref()) {
-            Ok(tenant) => connection.commit().map(|()| tenant),
+        match make(&connection, lookup) {
+            Ok(made) => connection.commit().map(|()| made),
             Err(error) => {
                 connection.end("ROLLBACK");
                 Err(error)
             }
+        }
+    }
+}
+
+impl<'a> Lookup<'a> {
+    fn of(person: &'a PersonName) -> Self {
+        match person {
+            PersonName::Subject { issuer, subject } => Self::Subject(digest(issuer, subject)),
+            PersonName::Id(id) => Self::Id(id),
         }
     }
 }
@@ -100,24 +161,30 @@ fn digest(issuer: &str, subject: &str) -> Vec<u8> {
     context.finish().as_ref().to_vec()
 }
 
-fn find(connection: &PgConnection, subject: Option<&[u8]>) -> Result<Option<Tenant>, PgError> {
-    let row = match subject {
-        Some(subject) => {
-            let text = "SELECT number, id FROM tenants WHERE subject = $1";
-            connection.one(text, params![subject])?
+fn find(connection: &PgConnection, lookup: &Lookup<'_>) -> Result<Option<FoundTenant>, PgError> {
+    let select = "SELECT number, id, subject IS NULL, incomplete <> 0 FROM tenants WHERE";
+    let row = match lookup {
+        Lookup::Sole => connection.one(&format!("{select} subject IS NULL"), &[])?,
+        Lookup::Subject(subject) => {
+            connection.one(&format!("{select} subject = $1"), params![subject])?
         }
-        None => connection.one("SELECT number, id FROM tenants WHERE subject IS NULL", &[])?,
+        Lookup::Id(id) => connection.one(&format!("{select} id = $1"), params![id])?,
     };
-    let tenant = |row: tokio_postgres::Row| {
+    let found = |row: tokio_postgres::Row| {
         let id = row.try_get::<_, &str>(1)?.into();
-        Ok(Tenant { number: row.try_get(0)?, id, is_sole: subject.is_none() })
+        let tenant = Tenant { number: row.try_get(0)?, id, is_sole: row.try_get(2)? };
+        Ok(FoundTenant { tenant, is_incomplete: row.try_get(3)? })
     };
-    row.map(tenant).transpose()
+    row.map(found).transpose()
 }
 
 /// Makes a tenant and the row of its history, unless another server was faster.
-fn make(connection: &PgConnection, subject: Option<&[u8]>) -> Result<Tenant, PgError> {
+fn make(connection: &PgConnection, lookup: &Lookup<'_>) -> Result<FoundTenant, PgError> {
     let id = uuid::Uuid::new_v4().simple().to_string();
+    let subject = match lookup {
+        Lookup::Subject(subject) => Some(subject),
+        Lookup::Sole | Lookup::Id(_) => None,
+    };
     let text = "INSERT INTO tenants (id, subject, made) VALUES ($1, $2, $3) \
                 ON CONFLICT DO NOTHING RETURNING number";
     if let Some(row) = connection.one(text, params![id, subject, now().0])? {
@@ -127,5 +194,5 @@ fn make(connection: &PgConnection, subject: Option<&[u8]>) -> Result<Tenant, PgE
                     VALUES ($1, 0, 0, uuid_send(gen_random_uuid()), -9000000000000000000)";
         connection.rows(text, params![number])?;
     }
-    find(connection, subject)?.ok_or(PgError::NoAnswer)
+    find(connection, lookup)?.ok_or(PgError::NoAnswer)
 }

@@ -12,9 +12,10 @@ use crate::read_limit::ReadLimit;
 const ISSUER: &str = "https://issuer.example";
 
 /// The tables with a column `tenant`.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
     "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants", "blobs",
     "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs", "field_values",
+    "person_copies",
 ];
 
 fn database(test: &str) -> Option<(TestDatabase, Database)> {
@@ -41,7 +42,8 @@ fn fill(database: &TestDatabase, tenant: &Tenant) {
         INSERT INTO changes VALUES ({number}, 1, 1, 'k', 0, 1, 0, '');
         INSERT INTO field_indexes VALUES ({number}, 1, '[]', 1, 1, 0);
         INSERT INTO field_runs VALUES ({number}, 1, 1, 1);
-        INSERT INTO field_values VALUES ({number}, 1, 0, 'v', 'r');"
+        INSERT INTO field_values VALUES ({number}, 1, 0, 'v', 'r');
+        INSERT INTO person_copies VALUES ({number}, 'records', NULL, 0);"
     ));
 }
 
@@ -241,4 +243,21 @@ fn a_server_of_an_older_schema_reads_on_and_its_writes_are_refused_for_a_while()
     older.batch("ROLLBACK").unwrap();
     let this = schema::announcement();
     older.batch(&format!("BEGIN; {this}{name}; {update}; ROLLBACK")).unwrap();
+}
+
+#[test]
+fn people_of_a_database_of_an_earlier_version_stay_who_they_are() {
+    let test = "people_of_a_database_of_an_earlier_version_stay_who_they_are";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let hosted = server.database();
+    older_on_postgresql(&hosted.address(), 5);
+    hosted.run(
+        "INSERT INTO stile.tenants (id, subject, made) VALUES ('sole', NULL, 1), \
+         ('person', sha256('i\\000ann'), 2); \
+         INSERT INTO stile.history SELECT number, 0, 0, '\\x01', 0 FROM stile.tenants",
+    );
+    let opened = Database::open(&hosted.address()).unwrap();
+    assert_eq!(opened.sole_tenant().unwrap().id(), "sole");
+    assert_eq!(opened.tenant_of("i", "ann").unwrap().id(), "person");
+    assert_eq!(hosted.run("SELECT count(*) FROM stile.tenants").trim(), "2");
 }

@@ -44,10 +44,23 @@ pub enum CopyError {
     OtherSource,
     /// A database on PostgreSQL has the rows of several people.
     #[error(
-        "a database on PostgreSQL that has the records of several people cannot be copied, nor \
-         copied into; nothing was written: name a database of one person"
+        "a database on PostgreSQL that has the records of several people is copied one person at \
+         a time; nothing was written: name a person with --user or --person"
     )]
     SeveralPeople,
+    /// A database on PostgreSQL has no rows of the person.
+    #[error(
+        "the database on PostgreSQL knows no such person, and nothing was written; --user takes \
+         the subject of their tokens (with --issuer if an identity provider issues them), and \
+         --person the name of their folder in --spaces"
+    )]
+    NoPerson,
+    /// A person was named, and both ends are state folders.
+    #[error(
+        "--user and --person choose the rows of one person in a database on PostgreSQL, and \
+         neither end is one; nothing was written: leave them out"
+    )]
+    NoDatabase,
     /// Another process copies into the same target.
     #[error("another command copies into the same target now; let that one come to its end")]
     Taken,

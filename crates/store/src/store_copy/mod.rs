@@ -1,8 +1,11 @@
-//! Copies the database of one person from one engine to the other, row by row.
+//! Copies the records of one person from one engine to the other, row by row.
 //!
 //! Numbers, keys, the history and the keys that seal cursors stay as they are, so cursors and sync
 //! tokens from before the copy go on after it. Only the index of searches is made anew. Tokens,
 //! sign-in and the key that signs tokens move as well.
+//!
+//! Of a database with several people, a copy takes one person's rows. The keys that seal cursors,
+//! the tokens and their key are the database's and stay there, so clients begin anew with those.
 //!
 //! A copy is many small transactions on the target. Each writes rows and, with them, the key of the
 //! last one, so a copy that was cut goes on where it stopped. Until the copy is complete the target
@@ -11,6 +14,8 @@
 mod access;
 mod end;
 mod error;
+#[cfg(test)]
+mod person_tests;
 mod postgresql;
 mod sqlite;
 mod table;
@@ -19,7 +24,7 @@ mod tables;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stile_domain::records::instant::Instant;
 
@@ -31,7 +36,7 @@ use self::sqlite::SqliteEnd;
 pub use self::table::TableChecksum;
 use self::table::{Key, Table};
 use self::tables::{INDEXED, TABLES, with_dependents};
-use crate::postgresql::Database;
+use crate::postgresql::{Database, PersonName};
 use crate::records::RecordsError;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};
 use crate::state::StateDir;
@@ -99,8 +104,12 @@ pub struct CopyAmount {
 pub struct StoreCopy {
     source: Box<dyn TableReader>,
     target: Box<dyn CopyTarget>,
-    source_access: AccessEnd,
-    target_access: AccessEnd,
+    /// The tokens of both ends; `None` for the copy of one of several people.
+    access: Option<(AccessEnd, AccessEnd)>,
+    /// The tables that are copied.
+    tables: Vec<&'static Table>,
+    /// The identifier of the person on PostgreSQL; `None` for the copy of a whole database.
+    person: Option<String>,
     progress: CopyProgress,
     size: StepSize,
     /// The streams of the target, once they are all there.
@@ -115,32 +124,74 @@ impl StoreCopy {
     /// [`CopyError`] if an end cannot be opened, or if the target has records that are not from
     /// this source.
     pub fn open(from: &StoreAddress, to: &StoreAddress, now: Instant) -> Result<Self, CopyError> {
-        let (source, source_access) = open_source(from, now)?;
-        let history = source.history()?;
-        let (mut target, target_access) = open_target(to)?;
-        let progress = match target.progress()? {
+        let (source, target) = (open_source(from, now)?, open_target(to)?);
+        Self::between(source, target, TABLES.iter().collect())
+    }
+
+    /// Begins the copy of one person of a database on PostgreSQL that has several, or goes on with
+    /// one that was cut. Tokens, sign-in and the keys of either end stay as they are.
+    ///
+    /// # Errors
+    /// [`CopyError`] as [`StoreCopy::open`], or if the database to copy from has no such person.
+    pub fn open_person(
+        from: &StoreAddress,
+        to: &StoreAddress,
+        person: &PersonName,
+        now: Instant,
+    ) -> Result<Self, CopyError> {
+        if ![from, to].iter().any(|end| matches!(end, StoreAddress::Postgresql(_))) {
+            return Err(CopyError::NoDatabase);
+        }
+        let (source, target) = (open_source_of(from, person, now)?, open_target_for(to, person)?);
+        Self::between(source, target, TABLES.iter().filter(|table| !table.is_shared).collect())
+    }
+
+    fn between(
+        source: Source,
+        mut target: Target,
+        tables: Vec<&'static Table>,
+    ) -> Result<Self, CopyError> {
+        let history = source.rows.history()?;
+        let progress = match target.rows.progress()? {
             Some(progress) if progress.source.lineage != history.lineage => {
                 return Err(CopyError::OtherSource);
             }
             Some(progress) => progress,
             None => {
-                if target.history()?.lineage == history.lineage {
+                if target.rows.history()?.lineage == history.lineage {
                     return Err(CopyError::SameStore);
                 }
-                for table in TABLES.iter().filter(|table| table.name != "seals") {
-                    if !target.rows_after(table, None, 1)?.is_empty() {
+                for table in tables.iter().filter(|table| table.name != "seals") {
+                    if !target.rows.rows_after(table, None, 1)?.is_empty() {
                         return Err(CopyError::NotEmpty);
                     }
                 }
-                if target_access.holds_access()? {
+                if let Some(access) = &target.access
+                    && access.holds_access()?
+                {
                     return Err(CopyError::NotEmpty);
                 }
-                target.begin(&history, &BTreeSet::new())?;
+                target.rows.begin(&history, &BTreeSet::new())?;
                 CopyProgress { source: history, marks: Default::default() }
             }
         };
-        let size = StepSize::default();
-        Ok(Self { source, target, source_access, target_access, progress, size, streams: None })
+        Ok(Self {
+            source: source.rows,
+            target: target.rows,
+            access: source.access.zip(target.access),
+            tables,
+            person: target.person.or(source.person),
+            progress,
+            size: StepSize::default(),
+            streams: None,
+        })
+    }
+
+    /// Returns the identifier of the person in the database on PostgreSQL, which names the folder
+    /// of their space. If both ends are such databases, it is that of the target. `None` for the
+    /// copy of a whole database.
+    pub fn person(&self) -> Option<&str> {
+        self.person.as_deref()
     }
 
     /// Limits the steps of the copy.
@@ -155,7 +206,7 @@ impl StoreCopy {
     /// The error of a database.
     pub fn amount(&self) -> Result<CopyAmount, CopyError> {
         let mut amount = CopyAmount::default();
-        for table in &TABLES {
+        for table in &self.tables {
             let rows = self.source.count(table)?;
             amount.rows += rows;
             amount.copied += self.target.count(table)?;
@@ -175,7 +226,7 @@ impl StoreCopy {
         if self.remove_some()? {
             return Ok(Some(CopyStep::Removed));
         }
-        for table in &TABLES {
+        for table in self.tables.clone() {
             if let Some(mark) = self.unfinished(table.name) {
                 return self.copy_some(table, &mark).map(Some);
             }
@@ -193,7 +244,7 @@ impl StoreCopy {
     /// Empties the tables that are to be copied anew, and begins them. Returns whether it removed
     /// something, and must be called again.
     fn remove_some(&mut self) -> Result<bool, CopyError> {
-        let names = TABLES.iter().map(|table| table.name).chain([CopyProgress::INDEX]);
+        let names = self.tables.iter().map(|table| table.name).chain([CopyProgress::INDEX]);
         let missing: Vec<&str> =
             names.filter(|name| !self.progress.marks.contains_key(*name)).collect();
         if missing.is_empty() {
@@ -202,7 +253,9 @@ impl StoreCopy {
         if missing.contains(&CopyProgress::INDEX) && self.target.remove_some_index(REMOVED)? {
             return Ok(true);
         }
-        for table in TABLES.iter().rev().filter(|table| missing.contains(&table.name)) {
+        for table in
+            self.tables.clone().into_iter().rev().filter(|table| missing.contains(&table.name))
+        {
             if self.target.remove_some(table, REMOVED)? > 0 {
                 return Ok(true);
             }
@@ -292,7 +345,7 @@ impl StoreCopy {
         let before = self.source.history()?;
         self.target.put_history(&before)?;
         let (mut checksums, mut tables) = (Vec::new(), Vec::new());
-        for table in &TABLES {
+        for table in self.tables.clone() {
             let is = checksum(&*self.target, table, on_rows)?;
             if checksum(&*self.source, table, on_rows)? != is {
                 tables.push(table.name);
@@ -301,8 +354,12 @@ impl StoreCopy {
         }
         let after = self.source.history()?;
         checksums.push(self.target.history()?.checksum());
-        let (of_access, differing) = access::copy(&self.source_access, &self.target_access)?;
-        checksums.extend(of_access);
+        let mut differing = Vec::new();
+        if let Some((source, target)) = &self.access {
+            let (of_access, tables) = access::copy(source, target)?;
+            checksums.extend(of_access);
+            differing = tables;
+        }
         if tables.is_empty() && !differing.is_empty() {
             return Err(CopyError::SourceChanged { tables: differing });
         }
@@ -326,27 +383,68 @@ fn named(name: &str) -> Result<&'static Table, CopyError> {
     TABLES.iter().find(|table| table.name == name).ok_or(CopyError::Damaged)
 }
 
-type Source = (Box<dyn TableReader>, AccessEnd);
-type Target = (Box<dyn CopyTarget>, AccessEnd);
+/// Where a copy reads.
+struct Source {
+    rows: Box<dyn TableReader>,
+    access: Option<AccessEnd>,
+    person: Option<String>,
+}
+
+/// What a copy fills.
+struct Target {
+    rows: Box<dyn CopyTarget>,
+    access: Option<AccessEnd>,
+    person: Option<String>,
+}
 
 fn open_source(from: &StoreAddress, now: Instant) -> Result<Source, CopyError> {
     match from {
         StoreAddress::Folder(path) => {
-            let state = StateDir::open_existing(path)?;
-            if !copying::has_records(&state) {
-                return Err(CopyError::NoRecords);
-            }
-            let end = SqliteEnd(copying::open_source(&state, now)?);
-            Ok((Box::new(end), AccessEnd::of_folder(state)?))
+            let (rows, state) = open_source_folder(path, now)?;
+            Ok(Source { rows, access: Some(AccessEnd::of_folder(state)?), person: None })
         }
         StoreAddress::Postgresql(address) => {
             let database = Database::open(address)?;
-            let end = PgEnd::of_one_person(&database)?;
-            if end.progress()?.is_some() {
-                return Err(RecordsError::HalfCopied.into());
-            }
-            Ok((Box::new(end), AccessEnd::on_server(database)))
+            let rows = whole(PgEnd::of_one_person(&database)?)?;
+            Ok(Source { rows, access: Some(AccessEnd::on_server(database)), person: None })
         }
+    }
+}
+
+fn open_source_of(
+    from: &StoreAddress,
+    person: &PersonName,
+    now: Instant,
+) -> Result<Source, CopyError> {
+    match from {
+        StoreAddress::Folder(path) => {
+            let (rows, _) = open_source_folder(path, now)?;
+            Ok(Source { rows, access: None, person: None })
+        }
+        StoreAddress::Postgresql(address) => {
+            let end = PgEnd::of_person(&Database::open(address)?, person)?;
+            let person = Some(end.person().to_owned());
+            Ok(Source { rows: whole(end)?, access: None, person })
+        }
+    }
+}
+
+fn open_source_folder(
+    path: &Path,
+    now: Instant,
+) -> Result<(Box<dyn TableReader>, StateDir), CopyError> {
+    let state = StateDir::open_existing(path)?;
+    if !copying::has_records(&state) {
+        return Err(CopyError::NoRecords);
+    }
+    Ok((Box::new(SqliteEnd(copying::open_source(&state, now)?)), state))
+}
+
+/// Refuses the rows of a copy that did not come to its end.
+fn whole(end: PgEnd) -> Result<Box<dyn TableReader>, CopyError> {
+    match end.progress()? {
+        Some(_) => Err(RecordsError::HalfCopied.into()),
+        None => Ok(Box::new(end)),
     }
 }
 
@@ -354,13 +452,27 @@ fn open_target(to: &StoreAddress) -> Result<Target, CopyError> {
     match to {
         StoreAddress::Folder(path) => {
             let state = StateDir::open(path)?;
-            let end = SqliteEnd(copying::open_target(&state)?);
-            Ok((Box::new(end), AccessEnd::in_folder(state)?))
+            let rows = Box::new(SqliteEnd(copying::open_target(&state)?));
+            Ok(Target { rows, access: Some(AccessEnd::in_folder(state)?), person: None })
         }
         StoreAddress::Postgresql(address) => {
             let database = Database::open(address)?;
-            let end = PgEnd::of_one_person(&database)?;
-            Ok((Box::new(end), AccessEnd::on_server(database)))
+            let rows = Box::new(PgEnd::of_one_person(&database)?);
+            Ok(Target { rows, access: Some(AccessEnd::on_server(database)), person: None })
+        }
+    }
+}
+
+fn open_target_for(to: &StoreAddress, person: &PersonName) -> Result<Target, CopyError> {
+    match to {
+        StoreAddress::Folder(path) => {
+            let rows = Box::new(SqliteEnd(copying::open_target(&StateDir::open(path)?)?));
+            Ok(Target { rows, access: None, person: None })
+        }
+        StoreAddress::Postgresql(address) => {
+            let rows = PgEnd::for_person(&Database::open(address)?, person)?;
+            let person = Some(rows.person().to_owned());
+            Ok(Target { rows: Box::new(rows), access: None, person })
         }
     }
 }

@@ -10,7 +10,7 @@ use super::end::{Advance, CopyProgress, CopyTarget, History, TableReader};
 use super::error::CopyError;
 use super::table::{Cell, ColumnKind, Key, Row, Table};
 use crate::cancellation::Cancellation;
-use crate::postgresql::{Database, PgError, Tenant, TenantConnection, params};
+use crate::postgresql::{Database, PersonName, PgError, Tenant, TenantConnection, params};
 use crate::read_limit::ReadLimit;
 use crate::records::PROGRESS_TABLE;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};
@@ -18,12 +18,18 @@ use crate::records::copying::{self, CopiedRecord, IndexedByStream};
 /// How long counting the rows of a table may take.
 const MAX_COUNT: Duration = Duration::from_secs(60 * 60);
 
-/// A database on PostgreSQL that has one person's rows.
+/// The table with the progress of the copies of single people.
+const PERSON_COPIES: &str = "person_copies";
+
+/// The rows of a person in a database on PostgreSQL.
 ///
 /// Every statement gets the number of the tenant as `$1`.
 pub(super) struct PgEnd {
     database: Database,
     tenant: Tenant,
+    /// The table with the progress. That of a whole database is made for the copy, and nobody opens
+    /// the database while it is there.
+    progress: &'static str,
 }
 
 type Value = Box<dyn ToSql + Sync>;
@@ -38,8 +44,29 @@ impl PgEnd {
         connection.end("ROLLBACK");
         match other? {
             Some(_) => Err(CopyError::SeveralPeople),
-            None => Ok(Self { database: database.clone(), tenant }),
+            None => Ok(Self { database: database.clone(), tenant, progress: PROGRESS_TABLE }),
         }
+    }
+
+    /// Opens the rows of a person of a database, to read them.
+    pub(super) fn of_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
+        let tenant = database.named_tenant(person)?.ok_or(CopyError::NoPerson)?;
+        Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
+    }
+
+    /// Opens the rows of a person of a database, to fill them. Makes a person who is not there yet.
+    pub(super) fn for_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
+        let tenant = database.named_or_made_tenant(person)?.ok_or(CopyError::NoPerson)?;
+        Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
+    }
+
+    /// Returns the identifier of the person, which names the folder of their space.
+    pub(super) fn person(&self) -> &str {
+        self.tenant.id()
+    }
+
+    fn is_of_one_of_several(&self) -> bool {
+        self.progress == PERSON_COPIES
     }
 
     fn read<T>(
@@ -80,6 +107,25 @@ impl PgEnd {
                 Err(error)
             }
         }
+    }
+}
+
+impl PgEnd {
+    fn move_mark(
+        &self,
+        connection: &TenantConnection<'_>,
+        Advance { name, from, to }: &Advance<'_>,
+    ) -> Result<(), CopyError> {
+        let text = format!(
+            "UPDATE {} SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
+             AND last IS NOT DISTINCT FROM $5 AND done = $6 RETURNING 1",
+            self.progress
+        );
+        let [last, before] = [to, from].map(|mark| mark.last.as_ref().map(Key::encode));
+        let [is_done, was_done] = [to, from].map(|mark| i64::from(mark.is_done));
+        let moved =
+            connection.one(&text, params![name.as_bytes(), last, is_done, before, was_done])?;
+        moved.map(drop).ok_or(CopyError::Taken)
     }
 }
 
@@ -146,12 +192,16 @@ impl CopyTarget for PgEnd {
     fn progress(&self) -> Result<Option<CopyProgress>, CopyError> {
         self.read(|connection| {
             let text = "SELECT to_regclass($2)::text WHERE $1::bigint IS NOT NULL";
-            let found = connection.one(text, params![PROGRESS_TABLE])?;
+            let found = connection.one(text, params![self.progress])?;
             if found.map(|row| get::<Option<String>>(&row, 0)).transpose()?.flatten().is_none() {
                 return Ok(None);
             }
-            let text = format!("SELECT name, last, done FROM {PROGRESS_TABLE} WHERE tenant = $1");
+            let table = self.progress;
+            let text = format!("SELECT name, last, done FROM {table} WHERE tenant = $1");
             let rows = connection.rows(&text, &[])?;
+            if rows.is_empty() && self.is_of_one_of_several() {
+                return Ok(None);
+            }
             let rows = rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?)));
             let rows = rows.collect::<Result<Vec<_>, CopyError>>()?;
             CopyProgress::parse(rows).map(Some).ok_or(CopyError::Damaged)
@@ -159,17 +209,24 @@ impl CopyTarget for PgEnd {
     }
 
     fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError> {
-        self.define(&format!(
-            "CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE} (tenant bigint NOT NULL, \
-             name bytea NOT NULL, last bytea, done bigint NOT NULL, PRIMARY KEY (tenant, name))"
-        ))?;
+        let table = self.progress;
+        if !self.is_of_one_of_several() {
+            self.define(&format!(
+                "CREATE TABLE IF NOT EXISTS {table} (tenant bigint NOT NULL, \
+                 name bytea NOT NULL, last bytea, done bigint NOT NULL, \
+                 PRIMARY KEY (tenant, name))"
+            ))?;
+        }
         self.write(|connection| {
+            if self.is_of_one_of_several() {
+                connection.rows("UPDATE tenants SET incomplete = 1 WHERE number = $1", &[])?;
+            }
             let text = format!(
-                "INSERT INTO {PROGRESS_TABLE} (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
+                "INSERT INTO {table} (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
                  ON CONFLICT (tenant, name) DO UPDATE SET last = excluded.last"
             );
             connection.rows(&text, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
-            let text = format!("DELETE FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2");
+            let text = format!("DELETE FROM {table} WHERE tenant = $1 AND name = $2");
             for name in forget {
                 connection.rows(&text, params![name.as_bytes()])?;
             }
@@ -179,8 +236,9 @@ impl CopyTarget for PgEnd {
 
     fn begin_table(&mut self, name: &str) -> Result<(), CopyError> {
         let text = format!(
-            "INSERT INTO {PROGRESS_TABLE} (tenant, name, done) VALUES ($1, $2, 0) \
-             ON CONFLICT DO NOTHING RETURNING 1"
+            "INSERT INTO {} (tenant, name, done) VALUES ($1, $2, 0) \
+             ON CONFLICT DO NOTHING RETURNING 1",
+            self.progress
         );
         let begun = self.write(|connection| Ok(connection.one(&text, params![name.as_bytes()])?));
         begun?.map(drop).ok_or(CopyError::Taken)
@@ -217,25 +275,27 @@ impl CopyTarget for PgEnd {
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(AsRef::as_ref).collect();
         self.write(|connection| {
             connection.rows(&text, &values)?;
-            move_mark(connection, advance)
+            self.move_mark(connection, advance)
         })
     }
 
     fn remove_some(&mut self, table: &Table, limit: usize) -> Result<usize, CopyError> {
         let (name, key, own) = (table.name, table.key_list(), own_rows(table));
+        let progress = self.progress;
         let text = format!(
             "DELETE FROM {name} WHERE {own} AND ({key}) IN \
              (SELECT {key} FROM {name} WHERE {own} LIMIT {limit}) AND NOT EXISTS \
-             (SELECT 1 FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2) RETURNING 1"
+             (SELECT 1 FROM {progress} WHERE tenant = $1 AND name = $2) RETURNING 1"
         );
         self.write(|connection| Ok(connection.rows(&text, params![name.as_bytes()])?.len()))
     }
 
     fn remove_some_index(&mut self, limit: usize) -> Result<bool, CopyError> {
+        let progress = self.progress;
         let text = format!(
             "DELETE FROM tokens WHERE tenant = $1 AND (tag, token, number) IN \
              (SELECT tag, token, number FROM tokens WHERE tenant = $1 LIMIT {limit}) AND NOT EXISTS \
-             (SELECT 1 FROM {PROGRESS_TABLE} WHERE tenant = $1 AND name = $2) RETURNING 1"
+             (SELECT 1 FROM {progress} WHERE tenant = $1 AND name = $2) RETURNING 1"
         );
         let name = CopyProgress::INDEX.as_bytes();
         self.write(|connection| Ok(!connection.rows(&text, params![name])?.is_empty()))
@@ -249,7 +309,7 @@ impl CopyTarget for PgEnd {
     ) -> Result<(), CopyError> {
         self.write(|connection| {
             copying::index_on_postgresql(connection, streams, records)?;
-            move_mark(connection, advance)
+            self.move_mark(connection, advance)
         })
     }
 
@@ -264,22 +324,16 @@ impl CopyTarget for PgEnd {
     }
 
     fn finish(&mut self) -> Result<(), CopyError> {
-        self.define(&format!("DROP TABLE {PROGRESS_TABLE}"))
+        if !self.is_of_one_of_several() {
+            return self.define(&format!("DROP TABLE {}", self.progress));
+        }
+        self.write(|connection| {
+            let text = format!("DELETE FROM {} WHERE tenant = $1", self.progress);
+            connection.rows(&text, &[])?;
+            connection.rows("UPDATE tenants SET incomplete = 0 WHERE number = $1", &[])?;
+            Ok(())
+        })
     }
-}
-
-fn move_mark(
-    connection: &TenantConnection<'_>,
-    Advance { name, from, to }: &Advance<'_>,
-) -> Result<(), CopyError> {
-    let text = format!(
-        "UPDATE {PROGRESS_TABLE} SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
-         AND last IS NOT DISTINCT FROM $5 AND done = $6 RETURNING 1"
-    );
-    let [last, before] = [to, from].map(|mark| mark.last.as_ref().map(Key::encode));
-    let [is_done, was_done] = [to, from].map(|mark| i64::from(mark.is_done));
-    let moved = connection.one(&text, params![name.as_bytes(), last, is_done, before, was_done])?;
-    moved.map(drop).ok_or(CopyError::Taken)
 }
 
 fn sql_type(kind: ColumnKind) -> &'static str {

@@ -20,7 +20,7 @@ use crate::postgresql::DatabaseError;
 use crate::records::{IncomingRecord, Records, WriteBatch};
 use crate::state::{ACCESS_TABLES, AccessCell as Cell, TokenKey, TokenStore};
 
-const SMALL: StepSize = StepSize { rows: 3, bytes: 1 << 20 };
+pub(super) const SMALL: StepSize = StepSize { rows: 3, bytes: 1 << 20 };
 
 /// A database in one of the engines, which is removed when dropped.
 struct Place {
@@ -29,7 +29,7 @@ struct Place {
 }
 
 /// Makes a folder in memory, where there is such a thing.
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let memory = std::path::Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     folder.unwrap()
@@ -78,9 +78,9 @@ impl Place {
 
     /// Returns all rows of all tables.
     fn rows(&self) -> Vec<String> {
-        let (end, access) = open_source(&self.address(), Instant(0)).unwrap();
+        let Source { rows: end, access, .. } = open_source(&self.address(), Instant(0)).unwrap();
         let mut all = vec![format!("{:?}", end.history().unwrap())];
-        let Access { rows, key } = access.read().unwrap();
+        let Access { rows, key } = access.unwrap().read().unwrap();
         all.push(format!("{:?}", key.map(|key| (key.secret, key.audience))));
         for (table, rows) in ACCESS_TABLES.iter().zip(rows) {
             assert!(!rows.is_empty(), "{} has no rows, so nothing is tried", table.name);
@@ -115,7 +115,7 @@ impl Place {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test is its own owner and its own client")]
-fn permits(grant: &str) -> (OwnerPermit, RecordsPermit) {
+pub(super) fn permits(grant: &str) -> (OwnerPermit, RecordsPermit) {
     let owner = Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner);
     let claim = RecordsClaim::Grant(grant.into());
     let client = Principal::assert_verified("ann", Some("t1"), None, Scopes::none(), claim);
@@ -140,7 +140,7 @@ fn at(micros: i64) -> Instant {
     Instant(START.get_or_init(crate::now).0 + micros)
 }
 
-fn put(records: &Records, now: i64, key: &str, fields: &RecordFields) {
+pub(super) fn put(records: &Records, now: i64, key: &str, fields: &RecordFields) {
     write(records, now, |batch| {
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
         let key = RecordKey::parse(key).unwrap();
@@ -149,7 +149,7 @@ fn put(records: &Records, now: i64, key: &str, fields: &RecordFields) {
     });
 }
 
-fn fields(text: &str) -> RecordFields {
+pub(super) fn fields(text: &str) -> RecordFields {
     vec![
         ("at".to_owned(), FieldValue::Text("2026-01-02".to_owned())),
         ("n".to_owned(), FieldValue::Number("12345678901234567890.0e-400".into())),
@@ -237,8 +237,12 @@ fn some_access() -> Access {
 
 /// Stores tokens and records with everything that a database can hold.
 fn fill(place: &Place) {
-    open_target(&place.address()).unwrap().1.write(&some_access()).unwrap();
-    let records = place.open().unwrap();
+    open_target(&place.address()).unwrap().access.unwrap().write(&some_access()).unwrap();
+    fill_records(&place.open().unwrap());
+}
+
+/// Stores records with everything that a database can hold.
+pub(super) fn fill_records(records: &Records) {
     let indexed = IndexedFields {
         cursor_field: Some("at".to_owned()),
         cursor_is_time: true,
@@ -247,23 +251,23 @@ fn fill(place: &Place) {
         ..IndexedFields::default()
     };
     let blob: Vec<u8> = (0..150_000_u32).map(|at| (at >> 7) as u8).collect();
-    let blob = write(&records, 1, |batch| {
+    let blob = write(records, 1, |batch| {
         batch.declare(&name("mail"), &name("messages"), "{\"a\\u0000\":1}", &indexed)?;
         batch.declare(&name("empty"), &name("messages"), "{}", &indexed)?;
         batch.put_blob(&mut &blob[..])
     });
     let file = format!("[{{\"blob_id\":\"{}\",\"mime_type\":\"text/plain\"}}]", blob.unwrap().id);
-    put(&records, 2, "zero\0key", &fields("with \0 inside"));
-    put(&records, 3, "long", &fields(&"wörter 👩‍👧 und mehr ".repeat(2000)));
+    put(records, 2, "zero\0key", &fields("with \0 inside"));
+    put(records, 3, "long", &fields(&"wörter 👩‍👧 und mehr ".repeat(2000)));
     let mut with_file = fields("a file");
     with_file.push(("files".to_owned(), FieldValue::Json(file)));
-    put(&records, 4, "file", &with_file);
+    put(records, 4, "file", &with_file);
     for at in 0..70 {
-        put(&records, 5, &format!("k{at}"), &fields(&format!("some words of {at}")));
+        put(records, 5, &format!("k{at}"), &fields(&format!("some words of {at}")));
     }
-    put(&records, 6, "k3", &fields("other words"));
-    put(&records, 7, "k69", &fields("the last record"));
-    write(&records, 8, |batch| {
+    put(records, 6, "k3", &fields("other words"));
+    put(records, 7, "k69", &fields("the last record"));
+    write(records, 8, |batch| {
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
         batch.delete(&target, "k69")
     });
@@ -311,7 +315,7 @@ fn directions(test: &str) -> Vec<(Place, Place)> {
     all
 }
 
-fn is_half_copied(error: &RecordsError) -> bool {
+pub(super) fn is_half_copied(error: &RecordsError) -> bool {
     matches!(error, RecordsError::HalfCopied | RecordsError::Hosted(DatabaseError::HalfCopied))
 }
 
@@ -498,8 +502,8 @@ fn a_target_with_records_or_with_a_part_of_others_is_left_as_it_is() {
 }
 
 #[test]
-fn a_database_of_several_people_is_neither_copied_nor_copied_into() {
-    let test = "a_database_of_several_people_is_neither_copied_nor_copied_into";
+fn a_database_of_several_people_is_neither_copied_nor_copied_into_as_a_whole() {
+    let test = "a_database_of_several_people_is_neither_copied_nor_copied_into_as_a_whole";
     let Some(server) = PostgresServer::shared(test) else { return };
     let (one, several) = (Place::in_sqlite(), Place::on_postgresql(&server));
     fill(&one);
@@ -516,7 +520,7 @@ fn a_database_of_several_people_is_neither_copied_nor_copied_into() {
 fn a_target_with_tokens_and_no_records_is_left_as_it_is() {
     for (from, to) in directions("a_target_with_tokens_and_no_records_is_left_as_it_is") {
         fill(&from);
-        let (_, access) = open_target(&to.address()).unwrap();
+        let access = open_target(&to.address()).unwrap().access.unwrap();
         access.write(&some_access()).unwrap();
         let opened = StoreCopy::open(&from.address(), &to.address(), Instant(20)).map(drop);
         let error = opened.unwrap_err();

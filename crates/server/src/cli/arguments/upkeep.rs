@@ -107,6 +107,20 @@ fn migrate_store() -> Command {
              takes either from the environment.",
         ))
         .arg(place("to", "Where to copy to. It must have no records yet."))
+        .arg(one(
+            "user",
+            "SUBJECT",
+            "Copy only the records of this person, as their tokens name them, from or into a \
+             database of several people.",
+        ))
+        .arg(
+            one("issuer", "ISS", "The identity provider that issues the person's tokens.")
+                .requires("user"),
+        )
+        .arg(
+            one("person", "ID", "The same person by the name of their folder in `--spaces`.")
+                .conflicts_with("user"),
+        )
         .arg(json())
         .after_help(
             "\
@@ -119,10 +133,17 @@ A copy that was cut goes on where it stopped when you run the same command again
 complete, no server opens the target. If the source was changed meanwhile, the command says so, \
 and the next run copies what is new. The source stays as it is.
 
+A database that serves people with a space each (`stile serve --spaces`) is copied one person at a \
+time, with --user or --person: to a state folder, or into such a database, where the person may be \
+new and the other people are served meanwhile. The person's records, attachments and grants are \
+copied. Tokens and the keys that seal cursors belong to all people of the database and are not: the \
+person's clients sign in again and read from the beginning. The files stay where they are.
+
 Examples:
   STILE_TARGET=postgres://stile:…@db.example/stile \\
       stile migrate-store --from ~/.local/state/stile --to env:STILE_TARGET
-  stile migrate-store --from postgres://stile@db.example/stile --to /var/lib/stile",
+  stile migrate-store --from postgres://stile@db.example/stile --to /var/lib/stile
+  stile migrate-store --from env:STILE_SOURCE --user ann --to /var/lib/stile-of-ann",
         )
 }
 

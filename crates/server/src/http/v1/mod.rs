@@ -41,6 +41,7 @@ use super::responses::{
 use crate::clock;
 use crate::fair_share::Neighbour;
 use crate::mcp::server_info;
+use crate::metrics::{CountedRequest, Metrics, Route};
 use crate::people::{People, Unavailable};
 
 /// The route of all operations on records.
@@ -64,6 +65,7 @@ pub struct V1 {
     people: Option<Arc<People>>,
     admission: Arc<Admission>,
     timeouts: Timeouts,
+    metrics: Arc<Metrics>,
 }
 
 /// Runs an operation that takes a body: [`RecordService::store`] or [`RecordService::inspect`].
@@ -102,7 +104,13 @@ impl From<Problem> for RequestError {
 impl V1 {
     /// Serves the records of `service` to the callers that `admission` admits.
     pub fn new(service: RecordService, admission: Arc<Admission>, timeouts: Timeouts) -> Self {
-        Self { service, people: None, admission, timeouts }
+        Self { service, people: None, admission, timeouts, metrics: Arc::default() }
+    }
+
+    /// Counts requests in `metrics`.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Answers each caller from records of their own, if there are such people.
@@ -123,10 +131,13 @@ impl V1 {
         let id = uuid::Uuid::new_v4().to_string();
         let (parts, body) = request.into_parts();
         let metadata_url = self.admission.metadata_url(&parts);
+        let counted = CountedRequest::begin(Arc::clone(&self.metrics), route_of(&parts));
         let response = match self.try_answer(parts, body).await {
             Ok(response) => response,
             Err(error) => error_response(error, &id, &metadata_url),
         };
+        let counted = counted.answered(response.status().as_u16());
+        let response = response.map(|body| GuardedBody::wrap(body, counted));
         with_common_headers(response, &id)
     }
 
@@ -215,6 +226,14 @@ impl V1 {
             answer
         });
         Ok(json_text(status, answer.await?.to_string()))
+    }
+}
+
+/// Returns the declared path of a request, which has nothing of what the request asks for.
+fn route_of(parts: &Parts) -> Route {
+    match find_operation(OPERATIONS, parts.method.as_str(), parts.uri.path(), "") {
+        Ok((operation, _)) => Route { method: operation.method.name(), path: operation.path },
+        Err(_) => Route::OTHER,
     }
 }
 

@@ -1,6 +1,10 @@
 //! Tests of the engine against a real server of PostgreSQL.
 
-use stile_domain::records::identifiers::RecordKey;
+use stile_domain::permit::Principal;
+use stile_domain::records::authority::{RecordsClaim, RecordsPermit};
+use stile_domain::records::grant::{Grant, StatedTerms, StreamGrant};
+use stile_domain::records::identifiers::{RecordKey, SourceName};
+use stile_domain::scope::Scopes;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::*;
@@ -98,7 +102,7 @@ fn servers_that_start_at_once_make_one_schema_and_share_its_keys() {
             let opened = Database::open(&database.address()).unwrap();
             open_records(&state, &opened).unwrap()
         };
-        let opened: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
+        let opened: Vec<_> = (0..10).map(|_| scope.spawn(open)).collect();
         opened.into_iter().map(|opened| opened.join().unwrap()).collect()
     });
     for one in &all {
@@ -273,4 +277,50 @@ fn postgresql_counts_the_tables_when_many_records_were_stored() {
     });
     stored.unwrap();
     assert_eq!(hosted.database.run(counted).trim(), "t");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is its own client")]
+fn permit_of(token: &str, grant: &str) -> RecordsPermit {
+    let claim = RecordsClaim::Grant(grant.into());
+    let client = Principal::assert_verified("ann", Some(token), None, Scopes::none(), claim);
+    client.gate().records().unwrap()
+}
+
+#[test]
+fn of_the_tokens_of_a_grant_for_a_single_use_one_counts_at_all_servers() {
+    let test = "of_the_tokens_of_a_grant_for_a_single_use_one_counts_at_all_servers";
+    let Some(hosted) = hosted(test) else { return };
+    hosted.put("a", "one").unwrap();
+    let servers = [hosted.other().unwrap(), hosted.other().unwrap()];
+    let name = |text: &str| SourceName::parse(text).unwrap();
+    let granted = StreamGrant {
+        stream: name("messages"),
+        connections: [name("mail")].into(),
+        fields: ["text".to_owned()].into(),
+        time: None,
+        keys: None,
+    };
+    let grant = Grant {
+        client: "c".to_owned(),
+        purpose: None,
+        issued: Instant(0),
+        expires: None,
+        single_use: true,
+        stated: StatedTerms::default(),
+        streams: vec![granted],
+    };
+    for _ in 0..8 {
+        let id = hosted.records.grant(&permits().0, &grant).unwrap().unwrap();
+        let read = |at: usize| {
+            let permit = permit_of(&format!("token-{at}"), &id);
+            servers[at % 2].read(&permit, Instant(1), |view| view.sources()).is_ok()
+        };
+        let first: Vec<bool> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|at| scope.spawn(move || read(at))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(first.iter().filter(|passed| **passed).count(), 1, "{first:?}");
+        let again: Vec<bool> = (0..4).map(read).collect();
+        assert_eq!(again, first, "the same token counts from then on, and no other");
+    }
 }
