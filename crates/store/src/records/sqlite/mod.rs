@@ -20,6 +20,8 @@ mod read;
 mod schema;
 mod search;
 #[cfg(test)]
+mod shared_rows;
+#[cfg(test)]
 pub(super) mod tests;
 mod write;
 
