@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Duration;
 
 use stile_domain::path::SpacePath;
 use stile_domain::records::value::{FieldValue, RecordFields};
@@ -22,6 +23,9 @@ const MOST_ROWS: usize = 1000;
 const MOST_BYTES: u64 = 1 << 20;
 /// How often it does so before it waits.
 const READ_AHEAD: usize = 4;
+/// How long a transaction waits for the next rows. On a busy machine the thread that reads can be
+/// late.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A file or folder to import. Each pass reads it from its beginning.
 #[derive(Clone, Debug)]
@@ -104,9 +108,9 @@ impl RowsAhead {
         self.0.recv().ok()
     }
 
-    /// Returns the next rows if they are read.
-    pub(crate) fn ready(&self) -> Option<Result<ReadRows, ImportError>> {
-        self.0.try_recv().ok()
+    /// Returns the next rows if they are read, or will be within [`PATIENCE`].
+    pub(crate) fn soon(&self) -> Option<Result<ReadRows, ImportError>> {
+        self.0.recv_timeout(PATIENCE).ok()
     }
 }
 

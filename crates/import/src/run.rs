@@ -333,7 +333,7 @@ impl StoringPass<'_> {
     }
 
     /// Stores rows in one transaction: the first ones, and those that follow as long as they are
-    /// read, so that no other program waits for a slow disk or a large document.
+    /// read soon. So no other program waits long for a slow disk or a large document.
     fn store_batch(
         &mut self,
         owner: &OwnerPermit,
@@ -363,7 +363,7 @@ impl StoringPass<'_> {
                 pass.report.add(report);
                 rows.into_iter().try_for_each(|row| pass.store(batch, target, row))?;
                 if count < most && begun.elapsed() < BATCH_TIME {
-                    next = ahead.ready();
+                    next = ahead.soon();
                 }
             }
             Ok(Ok(()))
