@@ -174,11 +174,11 @@ fn a_failed_write_ends_the_reading_and_a_failed_read_ends_the_import() {
         },
     );
     assert!(matches!(stopped, Err(ImportError::Redeclared)), "{stopped:?}");
-    std::fs::write(rig.folder.path().join("a.jsonl"), "{\"id\":1}\n").unwrap();
+    rig.write("a.jsonl", "{\"id\":1}\n");
     import(&rig, &inputs, &[], BadRowPolicy::Skip).unwrap();
     let missing =
         [inputs[0].clone(), ImportInput { path: "missing.jsonl".into(), ..inputs[0].clone() }];
-    std::fs::write(rig.folder.path().join("a.jsonl"), "{\"id\":2}\n").unwrap();
+    rig.write("a.jsonl", "{\"id\":2}\n");
     let error = import(&rig, &missing, &[], BadRowPolicy::Skip).unwrap_err();
     assert!(error.contains("cannot read missing.jsonl"), "{error}");
     assert_eq!(rig.keys(), ["1"], "the row that was read with it is not stored");
