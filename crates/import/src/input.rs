@@ -1,23 +1,31 @@
-//! Reads the files and folders of one import, one after the other, row by row or in batches.
+//! Reads the files and folders of one import, one after the other, row by row, or ahead of the
+//! thread that stores the rows.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
 
 use stile_domain::path::SpacePath;
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_records::batch::BATCH_BYTES;
 use stile_store::space::note_folder::NoteFolder;
 
 use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
 use crate::importers::markdown;
-use crate::report::{ImportError, ImportProgress, OnProgress};
+use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
 
-/// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of
-/// an export touch pages all over, so a batch of few rows writes many times what it stores.
-pub const BATCH_ROWS: usize = 10_000;
+/// The rows that one thread hands to the other at once: this many, or as many as have this size.
+const MOST_ROWS: usize = 1000;
+const MOST_BYTES: u64 = 1 << 20;
+/// How often it does so before it waits.
+const READ_AHEAD: usize = 4;
+/// How long a transaction waits for the next rows. On a busy machine the thread that reads can be
+/// late.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A file or folder to import. Each pass reads it from its beginning.
 #[derive(Clone, Debug)]
@@ -82,6 +90,60 @@ pub(crate) struct InputRow {
     pub(crate) located: LocatedRow,
 }
 
+/// Rows that were read ahead.
+pub(crate) struct ReadRows {
+    pub(crate) rows: Vec<InputRow>,
+    /// What the reading counted.
+    pub(crate) report: ImportReport,
+    /// How far the reading is after these rows.
+    pub(crate) progress: ImportProgress,
+}
+
+/// Receives the rows of an import that another thread reads.
+pub(crate) struct RowsAhead(Receiver<Result<ReadRows, ImportError>>);
+
+impl RowsAhead {
+    /// Waits for the next rows. Returns `None` after the last.
+    pub(crate) fn wait(&self) -> Option<Result<ReadRows, ImportError>> {
+        self.0.recv().ok()
+    }
+
+    /// Returns the next rows if they are read, or will be within [`PATIENCE`].
+    pub(crate) fn soon(&self) -> Option<Result<ReadRows, ImportError>> {
+        self.0.recv_timeout(PATIENCE).ok()
+    }
+}
+
+/// Runs `store` while another thread reads the rows and completes each with `complete`. No row
+/// follows a failed read.
+///
+/// # Errors
+/// The error of `store`, or no thread can be started.
+pub(crate) fn read_ahead(
+    inputs: &[ImportInput],
+    target: &ImportTarget,
+    complete: impl Fn(&mut InputRow, &mut ImportReport) -> Result<(), ImportError> + Send,
+    store: impl FnOnce(&RowsAhead) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel(READ_AHEAD);
+        let read = move || {
+            let mut rows = InputRows::new(inputs, target.clone());
+            while let Some(read) = rows.next_some(&complete).transpose() {
+                let is_last = read.is_err();
+                // Nobody receives the rows after `store` has failed.
+                if sender.send(read).is_err() || is_last {
+                    return;
+                }
+            }
+        };
+        let reader = thread::Builder::new().name("import".to_owned());
+        reader.spawn_scoped(scope, read).map_err(ImportError::NoReader)?;
+        let ahead = RowsAhead(receiver);
+        store(&ahead)
+    })
+}
+
 pub(crate) struct InputRows<'i> {
     remaining: std::slice::Iter<'i, ImportInput>,
     current: Option<(&'i ImportInput, Box<dyn ImportRows>)>,
@@ -126,20 +188,25 @@ impl<'i> InputRows<'i> {
         }
     }
 
-    /// Returns the next rows: at most [`BATCH_ROWS`] or about [`BATCH_BYTES`]. Empty after the last
+    /// Returns the next rows: at most [`MOST_ROWS`] or about [`MOST_BYTES`]. `None` after the last
     /// row.
-    pub(crate) fn next_batch(&mut self) -> Result<Vec<InputRow>, ImportError> {
-        let mut rows = Vec::new();
+    fn next_some(
+        &mut self,
+        complete: &impl Fn(&mut InputRow, &mut ImportReport) -> Result<(), ImportError>,
+    ) -> Result<Option<ReadRows>, ImportError> {
+        let (mut rows, mut report) = (Vec::new(), ImportReport::default());
         let begun = self.consumed();
         // A row can take more memory than the bytes that were read for it: one conversation is
         // read at once and becomes many messages.
         let mut in_memory = 0;
-        while rows.len() < BATCH_ROWS && in_memory.max(self.consumed() - begun) < BATCH_BYTES {
-            let Some(row) = self.next()? else { break };
+        while rows.len() < MOST_ROWS && in_memory.max(self.consumed() - begun) < MOST_BYTES {
+            let Some(mut row) = self.next()? else { break };
+            complete(&mut row, &mut report)?;
             in_memory += row.located.row.as_ref().map_or(0, |row| memory_of(&row.fields));
             rows.push(row);
         }
-        Ok(rows)
+        let progress = ImportProgress { storing: true, bytes: self.consumed(), total: self.total };
+        Ok((!rows.is_empty()).then_some(ReadRows { rows, report, progress }))
     }
 
     fn consumed(&self) -> u64 {

@@ -147,6 +147,9 @@ pub enum ImportError {
         /// The failure that the system reports.
         error: io::Error,
     },
+    /// No thread can be started that reads the rows.
+    #[error("cannot start a thread that reads the rows: {0}")]
+    NoReader(io::Error),
     /// No process can be started that reads attached documents.
     #[error("cannot start a process that reads attached documents: {0}")]
     NoTextReader(io::Error),

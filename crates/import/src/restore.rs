@@ -31,7 +31,6 @@ use stile_store::records::{
 use crate::attachment::digest_all;
 use crate::export::{BLOBS, RECORDS_FILE, TEXTS};
 use crate::importer::UnusableRow;
-use crate::input::BATCH_ROWS;
 use crate::report::{
     BadRow, BadRowPolicy, ImportError, ImportProgress, ImportReport, OnProgress, StoppedImport,
 };
@@ -97,10 +96,11 @@ impl Restore<'_> {
         if bad_rows == BadRowPolicy::StoreNothing {
             return self.store_in_one(owner, &mut lines, &folder);
         }
+        let load = self.services.records.bulk_load(owner)?;
         loop {
             let begun = lines.consumed();
             let mut batch = Vec::new();
-            while batch.len() < BATCH_ROWS && lines.consumed() - begun < BATCH_BYTES {
+            while batch.len() < load.batch_records() && lines.consumed() - begun < BATCH_BYTES {
                 let next = lines.next().map_err(|error| self.unreadable(error))?;
                 let Some(decoded) = next else { break };
                 batch.push(decoded);

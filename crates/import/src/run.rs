@@ -6,6 +6,8 @@
 //! are stored and goes on behind them. With [`BadRowPolicy::StoreNothing`] the whole import is one
 //! transaction.
 
+use std::time::{Duration, Instant as Moment};
+
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
@@ -24,10 +26,13 @@ use crate::attachment_text::{self, AttachmentTexts, DocumentKind, TextReader};
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
-use crate::input::{ImportInput, InputRow, InputRows};
+use crate::input::{ImportInput, InputRow, InputRows, ReadRows, RowsAhead, read_ahead};
 use crate::report::{BadRow, BadRowPolicy, ImportError, ImportReport, OnProgress, StoppedImport};
 use crate::transaction;
 use crate::versions::VersionKeys;
+
+/// The time after which a batch ends. Other programs that write wait for it.
+const BATCH_TIME: Duration = Duration::from_secs(3);
 
 /// An import into one stream.
 pub struct Import<'a> {
@@ -68,9 +73,16 @@ struct StoringPass<'a> {
     keys: RowKeys,
     semantics: Semantics,
     versions: VersionKeys,
-    /// Whether the stream declares the field for the text of attachments.
-    has_text_field: bool,
+    texts: AttachmentReading<'a>,
     report: ImportReport,
+}
+
+/// How the texts of attachments are read.
+#[derive(Clone, Copy)]
+struct AttachmentReading<'a> {
+    /// Whether the stream declares the field for these texts.
+    has_text_field: bool,
+    reader: Option<&'a TextReader>,
 }
 
 impl Import<'_> {
@@ -95,8 +107,11 @@ impl Import<'_> {
             keys: RowKeys::new(declaration.map_or(&[], Declaration::primary_key)),
             semantics: declaration.map_or_else(Semantics::default, Declaration::semantics),
             versions: VersionKeys::default(),
-            has_text_field: declaration
-                .is_some_and(|declaration| declaration.field(attachment_text::FIELD).is_some()),
+            texts: AttachmentReading {
+                has_text_field: declaration
+                    .is_some_and(|declaration| declaration.field(attachment_text::FIELD).is_some()),
+                reader: self.text_reader,
+            },
             report: ImportReport { declared_because, ..ImportReport::default() },
         };
         let mut rows = InputRows::new(inputs, self.target.clone());
@@ -106,7 +121,7 @@ impl Import<'_> {
                 BadRowPolicy::StoreNothing => {
                     pass.store_in_one(&owner, stream, &mut rows, on_progress)
                 }
-                BadRowPolicy::Skip => pass.store_in_batches(&owner, stream, &mut rows, on_progress),
+                BadRowPolicy::Skip => pass.store_in_batches(&owner, stream, inputs, on_progress),
             },
         };
         match stored {
@@ -229,6 +244,26 @@ fn has_usable_row(mut rows: InputRows<'_>) -> Result<bool, ImportError> {
     Ok(false)
 }
 
+impl AttachmentReading<'_> {
+    /// Reads the texts of a row's attachments, and counts them.
+    fn read(self, row: &mut InputRow, report: &mut ImportReport) -> Result<(), ImportError> {
+        let Ok(row) = &mut row.located.row else { return Ok(()) };
+        if !self.has_text_field {
+            let documents = row.attachments.iter().filter(|own| DocumentKind::of(own).is_some());
+            report.undeclared_texts += documents.count() as u64;
+            return Ok(());
+        }
+        let texts = AttachmentTexts::of(&row.attachments, self.reader)
+            .map_err(ImportError::NoTextReader)?;
+        row.attachment_text = texts.field();
+        report.texts_read += texts.read;
+        report.unread.damaged += texts.unread.damaged;
+        report.unread.too_large += texts.unread.too_large;
+        report.unread.without_text += texts.unread.without_text;
+        Ok(())
+    }
+}
+
 impl StoringPass<'_> {
     /// Reports the rows of an import in which every row is bad.
     fn report_bad_rows(&mut self, rows: &mut InputRows<'_>) -> Result<(), ImportError> {
@@ -261,7 +296,8 @@ impl StoringPass<'_> {
         self.write(owner, stream, |pass, batch, target| {
             loop {
                 let next = rows.next().and_then(|mut row| {
-                    row.iter_mut().try_for_each(|row| pass.read_attachments(row))?;
+                    let (texts, report) = (pass.texts, &mut pass.report);
+                    row.iter_mut().try_for_each(|row| texts.read(row, report))?;
                     Ok(row)
                 });
                 match next {
@@ -281,45 +317,63 @@ impl StoringPass<'_> {
         &mut self,
         owner: &OwnerPermit,
         stream: &DeclaredStream,
-        rows: &mut InputRows<'_>,
+        inputs: &[ImportInput],
         on_progress: OnProgress<'_>,
     ) -> Result<(), ImportError> {
-        loop {
-            // The batch is read before the transaction begins, so that no other program waits for a
-            // slow disk or a large document.
-            let before = self.report.clone();
-            let mut batch_rows = rows.next_batch()?;
-            if batch_rows.is_empty() {
-                return Ok(());
+        let load = self.import.services.records.bulk_load(owner)?;
+        let (target, texts) = (self.import.target, self.texts);
+        let complete = move |row: &mut InputRow, report: &mut _| texts.read(row, report);
+        read_ahead(inputs, target, complete, |ahead| {
+            while let Some(first) = ahead.wait() {
+                let most = load.batch_records();
+                self.store_batch(owner, stream, first?, ahead, most, on_progress)?;
             }
-            batch_rows.iter_mut().try_for_each(|row| self.read_attachments(row))?;
-            let stored = self.write(owner, stream, |pass, batch, target| {
-                batch_rows.into_iter().try_for_each(|row| pass.store(batch, target, row)).map(Ok)
-            });
-            if let Err(error) = stored {
-                self.report = before;
-                return Err(error);
-            }
-            rows.report_progress(on_progress, true);
-        }
+            Ok(())
+        })
     }
 
-    /// Reads the texts of a row's attachments.
-    fn read_attachments(&mut self, row: &mut InputRow) -> Result<(), ImportError> {
-        let Ok(row) = &mut row.located.row else { return Ok(()) };
-        if !self.has_text_field {
-            let documents = row.attachments.iter().filter(|own| DocumentKind::of(own).is_some());
-            self.report.undeclared_texts += documents.count() as u64;
-            return Ok(());
+    /// Stores rows in one transaction: the first ones, and those that follow as long as they are
+    /// read soon. So no other program waits long for a slow disk or a large document.
+    fn store_batch(
+        &mut self,
+        owner: &OwnerPermit,
+        stream: &DeclaredStream,
+        first: ReadRows,
+        ahead: &RowsAhead,
+        most: usize,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(), ImportError> {
+        let before = self.report.clone();
+        let mut progress = first.progress;
+        let mut failed = Ok(());
+        let stored = self.write(owner, stream, |pass, batch, target| {
+            let begun = Moment::now();
+            let mut next = Some(Ok(first));
+            let mut count = 0;
+            while let Some(read) = next.take() {
+                let ReadRows { rows, report, progress: read_to } = match read {
+                    Ok(read) => read,
+                    Err(error) => {
+                        failed = Err(error);
+                        break;
+                    }
+                };
+                progress = read_to;
+                count += rows.len();
+                pass.report.add(report);
+                rows.into_iter().try_for_each(|row| pass.store(batch, target, row))?;
+                if count < most && begun.elapsed() < BATCH_TIME {
+                    next = ahead.soon();
+                }
+            }
+            Ok(Ok(()))
+        });
+        if let Err(error) = stored {
+            self.report = before;
+            return Err(error);
         }
-        let texts = AttachmentTexts::of(&row.attachments, self.import.text_reader)
-            .map_err(ImportError::NoTextReader)?;
-        row.attachment_text = texts.field();
-        self.report.texts_read += texts.read;
-        self.report.unread.damaged += texts.unread.damaged;
-        self.report.unread.too_large += texts.unread.too_large;
-        self.report.unread.without_text += texts.unread.without_text;
-        Ok(())
+        on_progress(progress);
+        failed
     }
 
     /// Runs a transaction on the stream, and rolls it back if `store` returns either error.

@@ -115,7 +115,7 @@ fn a_strict_import_stores_all_or_nothing() {
 #[test]
 fn batches_are_whole_and_progress_is_reported() {
     let rig = rig();
-    let good: String = (0..25_000)
+    let good: String = (0..60_000)
         .map(|id| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", "x".repeat(50)))
         .collect();
     let input = [file(&rig, "a.jsonl", &good)];
@@ -128,8 +128,10 @@ fn batches_are_whole_and_progress_is_reported() {
     .unwrap();
     let total = good.len() as u64;
     assert!(seen.iter().all(|progress| progress.bytes <= total && progress.total == total));
-    assert!(stored.iter().all(|count| [0, 10_000, 20_000, 25_000].contains(count)), "{stored:?}");
-    assert!(stored.contains(&10_000) && !seen[0].storing && seen.last().unwrap().storing);
+    assert!(stored.iter().all(|count| count % 1000 == 0), "{stored:?}");
+    // Each batch has at most 50,000 records.
+    assert!(stored.iter().any(|count| (1..=50_000).contains(count)), "{stored:?}");
+    assert!(stored.ends_with(&[60_000]) && !seen[0].storing && seen.last().unwrap().storing);
 }
 
 #[test]
@@ -139,13 +141,47 @@ fn a_batch_ends_at_the_memory_that_its_rows_take() {
     let nodes: Vec<String> = (0..9000).map(node).collect();
     let json = format!(r#"[{{"title":"{}","mapping":{{{}}}}}]"#, "ä".repeat(1024), nodes.join(","));
     let inputs = [file(&rig, "conversations.json", &json)];
-    let mut rows = InputRows::new(&inputs, target());
-    let (first, second) = (rows.next_batch().unwrap().len(), rows.next_batch().unwrap().len());
-    assert!((json.len() as u64) < stile_records::batch::BATCH_BYTES && first < 4200, "{first}");
-    assert!(
-        second > 3000 && rows.next_batch().unwrap().len() == 9000 - first - second,
-        "{first} {second}"
+    let mut sizes = Vec::new();
+    read_ahead(
+        &inputs,
+        &target(),
+        |_, _| Ok(()),
+        |ahead| {
+            while let Some(read) = ahead.wait() {
+                sizes.push(read?.rows.len());
+            }
+            Ok(())
+        },
+    )
+    .unwrap();
+    assert!(json.len() < 1 << 20);
+    assert_eq!(sizes.iter().sum::<usize>(), 9000, "{sizes:?}");
+    assert!(sizes.len() > 15 && sizes.iter().all(|size| *size < 600), "{sizes:?}");
+}
+
+#[test]
+fn a_failed_write_ends_the_reading_and_a_failed_read_ends_the_import() {
+    let rig = rig();
+    let rows: String = (0..20_000).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    let inputs = [file(&rig, "a.jsonl", rows)];
+    let stopped = read_ahead(
+        &inputs,
+        &target(),
+        |_, _| Ok(()),
+        |ahead| {
+            assert_eq!(ahead.wait().unwrap()?.rows.len(), 1000);
+            Err(ImportError::Redeclared)
+        },
     );
+    assert!(matches!(stopped, Err(ImportError::Redeclared)), "{stopped:?}");
+    rig.write("a.jsonl", "{\"id\":1}\n");
+    import(&rig, &inputs, &[], BadRowPolicy::Skip).unwrap();
+    let missing =
+        [inputs[0].clone(), ImportInput { path: "missing.jsonl".into(), ..inputs[0].clone() }];
+    rig.write("a.jsonl", "{\"id\":2}\n");
+    let error = import(&rig, &missing, &[], BadRowPolicy::Skip).unwrap_err();
+    assert!(error.contains("cannot read missing.jsonl"), "{error}");
+    assert_eq!(rig.keys(), ["1"], "the row that was read with it is not stored");
 }
 
 #[test]

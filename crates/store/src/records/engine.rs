@@ -99,6 +99,22 @@ impl Engine {
         }
     }
 
+    /// Prepares for many batches. Returns how many records each should have.
+    pub(super) fn begin_bulk_load(&self) -> Result<usize, Problem> {
+        match self {
+            Self::Sqlite(engine) => engine.begin_bulk_load(),
+            Self::Postgresql(_) => Ok(Postgresql::BULK_BATCH),
+        }
+    }
+
+    /// Undoes what [`Self::begin_bulk_load`] did.
+    pub(super) fn end_bulk_load(&self) -> Result<(), Problem> {
+        match self {
+            Self::Sqlite(engine) => engine.end_bulk_load(),
+            Self::Postgresql(_) => Ok(()),
+        }
+    }
+
     /// Returns the path of another file in the state folder.
     pub(super) fn sibling(&self, name: &str) -> PathBuf {
         match self {

@@ -9,6 +9,7 @@
 //! All three use an engine through the traits of `port`. `sqlite` and `postgresql` are the
 //! engines, and `engine` opens one.
 
+mod bulk_load;
 pub(crate) mod copying;
 mod database;
 mod engine;
@@ -26,6 +27,7 @@ mod sqlite;
 mod view;
 mod write;
 
+pub use bulk_load::BulkLoad;
 pub use database::Records;
 pub use grants::{GrantRecord, GrantStatus};
 pub(crate) use model::PROGRESS_TABLE;

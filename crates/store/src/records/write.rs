@@ -6,7 +6,6 @@
 //! never in memory as a whole: first to compute its digest, and again to store it if it is new.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
 use stile_domain::records::filter::record_time;
@@ -14,22 +13,19 @@ use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::order::order_key;
-use stile_domain::records::pieces::{
-    self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS,
-};
+use stile_domain::records::pieces::{self, INLINE_BYTES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{
-    Base64Check, BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
+    Base64Check, BodyField, BodyWriter, RecordBody, StoredValue, is_base64,
 };
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::field_index::RUN_RECORDS;
-use super::model::{
-    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
-};
+use super::model::{IncomingRecord, StreamedField, TargetStream, UpsertOutcome, WriteRefusal};
 use super::port::{NewRecord, RowWriter, StreamDeclaration};
 use field_values::FieldIndexes;
-use index::Indexer;
+use index::{Indexer, SharedRow};
+use long_texts::{Cutter, each_text, measured, measured_source};
 
 mod blobs;
 mod changes;
@@ -37,6 +33,7 @@ mod empty;
 mod field_values;
 mod grants;
 mod index;
+mod long_texts;
 pub(super) mod redeclare;
 
 /// A transaction that writes records, blobs, declarations and grants, all or nothing.
@@ -189,21 +186,9 @@ impl<'t> WriteBatch<'t> {
             self.rows.delete_record(record)?;
             return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyRecords));
         }
-        let old_slots = by_slot(&old)?;
-        let new_slots = by_slot(&body)?;
-        for (slot, entry) in &old_slots {
-            if new_slots.get(slot) != Some(entry) {
-                self.remove_slot(record, *slot, entry)?;
-            }
-        }
-        for (slot, at) in slots {
-            let Some(part) = parts.get(at).filter(|_| new_slots.get(&slot) != old_slots.get(&slot))
-            else {
-                continue;
-            };
-            if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
-                return Ok(UpsertOutcome::Refused(refused));
-            }
+        let slots = if is_new { slots } else { self.remove_changed(record, &old, &body, slots)? };
+        if let Err(refused) = self.store_slots(target, record, &parts, &slots, long)? {
+            return Ok(UpsertOutcome::Refused(refused));
         }
         if is_new {
             self.add_blob_uses(record, fields)?;
@@ -309,6 +294,34 @@ impl<'t> WriteBatch<'t> {
         self.rows.update_record(record, order.as_deref(), happened, body)
     }
 
+    /// Removes the pieces and tokens of a record that change with its body. Returns which of the
+    /// slots of the new body must be stored.
+    fn remove_changed(
+        &self,
+        record: i64,
+        old: &[u8],
+        new: &[u8],
+        mut slots: Slots,
+    ) -> Result<Slots, Problem> {
+        let (old, new) = (by_slot(old)?, by_slot(new)?);
+        let short = |(_, entry): &(&u16, &BodyField<'_>)| is_short_text(&entry.value);
+        let keeps_short =
+            !self.rows.shares_token_rows() || old.iter().filter(short).eq(new.iter().filter(short));
+        let is_kept = |slot: u16| match old.get(&slot) {
+            Some(entry) if new.get(&slot) == Some(entry) => {
+                keeps_short || !is_short_text(&entry.value)
+            }
+            _ => false,
+        };
+        for (slot, entry) in &old {
+            if !is_kept(*slot) {
+                self.remove_slot(record, *slot, entry)?;
+            }
+        }
+        slots.retain(|(slot, _)| !is_kept(*slot));
+        Ok(slots)
+    }
+
     fn remove_slot(&self, record: i64, slot: u16, entry: &BodyField<'_>) -> Result<(), Problem> {
         let chars = entry.value.long().map_or(1, |long| long.chars);
         for piece in 0..chars.div_ceil(PIECE_CHARS) {
@@ -323,6 +336,39 @@ impl<'t> WriteBatch<'t> {
         Ok(())
     }
 
+    /// Stores the pieces and tokens of some values of a record: of all its short texts, or of none
+    /// if these share a row.
+    fn store_slots(
+        &self,
+        target: &TargetStream,
+        record: i64,
+        parts: &[Part<'_>],
+        slots: &[(u16, usize)],
+        long: &mut [StreamedField<'_>],
+    ) -> Result<Result<(), WriteRefusal>, Problem> {
+        let shares_row = self.rows.shares_token_rows();
+        let stored = || slots.iter().filter_map(|(slot, at)| Some((*slot, parts.get(*at)?)));
+        let mut shared = SharedRow::default();
+        let mut first = None;
+        for (slot, part) in stored().filter(|(_, part)| shares_row && is_short_text(&part.held)) {
+            first = first.or(Some(slot));
+            if let (StoredValue::Text(text), Some(tag)) = (part.held, target.tags.get(part.name)) {
+                shared.add(*tag, text);
+            }
+        }
+        for (slot, part) in stored() {
+            if shares_row && is_short_text(&part.held) {
+                // The index is written fastest in the order of numbers.
+                if first == Some(slot) {
+                    shared.write(self.rows, record, slot)?;
+                }
+            } else if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
+                return Ok(Err(refused));
+            }
+        }
+        Ok(Ok(()))
+    }
+
     /// Stores the pieces and tokens of one value.
     fn store_slot(
         &self,
@@ -334,13 +380,7 @@ impl<'t> WriteBatch<'t> {
     ) -> Result<Result<(), WriteRefusal>, Problem> {
         let tag = part.searchable.then(|| target.tags.get(part.name).copied()).flatten();
         let mut indexer = tag.map(|tag| Indexer::new(self.rows, tag, record, slot));
-        let mut cutter = part.held.long().map(|_| Cutter {
-            record,
-            slot,
-            piece: 0,
-            held: String::new(),
-            chars: 0,
-        });
+        let mut cutter = part.held.long().map(|_| Cutter::new(record, slot));
         let mut digest = Context::new(&SHA256);
         let mut store = |text: &str| -> Result<(), Problem> {
             if let Some(indexer) = &mut indexer {
@@ -457,137 +497,15 @@ fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
     Some((writer.finish(), slots))
 }
 
+/// Returns whether a value is a text that stays in its record. It has a slot if it is searched.
+fn is_short_text(value: &StoredValue<'_>) -> bool {
+    matches!(value, StoredValue::Text(_))
+}
+
 fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, BodyField<'_>>, Problem> {
     let entries = RecordBody::new(body).entries().filter_map(|entry| match entry {
         Ok(entry) => entry.slot.map(|slot| Ok((slot, entry))),
         Err(_) => Some(Err(Problem::Corrupt)),
     });
     entries.collect()
-}
-
-fn measured(text: &str) -> Result<LongValue, WriteRefusal> {
-    let mut measure = Measure::new();
-    measure.add(text);
-    measure.finish()
-}
-
-fn measured_source(
-    source: &mut dyn TextSource,
-    mut check: Option<&mut Base64Check>,
-) -> Result<LongValue, WriteRefusal> {
-    let mut measure = Measure::new();
-    let read = each_text(source, &mut |text| {
-        measure.add(text);
-        if let Some(check) = check.as_deref_mut() {
-            check.feed(text);
-        }
-        Ok(())
-    });
-    read.unwrap_or(Err(WriteRefusal::Unreadable))?;
-    measure.finish()
-}
-
-struct Measure {
-    digest: Context,
-    chars: u64,
-    bytes: u64,
-}
-
-impl Measure {
-    fn new() -> Self {
-        Self { digest: Context::new(&SHA256), chars: 0, bytes: 0 }
-    }
-
-    fn add(&mut self, text: &str) {
-        self.digest.update(text.as_bytes());
-        self.chars += pieces::count(text);
-        self.bytes += text.len() as u64;
-    }
-
-    fn finish(self) -> Result<LongValue, WriteRefusal> {
-        if self.chars.div_ceil(PIECE_CHARS) > MAX_PIECES {
-            return Err(WriteRefusal::TooLong);
-        }
-        let digest =
-            self.digest.finish().as_ref().try_into().map_err(|_| WriteRefusal::Unreadable)?;
-        Ok(LongValue { chars: self.chars, bytes: self.bytes, digest })
-    }
-}
-
-/// Cuts a text that arrives in parts into pieces.
-struct Cutter {
-    record: i64,
-    slot: u16,
-    piece: u64,
-    held: String,
-    chars: u64,
-}
-
-type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
-
-impl Cutter {
-    fn feed(&mut self, mut text: &str, put: Put<'_>) -> Result<(), Problem> {
-        while !text.is_empty() {
-            let (taken, rest) = text.split_at(pieces::byte_offset(text, PIECE_CHARS - self.chars));
-            self.held.push_str(taken);
-            self.chars += pieces::count(taken);
-            text = rest;
-            if self.chars == PIECE_CHARS {
-                self.put(put)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, put: Put<'_>) -> Result<(), Problem> {
-        put(
-            pieces::number(self.record, self.slot, self.piece).ok_or(Problem::Corrupt)?,
-            &self.held,
-        )?;
-        self.held.clear();
-        self.chars = 0;
-        self.piece += 1;
-        Ok(())
-    }
-
-    fn finish(mut self, put: Put<'_>) -> Result<(), Problem> {
-        if self.chars > 0 { self.put(put) } else { Ok(()) }
-    }
-}
-
-/// Passes a text to `take`, part by part.
-fn each_text(
-    source: &mut dyn TextSource,
-    take: &mut dyn FnMut(&str) -> Result<(), Problem>,
-) -> Result<Result<(), WriteRefusal>, Problem> {
-    const BUFFER: usize = 64 * 1024;
-    let Ok(mut reader) = source.open() else { return Ok(Err(WriteRefusal::Unreadable)) };
-    let mut buffer = vec![0; BUFFER];
-    let mut held = 0;
-    loop {
-        let free = buffer.get_mut(held..).unwrap_or_default();
-        let read = match reader.read(free) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return Ok(Err(WriteRefusal::Unreadable)),
-        };
-        let filled = buffer.get(..held + read).unwrap_or_default();
-        let valid = match std::str::from_utf8(filled) {
-            Ok(text) => text,
-            // The last character continues in the next part.
-            Err(error) if error.error_len().is_none() && read > 0 => {
-                let whole = filled.get(..error.valid_up_to()).unwrap_or_default();
-                std::str::from_utf8(whole).unwrap_or_default()
-            }
-            Err(_) => return Ok(Err(WriteRefusal::NotUtf8)),
-        };
-        let taken = valid.len();
-        take(valid)?;
-        if read == 0 {
-            return Ok(Ok(()));
-        }
-        let end = held + read;
-        buffer.copy_within(taken..end, 0);
-        held = end - taken;
-    }
 }

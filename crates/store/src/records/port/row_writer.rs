@@ -27,6 +27,15 @@ pub(in crate::records) struct NewRecord<'a> {
     pub(in crate::records) body: &'a [u8],
 }
 
+/// The tokens of one text, or of one piece of it.
+#[derive(Clone, Copy)]
+pub(in crate::records) struct TaggedTokens<'t> {
+    /// The number of the stream and field of the text.
+    pub(in crate::records) tag: i64,
+    /// The tokens in order, with a space between them.
+    pub(in crate::records) tokens: &'t str,
+}
+
 /// A field of a record that names a blob.
 pub(in crate::records) struct NewBlobUse<'a> {
     pub(in crate::records) digest: &'a [u8; 32],
@@ -109,9 +118,12 @@ pub(in crate::records) trait RowWriter: WriteFieldValues {
     fn delete_piece(&self, number: i64) -> Result<(), Problem>;
     /// Returns the text of a piece.
     fn piece_text(&self, number: i64) -> Result<String, Problem>;
-    /// Inserts the tokens of a piece, in order and with a space between them.
-    fn insert_tokens(&self, number: i64, tag: i64, tokens: &str) -> Result<(), Problem>;
-    /// Deletes the tokens of a piece.
+    /// Returns whether all short texts of a record share one row of tokens, under the number of the
+    /// first of them, because rows are expensive. Otherwise each has its own.
+    fn shares_token_rows(&self) -> bool;
+    /// Inserts the tokens of a piece, or those of short texts that share a row. The tags differ.
+    fn insert_tokens(&self, number: i64, texts: &[TaggedTokens<'_>]) -> Result<(), Problem>;
+    /// Deletes the tokens under the number of a piece, if there are any.
     fn delete_tokens(&self, number: i64) -> Result<(), Problem>;
 
     /// Adds a line to the log of changes: the body that a record had, in digested form.

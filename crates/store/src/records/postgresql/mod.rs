@@ -52,6 +52,9 @@ pub(super) struct Postgresql {
 }
 
 impl Postgresql {
+    /// The records of a batch of a bulk load. Other writers of the tenant wait for a batch.
+    pub(super) const BULK_BATCH: usize = 10_000;
+
     /// Opens the records of a tenant. That takes no connection but for the first tenant.
     pub(super) fn open(
         state: &StateDir,

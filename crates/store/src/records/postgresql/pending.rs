@@ -11,7 +11,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use crate::postgresql::{TenantConnection, params};
-use crate::records::port::{NewBlobUse, NewRecord};
+use crate::records::port::{NewBlobUse, NewRecord, TaggedTokens};
 
 /// The rows and the bytes after which they are written.
 const MOST_ROWS: usize = 8192;
@@ -33,7 +33,7 @@ pub(super) struct Pending {
     deleted_tokens: BTreeSet<i64>,
     deleted_pieces: BTreeSet<i64>,
     /// Tokens and texts by the number of their piece.
-    tokens: BTreeMap<i64, PieceTokens>,
+    tokens: BTreeMap<i64, Vec<PieceTokens>>,
     pieces: BTreeMap<i64, Vec<u8>>,
     uses: Vec<PendingUse>,
     /// The records that these uses are of.
@@ -177,8 +177,9 @@ impl Pending {
         self.pieces.get(&number).map(Vec::as_slice)
     }
 
-    /// Adds the tokens of a piece, in order and with a space between them.
-    pub(super) fn insert_tokens(&mut self, number: i64, tag: i64, tokens: &str) {
+    /// Adds tokens of a piece.
+    pub(super) fn insert_tokens(&mut self, number: i64, text: &TaggedTokens<'_>) {
+        let TaggedTokens { tag, tokens } = *text;
         let mut places: BTreeMap<&[u8], String> = BTreeMap::new();
         for (at, token) in tokens.split(' ').enumerate() {
             let places = places.entry(token.as_bytes()).or_default();
@@ -187,7 +188,8 @@ impl Pending {
         }
         self.count(places.len(), tokens.len() * 2);
         let tokens = places.into_iter().map(|(token, places)| (token.to_vec(), places + "}"));
-        self.tokens.insert(number, PieceTokens { tag, tokens: tokens.collect() });
+        let own = PieceTokens { tag, tokens: tokens.collect() };
+        self.tokens.entry(number).or_default().push(own);
     }
 
     pub(super) fn delete_tokens(&mut self, number: i64) {
@@ -297,14 +299,17 @@ impl<'s> States<'s> {
 
 fn flush_tokens(
     connection: &TenantConnection<'_>,
-    pieces: BTreeMap<i64, PieceTokens>,
+    pieces: BTreeMap<i64, Vec<PieceTokens>>,
 ) -> Result<(), Problem> {
     if pieces.is_empty() {
         return Ok(());
     }
     let (mut tags, mut numbers) = (Vec::new(), Vec::new());
     let (mut tokens, mut positions) = (Vec::new(), Vec::new());
-    for (number, PieceTokens { tag, tokens: own }) in pieces {
+    let texts = pieces
+        .into_iter()
+        .flat_map(|(number, texts)| texts.into_iter().map(move |text| (number, text)));
+    for (number, PieceTokens { tag, tokens: own }) in texts {
         for (token, places) in own {
             tags.push(tag);
             tokens.push(token);

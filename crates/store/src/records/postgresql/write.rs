@@ -14,7 +14,9 @@ use super::key_window::{FoundRecord, KeyWindow};
 use super::pending::Pending;
 use super::read::{column, text_of};
 use crate::postgresql::{TenantConnection, Values, params};
-use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
+use crate::records::port::{
+    NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration, TaggedTokens,
+};
 
 /// The number of records at which the tables are counted first.
 const FIRST_COUNT: i64 = 1024;
@@ -316,8 +318,13 @@ impl RowWriter for PgWriter<'_> {
         text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
     }
 
-    fn insert_tokens(&self, number: i64, tag: i64, tokens: &str) -> Result<(), Problem> {
-        self.pend(|pending| pending.insert_tokens(number, tag, tokens))
+    fn shares_token_rows(&self) -> bool {
+        // Each token has its own row.
+        false
+    }
+
+    fn insert_tokens(&self, number: i64, texts: &[TaggedTokens<'_>]) -> Result<(), Problem> {
+        self.pend(|pending| texts.iter().for_each(|text| pending.insert_tokens(number, text)))
     }
 
     fn delete_tokens(&self, number: i64) -> Result<(), Problem> {

@@ -125,7 +125,7 @@ fn index_guessed(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::value::{FieldValue, RecordFields};
 
@@ -133,13 +133,13 @@ mod tests {
     use super::super::{NAME, open_to_write, schema};
     use super::*;
     use crate::records::Records;
-    use crate::records::write::redeclare::tests::contents;
+    use crate::records::write::redeclare::tests::contents_of_any_rows as contents;
     use crate::state::StateDir;
 
     /// What the version before schema 8 wrote for [`records`].
     const OLDER: &str = include_str!("store_of_schema_7.sql");
 
-    fn records() -> Vec<(&'static str, RecordFields)> {
+    pub(in crate::records::sqlite) fn records() -> Vec<(&'static str, RecordFields)> {
         let record = |id: &'static str, title: &str, body: &str, note: &str| {
             let fields = [("id", id), ("title", title), ("body", body), ("note", note)];
             let text = |text: &str| FieldValue::Text(text.to_owned());
@@ -166,13 +166,18 @@ mod tests {
         folder
     }
 
+    /// Opens the database of an earlier version.
+    pub(in crate::records::sqlite) fn opened_older() -> Rig {
+        opened(older())
+    }
+
     fn opened(folder: tempfile::TempDir) -> Rig {
         let state = StateDir::open(folder.path()).unwrap();
         Rig { records: Records::open(&state, Instant(0)).unwrap(), folder }
     }
 
     /// Stores the same records anew, under the declaration of the older database.
-    fn fresh() -> Rig {
+    pub(in crate::records::sqlite) fn fresh() -> Rig {
         let older = opened(older());
         let rig = rig();
         let (lab, notes) = (name("lab"), name("notes"));

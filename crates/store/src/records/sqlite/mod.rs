@@ -20,6 +20,8 @@ mod read;
 mod schema;
 mod search;
 #[cfg(test)]
+mod shared_rows;
+#[cfg(test)]
 pub(super) mod tests;
 mod write;
 
@@ -59,6 +61,14 @@ const WRITER_CACHE: i64 = 32 * 1024;
 /// The pages of the log, 32 MiB, after which SQLite writes it into the database. A page that many
 /// batches change is then written once.
 const LOG_PAGES: i64 = 4096;
+
+/// The cache of the writer during a bulk load, in KiB: enough for all pages of the indexes of a
+/// million records, which records without order touch all over.
+const BULK_CACHE: i64 = 128 * 1024;
+/// The pages of the log during a bulk load: 128 MiB.
+const BULK_LOG_PAGES: i64 = 16_384;
+/// The records of a batch of a bulk load. A batch writes each page of an index that it touches once.
+const BULK_BATCH: usize = 50_000;
 
 /// Begins a new history in a database without a lineage: a new one, one of an older version, or one
 /// restored from a backup. The state at a client's last sync may have had other contents under the
@@ -175,6 +185,17 @@ impl Sqlite {
         let done = write(&SqliteWriter::new(&transaction))?;
         transaction.commit().map_err(problem)?;
         Ok(done)
+    }
+
+    /// Gives the writer more memory. Returns how many records a batch should have.
+    pub(super) fn begin_bulk_load(&self) -> Result<usize, Problem> {
+        resize(&lock(&self.writer), BULK_CACHE, BULK_LOG_PAGES).map_err(problem)?;
+        Ok(BULK_BATCH)
+    }
+
+    /// Gives back the memory.
+    pub(super) fn end_bulk_load(&self) -> Result<(), Problem> {
+        resize(&lock(&self.writer), WRITER_CACHE, LOG_PAGES).map_err(problem)
     }
 
     /// Returns the path of another file in the folder of the database.
@@ -309,10 +330,15 @@ fn open_to_write(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     // In WAL mode only FULL makes a commit durable before it is acknowledged.
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
-    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    resize(&connection, WRITER_CACHE, LOG_PAGES)?;
     prepare(&connection)?;
     Ok(connection)
+}
+
+/// Sets the cache of a writer, in KiB, and the pages of its log.
+fn resize(writer: &Connection, cache: i64, log_pages: i64) -> rusqlite::Result<()> {
+    writer.pragma_update(None, "cache_size", -cache)?;
+    writer.pragma_update(None, "wal_autocheckpoint", log_pages)
 }
 
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {

@@ -2,10 +2,11 @@
 //!
 //! `records` has the fields of a record without its long values. `pieces` has the long values,
 //! under numbers that [`stile_domain::records::pieces`] makes. `tokens` is the index of search
-//! tokens, one row for each piece of searchable text, under the same numbers. The domain cuts texts
-//! into tokens, and the tokenizer of the table only splits at spaces. Before each token is the
-//! number of its stream and field in `tags`, so that a search reads the lists of granted fields
-//! only. `field_values` is the index by value, which `field_index` describes.
+//! tokens: one row for each piece of a long text, under the same number, and one for all short texts
+//! of a record, under the number of the first. A row of an earlier version has one short text, under
+//! its own number. The domain cuts texts into tokens, and the tokenizer of the table only splits at
+//! spaces. Before each token is the number of its stream and field in `tags`, so that a search reads
+//! the lists of granted fields only. `field_values` is the index by value, which `field_index` describes.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -153,6 +154,10 @@ pub(super) const MIGRATIONS: &[&str] = &[
         entries BLOB NOT NULL,
         PRIMARY KEY (run, field, value)
     ) STRICT, WITHOUT ROWID;
+",
+    "
+    -- The short texts of a record that is stored from now on share a row of tokens. An earlier version would leave
+    -- the row of replaced texts, so it must not write to such a database. Rows from before stay as they are.
 ",
 ];
 

@@ -394,6 +394,27 @@ fn a_clock_that_jumps_expires_sync_tokens_instead_of_losing_changes() {
     assert!(!is_expired(102 * DAY, fresh));
 }
 
+/// The cache, the log and the synchronisation of the writer.
+fn writer_settings(rig: &Rig) -> [i64; 3] {
+    let writer = lock(&rig.sqlite().writer);
+    ["cache_size", "wal_autocheckpoint", "synchronous"]
+        .map(|name| writer.pragma_query_value(None, name, |row| row.get(0)).unwrap())
+}
+
+#[test]
+fn a_bulk_load_has_more_memory_until_it_ends_and_stays_durable() {
+    let rig = rig();
+    let usual = writer_settings(&rig);
+    assert_eq!(usual, [-WRITER_CACHE, LOG_PAGES, 2]);
+    let load = rig.records.bulk_load(&permits().0).unwrap();
+    assert_eq!(writer_settings(&rig), [-BULK_CACHE, BULK_LOG_PAGES, 2]);
+    rig.upsert("during", &message("2026-01-01", "ferns"));
+    drop(load);
+    assert_eq!(writer_settings(&rig), usual);
+    rig.upsert("after", &message("2026-01-01", "ferns"));
+    assert_eq!(rig.keys(SortOrder::Ascending), ["after", "during"]);
+}
+
 /// The settings with which SQLite promises that a commit survives a power cut.
 #[test]
 fn every_commit_is_synced_before_it_is_acknowledged() {

@@ -8,7 +8,9 @@ use stile_domain::records::problem::Problem;
 
 use super::error::problem;
 use super::search::tag_prefix;
-use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
+use crate::records::port::{
+    NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration, TaggedTokens,
+};
 
 /// A transaction that writes.
 pub(in crate::records) struct SqliteWriter<'t> {
@@ -179,12 +181,19 @@ impl RowWriter for SqliteWriter<'_> {
         String::from_utf8(bytes).map_err(|_| Problem::Corrupt)
     }
 
-    fn insert_tokens(&self, number: i64, tag: i64, tokens: &str) -> Result<(), Problem> {
-        let prefix = tag_prefix(tag);
-        let mut text = String::with_capacity(2 * tokens.len());
-        for token in tokens.split(' ') {
-            for part in [if text.is_empty() { "" } else { " " }, &prefix, token] {
-                text.push_str(part);
+    fn shares_token_rows(&self) -> bool {
+        true
+    }
+
+    fn insert_tokens(&self, number: i64, texts: &[TaggedTokens<'_>]) -> Result<(), Problem> {
+        let length: usize = texts.iter().map(|text| text.tokens.len()).sum();
+        let mut text = String::with_capacity(2 * length);
+        for TaggedTokens { tag, tokens } in texts {
+            let prefix = tag_prefix(*tag);
+            for token in tokens.split(' ') {
+                text.push_str(&prefix);
+                text.push_str(token);
+                text.push(' ');
             }
         }
         let values = params![number, text];

@@ -3,14 +3,18 @@
 //! A text arrives in parts and is cut into tokens. Each token belongs to the piece in which it
 //! begins. The row of a piece also has the [`OVERLAP`] tokens after the piece, so that a search
 //! finds a phrase that begins in one piece and ends in the next.
+//!
+//! Short texts have one piece. An engine whose rows are expensive keeps those of a record in one
+//! row, under the number of the first. A token has the tag of its field, so no phrase and no
+//! search of one field takes a token of another. A row of an earlier version has one short text.
 
 use std::collections::VecDeque;
 
 use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken};
+use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken, tokens};
 
-use crate::records::port::RowWriter;
+use crate::records::port::{RowWriter, TaggedTokens};
 
 /// The tokens of the following text in the row of a piece: one less than a phrase can have.
 const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
@@ -19,6 +23,48 @@ const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
 pub(super) struct Indexer<'w> {
     tokenizer: PieceTokenizer,
     rows: Rows<'w>,
+}
+
+/// The tokens of the short texts of a record, which share a row.
+#[derive(Default)]
+pub(super) struct SharedRow {
+    tokens: String,
+    /// The tag of each text that has tokens, and where its tokens end.
+    texts: Vec<(i64, usize)>,
+}
+
+impl SharedRow {
+    pub(super) fn add(&mut self, tag: i64, text: &str) {
+        let begun = self.tokens.len();
+        for token in tokens(text) {
+            self.tokens.push_str(&token.text);
+            self.tokens.push(' ');
+        }
+        if self.tokens.len() > begun {
+            self.texts.push((tag, self.tokens.len()));
+        }
+    }
+
+    /// Writes the row, unless it has no token. `slot` is that of the first short text.
+    pub(super) fn write(
+        &self,
+        writer: &dyn RowWriter,
+        record: i64,
+        slot: u16,
+    ) -> Result<(), Problem> {
+        if self.texts.is_empty() {
+            return Ok(());
+        }
+        let mut begun = 0;
+        let text = |(tag, end): &(i64, usize)| {
+            let tokens = self.tokens.get(begun..*end).unwrap_or_default().trim_end();
+            begun = *end;
+            TaggedTokens { tag: *tag, tokens }
+        };
+        let texts: Vec<TaggedTokens<'_>> = self.texts.iter().map(text).collect();
+        let number = pieces::number(record, slot, 0).ok_or(Problem::Corrupt)?;
+        writer.insert_tokens(number, &texts)
+    }
 }
 
 /// Rows that are not complete yet.
@@ -76,6 +122,7 @@ impl Rows<'_> {
 
     fn write(&self, row: &Row) -> Result<(), Problem> {
         let number = pieces::number(self.record, self.slot, row.piece).ok_or(Problem::Corrupt)?;
-        self.writer.insert_tokens(number, self.tag, row.tokens.trim_end())
+        let tokens = TaggedTokens { tag: self.tag, tokens: row.tokens.trim_end() };
+        self.writer.insert_tokens(number, &[tokens])
     }
 }

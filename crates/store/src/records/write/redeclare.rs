@@ -16,8 +16,8 @@ use stile_domain::records::stored_body::{
 };
 use stile_domain::records::value::FieldValue;
 
-use super::WriteBatch;
-use super::index::Indexer;
+use super::index::{Indexer, SharedRow};
+use super::{WriteBatch, is_short_text};
 use crate::records::model::TargetStream;
 
 /// The number of keys that one query reads.
@@ -82,9 +82,13 @@ impl WriteBatch<'_> {
     ) -> Result<(), Problem> {
         let bytes = self.rows.body(record)?;
         let fields = self.moved_fields(record, &bytes, &old.indexed, &new.indexed)?;
+        let mut short = fields.iter().filter(|field| field.is_short_text() && field.has_tokens());
+        let keeps_short = !self.rows.shares_token_rows() || short.all(|field| field.keeps_tokens());
+        let is_kept = |field: &MovedField<'_>| {
+            field.keeps_tokens() && (keeps_short || !field.is_short_text())
+        };
         for field in &fields {
-            if let Some(slot) =
-                field.entry.slot.filter(|_| field.was_searchable && !field.keeps_tokens())
+            if let Some(slot) = field.entry.slot.filter(|_| field.was_searchable && !is_kept(field))
             {
                 self.each_piece(record, slot, &field.entry, |number| {
                     self.rows.delete_tokens(number)
@@ -102,9 +106,8 @@ impl WriteBatch<'_> {
             .iter()
             .filter(|field| field.slot < field.entry.slot)
             .try_for_each(|down| self.renumber(record, down))?;
-        for field in fields.iter().filter(|field| field.is_searchable && !field.keeps_tokens()) {
-            self.index(new, record, field)?;
-        }
+        let indexed = fields.iter().filter(|field| field.is_searchable && !is_kept(field));
+        self.index_fields(new, record, &indexed.collect::<Vec<_>>())?;
         let mut writer = BodyWriter::default();
         for field in &fields {
             writer.push(&BodyField { slot: field.slot, ..field.entry });
@@ -126,13 +129,44 @@ impl WriteBatch<'_> {
         record: i64,
         body: &[u8],
     ) -> Result<(), Problem> {
+        let mut fields = Vec::new();
         for entry in RecordBody::new(body).entries() {
             let entry = entry.map_err(|_| Problem::Corrupt)?;
             let is_text = matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_));
             if is_text && !entry.binary && target.indexed.searchable.contains(entry.name) {
                 let slot = entry.slot;
-                let field = MovedField { entry, slot, was_searchable: false, is_searchable: true };
-                self.index(target, record, &field)?;
+                let is_searchable = slot.is_some();
+                fields.push(MovedField { entry, slot, was_searchable: false, is_searchable });
+            }
+        }
+        let indexed = fields.iter().filter(|field| field.is_searchable);
+        self.index_fields(target, record, &indexed.collect::<Vec<_>>())
+    }
+
+    /// Writes the index of some fields of a record: of all its short texts, or of none if these
+    /// share a row.
+    fn index_fields(
+        &self,
+        target: &TargetStream,
+        record: i64,
+        fields: &[&MovedField<'_>],
+    ) -> Result<(), Problem> {
+        let is_shared =
+            |field: &MovedField<'_>| self.rows.shares_token_rows() && field.is_short_text();
+        let mut shared = SharedRow::default();
+        for field in fields {
+            if let StoredValue::Text(text) = field.entry.value
+                && let Some(tag) = target.tags.get(field.entry.name)
+            {
+                shared.add(*tag, text);
+            }
+        }
+        let first = fields.iter().find(|field| is_shared(field)).and_then(|field| field.slot);
+        for field in fields {
+            if !is_shared(field) {
+                self.index(target, record, field)?;
+            } else if let Some(slot) = first.filter(|slot| field.slot == Some(*slot)) {
+                shared.write(self.rows, record, slot)?;
             }
         }
         Ok(())
@@ -271,6 +305,14 @@ impl WriteBatch<'_> {
 }
 
 impl MovedField<'_> {
+    fn is_short_text(&self) -> bool {
+        is_short_text(&self.entry.value)
+    }
+
+    fn has_tokens(&self) -> bool {
+        self.was_searchable || self.is_searchable
+    }
+
     /// Returns whether the tokens of the field stay as they are.
     fn keeps_tokens(&self) -> bool {
         self.was_searchable && self.is_searchable && self.slot == self.entry.slot
@@ -349,6 +391,26 @@ pub(in crate::records) mod tests {
 
     /// Reads all that a query can read of the records of a database.
     pub(in crate::records) fn contents(rig: &Rig) -> Vec<String> {
+        contents_with(
+            rig,
+            "SELECT v.doc, v.offset, t.field, substr(v.term, instr(v.term, char(128))) \
+             FROM temp.v v JOIN tags t ON t.id = CAST(v.term AS INTEGER) ORDER BY 1, 2, 3, 4",
+        )
+    }
+
+    /// Reads the same, apart from which short texts share a row of tokens. Earlier versions wrote a
+    /// row for each.
+    pub(in crate::records) fn contents_of_any_rows(rig: &Rig) -> Vec<String> {
+        contents_with(
+            rig,
+            "SELECT v.doc >> 32, v.doc & 1048575, t.field, \
+             row_number() OVER (PARTITION BY v.doc, t.field ORDER BY v.offset), \
+             substr(v.term, instr(v.term, char(128))) \
+             FROM temp.v v JOIN tags t ON t.id = CAST(v.term AS INTEGER) ORDER BY 1, 3, 2, 4, 5",
+        )
+    }
+
+    fn contents_with(rig: &Rig, tokens: &str) -> Vec<String> {
         let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
         connection
             .execute_batch(
@@ -360,8 +422,7 @@ pub(in crate::records) mod tests {
         for query in [
             "SELECT id, CAST(key AS TEXT), hex(ord), happened, hex(body) FROM records ORDER BY id",
             "SELECT id, CAST(text AS TEXT) FROM pieces ORDER BY id",
-            "SELECT v.doc, v.offset, t.field, substr(v.term, instr(v.term, char(128))) FROM temp.v v \
-             JOIN tags t ON t.id = CAST(v.term AS INTEGER) ORDER BY 1, 2, 3, 4",
+            tokens,
         ] {
             let mut query = connection.prepare(query).unwrap();
             let columns = query.column_count();
