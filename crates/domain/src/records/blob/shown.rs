@@ -3,7 +3,6 @@
 //! An agent reads bytes by a tool, so an address of `/v1` is of no use to it. A digest that the
 //! name of the blob has anyway costs the agent 75 bytes a time.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use super::reference_finder::{ID, URL};
@@ -15,29 +14,19 @@ const ADDRESS: &str = "/v1/blobs/";
 const NAME: &str = "sha256-";
 
 /// Returns JSON, or the beginning of JSON, without the addresses of blobs and without digests that
-/// the name of a blob repeats. `None` if the JSON has neither.
+/// the name of their blob repeats. `None` if the JSON has neither.
 ///
-/// Quotes within strings are escaped, so a member is found by its text.
+/// An object without `blob_id` is no reference and stays as it is. The beginning of JSON may end
+/// before the `blob_id` of an object, so an address in such an object is left out anyway.
 pub fn without_addresses(json: &str) -> Option<String> {
-    let named: HashSet<&str> =
-        members(json, ID).filter_map(|member| json.get(member.value)?.strip_prefix(NAME)).collect();
-    let is_gone = |name: &str, value: &str, ends: bool| match name {
-        // The beginning of JSON may end within an address.
-        URL => value.starts_with(ADDRESS) || (!ends && ADDRESS.starts_with(value)),
-        _ => named.contains(value),
-    };
-    let mut gone: Vec<Member> = [URL, DIGEST]
-        .into_iter()
-        .flat_map(|name| members(json, name).map(move |member| (name, member)))
-        .filter(|(name, Member { value, ends, .. })| {
-            json.get(value.clone()).is_some_and(|value| is_gone(name, value, *ends))
-        })
-        .map(|(_, member)| member)
-        .collect();
+    if !json.contains("\"fetch_url\"") && !json.contains("\"sha256\"") {
+        return None;
+    }
+    let mut gone = superfluous_members(json);
     gone.sort_by_key(|member| member.start);
     let mut shown = String::with_capacity(json.len());
     let mut done = 0;
-    for Member { start, value, ends } in &gone {
+    for Member { start, value, ends, .. } in &gone {
         shown.push_str(json.get(done..*start)?);
         done = value.end + usize::from(*ends);
         // One of the commas beside the member goes with it.
@@ -55,32 +44,103 @@ pub fn without_addresses(json: &str) -> Option<String> {
 }
 
 /// A member of an object whose value is a text.
+#[derive(Clone)]
 struct Member {
     /// Where the name begins, with its quote.
     start: usize,
+    name: Range<usize>,
     /// The value without its quotes.
     value: Range<usize>,
     /// Whether the text of the value ends in the JSON.
     ends: bool,
 }
 
-/// Returns the members with a name whose values are texts.
-fn members<'j>(json: &'j str, name: &str) -> impl Iterator<Item = Member> + use<'j> {
-    let quoted = format!("\"{name}\"");
-    let starts: Vec<usize> = json.match_indices(&quoted).map(|(start, _)| start).collect();
-    starts.into_iter().filter_map(move |start| {
-        let rest = json.get(start + quoted.len()..)?;
-        let text = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-        let from = json.len() - text.len();
-        let length = text.find('"');
-        let value = from..from + length.unwrap_or(text.len());
-        Some(Member { start, value, ends: length.is_some() })
-    })
+/// An array or an object that has begun.
+#[derive(Default)]
+struct Open {
+    /// The name of the present member, between its quotes; `None` before a name.
+    name: Option<Range<usize>>,
+    /// Whether the colon after the name has been seen. Never in an array.
+    is_value: bool,
+    /// The members that may say which blob an object names, and where.
+    members: Vec<Member>,
+}
+
+impl Open {
+    /// Returns the members that repeat what the name of the blob says. `is_whole` says whether the
+    /// object ends in the JSON.
+    fn superfluous(self, json: &str, is_whole: bool) -> Vec<Member> {
+        let text = |range: &Range<usize>| json.get(range.clone()).unwrap_or_default();
+        let id = self.members.iter().find(|one| one.ends && text(&one.name) == ID);
+        let id = id.map(|one| text(&one.value));
+        let named = id.and_then(|id| id.strip_prefix(NAME));
+        let is_gone = |one: &Member| match (text(&one.name), text(&one.value)) {
+            (URL, value) if id.is_some() || !is_whole => {
+                // The beginning of JSON may end within an address.
+                value.starts_with(ADDRESS) || (!one.ends && ADDRESS.starts_with(value))
+            }
+            (DIGEST, value) => named == Some(value),
+            _ => false,
+        };
+        self.members.into_iter().filter(is_gone).collect()
+    }
+}
+
+/// Returns the members of all objects that an answer leaves out.
+fn superfluous_members(json: &str) -> Vec<Member> {
+    let bytes = json.as_bytes();
+    let (mut gone, mut open, mut at) = (Vec::new(), Vec::<Open>::new(), 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let (end, ends) = end_of_text(bytes, at + 1);
+                let text = at + 1..end;
+                match open.last_mut() {
+                    Some(Open { name: Some(name), is_value: true, members })
+                        if [ID, URL, DIGEST]
+                            .contains(&json.get(name.clone()).unwrap_or_default()) =>
+                    {
+                        let start = name.start - 1;
+                        members.push(Member { start, name: name.clone(), value: text, ends });
+                    }
+                    Some(one) if !one.is_value => one.name = Some(text),
+                    _ => {}
+                }
+                at = end;
+            }
+            b'{' | b'[' => open.push(Open::default()),
+            b':' => open.iter_mut().next_back().into_iter().for_each(|one| one.is_value = true),
+            b',' => open.iter_mut().next_back().into_iter().for_each(|one| one.is_value = false),
+            b'}' | b']' => {
+                gone.extend(open.pop().into_iter().flat_map(|one| one.superfluous(json, true)));
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    gone.extend(open.into_iter().flat_map(|one| one.superfluous(json, false)));
+    gone
+}
+
+/// Returns where the text that begins at `at` ends, and whether it ends: its closing quote, or the
+/// end of the JSON.
+fn end_of_text(bytes: &[u8], mut at: usize) -> (usize, bool) {
+    loop {
+        match bytes.get(at) {
+            Some(b'"') => return (at, true),
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+            None => return (bytes.len(), false),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value as Json;
+
     use crate::records::blob::{BlobId, blob_references};
 
     fn id(digit: u8) -> BlobId {
@@ -144,6 +204,61 @@ mod tests {
         }
     }
 
+    fn any_json() -> impl Strategy<Value = Json> {
+        let name = prop_oneof![
+            Just(ID.to_owned()),
+            Just(URL.to_owned()),
+            Just(DIGEST.to_owned()),
+            "[a\"\\\\]{0,2}"
+        ];
+        let text = prop_oneof![
+            Just("sha256-00".to_owned()),
+            Just("00".to_owned()),
+            "/v1/blobs/[a\"\\\\,}]{0,2}",
+            "[\"\\\\,:{}]{0,3}",
+        ];
+        let leaf = prop_oneof![Just(Json::Null), text.prop_map(Json::from)];
+        leaf.prop_recursive(3, 20, 4, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                proptest::collection::hash_map(name.clone(), inner, 0..4)
+                    .prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    /// Removes what a reference repeats from a tree.
+    fn pruned(value: &mut Json) {
+        match value {
+            Json::Array(items) => items.iter_mut().for_each(pruned),
+            Json::Object(members) => {
+                if let Some(id) = members.get(ID).and_then(Json::as_str).map(str::to_owned) {
+                    let is = |name: &str, test: &dyn Fn(&str) -> bool| {
+                        members.get(name).and_then(Json::as_str).is_some_and(test)
+                    };
+                    let has_address = is(URL, &|url| url.starts_with(ADDRESS));
+                    let has_digest = is(DIGEST, &|hex| id.strip_prefix(NAME) == Some(hex));
+                    members.retain(|name, _| {
+                        !(has_address && name == URL || has_digest && name == DIGEST)
+                    });
+                }
+                members.values_mut().for_each(pruned);
+            }
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn json_stays_json_and_loses_what_references_repeat_alone(value in any_json(), pretty in any::<bool>()) {
+            let json = if pretty { format!("{value:#}") } else { value.to_string() };
+            let shown = without_addresses(&json).unwrap_or(json);
+            let mut expected = value;
+            pruned(&mut expected);
+            prop_assert_eq!(serde_json::from_str::<Json>(&shown).unwrap(), expected);
+        }
+    }
+
     #[test]
     fn other_members_and_texts_stay() {
         let digest = id(1).to_string().replace("sha256-", "");
@@ -155,6 +270,9 @@ mod tests {
             "{\"blob_id\":\"b\",\"fetch_url\":\"https://a.example/v1/blobs/b\"}".to_owned(),
             "[\"fetch_url\",\"/v1/blobs/b\",{\"fetch_url\":7}]".to_owned(),
             "{\"x\":\"say \\\"fetch_url\\\":\\\"/v1/blobs/b\\\"\"}".to_owned(),
+            "{\"fetch_url\":\"/v1/blobs/b\"}".to_owned(),
+            "{\"x\\\"fetch_url\":\"/v1/blobs/b\",\"blob_id\":\"b\"}".to_owned(),
+            format!("[{{\"blob_id\":\"{}\"}},{{\"sha256\":\"{digest}\"}}]", id(1)),
         ] {
             assert_eq!(without_addresses(&same), None, "{same}");
         }
