@@ -1,8 +1,9 @@
 //! The answers of the record tools.
 //!
 //! An answer has a text and a structure, and each is complete without the other. The structure is
-//! built as JSON within a budget of bytes, as a tree or, for lists, as text. A type in each tool's file describes its shape, and the
-//! output schema is derived from that type. The tests check every answer against its schema.
+//! built as JSON within a budget of bytes, as a tree or, for lists, as text. A type in each tool's
+//! file describes its shape, and the output schema is derived from that type. The tests check every
+//! answer against its schema.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
