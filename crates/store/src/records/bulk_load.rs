@@ -2,6 +2,7 @@
 //!
 //! Each batch remains a transaction of its own, durable when it ends.
 
+use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::problem::Problem;
 
 use super::database::Records;
@@ -13,12 +14,18 @@ pub struct BulkLoad {
     batch_records: usize,
 }
 
-impl BulkLoad {
-    pub(super) fn begin(records: Records) -> Result<Self, Problem> {
-        let batch_records = records.engine().begin_bulk_load()?;
-        Ok(Self { records, batch_records })
+impl Records {
+    /// Prepares for many writes in a row, until the returned value is dropped.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub fn bulk_load(&self, _permit: &OwnerPermit) -> Result<BulkLoad, Problem> {
+        let batch_records = self.engine().begin_bulk_load()?;
+        Ok(BulkLoad { records: self.clone(), batch_records })
     }
+}
 
+impl BulkLoad {
     /// Returns the number of records after which a batch should end.
     pub fn batch_records(&self) -> usize {
         self.batch_records

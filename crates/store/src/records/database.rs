@@ -10,7 +10,6 @@ use stile_domain::records::grant::{BadGrant, Grant};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::bulk_load::BulkLoad;
 use super::engine::Engine;
 use super::field_index::RUN_RECORDS;
 use super::grants::{self, Access, GrantCache, GrantRecord};
@@ -165,14 +164,6 @@ impl Records {
     ) -> Result<T, Problem> {
         let run_records = self.inner.run_records.load(atomic::Ordering::Relaxed);
         self.engine().write_with(run_records, now, write)
-    }
-
-    /// Prepares for many writes in a row, until the returned value is dropped.
-    ///
-    /// # Errors
-    /// The error of the database.
-    pub fn bulk_load(&self, _permit: &OwnerPermit) -> Result<BulkLoad, Problem> {
-        BulkLoad::begin(self.clone())
     }
 
     /// Copies one moment of the database to a new file, while others read and write. Blocks.

@@ -67,7 +67,8 @@ const LOG_PAGES: i64 = 4096;
 const BULK_CACHE: i64 = 128 * 1024;
 /// The pages of the log during a bulk load: 128 MiB.
 const BULK_LOG_PAGES: i64 = 16_384;
-/// The records of a batch of a bulk load. A batch writes each page of an index that it touches once.
+/// The records of a batch of a bulk load. A batch writes each page of an index that it touches
+/// once.
 const BULK_BATCH: usize = 50_000;
 
 /// Begins a new history in a database without a lineage: a new one, one of an older version, or one

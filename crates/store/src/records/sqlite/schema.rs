@@ -2,11 +2,12 @@
 //!
 //! `records` has the fields of a record without its long values. `pieces` has the long values,
 //! under numbers that [`stile_domain::records::pieces`] makes. `tokens` is the index of search
-//! tokens: one row for each piece of a long text, under the same number, and one for all short texts
-//! of a record, under the number of the first. A row of an earlier version has one short text, under
-//! its own number. The domain cuts texts into tokens, and the tokenizer of the table only splits at
-//! spaces. Before each token is the number of its stream and field in `tags`, so that a search reads
-//! the lists of granted fields only. `field_values` is the index by value, which `field_index` describes.
+//! tokens: one row for each piece of a long text, under the same number, and one for all short
+//! texts of a record, under the number of the first. A row of an earlier version has one short
+//! text, under its own number. The domain cuts texts into tokens, and the tokenizer of the table
+//! only splits at spaces. Before each token is the number of its stream and field in `tags`, so
+//! that a search reads the lists of granted fields only. `field_values` is the index by value,
+//! which `field_index` describes.
 
 use rusqlite::{Connection, TransactionBehavior};
 
