@@ -250,7 +250,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_stays_json_and_loses_what_references_repeat_alone(value in any_json(), pretty in any::<bool>()) {
+        fn json_stays_json_and_loses_what_references_repeat_alone(
+            value in any_json(),
+            pretty in any::<bool>(),
+        ) {
             let json = if pretty { format!("{value:#}") } else { value.to_string() };
             let shown = without_addresses(&json).unwrap_or(json);
             let mut expected = value;
