@@ -351,7 +351,7 @@ impl StoringPass<'_> {
             let mut next = Some(Ok(first));
             let mut count = 0;
             while let Some(read) = next.take() {
-                let ReadRows { rows, report, progress: read_to } = match read {
+                let ReadRows { rows, report, progress: read_to, .. } = match read {
                     Ok(read) => read,
                     Err(error) => {
                         failed = Err(error);
@@ -361,7 +361,9 @@ impl StoringPass<'_> {
                 progress = read_to;
                 count += rows.len();
                 pass.report.add(report);
-                rows.into_iter().try_for_each(|row| pass.store(batch, target, row))?;
+                for row in rows {
+                    pass.store(batch, target, row)?;
+                }
                 if count < most && begun.elapsed() < BATCH_TIME {
                     next = ahead.soon();
                 }
