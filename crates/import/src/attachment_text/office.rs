@@ -107,6 +107,8 @@ struct OpenText {
     is_spreadsheet: bool,
     /// How many elements are open whose text counts, such as the body or a footer.
     regions: usize,
+    /// How many elements are open from the outermost of these on.
+    depth: usize,
     /// How many paragraphs are open. Between them there is only layout.
     paragraphs: usize,
     /// How many fields are open that hold the number of a page.
@@ -124,12 +126,14 @@ impl OpenText {
                 XmlEvent::Start(name, start) => {
                     self.regions += usize::from(is_region(name));
                     if self.regions > 0 {
+                        self.depth += 1;
                         self.begin(name, start);
                     }
                 }
                 XmlEvent::End(name) if self.regions > 0 => {
                     self.end(name);
                     self.regions -= usize::from(is_region(name));
+                    self.depth = self.depth.saturating_sub(1);
                 }
                 XmlEvent::Text(own) if self.paragraphs > 0 && self.page_numbers == 0 => {
                     self.text.push_str(own);
@@ -142,7 +146,8 @@ impl OpenText {
 
     fn begin(&mut self, name: &str, start: &BytesStart<'_>) {
         match name {
-            "text" => self.is_text_document = true,
+            // Deeper, it is a control of a form.
+            "text" if self.depth == 2 => self.is_text_document = true,
             "spreadsheet" => self.is_spreadsheet = true,
             // The tables of a text document have names that programs gave them.
             "table" if self.is_spreadsheet => {
@@ -474,5 +479,16 @@ mod tests {
         }
         let body = package(&[("content.xml", DAMAGED)]);
         assert!(matches!(open_document(&body), Err(NoText::Damaged)));
+    }
+    #[test]
+    fn a_sheet_with_a_control_for_text_is_no_text_document() {
+        let styles = ("styles.xml", "<footer><p>page</p></footer>");
+        let of = |body: &str| {
+            let content = format!("<c><body>{body}</body></c>");
+            open_document(&package(&[("content.xml", &content), styles])).unwrap()
+        };
+        assert_eq!(of("<text><p>moss</p></text>"), "moss\npage\n");
+        let sheet = of("<spreadsheet><forms><form><text/></form></forms><p>7</p></spreadsheet>");
+        assert_eq!(sheet, "7\n");
     }
 }
