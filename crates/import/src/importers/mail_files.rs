@@ -110,21 +110,24 @@ impl ImportRows for MailFiles {
     fn next(&mut self) -> io::Result<Option<LocatedRow>> {
         loop {
             if let Some(mailbox) = &mut self.mailbox {
-                if let Some(row) = mailbox.next()? {
-                    return Ok(Some(row));
-                }
+                let failure = match mailbox.next() {
+                    Ok(Some(row)) => return Ok(Some(row)),
+                    Ok(None) => None,
+                    Err(error) => Some(unreadable(&error)),
+                };
+                let file = Arc::clone(&mailbox.file);
                 self.consumed += mailbox.consumed();
                 self.mailbox = None;
+                if let Some(bad) = failure {
+                    return Ok(Some(LocatedRow { file, line: 1, row: Err(bad) }));
+                }
             }
             let Some(path) = self.remaining.next() else { return Ok(None) };
             let row = match self.read(&path) {
                 Ok(None) => continue,
                 Ok(Some(message)) => message_row(message, &self.target),
                 // A file that cannot be read is one bad row. The other files are read all the same.
-                Err(error) => Err(UnusableRow::new(
-                    "unreadable",
-                    format!("the file could not be read: {error}"),
-                )),
+                Err(error) => Err(unreadable(&error)),
             };
             let file: Arc<str> = path.display().to_string().into();
             return Ok(Some(LocatedRow { file, line: 1, row }));
@@ -134,6 +137,10 @@ impl ImportRows for MailFiles {
     fn consumed(&self) -> u64 {
         self.consumed + self.mailbox.as_ref().map_or(0, ImportRows::consumed)
     }
+}
+
+fn unreadable(error: &io::Error) -> UnusableRow {
+    UnusableRow::new("unreadable", format!("the file could not be read: {error}"))
 }
 
 impl MailFiles {
@@ -165,7 +172,7 @@ mod tests {
     use crate::importers::{IMPORTERS, is_folder_of_nothing, recognise};
     use crate::input::ImportInput;
     use crate::report::BadRowPolicy;
-    use crate::rig::{Rig, counts, recognised, rig};
+    use crate::rig::{Rig, counts, recognised, rig, target};
 
     const FROM: &str = "From ann@example.org Thu Jan  1 00:00:00 2026\n";
     const MAILS: [&str; 3] = [
@@ -215,6 +222,27 @@ mod tests {
         let bad = &report.bad[0];
         assert!(bad.file.ends_with("b.eml"), "{bad:?}");
         assert_eq!((bad.line, bad.code), (1, "no_header"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_mailbox_that_cannot_be_read_is_one_bad_row() {
+        let rig = rig();
+        let next = rig.write("next.eml", MAILS[0]);
+        // A folder can be opened as a file, and fails when it is read.
+        let folder = rig.folder.path();
+        let reader = BufReader::new(files::open_again(folder).unwrap());
+        let mut rows = MailFiles {
+            remaining: vec![next].into_iter(),
+            mailbox: Some(MailboxRows::new(folder, reader, &target())),
+            consumed: 0,
+            target: target(),
+        };
+        let bad = rows.next().unwrap().unwrap();
+        assert_eq!(&*bad.file, folder.to_str().unwrap());
+        assert_eq!(bad.row.unwrap_err().code, "unreadable");
+        assert!(rows.next().unwrap().unwrap().row.is_ok());
+        assert!(rows.next().unwrap().is_none());
     }
 
     #[test]
