@@ -3,8 +3,9 @@
 //! These files have nothing to do with a space, its permits or its locks: whoever starts the
 //! program can read them anyway. Only the owner can read the files of an export.
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,6 +153,22 @@ pub fn find_messages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     walk(folder, &search, &mut Vec::new(), &mut found)?;
     Ok(found.into_iter().map(|file| file.path).collect())
+}
+
+/// Finds a message of a Maildir that a mail program has moved since [`find_messages`]: in `cur`,
+/// under the same name up to its marks, which follow a colon.
+pub fn find_moved_message(path: &Path) -> Option<PathBuf> {
+    let unmarked = |name: &OsStr| {
+        let bytes = name.as_encoded_bytes();
+        bytes.split(|&byte| byte == b':').next().unwrap_or_default().to_vec()
+    };
+    let maildir = path.parent()?.parent().filter(|folder| is_maildir(folder))?;
+    let name = unmarked(path.file_name()?);
+    let mut entries = maildir.join("cur").read_dir().ok()?.flatten();
+    let is_moved = |entry: &DirEntry| {
+        unmarked(&entry.file_name()) == name && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    entries.find(is_moved).map(|entry| entry.path())
 }
 
 fn is_message(path: &Path) -> bool {

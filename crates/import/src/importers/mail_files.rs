@@ -123,9 +123,11 @@ impl ImportRows for MailFiles {
                 }
             }
             let Some(path) = self.remaining.next() else { return Ok(None) };
-            let row = match self.read(&path) {
+            let row = match self.read_where_it_is(&path) {
                 Ok(None) => continue,
                 Ok(Some(message)) => message_row(message, &self.target),
+                // The message was removed after its file was found.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 // A file that cannot be read is one bad row. The other files are read all the same.
                 Err(error) => Err(unreadable(&error)),
             };
@@ -144,6 +146,20 @@ fn unreadable(error: &io::Error) -> UnusableRow {
 }
 
 impl MailFiles {
+    /// Reads a file like [`Self::read`], from its new place if a mail program has moved it since it
+    /// was found.
+    fn read_where_it_is(
+        &mut self,
+        path: &Path,
+    ) -> io::Result<Option<Result<Vec<u8>, RawMessageError>>> {
+        match self.read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.read(&files::find_moved_message(path).ok_or(error)?)
+            }
+            read => read,
+        }
+    }
+
     /// Reads the message in a file; `None` if the file begins as a mailbox, which is read next.
     fn read(&mut self, path: &Path) -> io::Result<Option<Result<Vec<u8>, RawMessageError>>> {
         let file = files::open(path)?;
@@ -243,6 +259,24 @@ mod tests {
         assert_eq!(bad.row.unwrap_err().code, "unreadable");
         assert!(rows.next().unwrap().unwrap().row.is_ok());
         assert!(rows.next().unwrap().is_none());
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test changes its own files")]
+    #[test]
+    fn a_message_that_is_moved_or_removed_while_others_are_read_is_no_bad_row() {
+        let rig = rig();
+        for (number, name) in ["new/1.host", "cur/2.host:2,", "cur/3.host:2,"].iter().enumerate() {
+            rig.write(&format!("box/{name}"), format!("Message-ID: <{number}@example.org>\n\n"));
+        }
+        let maildir = rig.folder.path().join("box");
+        let mut rows = (IMPORTER.open)(&maildir, &target()).unwrap();
+        for (from, to) in [("new/1.host", "cur/1.host:2,S"), ("cur/2.host:2,", "cur/2.host:2,RS")] {
+            std::fs::rename(maildir.join(from), maildir.join(to)).unwrap();
+        }
+        std::fs::remove_file(maildir.join("cur/3.host:2,")).unwrap();
+        let found: Vec<_> = std::iter::from_fn(|| rows.next().unwrap()).collect();
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|found| found.row.is_ok()), "{found:?}");
     }
 
     #[test]
