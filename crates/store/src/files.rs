@@ -151,7 +151,8 @@ pub fn is_maildir(folder: &Path) -> bool {
 pub fn find_messages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let search = FileSearch { wanted: &is_message, enters_hidden: &is_maildir };
     let mut found = Vec::new();
-    walk(folder, &search, &mut Vec::new(), &mut found)?;
+    // A Maildir is known by the name of a folder, which `.` does not say.
+    walk(&folder.canonicalize()?, &search, &mut Vec::new(), &mut found)?;
     Ok(found.into_iter().map(|file| file.path).collect())
 }
 

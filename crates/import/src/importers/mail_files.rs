@@ -224,6 +224,8 @@ mod tests {
         let maildir = rig.folder.path().join("box");
         assert_eq!(import(&rig, &maildir), (1, 0, 3, 0));
         assert_eq!(import(&rig, &maildir.join("new/1700000009.M2.host")), (0, 0, 1, 0));
+        rig.write("box/new/folder/none", "");
+        assert_eq!(import(&rig, &maildir.join("new/folder/..")), (0, 0, 1, 0));
         assert_eq!(rig.keys().len(), 4);
     }
 
