@@ -144,7 +144,8 @@ pub fn is_maildir(folder: &Path) -> bool {
 
 /// Finds the messages of mail below a folder: files that end in `.eml`, and the files in `cur` and
 /// `new` of each Maildir. Ordered like [`find_notes`]. Of names that begin with a dot, only folders
-/// that are Maildirs are read: mail servers keep the folders of a mailbox so.
+/// that are Maildirs are read: mail servers keep the folders of a mailbox so. The paths begin at the
+/// root of the machine.
 ///
 /// # Errors
 /// The error of the system for a folder that cannot be read.
@@ -430,6 +431,7 @@ mod tests {
     #[test]
     fn messages_are_found_by_their_ending_and_in_maildirs() {
         let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
         for name in [
             "a.EML", "b.txt", "in/c.eml", ".d.eml", ".hidden/e.eml", "cur/no-maildir",
             "box/cur/1:2,S", "box/new/2", "box/tmp/3", "box/tmp/3.eml", "box/dovecot.index",
@@ -440,10 +442,8 @@ mod tests {
             std::fs::write(path, name).unwrap();
         }
         let found = find_messages(folder.path()).unwrap();
-        let names: Vec<_> = found
-            .iter()
-            .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
-            .collect();
+        let names: Vec<_> =
+            found.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
         let expected =
             ["a.EML", "box/.Sent/cur/4", "box/cur/1:2,S", "box/new/2", "in/c.eml", "tmp/f.eml"];
         assert_eq!(names, expected);
