@@ -263,7 +263,6 @@ mod tests {
         assert!(rows.next().unwrap().is_none());
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test changes its own files")]
     #[test]
     fn a_message_that_is_moved_or_removed_while_others_are_read_is_no_bad_row() {
         let rig = rig();
