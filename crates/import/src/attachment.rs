@@ -70,6 +70,14 @@ impl Attachment {
         self.file_name.as_deref()
     }
 
+    /// Returns how many of the bytes are in memory: all or none.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        match &self.bytes {
+            AttachmentBytes::InMemory(bytes) => bytes.len(),
+            AttachmentBytes::InArchive(..) => 0,
+        }
+    }
+
     /// Opens the bytes from the first on.
     ///
     /// # Errors

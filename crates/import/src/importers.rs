@@ -80,5 +80,13 @@ pub fn recognise(
     Ok(last(&|recognition| recognition.extensions.contains(&extension.as_str())))
 }
 
+/// Returns whether [`recognise`] took a folder for a folder of notes although it has none: no
+/// importer finds anything in it.
+pub fn is_folder_of_nothing(importer: &Importer, path: &Path) -> bool {
+    importer.name == markdown::IMPORTER.name
+        && files::is_folder(path)
+        && files::find_notes(path).is_ok_and(|notes| notes.is_empty())
+}
+
 #[cfg(test)]
 mod tests;

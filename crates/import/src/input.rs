@@ -6,23 +6,29 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
+use std::vec::IntoIter;
 
 use stile_domain::path::SpacePath;
-use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_domain::records::value::FieldValue;
 use stile_store::space::note_folder::NoteFolder;
 
-use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
+use crate::attachment::Attachment;
+use crate::importer::{ImportRow, ImportRows, ImportTarget, Importer, LocatedRow};
 use crate::importers::markdown;
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
 
-/// The rows that one thread hands to the other at once: this many, or as many as have this size.
+/// The rows that one thread hands to the other at once, a part, end at this many rows, or with the
+/// row that reaches this many bytes.
 const MOST_ROWS: usize = 1000;
 const MOST_BYTES: u64 = 1 << 20;
-/// How often it does so before it waits.
+/// How many parts can wait for the thread that stores. While those that wait have more bytes than
+/// the second number, the other thread reads nothing. So a part with a long row waits alone, or
+/// behind shorter ones.
 const READ_AHEAD: usize = 4;
+const MOST_BYTES_AHEAD: u64 = MOST_BYTES * READ_AHEAD as u64;
 /// How long a transaction waits for the next rows. On a busy machine the thread that reads can be
 /// late.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -90,9 +96,11 @@ pub(crate) struct InputRow {
     pub(crate) located: LocatedRow,
 }
 
-/// Rows that were read ahead.
+/// A part of the rows, read ahead.
 pub(crate) struct ReadRows {
-    pub(crate) rows: Vec<InputRow>,
+    pub(crate) rows: IntoIter<InputRow>,
+    /// How many bytes the rows take in memory.
+    bytes: u64,
     /// What the reading counted.
     pub(crate) report: ImportReport,
     /// How far the reading is after these rows.
@@ -100,17 +108,29 @@ pub(crate) struct ReadRows {
 }
 
 /// Receives the rows of an import that another thread reads.
-pub(crate) struct RowsAhead(Receiver<Result<ReadRows, ImportError>>);
+pub(crate) struct RowsAhead {
+    parts: Receiver<Result<ReadRows, ImportError>>,
+    /// Tells the thread that reads how many bytes wait no longer.
+    taken: Sender<u64>,
+}
 
 impl RowsAhead {
     /// Waits for the next rows. Returns `None` after the last.
     pub(crate) fn wait(&self) -> Option<Result<ReadRows, ImportError>> {
-        self.0.recv().ok()
+        self.parts.recv().ok().map(|part| self.take(part))
     }
 
     /// Returns the next rows if they are read, or will be within [`PATIENCE`].
     pub(crate) fn soon(&self) -> Option<Result<ReadRows, ImportError>> {
-        self.0.recv_timeout(PATIENCE).ok()
+        self.parts.recv_timeout(PATIENCE).ok().map(|part| self.take(part))
+    }
+
+    fn take(&self, part: Result<ReadRows, ImportError>) -> Result<ReadRows, ImportError> {
+        if let Ok(part) = &part {
+            // After the last part nobody asks for it.
+            let _ = self.taken.send(part.bytes);
+        }
+        part
     }
 }
 
@@ -126,20 +146,28 @@ pub(crate) fn read_ahead(
     store: impl FnOnce(&RowsAhead) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
     thread::scope(|scope| {
-        let (sender, receiver) = mpsc::sync_channel(READ_AHEAD);
+        let (sender, parts) = mpsc::sync_channel(READ_AHEAD);
+        let (taken, no_longer_waiting) = mpsc::channel();
         let read = move || {
             let mut rows = InputRows::new(inputs, target.clone());
+            let mut waiting = 0;
             while let Some(read) = rows.next_some(&complete).transpose() {
                 let is_last = read.is_err();
+                waiting += read.as_ref().map_or(0, |part| part.bytes);
                 // Nobody receives the rows after `store` has failed.
                 if sender.send(read).is_err() || is_last {
                     return;
                 }
+                while waiting > MOST_BYTES_AHEAD {
+                    let Ok(bytes) = no_longer_waiting.recv() else { return };
+                    waiting -= bytes;
+                }
+                waiting -= no_longer_waiting.try_iter().sum::<u64>();
             }
         };
         let reader = thread::Builder::new().name("import".to_owned());
         reader.spawn_scoped(scope, read).map_err(ImportError::NoReader)?;
-        let ahead = RowsAhead(receiver);
+        let ahead = RowsAhead { parts, taken };
         store(&ahead)
     })
 }
@@ -188,8 +216,8 @@ impl<'i> InputRows<'i> {
         }
     }
 
-    /// Returns the next rows: at most [`MOST_ROWS`] or about [`MOST_BYTES`]. `None` after the last
-    /// row.
+    /// Returns the next part: at most [`MOST_ROWS`], of which all but the last have fewer than
+    /// [`MOST_BYTES`]. `None` after the last row.
     fn next_some(
         &mut self,
         complete: &impl Fn(&mut InputRow, &mut ImportReport) -> Result<(), ImportError>,
@@ -202,11 +230,14 @@ impl<'i> InputRows<'i> {
         while rows.len() < MOST_ROWS && in_memory.max(self.consumed() - begun) < MOST_BYTES {
             let Some(mut row) = self.next()? else { break };
             complete(&mut row, &mut report)?;
-            in_memory += row.located.row.as_ref().map_or(0, |row| memory_of(&row.fields));
+            in_memory += row.located.row.as_ref().map_or(0, memory_of);
             rows.push(row);
         }
         let progress = ImportProgress { storing: true, bytes: self.consumed(), total: self.total };
-        Ok((!rows.is_empty()).then_some(ReadRows { rows, report, progress }))
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(ReadRows { rows: rows.into_iter(), bytes: in_memory, report, progress }))
     }
 
     fn consumed(&self) -> u64 {
@@ -224,12 +255,16 @@ impl<'i> InputRows<'i> {
     }
 }
 
-/// Estimates how many bytes of memory some fields take.
-fn memory_of(fields: &RecordFields) -> u64 {
-    let bytes = |(name, value): &(String, FieldValue)| match value {
-        FieldValue::Text(text) | FieldValue::Json(text) => name.len() + text.len(),
-        FieldValue::Number(digits) => name.len() + digits.len(),
-        FieldValue::Null | FieldValue::Bool(_) => name.len(),
+/// Counts the bytes of a row's names and values, of the texts of its attachments, and of the
+/// attachments that are in memory.
+fn memory_of(row: &ImportRow) -> u64 {
+    let value_bytes = |value: &FieldValue| match value {
+        FieldValue::Text(text) | FieldValue::Json(text) => text.len(),
+        FieldValue::Number(digits) => digits.len(),
+        FieldValue::Null | FieldValue::Bool(_) => 0,
     };
-    fields.iter().map(bytes).sum::<usize>() as u64
+    let fields = row.fields.iter().map(|(name, value)| name.len() + value_bytes(value));
+    let text = row.attachment_text.as_ref().map_or(0, value_bytes);
+    let attachments = row.attachments.iter().map(Attachment::bytes_in_memory);
+    (fields.sum::<usize>() + text + attachments.sum::<usize>()) as u64
 }

@@ -324,16 +324,18 @@ impl StoringPass<'_> {
         let (target, texts) = (self.import.target, self.texts);
         let complete = move |row: &mut InputRow, report: &mut _| texts.read(row, report);
         read_ahead(inputs, target, complete, |ahead| {
-            while let Some(first) = ahead.wait() {
+            let mut rest = None;
+            while let Some(first) = rest.take().map(Ok).or_else(|| ahead.wait()) {
                 let most = load.batch_records();
-                self.store_batch(owner, stream, first?, ahead, most, on_progress)?;
+                rest = self.store_batch(owner, stream, first?, ahead, most, on_progress)?;
             }
             Ok(())
         })
     }
 
     /// Stores rows in one transaction: the first ones, and those that follow as long as they are
-    /// read soon. So no other program waits long for a slow disk or a large document.
+    /// read soon. So no other program waits long for a slow disk or a large document. Returns the
+    /// rows that the next batch begins with, if the time was over before them.
     fn store_batch(
         &mut self,
         owner: &OwnerPermit,
@@ -342,27 +344,33 @@ impl StoringPass<'_> {
         ahead: &RowsAhead,
         most: usize,
         on_progress: OnProgress<'_>,
-    ) -> Result<(), ImportError> {
+    ) -> Result<Option<ReadRows>, ImportError> {
         let before = self.report.clone();
         let mut progress = first.progress;
-        let mut failed = Ok(());
+        let mut rest = Ok(None);
         let stored = self.write(owner, stream, |pass, batch, target| {
             let begun = Moment::now();
             let mut next = Some(Ok(first));
             let mut count = 0;
             while let Some(read) = next.take() {
-                let ReadRows { rows, report, progress: read_to } = match read {
+                let mut read = match read {
                     Ok(read) => read,
                     Err(error) => {
-                        failed = Err(error);
+                        rest = Err(error);
                         break;
                     }
                 };
-                progress = read_to;
-                count += rows.len();
-                pass.report.add(report);
-                rows.into_iter().try_for_each(|row| pass.store(batch, target, row))?;
-                if count < most && begun.elapsed() < BATCH_TIME {
+                progress = read.progress;
+                pass.report.add(std::mem::take(&mut read.report));
+                let mut is_over = false;
+                while !is_over && let Some(row) = read.rows.next() {
+                    pass.store(batch, target, row)?;
+                    count += 1;
+                    is_over = begun.elapsed() >= BATCH_TIME;
+                }
+                if read.rows.len() > 0 {
+                    rest = Ok(Some(read));
+                } else if count < most && !is_over {
                     next = ahead.soon();
                 }
             }
@@ -373,7 +381,7 @@ impl StoringPass<'_> {
             return Err(error);
         }
         on_progress(progress);
-        failed
+        rest
     }
 
     /// Runs a transaction on the stream, and rolls it back if `store` returns either error.

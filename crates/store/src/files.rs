@@ -3,8 +3,9 @@
 //! These files have nothing to do with a space, its permits or its locks: whoever starts the
 //! program can read them anyway. Only the owner can read the files of an export.
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -143,15 +144,33 @@ pub fn is_maildir(folder: &Path) -> bool {
 
 /// Finds the messages of mail below a folder: files that end in `.eml`, and the files in `cur` and
 /// `new` of each Maildir. Ordered like [`find_notes`]. Of names that begin with a dot, only folders
-/// that are Maildirs are read: mail servers keep the folders of a mailbox so.
+/// that are Maildirs are read: mail servers keep the folders of a mailbox so. The paths begin at the
+/// root of the machine.
 ///
 /// # Errors
 /// The error of the system for a folder that cannot be read.
 pub fn find_messages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let search = FileSearch { wanted: &is_message, enters_hidden: &is_maildir };
     let mut found = Vec::new();
-    walk(folder, &search, &mut Vec::new(), &mut found)?;
+    // A Maildir is known by the name of a folder, which `.` does not say.
+    walk(&folder.canonicalize()?, &search, &mut Vec::new(), &mut found)?;
     Ok(found.into_iter().map(|file| file.path).collect())
+}
+
+/// Finds a message of a Maildir that a mail program has moved since [`find_messages`]: in `cur`,
+/// under the same name up to its marks, which follow a colon.
+pub fn find_moved_message(path: &Path) -> Option<PathBuf> {
+    let unmarked = |name: &OsStr| {
+        let bytes = name.as_encoded_bytes();
+        bytes.split(|&byte| byte == b':').next().unwrap_or_default().to_vec()
+    };
+    let maildir = path.parent()?.parent().filter(|folder| is_maildir(folder))?;
+    let name = unmarked(path.file_name()?);
+    let mut entries = maildir.join("cur").read_dir().ok()?.flatten();
+    let is_moved = |entry: &DirEntry| {
+        unmarked(&entry.file_name()) == name && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    entries.find(is_moved).map(|entry| entry.path())
 }
 
 fn is_message(path: &Path) -> bool {
@@ -412,6 +431,7 @@ mod tests {
     #[test]
     fn messages_are_found_by_their_ending_and_in_maildirs() {
         let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
         for name in [
             "a.EML", "b.txt", "in/c.eml", ".d.eml", ".hidden/e.eml", "cur/no-maildir",
             "box/cur/1:2,S", "box/new/2", "box/tmp/3", "box/tmp/3.eml", "box/dovecot.index",
@@ -422,10 +442,8 @@ mod tests {
             std::fs::write(path, name).unwrap();
         }
         let found = find_messages(folder.path()).unwrap();
-        let names: Vec<_> = found
-            .iter()
-            .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
-            .collect();
+        let names: Vec<_> =
+            found.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
         let expected =
             ["a.EML", "box/.Sent/cur/4", "box/cur/1:2,S", "box/new/2", "in/c.eml", "tmp/f.eml"];
         assert_eq!(names, expected);

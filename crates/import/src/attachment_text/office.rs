@@ -36,9 +36,9 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
         others.extend(package.numbered("word/footer"));
         others.extend(["word/footnotes.xml", "word/endnotes.xml"].map(str::to_owned));
         for name in others {
-            if let Some(part) = package.part(&name)? {
-                text += &paragraphs(part)?;
-            }
+            text += &package.optional(|package| {
+                package.part(&name)?.map_or_else(|| Ok(String::new()), paragraphs)
+            });
         }
         return Ok(text);
     }
@@ -60,7 +60,7 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
     };
     let (dates, names) = match sheets.is_empty() {
         true => (CellDates::default(), HashMap::new()),
-        false => (cell_dates(&mut package)?, sheet_names(&mut package)?),
+        false => (package.optional(cell_dates), package.optional(sheet_names)),
     };
     for name in sheets {
         if let Some(part) = package.part(&name)? {
@@ -85,12 +85,18 @@ pub(super) fn open_document(bytes: &[u8]) -> Result<String, NoText> {
     let mut content = OpenText::default();
     content.read(part, &|name| name == "body")?;
     let OpenText { mut text, is_text_document, .. } = content;
-    if is_text_document && let Some(part) = package.part("styles.xml")? {
-        let mut styles = OpenText::default();
-        styles.read(part, &|name| name.starts_with("header") || name.starts_with("footer"))?;
-        text += &styles.text;
+    if is_text_document {
+        text += &package.optional(headers_and_footers);
     }
     Ok(text)
+}
+
+/// Returns the headers and footers of an OpenDocument.
+fn headers_and_footers(package: &mut Package<'_>) -> Result<String, NoText> {
+    let Some(part) = package.part("styles.xml")? else { return Ok(String::new()) };
+    let mut styles = OpenText::default();
+    styles.read(part, &|name| name.starts_with("header") || name.starts_with("footer"))?;
+    Ok(styles.text)
 }
 
 /// The text of a part of an OpenDocument so far.
@@ -101,6 +107,8 @@ struct OpenText {
     is_spreadsheet: bool,
     /// How many elements are open whose text counts, such as the body or a footer.
     regions: usize,
+    /// How many elements are open from the outermost of these on.
+    depth: usize,
     /// How many paragraphs are open. Between them there is only layout.
     paragraphs: usize,
     /// How many fields are open that hold the number of a page.
@@ -118,12 +126,14 @@ impl OpenText {
                 XmlEvent::Start(name, start) => {
                     self.regions += usize::from(is_region(name));
                     if self.regions > 0 {
+                        self.depth += 1;
                         self.begin(name, start);
                     }
                 }
                 XmlEvent::End(name) if self.regions > 0 => {
                     self.end(name);
                     self.regions -= usize::from(is_region(name));
+                    self.depth = self.depth.saturating_sub(1);
                 }
                 XmlEvent::Text(own) if self.paragraphs > 0 && self.page_numbers == 0 => {
                     self.text.push_str(own);
@@ -136,7 +146,8 @@ impl OpenText {
 
     fn begin(&mut self, name: &str, start: &BytesStart<'_>) {
         match name {
-            "text" => self.is_text_document = true,
+            // Deeper, it is a control of a form.
+            "text" if self.depth == 2 => self.is_text_document = true,
             "spreadsheet" => self.is_spreadsheet = true,
             // The tables of a text document have names that programs gave them.
             "table" if self.is_spreadsheet => {
@@ -207,6 +218,15 @@ impl<'b> Package<'b> {
             })?;
         self.unpacked += read as u64;
         if self.unpacked > MAX_UNPACKED { Err(NoText::TooLarge) } else { Ok(Some(bytes)) }
+    }
+
+    /// Reads what adds to the text of a document. Returns nothing if its parts are damaged or too
+    /// large. They leave the other parts all that these may unpack.
+    fn optional<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, NoText>) -> T {
+        let unpacked = self.unpacked;
+        let found = read(self).unwrap_or_default();
+        self.unpacked = unpacked;
+        found
     }
 
     /// Returns the names of parts such as `ppt/slides/slide7.xml`, in the order of their numbers.
@@ -415,4 +435,60 @@ fn rows(part: Vec<u8>, shared: &[String], dates: &CellDates) -> Result<String, N
         text.len() <= MAX_TEXT_BYTES
     })?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    fn package(parts: &[(&str, &str)]) -> Vec<u8> {
+        let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, part) in parts {
+            archive.start_file(*name, SimpleFileOptions::default()).unwrap();
+            archive.write_all(part.as_bytes()).unwrap();
+        }
+        archive.finish().unwrap().into_inner()
+    }
+
+    /// A part whose elements do not end in their order.
+    const DAMAGED: &str = "<a><b></a>";
+
+    #[test]
+    fn a_damaged_or_huge_part_costs_what_it_adds_and_not_the_document() {
+        let huge = format!("<a>{}</a>", " ".repeat(MAX_UNPACKED as usize));
+        let sheet = "<row><c><v>7</v></c></row>";
+        let document = "<p><r><t>ferns</t></r></p>";
+        let content = "<body><text><p>moss</p></text></body>";
+        for bad in [DAMAGED, &huge] {
+            let workbook = package(&[
+                ("xl/workbook.xml", bad),
+                ("xl/_rels/workbook.xml.rels", bad),
+                ("xl/styles.xml", bad),
+                ("xl/worksheets/sheet1.xml", sheet),
+            ]);
+            assert_eq!(office_open_xml(&workbook).unwrap().trim(), "7");
+            let document = package(&[("word/document.xml", document), ("word/header1.xml", bad)]);
+            assert_eq!(office_open_xml(&document).unwrap().trim(), "ferns");
+            let text = package(&[("content.xml", content), ("styles.xml", bad)]);
+            assert_eq!(open_document(&text).unwrap().trim(), "moss");
+        }
+        let body = package(&[("content.xml", DAMAGED)]);
+        assert!(matches!(open_document(&body), Err(NoText::Damaged)));
+    }
+    #[test]
+    fn a_sheet_with_a_control_for_text_is_no_text_document() {
+        let styles = ("styles.xml", "<footer><p>page</p></footer>");
+        let of = |body: &str| {
+            let content = format!("<c><body>{body}</body></c>");
+            open_document(&package(&[("content.xml", &content), styles])).unwrap()
+        };
+        assert_eq!(of("<text><p>moss</p></text>"), "moss\npage\n");
+        let sheet = of("<spreadsheet><forms><form><text/></form></forms><p>7</p></spreadsheet>");
+        assert_eq!(sheet, "7\n");
+    }
 }

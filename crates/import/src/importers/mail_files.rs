@@ -110,21 +110,26 @@ impl ImportRows for MailFiles {
     fn next(&mut self) -> io::Result<Option<LocatedRow>> {
         loop {
             if let Some(mailbox) = &mut self.mailbox {
-                if let Some(row) = mailbox.next()? {
-                    return Ok(Some(row));
-                }
+                let failure = match mailbox.next() {
+                    Ok(Some(row)) => return Ok(Some(row)),
+                    Ok(None) => None,
+                    Err(error) => Some(unreadable(&error)),
+                };
+                let file = Arc::clone(&mailbox.file);
                 self.consumed += mailbox.consumed();
                 self.mailbox = None;
+                if let Some(bad) = failure {
+                    return Ok(Some(LocatedRow { file, line: 1, row: Err(bad) }));
+                }
             }
             let Some(path) = self.remaining.next() else { return Ok(None) };
-            let row = match self.read(&path) {
+            let row = match self.read_where_it_is(&path) {
                 Ok(None) => continue,
                 Ok(Some(message)) => message_row(message, &self.target),
+                // The message was removed after its file was found.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 // A file that cannot be read is one bad row. The other files are read all the same.
-                Err(error) => Err(UnusableRow::new(
-                    "unreadable",
-                    format!("the file could not be read: {error}"),
-                )),
+                Err(error) => Err(unreadable(&error)),
             };
             let file: Arc<str> = path.display().to_string().into();
             return Ok(Some(LocatedRow { file, line: 1, row }));
@@ -136,7 +141,25 @@ impl ImportRows for MailFiles {
     }
 }
 
+fn unreadable(error: &io::Error) -> UnusableRow {
+    UnusableRow::new("unreadable", format!("the file could not be read: {error}"))
+}
+
 impl MailFiles {
+    /// Reads a file like [`Self::read`], from its new place if a mail program has moved it since it
+    /// was found.
+    fn read_where_it_is(
+        &mut self,
+        path: &Path,
+    ) -> io::Result<Option<Result<Vec<u8>, RawMessageError>>> {
+        match self.read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.read(&files::find_moved_message(path).ok_or(error)?)
+            }
+            read => read,
+        }
+    }
+
     /// Reads the message in a file; `None` if the file begins as a mailbox, which is read next.
     fn read(&mut self, path: &Path) -> io::Result<Option<Result<Vec<u8>, RawMessageError>>> {
         let file = files::open(path)?;
@@ -162,10 +185,10 @@ impl MailFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::importers::{IMPORTERS, recognise};
+    use crate::importers::{IMPORTERS, is_folder_of_nothing, recognise};
     use crate::input::ImportInput;
     use crate::report::BadRowPolicy;
-    use crate::rig::{Rig, counts, recognised, rig};
+    use crate::rig::{Rig, counts, recognised, rig, target};
 
     const FROM: &str = "From ann@example.org Thu Jan  1 00:00:00 2026\n";
     const MAILS: [&str; 3] = [
@@ -201,6 +224,8 @@ mod tests {
         let maildir = rig.folder.path().join("box");
         assert_eq!(import(&rig, &maildir), (1, 0, 3, 0));
         assert_eq!(import(&rig, &maildir.join("new/1700000009.M2.host")), (0, 0, 1, 0));
+        rig.write("box/new/folder/none", "");
+        assert_eq!(import(&rig, &maildir.join("new/folder/..")), (0, 0, 1, 0));
         assert_eq!(rig.keys().len(), 4);
     }
 
@@ -215,6 +240,44 @@ mod tests {
         let bad = &report.bad[0];
         assert!(bad.file.ends_with("b.eml"), "{bad:?}");
         assert_eq!((bad.line, bad.code), (1, "no_header"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_mailbox_that_cannot_be_read_is_one_bad_row() {
+        let rig = rig();
+        let next = rig.write("next.eml", MAILS[0]);
+        // A folder can be opened as a file, and fails when it is read.
+        let folder = rig.folder.path();
+        let reader = BufReader::new(files::open_again(folder).unwrap());
+        let mut rows = MailFiles {
+            remaining: vec![next].into_iter(),
+            mailbox: Some(MailboxRows::new(folder, reader, &target())),
+            consumed: 0,
+            target: target(),
+        };
+        let bad = rows.next().unwrap().unwrap();
+        assert_eq!(&*bad.file, folder.to_str().unwrap());
+        assert_eq!(bad.row.unwrap_err().code, "unreadable");
+        assert!(rows.next().unwrap().unwrap().row.is_ok());
+        assert!(rows.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_that_is_moved_or_removed_while_others_are_read_is_no_bad_row() {
+        let rig = rig();
+        for (number, name) in ["new/1.host", "cur/2.host:2,", "cur/3.host:2,"].iter().enumerate() {
+            rig.write(&format!("box/{name}"), format!("Message-ID: <{number}@example.org>\n\n"));
+        }
+        let maildir = rig.folder.path().join("box");
+        let mut rows = (IMPORTER.open)(&maildir, &target()).unwrap();
+        for (from, to) in [("new/1.host", "cur/1.host:2,S"), ("cur/2.host:2,", "cur/2.host:2,RS")] {
+            std::fs::rename(maildir.join(from), maildir.join(to)).unwrap();
+        }
+        std::fs::remove_file(maildir.join("cur/3.host:2,")).unwrap();
+        let found: Vec<_> = std::iter::from_fn(|| rows.next().unwrap()).collect();
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|found| found.row.is_ok()), "{found:?}");
     }
 
     #[test]
@@ -304,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_anything_to_import_is_refused() {
+    fn a_folder_without_messages_is_refused_as_mail_and_empty_as_notes() {
         let rig = rig();
         rig.write("empty/picture.png", "");
         let folder = rig.folder.path().join("empty");
         let error =
             |input| rig.import(&[input], &[], BadRowPolicy::Skip, |_| ()).unwrap_err().to_string();
-        let recognised = error(recognised(&folder));
-        assert!(recognised.contains("nothing in the folder can be imported"), "{recognised}");
+        assert!(is_folder_of_nothing(recognised(&folder).importer, &folder));
+        assert_eq!(import(&rig, &folder), (0, 0, 0, 0));
         let named = error(ImportInput::whole(folder.clone(), &IMPORTER));
         assert!(named.contains("no message is in the folder"), "{named}");
         let missing = error(ImportInput::whole(folder.join("no.eml"), &IMPORTER));

@@ -39,16 +39,7 @@ pub static IMPORTER: Importer = Importer {
             .try_fold(0, |bytes, note| Ok(bytes + files::open(&note.path)?.bytes))
     },
     open: |path, _| {
-        let notes = note_files(path)?;
-        if notes.is_empty() {
-            return Err(io::Error::new(
-                ErrorKind::NotFound,
-                "nothing in the folder can be imported: it has neither Markdown (`.md`, \
-                 `.markdown`) nor mail (`.eml`, or a Maildir with `cur` and `new`); name the files \
-                 of other formats one by one",
-            ));
-        }
-        let notes = notes.into_iter().map(|NoteFile { path, name }| NoteSource {
+        let notes = note_files(path)?.into_iter().map(|NoteFile { path, name }| NoteSource {
             file: path.display().to_string().into(),
             name,
             opener: Arc::new(move || files::open(&path)),

@@ -70,7 +70,8 @@ pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
 
 /// The messages of a mailbox as rows.
 pub(super) struct MailboxRows<R> {
-    file: Arc<str>,
+    /// The file, as a person reads it.
+    pub(super) file: Arc<str>,
     mailbox: Mailbox<R>,
     target: ImportTarget,
 }

@@ -51,11 +51,16 @@ pub(super) fn run_with(
     }
     let inputs =
         files.iter().map(|file| input(importers, file, format)).collect::<Result<Vec<_>, _>>()?;
+    let is_sync = matches.get_flag("sync") || matches.get_flag("watch");
+    // The folder of a sync, and one that the owner calls a folder of Markdown, may be empty.
+    if !is_sync && format.is_none() {
+        inputs.iter().try_for_each(refuse_folder_of_nothing)?;
+    }
     let target = ImportTarget {
         connection: owner::name(matches, "connection")?,
         stream: stream(matches, &inputs)?,
     };
-    if matches.get_flag("sync") || matches.get_flag("watch") {
+    if is_sync {
         return import_sync::run(matches, environment, &inputs, target, output);
     }
     let key = owner::texts(matches, "key");
@@ -175,6 +180,19 @@ fn input(
             )))
         }
     }
+}
+
+/// Refuses a folder in which no importer finds anything: the owner named the wrong folder.
+fn refuse_folder_of_nothing(input: &ImportInput) -> Result<(), Failure> {
+    if !importers::is_folder_of_nothing(input.importer, &input.path) {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!(
+        "cannot import {}: it has neither Markdown (`.md`, `.markdown`) nor mail (`.eml`, or a \
+         Maildir with `cur` and `new`). Nothing was stored. Name the files of other formats one by \
+         one",
+        input.path.display()
+    )))
 }
 
 /// Joins names as a sentence does: `a, b or c`.
