@@ -161,17 +161,14 @@ impl StoreCopy {
                 if target.rows.history()?.lineage == history.lineage {
                     return Err(CopyError::SameStore);
                 }
-                for table in tables.iter().filter(|table| table.name != "seals") {
-                    if !target.rows.rows_after(table, None, 1)?.is_empty() {
-                        return Err(CopyError::NotEmpty);
-                    }
-                }
                 if let Some(access) = &target.access
                     && access.holds_access()?
                 {
                     return Err(CopyError::NotEmpty);
                 }
-                target.rows.begin(&history, &BTreeSet::new())?;
+                let own: Vec<&Table> =
+                    tables.iter().copied().filter(|table| table.name != "seals").collect();
+                target.rows.begin_empty(&history, &own)?;
                 CopyProgress { source: history, marks: Default::default() }
             }
         };
