@@ -9,6 +9,7 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::tests::{SMALL, fields, fill_records, folder, is_half_copied, permits, put};
 use super::*;
+use crate::postgresql::DatabaseError;
 use crate::records::Records;
 use crate::state::TokenStore;
 
@@ -228,6 +229,26 @@ fn a_person_is_not_copied_over_records_nor_from_nowhere() {
     assert_eq!(after, before);
     assert_eq!(hosted.tenants(), tenants);
     assert_ne!(hosted.number_of("ann"), hosted.number_of("bob"));
+}
+
+#[test]
+fn a_person_is_not_copied_into_nor_from_a_database_that_is_half_copied_itself() {
+    let test = "a_person_is_not_copied_into_nor_from_a_database_that_is_half_copied_itself";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let (source, alone, whole) = (Hosted::with(&server, &["ann"]), folder(), folder());
+    let (from, half) = (source.address(), Hosted::with(&server, &[]));
+    copy(&from, &at(&alone), "ann");
+    copy(&from, &at(&whole), "ann");
+    let mut cut = StoreCopy::open(&at(&whole), &half.address(), Instant(20)).unwrap();
+    cut.step().unwrap();
+    let tenants = half.tenants();
+    for (from, to) in [(at(&alone), half.address()), (half.address(), at(&folder()))] {
+        let error = refusal(&from, &to, &named("ann"));
+        assert!(matches!(error, CopyError::Database(DatabaseError::HalfCopied)), "{error:?}");
+    }
+    assert_eq!(half.tenants(), tenants, "no person was made");
+    while cut.step().unwrap().is_some() {}
+    cut.verify(&mut |_| {}).unwrap();
 }
 
 /// Waits until a transaction waits for a lock, or the thread ended without waiting.
