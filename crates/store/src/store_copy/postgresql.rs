@@ -37,15 +37,15 @@ type Value = Box<dyn ToSql + Sync>;
 impl PgEnd {
     /// Opens the rows of the only person of a database.
     pub(super) fn of_one_person(database: &Database) -> Result<Self, CopyError> {
-        let tenant = database.sole_tenant()?;
         let connection = database.begin_read(&ReadLimit::none())?;
         let text = "SELECT number FROM tenants WHERE subject IS NOT NULL LIMIT 1";
         let other = connection.one(text, &[]);
         connection.end("ROLLBACK");
-        match other? {
-            Some(_) => Err(CopyError::SeveralPeople),
-            None => Ok(Self { database: database.clone(), tenant, progress: PROGRESS_TABLE }),
+        if other?.is_some() {
+            return Err(CopyError::SeveralPeople);
         }
+        let tenant = database.sole_tenant()?;
+        Ok(Self { database: database.clone(), tenant, progress: PROGRESS_TABLE })
     }
 
     /// Opens the rows of a person of a database, to read them.
