@@ -6,6 +6,7 @@ use stile_domain::hash::hex;
 use stile_store::postgresql::PersonName;
 use stile_store::store_copy::{CopyError, CopyStep, StoreAddress, StoreCopy, TableChecksum};
 
+use super::open::{NOTES, STATE};
 use super::open_people::LOCAL_ISSUER;
 use super::progress::{Progress, Step, Unit};
 use super::table::table;
@@ -38,6 +39,7 @@ pub(super) fn run(
         None => StoreCopy::open(&from, &to, clock::now())?,
     };
     let person = copy.person().map(str::to_owned);
+    let files = files(copy.source_person(), copy.target_person());
     let checksums = copy_all(copy, Progress::new())?;
     if matches.get_flag("json") {
         let rows = checksums.iter().map(|TableChecksum { table, rows, sha256 }| {
@@ -56,13 +58,12 @@ pub(super) fn run(
     });
     output
         .write_all(table(colours, ["TABLE", "ROWS", "SHA-256 OF BOTH SIDES"], rows).as_bytes())?;
-    if let Some(person) = person {
+    if person.is_some() {
         return owner::print_to_stderr(&format!(
             "the copy is complete, and each side has these checksums; the source is as it was\n\
              tokens and cursors of the person were not copied: their clients sign in again and \
              read from the beginning\n\
-             the person's files are in the folder {person}/notes of --spaces, and old versions of \
-             them in {person}/state; move them if the person moves"
+             {files}"
         ))
         .map_err(Failure::from);
     }
@@ -72,6 +73,26 @@ pub(super) fn run(
          written to one is not in the other",
     )?;
     Ok(())
+}
+
+/// Says where the files of a person are, and where they belong. Takes the identifiers of the person
+/// at both ends, of which a state folder has none.
+fn files(source: Option<&str>, target: Option<&str>) -> String {
+    let of = |person| {
+        format!("{person}/{NOTES} of its --spaces (their old versions in {person}/{STATE})")
+    };
+    let is = source.map_or_else(
+        || "in the folder that its server serves (their old versions in --from)".to_owned(),
+        |person| format!("in {}", of(person)),
+    );
+    let belongs = target.map_or_else(
+        || "in the folder that its server will serve (their old versions in --to)".to_owned(),
+        |person| format!("in {}", of(person)),
+    );
+    format!(
+        "the person's files were not copied; at the source they are {is}, and at the target they \
+         belong {belongs}"
+    )
 }
 
 /// Returns the person whom the arguments name, as servers with `--spaces` know them.
@@ -135,4 +156,24 @@ fn copy_all(mut copy: StoreCopy, mut progress: Progress) -> Result<Vec<TableChec
 
 fn rows_of(action: &'static str, done: u64, total: u64) -> Step {
     Step { action, done, total, unit: Unit::Things("rows") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_person_are_told_by_the_identifier_of_each_side() {
+        let text = files(Some("aa"), Some("bb"));
+        let (source, target) = text.split_once("at the target").unwrap();
+        assert!(source.contains("aa/notes") && source.contains("aa/state"), "{text}");
+        assert!(target.contains("bb/notes") && target.contains("bb/state"), "{text}");
+        assert!(!source.contains("bb") && !target.contains("aa"), "{text}");
+        let into = files(None, Some("bb"));
+        let (source, target) = into.split_once("at the target").unwrap();
+        assert!(!source.contains("--spaces") && target.contains("bb/notes"), "{into}");
+        let out = files(Some("aa"), None);
+        let (source, target) = out.split_once("at the target").unwrap();
+        assert!(source.contains("aa/notes") && !target.contains("--spaces"), "{out}");
+    }
 }

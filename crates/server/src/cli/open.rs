@@ -83,7 +83,7 @@ pub(super) fn open_space_of_person(
 /// The name of the space in the folder of a person.
 pub(super) const NOTES: &str = "notes";
 /// The name of the folder beside it, which has the history.
-const STATE: &str = "state";
+pub(super) const STATE: &str = "state";
 
 fn open_space_in(
     config: &Config,

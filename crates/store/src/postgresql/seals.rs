@@ -8,6 +8,7 @@ use super::database::Database;
 use super::error::{DatabaseError, PgError};
 use super::params::params;
 use super::tenant::Tenant;
+use crate::read_limit::ReadLimit;
 use crate::records::PROGRESS_TABLE;
 use crate::records::seal::{SealKey, Seals};
 
@@ -25,10 +26,17 @@ impl Database {
         Ok(seals.bound_to(tenant.person_of_seals()))
     }
 
+    /// Refuses a database into which a copy of all records has not come to its end.
+    pub(crate) fn refuse_if_half_copied(&self) -> Result<(), DatabaseError> {
+        let connection = self.begin_read(&ReadLimit::none())?;
+        let is_half_copied = is_half_copied(&connection);
+        connection.end("ROLLBACK");
+        if is_half_copied? { Err(DatabaseError::HalfCopied) } else { Ok(()) }
+    }
+
     fn read_seals(&self, now: Instant) -> Result<Seals, DatabaseError> {
         let connection = self.begin_write()?;
-        let copy = connection.one("SELECT to_regclass($1)::text", params![PROGRESS_TABLE])?;
-        if copy.and_then(|row| row.try_get::<_, Option<String>>(0).ok().flatten()).is_some() {
+        if is_half_copied(&connection)? {
             connection.end("ROLLBACK");
             return Err(DatabaseError::HalfCopied);
         }
@@ -37,6 +45,13 @@ impl Database {
         let keys = keys.ok_or(DatabaseError::Random)?;
         Seals::new(keys).map_err(|_| DatabaseError::Random)
     }
+}
+
+/// Returns whether a copy of all records into the database has not come to its end.
+fn is_half_copied(connection: &PgConnection) -> Result<bool, PgError> {
+    let row = connection.one("SELECT to_regclass($1)::text", params![PROGRESS_TABLE])?;
+    let table: Option<Option<String>> = row.map(|row| row.try_get(0)).transpose()?;
+    Ok(table.flatten().is_some())
 }
 
 /// Returns the keys, the newest first. `None` if the system gives no random bytes.

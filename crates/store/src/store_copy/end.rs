@@ -125,6 +125,17 @@ pub(super) trait CopyTarget: TableReader {
     /// Returns how far a copy is. `None` if no copy was begun.
     fn progress(&self) -> Result<Option<CopyProgress>, CopyError>;
 
+    /// Begins a copy: writes down the history of the source. Refuses a target with rows in one of
+    /// these tables.
+    fn begin_empty(&mut self, source: &History, tables: &[&Table]) -> Result<(), CopyError> {
+        for table in tables {
+            if !self.rows_after(table, None, 1)?.is_empty() {
+                return Err(CopyError::NotEmpty);
+            }
+        }
+        self.begin(source, &BTreeSet::new())
+    }
+
     /// Begins a copy, or another pass of it: writes down the history of the source, and forgets the
     /// marks with these names.
     fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError>;

@@ -108,8 +108,10 @@ pub struct StoreCopy {
     access: Option<(AccessEnd, AccessEnd)>,
     /// The tables that are copied.
     tables: Vec<&'static Table>,
-    /// The identifier of the person on PostgreSQL; `None` for the copy of a whole database.
-    person: Option<String>,
+    /// The identifier of the person at the source and at the target; `None` for a state folder and
+    /// for the copy of a whole database.
+    source_person: Option<String>,
+    target_person: Option<String>,
     progress: CopyProgress,
     size: StepSize,
     /// The streams of the target, once they are all there.
@@ -161,17 +163,14 @@ impl StoreCopy {
                 if target.rows.history()?.lineage == history.lineage {
                     return Err(CopyError::SameStore);
                 }
-                for table in tables.iter().filter(|table| table.name != "seals") {
-                    if !target.rows.rows_after(table, None, 1)?.is_empty() {
-                        return Err(CopyError::NotEmpty);
-                    }
-                }
                 if let Some(access) = &target.access
                     && access.holds_access()?
                 {
                     return Err(CopyError::NotEmpty);
                 }
-                target.rows.begin(&history, &BTreeSet::new())?;
+                let own: Vec<&Table> =
+                    tables.iter().copied().filter(|table| table.name != "seals").collect();
+                target.rows.begin_empty(&history, &own)?;
                 CopyProgress { source: history, marks: Default::default() }
             }
         };
@@ -180,7 +179,8 @@ impl StoreCopy {
             target: target.rows,
             access: source.access.zip(target.access),
             tables,
-            person: target.person.or(source.person),
+            source_person: source.person,
+            target_person: target.person,
             progress,
             size: StepSize::default(),
             streams: None,
@@ -191,7 +191,17 @@ impl StoreCopy {
     /// of their space. If both ends are such databases, it is that of the target. `None` for the
     /// copy of a whole database.
     pub fn person(&self) -> Option<&str> {
-        self.person.as_deref()
+        self.target_person().or(self.source_person())
+    }
+
+    /// Returns the identifier of the person at the source, if that is a database on PostgreSQL.
+    pub fn source_person(&self) -> Option<&str> {
+        self.source_person.as_deref()
+    }
+
+    /// Returns the identifier of the person at the target, if that is a database on PostgreSQL.
+    pub fn target_person(&self) -> Option<&str> {
+        self.target_person.as_deref()
     }
 
     /// Limits the steps of the copy.

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::indexed_fields::IndexedFields;
+use stile_domain::records::problem::Problem;
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::tests::{SMALL, fields, fill_records, folder, is_half_copied, permits, put};
 use super::*;
+use crate::postgresql::DatabaseError;
 use crate::records::Records;
 use crate::state::TokenStore;
 
@@ -225,4 +229,95 @@ fn a_person_is_not_copied_over_records_nor_from_nowhere() {
     assert_eq!(after, before);
     assert_eq!(hosted.tenants(), tenants);
     assert_ne!(hosted.number_of("ann"), hosted.number_of("bob"));
+}
+
+#[test]
+fn a_person_is_not_copied_into_nor_from_a_database_that_is_half_copied_itself() {
+    let test = "a_person_is_not_copied_into_nor_from_a_database_that_is_half_copied_itself";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let (source, alone, whole) = (Hosted::with(&server, &["ann"]), folder(), folder());
+    let (from, half) = (source.address(), Hosted::with(&server, &[]));
+    copy(&from, &at(&alone), "ann");
+    copy(&from, &at(&whole), "ann");
+    let mut cut = StoreCopy::open(&at(&whole), &half.address(), Instant(20)).unwrap();
+    cut.step().unwrap();
+    let tenants = half.tenants();
+    for (from, to) in [(at(&alone), half.address()), (half.address(), at(&folder()))] {
+        let error = refusal(&from, &to, &named("ann"));
+        assert!(matches!(error, CopyError::Database(DatabaseError::HalfCopied)), "{error:?}");
+    }
+    assert_eq!(half.tenants(), tenants, "no person was made");
+    while cut.step().unwrap().is_some() {}
+    cut.verify(&mut |_| {}).unwrap();
+}
+
+/// Waits until a transaction waits for a lock, or the thread ended without waiting.
+fn wait_for_lock<T>(database: &TestDatabase, thread: &std::thread::ScopedJoinHandle<'_, T>) {
+    let text = "SELECT count(*) FROM pg_stat_activity \
+                WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while !thread.is_finished() && database.run(text).trim() == "0" {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_server_that_has_a_person_open_cannot_write_between_the_rows_of_a_copy() {
+    let test = "a_server_that_has_a_person_open_cannot_write_between_the_rows_of_a_copy";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let (source, target) = (Hosted::with(&server, &["ann"]), Hosted::with(&server, &["bob"]));
+    let before = rows(&source.address(), "ann");
+    let (open, bob) = (target.open("ann").unwrap(), target.open("bob").unwrap());
+    let write = || open.write_at(&permits("").0, Instant(30), |_| Ok(()));
+    write().unwrap();
+    let (from, to) = (source.address(), target.address());
+    let mut copy = StoreCopy::open_person(&from, &to, &named("ann"), Instant(20)).unwrap();
+    assert_eq!(write(), Err(Problem::Busy), "from the beginning of the copy");
+    while copy.step().unwrap().is_some() {}
+    assert_eq!(write(), Err(Problem::Busy), "until its end");
+    put(&bob, 60, "new", &fields("others write"));
+    copy.verify(&mut |_| {}).unwrap();
+    assert_eq!(rows(&target.address(), "ann"), before);
+    put(&open, 60, "new", &fields("new words"));
+    open.check(&permits("").0).unwrap();
+}
+
+#[test]
+fn a_write_and_the_beginning_of_a_copy_wait_for_each_other() {
+    let test = "a_write_and_the_beginning_of_a_copy_wait_for_each_other";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let (source, target) = (Hosted::with(&server, &["ann"]), Hosted::with(&server, &["bob"]));
+    let open = target.open("ann").unwrap();
+
+    let database = Database::open(&target.database.address()).unwrap();
+    let ann = database.tenant_of(ISSUER, "ann").unwrap();
+    let set = |value| format!("UPDATE tenants SET incomplete = {value} WHERE number = $1");
+    let beginning = database.write_of(&ann).unwrap();
+    beginning.rows("SELECT 1 FROM history WHERE tenant = $1 FOR UPDATE", &[]).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| open.write_at(&permits("").0, Instant(30), |_| Ok(())));
+        wait_for_lock(&target.database, &waiting);
+        beginning.rows(&set(1), &[]).unwrap();
+        beginning.commit().unwrap();
+        assert_eq!(waiting.join().unwrap(), Err(Problem::Busy));
+    });
+    let ending = database.write_of(&ann).unwrap();
+    ending.rows(&set(0), &[]).unwrap();
+    ending.commit().unwrap();
+
+    let (from, to) = (source.address(), target.address());
+    let [mail, messages] = ["mail", "messages"].map(|name| SourceName::parse(name).unwrap());
+    std::thread::scope(|scope| {
+        let mut waiting = None;
+        let written = open.write_at(&permits("").0, Instant(30), |batch| {
+            batch.declare(&mail, &messages, "{}", &IndexedFields::default())?;
+            let copy = scope.spawn(|| refusal(&from, &to, &named("ann")));
+            wait_for_lock(&target.database, &copy);
+            waiting = Some(copy);
+            Ok(())
+        });
+        written.unwrap();
+        let refused = waiting.unwrap().join().unwrap();
+        assert!(matches!(refused, CopyError::NotEmpty), "{refused}");
+    });
+    open.write_at(&permits("").0, Instant(40), |_| Ok(())).unwrap();
 }

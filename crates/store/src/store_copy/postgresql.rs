@@ -37,25 +37,27 @@ type Value = Box<dyn ToSql + Sync>;
 impl PgEnd {
     /// Opens the rows of the only person of a database.
     pub(super) fn of_one_person(database: &Database) -> Result<Self, CopyError> {
-        let tenant = database.sole_tenant()?;
         let connection = database.begin_read(&ReadLimit::none())?;
         let text = "SELECT number FROM tenants WHERE subject IS NOT NULL LIMIT 1";
         let other = connection.one(text, &[]);
         connection.end("ROLLBACK");
-        match other? {
-            Some(_) => Err(CopyError::SeveralPeople),
-            None => Ok(Self { database: database.clone(), tenant, progress: PROGRESS_TABLE }),
+        if other?.is_some() {
+            return Err(CopyError::SeveralPeople);
         }
+        let tenant = database.sole_tenant()?;
+        Ok(Self { database: database.clone(), tenant, progress: PROGRESS_TABLE })
     }
 
     /// Opens the rows of a person of a database, to read them.
     pub(super) fn of_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
+        database.refuse_if_half_copied()?;
         let tenant = database.named_tenant(person)?.ok_or(CopyError::NoPerson)?;
         Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
     }
 
     /// Opens the rows of a person of a database, to fill them. Makes a person who is not there yet.
     pub(super) fn for_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
+        database.refuse_if_half_copied()?;
         let tenant = database.named_or_made_tenant(person)?.ok_or(CopyError::NoPerson)?;
         Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
     }
@@ -111,6 +113,29 @@ impl PgEnd {
 }
 
 impl PgEnd {
+    /// Writes down the history of the source and forgets marks, in a transaction that is open.
+    fn begin_in(
+        &self,
+        connection: &TenantConnection<'_>,
+        source: &History,
+        forget: &BTreeSet<&str>,
+    ) -> Result<(), CopyError> {
+        let table = self.progress;
+        if self.is_of_one_of_several() {
+            connection.rows("UPDATE tenants SET incomplete = 1 WHERE number = $1", &[])?;
+        }
+        let text = format!(
+            "INSERT INTO {table} (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
+             ON CONFLICT (tenant, name) DO UPDATE SET last = excluded.last"
+        );
+        connection.rows(&text, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
+        let text = format!("DELETE FROM {table} WHERE tenant = $1 AND name = $2");
+        for name in forget {
+            connection.rows(&text, params![name.as_bytes()])?;
+        }
+        Ok(())
+    }
+
     fn move_mark(
         &self,
         connection: &TenantConnection<'_>,
@@ -127,6 +152,17 @@ impl PgEnd {
             connection.one(&text, params![name.as_bytes(), last, is_done, before, was_done])?;
         moved.map(drop).ok_or(CopyError::Taken)
     }
+}
+
+/// Refuses tables that have rows.
+fn refuse_rows(connection: &TenantConnection<'_>, tables: &[&Table]) -> Result<(), CopyError> {
+    for table in tables {
+        let text = format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.name, own_rows(table));
+        if connection.one(&text, &[])?.is_some() {
+            return Err(CopyError::NotEmpty);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the condition that chooses the rows of a table.
@@ -208,30 +244,33 @@ impl CopyTarget for PgEnd {
         })
     }
 
-    fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError> {
-        let table = self.progress;
+    fn begin_empty(&mut self, source: &History, tables: &[&Table]) -> Result<(), CopyError> {
         if !self.is_of_one_of_several() {
-            self.define(&format!(
-                "CREATE TABLE IF NOT EXISTS {table} (tenant bigint NOT NULL, \
-                 name bytea NOT NULL, last bytea, done bigint NOT NULL, \
-                 PRIMARY KEY (tenant, name))"
-            ))?;
+            self.read(|connection| refuse_rows(connection, tables))?;
+            return self.begin(source, &BTreeSet::new());
         }
         self.write(|connection| {
-            if self.is_of_one_of_several() {
-                connection.rows("UPDATE tenants SET incomplete = 1 WHERE number = $1", &[])?;
+            // Every write of records waits for this lock, and then finds the tenant incomplete.
+            connection.rows("SELECT 1 FROM history WHERE tenant = $1 FOR UPDATE", &[])?;
+            let text = "SELECT 1 FROM tenants WHERE number = $1 AND incomplete <> 0";
+            if connection.one(text, &[])?.is_some() {
+                return Err(CopyError::Taken);
             }
-            let text = format!(
-                "INSERT INTO {table} (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
-                 ON CONFLICT (tenant, name) DO UPDATE SET last = excluded.last"
-            );
-            connection.rows(&text, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
-            let text = format!("DELETE FROM {table} WHERE tenant = $1 AND name = $2");
-            for name in forget {
-                connection.rows(&text, params![name.as_bytes()])?;
-            }
-            Ok(())
+            refuse_rows(connection, tables)?;
+            self.begin_in(connection, source, &BTreeSet::new())
         })
+    }
+
+    fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError> {
+        if !self.is_of_one_of_several() {
+            self.define(&format!(
+                "CREATE TABLE IF NOT EXISTS {} (tenant bigint NOT NULL, \
+                 name bytea NOT NULL, last bytea, done bigint NOT NULL, \
+                 PRIMARY KEY (tenant, name))",
+                self.progress
+            ))?;
+        }
+        self.write(|connection| self.begin_in(connection, source, forget))
     }
 
     fn begin_table(&mut self, name: &str) -> Result<(), CopyError> {

@@ -514,6 +514,12 @@ fn a_database_of_several_people_is_neither_copied_nor_copied_into_as_a_whole() {
         let opened = StoreCopy::open(&from.address(), &to.address(), Instant(20)).map(drop);
         assert!(matches!(opened, Err(CopyError::SeveralPeople)));
     }
+    let hosted = server.database();
+    Database::open(&hosted.address()).unwrap().tenant_of("issuer", "ann").unwrap();
+    let to = StoreAddress::Postgresql(hosted.address());
+    let opened = StoreCopy::open(&one.address(), &to, Instant(20)).map(drop);
+    assert!(matches!(opened, Err(CopyError::SeveralPeople)));
+    assert_eq!(hosted.run("SELECT count(*) FROM stile.tenants").trim(), "1", "nothing is written");
 }
 
 #[test]

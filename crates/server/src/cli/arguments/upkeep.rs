@@ -124,10 +124,10 @@ fn migrate_store() -> Command {
         .arg(json())
         .after_help(
             "\
-Stop every server of both sides first. The copy keeps the numbers of records and changes and the \
-keys that seal cursors, so clients go on with the cursors that they have. The index of searches is \
-made anew. At the end each side is read on its own, and the command prints a SHA-256 of each table \
-that is the same on both.
+Stop every server of both sides first, unless you copy one person (see below). The copy keeps the \
+numbers of records and changes and the keys that seal cursors, so clients go on with the cursors \
+that they have. The index of searches is made anew. At the end each side is read on its own, \
+and the command prints a SHA-256 of each table that is the same on both.
 
 A copy that was cut goes on where it stopped when you run the same command again. Until it is \
 complete, no server opens the target. If the source was changed meanwhile, the command says so, \
@@ -135,9 +135,11 @@ and the next run copies what is new. The source stays as it is.
 
 A database that serves people with a space each (`stile serve --spaces`) is copied one person at a \
 time, with --user or --person: to a state folder, or into such a database, where the person may be \
-new and the other people are served meanwhile. The person's records, attachments and grants are \
-copied. Tokens and the keys that seal cursors belong to all people of the database and are not: the \
-person's clients sign in again and read from the beginning. The files stay where they are.
+new. Servers of such a database may go on and serve the other people. Until the copy is complete, \
+servers of the target refuse to write the person's records. Stop what writes to them at the \
+source. The person's records, attachments and grants are copied. Tokens and the keys that seal \
+cursors belong to all people of the database and are not: the person's clients sign in again and \
+read from the beginning. The files stay where they are.
 
 Examples:
   STILE_TARGET=postgres://stile:…@db.example/stile \\

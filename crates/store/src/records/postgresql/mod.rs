@@ -157,7 +157,7 @@ pub(super) fn write_in(
     connection: &TenantConnection<'_>,
     write: impl FnOnce(&dyn RowWriter) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
-    let writer = PgWriter::begin(connection)?;
+    let writer = PgWriter::begin_of_copy(connection)?;
     write(&writer)?;
     writer.finish()
 }

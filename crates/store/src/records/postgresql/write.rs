@@ -42,12 +42,32 @@ pub(super) struct PgWriter<'c> {
 }
 
 impl<'c> PgWriter<'c> {
-    /// Waits until no other transaction of the tenant writes.
+    /// Waits until no other transaction of the tenant writes. Refuses while the tenant's rows are
+    /// copied: a server that opened them before the copy began must not write between its rows.
     pub(super) fn begin(connection: &'c TenantConnection<'c>) -> Result<Self, Problem> {
+        // The lock on both rows makes PostgreSQL read both again if this statement had to wait.
+        let text = "SELECT h.records, h.changes, t.incomplete <> 0 \
+                    FROM history h JOIN tenants t ON t.number = h.tenant \
+                    WHERE h.tenant = $1 FOR UPDATE OF h FOR SHARE OF t";
+        let row = connection.one(text, &[])?.ok_or(Problem::Corrupt)?;
+        if column(&row, 2)? {
+            tracing::warn!("a copy of a person's records is under way, so a write is refused");
+            return Err(Problem::Busy);
+        }
+        Self::after(connection, &row)
+    }
+
+    /// Waits until no other transaction of the tenant writes. Also writes while the tenant's rows
+    /// are copied.
+    pub(super) fn begin_of_copy(connection: &'c TenantConnection<'c>) -> Result<Self, Problem> {
         let text = "SELECT records, changes FROM history WHERE tenant = $1 FOR UPDATE";
-        let row = connection.one(text, &[])?;
-        let row = row.ok_or(Problem::Corrupt)?;
-        let stored = LastNumbers { record: column(&row, 0)?, change: column(&row, 1)? };
+        let row = connection.one(text, &[])?.ok_or(Problem::Corrupt)?;
+        Self::after(connection, &row)
+    }
+
+    /// Begins after the numbers in a row of `history`.
+    fn after(connection: &'c TenantConnection<'c>, row: &Row) -> Result<Self, Problem> {
+        let stored = LastNumbers { record: column(row, 0)?, change: column(row, 1)? };
         Ok(Self {
             connection,
             stored,
