@@ -7,7 +7,7 @@
 //! as JSON with two indexes and without search. Then the same import again, which changes nothing,
 //! and what searches of the imported records take, in processor time.
 //!
-//! The corpus is made here, seeded by numbers: records of 365 bytes with seven fields, of which
+//! The corpus is made here, seeded by numbers: records of 360 bytes with seven fields, of which
 //! five are texts that are searched. Keys and times have no order; with `--by-time` the times rise.
 //! `--million` makes 1,000,000 records; without it there are 100,000. `--keep FOLDER` keeps the
 //! database, and only searches it where it is there already. `--alone` leaves out the floor, the
