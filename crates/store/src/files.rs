@@ -144,8 +144,8 @@ pub fn is_maildir(folder: &Path) -> bool {
 
 /// Finds the messages of mail below a folder: files that end in `.eml`, and the files in `cur` and
 /// `new` of each Maildir. Ordered like [`find_notes`]. Of names that begin with a dot, only folders
-/// that are Maildirs are read: mail servers keep the folders of a mailbox so. The paths begin at the
-/// root of the machine.
+/// that are Maildirs are read: mail servers keep the folders of a mailbox so. The paths are
+/// absolute.
 ///
 /// # Errors
 /// The error of the system for a folder that cannot be read.
