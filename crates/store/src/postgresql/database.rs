@@ -86,12 +86,12 @@ impl Database {
 
     /// Borrows a connection and begins a transaction that reads one moment, until `limit` is
     /// reached.
-    pub(crate) fn begin_read(&self, limit: &ReadLimit) -> Result<Borrowed<'_>, PgError> {
+    pub(super) fn begin_read(&self, limit: &ReadLimit) -> Result<Borrowed<'_>, PgError> {
         self.begin_read_with(limit, "")
     }
 
     /// Borrows a connection and begins a transaction that writes.
-    pub(crate) fn begin_write(&self) -> Result<Borrowed<'_>, PgError> {
+    pub(super) fn begin_write(&self) -> Result<Borrowed<'_>, PgError> {
         self.begin_write_with("")
     }
 
@@ -118,6 +118,23 @@ impl Database {
     pub(super) fn begin_write_with(&self, statement: &str) -> Result<Borrowed<'_>, PgError> {
         let begin = format!("{BEGIN_WRITE}{}{statement}", schema::announcement());
         self.shared.writers.begin(&begin, &ReadLimit::none())
+    }
+
+    /// Lets PostgreSQL count what the tables of records have.
+    pub(crate) fn analyze_records(&self) -> Result<(), PgError> {
+        self.run("ANALYZE records, tokens, pieces, field_values")
+    }
+
+    /// Runs statements without values in one transaction, which keeps all or nothing.
+    pub(super) fn run(&self, statements: &str) -> Result<(), PgError> {
+        let connection = self.begin_write()?;
+        match connection.batch(statements) {
+            Ok(()) => connection.commit(),
+            Err(error) => {
+                connection.end("ROLLBACK");
+                Err(error)
+            }
+        }
     }
 
     /// Returns what the pools of connections have at this moment.

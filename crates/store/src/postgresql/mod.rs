@@ -8,7 +8,8 @@
 //! in `state`.
 //!
 //! A [`Tenant`] is a person with rows of their own. Code that reads or writes such rows gets a
-//! `TenantConnection`, which gives every statement the number of the tenant.
+//! `TenantConnection`, which gives every statement the number of the tenant. A statement that does
+//! not use the number does not compile.
 
 mod access;
 mod connection;
@@ -21,6 +22,7 @@ mod seals;
 mod settings;
 mod tenant;
 mod tenant_connection;
+mod tenant_sql;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -35,3 +37,4 @@ pub use pool::PoolUse;
 pub(crate) use schema::older_on_postgresql;
 pub use tenant::{PersonName, Tenant};
 pub(crate) use tenant_connection::TenantConnection;
+pub(crate) use tenant_sql::{TenantSql, tenant_sql};

@@ -34,6 +34,20 @@ impl Database {
         if is_half_copied? { Err(DatabaseError::HalfCopied) } else { Ok(()) }
     }
 
+    /// Makes the table with the progress of a copy of all records, which marks the database as
+    /// half copied.
+    pub(crate) fn make_copy_progress(&self) -> Result<(), PgError> {
+        self.run(&format!(
+            "CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE} (tenant bigint NOT NULL, \
+             name bytea NOT NULL, last bytea, done bigint NOT NULL, PRIMARY KEY (tenant, name))"
+        ))
+    }
+
+    /// Drops the table with the progress of a copy that came to its end.
+    pub(crate) fn drop_copy_progress(&self) -> Result<(), PgError> {
+        self.run(&format!("DROP TABLE {PROGRESS_TABLE}"))
+    }
+
     fn read_seals(&self, now: Instant) -> Result<Seals, DatabaseError> {
         let connection = self.begin_write()?;
         if is_half_copied(&connection)? {

@@ -123,6 +123,15 @@ impl Database {
         }
     }
 
+    /// Returns whether the database has rows of people with a subject, beside the sole tenant.
+    pub(crate) fn has_subjects(&self) -> Result<bool, PgError> {
+        let connection = self.begin_read(&ReadLimit::none())?;
+        let subject = "SELECT number FROM tenants WHERE subject IS NOT NULL LIMIT 1";
+        let found = connection.one(subject, &[]);
+        connection.end("ROLLBACK");
+        Ok(found?.is_some())
+    }
+
     fn found(&self, lookup: &Lookup<'_>) -> Result<Option<FoundTenant>, PgError> {
         let connection = self.begin_read(&ReadLimit::none())?;
         let found = find(&connection, lookup);

@@ -1,9 +1,9 @@
 //! A transaction on the rows of one tenant.
 //!
 //! [`TenantConnection`] gives every statement the number of the tenant as its first value, and
-//! PostgreSQL refuses a statement that does not use that value. That is the first fence between the
-//! rows of different people. Row-level security is the second: each transaction says whose it is,
-//! and the policies of the tables hide all other rows.
+//! takes no statement but a [`TenantSql`], which uses that value or does not compile. That is the
+//! first fence between the rows of different people. Row-level security is the second: each
+//! transaction says whose it is, and the policies of the tables hide all other rows.
 
 use tokio_postgres::Row;
 
@@ -12,6 +12,7 @@ use super::database::Database;
 use super::error::PgError;
 use super::pool::Borrowed;
 use super::tenant::Tenant;
+use super::tenant_sql::TenantSql;
 use super::turns::Turn;
 use crate::read_limit::ReadLimit;
 
@@ -59,18 +60,17 @@ fn naming(tenant: &Tenant) -> String {
 }
 
 impl TenantConnection<'_> {
-    /// Runs a statement and returns its rows. `$1` is the number of the tenant, and the values
-    /// begin at `$2`.
-    pub(crate) fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, PgError> {
+    /// Runs a statement and returns its rows. The values begin at `$2`.
+    pub(crate) fn rows(&self, sql: &TenantSql, values: Values<'_>) -> Result<Vec<Row>, PgError> {
         let mut all = Vec::with_capacity(values.len() + 1);
         all.push(&self.tenant as &(dyn tokio_postgres::types::ToSql + Sync));
         all.extend_from_slice(values);
-        self.borrowed.rows(text, &all)
+        self.borrowed.rows(sql.text(), &all)
     }
 
     /// Runs a statement and returns its first row.
-    pub(crate) fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, PgError> {
-        Ok(self.rows(text, values)?.into_iter().next())
+    pub(crate) fn one(&self, sql: &TenantSql, values: Values<'_>) -> Result<Option<Row>, PgError> {
+        Ok(self.rows(sql, values)?.into_iter().next())
     }
 
     /// Begins a step, which can be undone alone.

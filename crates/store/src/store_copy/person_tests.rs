@@ -9,7 +9,7 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::tests::{SMALL, fields, fill_records, folder, is_half_copied, permits, put};
 use super::*;
-use crate::postgresql::DatabaseError;
+use crate::postgresql::{DatabaseError, tenant_sql};
 use crate::records::Records;
 use crate::state::TokenStore;
 
@@ -290,9 +290,13 @@ fn a_write_and_the_beginning_of_a_copy_wait_for_each_other() {
 
     let database = Database::open(&target.database.address()).unwrap();
     let ann = database.tenant_of(ISSUER, "ann").unwrap();
-    let set = |value| format!("UPDATE tenants SET incomplete = {value} WHERE number = $1");
+    let set = |value| {
+        tenant_sql!(" WHERE number = $1")
+            .with_head(&format!("UPDATE tenants SET incomplete = {value}"))
+    };
     let beginning = database.write_of(&ann).unwrap();
-    beginning.rows("SELECT 1 FROM history WHERE tenant = $1 FOR UPDATE", &[]).unwrap();
+    let lock = tenant_sql!("SELECT 1 FROM history WHERE tenant = $1 FOR UPDATE");
+    beginning.rows(&lock, &[]).unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| open.write_at(&permits("").0, Instant(30), |_| Ok(())));
         wait_for_lock(&target.database, &waiting);

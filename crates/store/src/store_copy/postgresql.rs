@@ -10,7 +10,9 @@ use super::end::{Advance, CopyProgress, CopyTarget, History, TableReader};
 use super::error::CopyError;
 use super::table::{Cell, ColumnKind, Key, Row, Table};
 use crate::cancellation::Cancellation;
-use crate::postgresql::{Database, PersonName, PgError, Tenant, TenantConnection, params};
+use crate::postgresql::{
+    Database, PersonName, PgError, Tenant, TenantConnection, TenantSql, params, tenant_sql,
+};
 use crate::read_limit::ReadLimit;
 use crate::records::PROGRESS_TABLE;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};
@@ -37,11 +39,7 @@ type Value = Box<dyn ToSql + Sync>;
 impl PgEnd {
     /// Opens the rows of the only person of a database.
     pub(super) fn of_one_person(database: &Database) -> Result<Self, CopyError> {
-        let connection = database.begin_read(&ReadLimit::none())?;
-        let text = "SELECT number FROM tenants WHERE subject IS NOT NULL LIMIT 1";
-        let other = connection.one(text, &[]);
-        connection.end("ROLLBACK");
-        if other?.is_some() {
+        if database.has_subjects()? {
             return Err(CopyError::SeveralPeople);
         }
         let tenant = database.sole_tenant()?;
@@ -81,18 +79,6 @@ impl PgEnd {
         done
     }
 
-    /// Runs a statement of one transaction that makes or drops a table.
-    fn define(&self, text: &str) -> Result<(), CopyError> {
-        let connection = self.database.begin_write()?;
-        match connection.batch(text) {
-            Ok(()) => Ok(connection.commit()?),
-            Err(error) => {
-                connection.end("ROLLBACK");
-                Err(error.into())
-            }
-        }
-    }
-
     /// Runs `write` in a transaction, which keeps all or nothing.
     fn write<T>(
         &self,
@@ -122,16 +108,19 @@ impl PgEnd {
     ) -> Result<(), CopyError> {
         let table = self.progress;
         if self.is_of_one_of_several() {
-            connection.rows("UPDATE tenants SET incomplete = 1 WHERE number = $1", &[])?;
+            connection
+                .rows(&tenant_sql!("UPDATE tenants SET incomplete = 1 WHERE number = $1"), &[])?;
         }
-        let text = format!(
-            "INSERT INTO {table} (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
+        let sql = tenant_sql!(
+            " (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
              ON CONFLICT (tenant, name) DO UPDATE SET last = excluded.last"
-        );
-        connection.rows(&text, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
-        let text = format!("DELETE FROM {table} WHERE tenant = $1 AND name = $2");
+        )
+        .with_head(&format!("INSERT INTO {table}"));
+        connection.rows(&sql, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
+        let sql = tenant_sql!(" WHERE tenant = $1 AND name = $2")
+            .with_head(&format!("DELETE FROM {table}"));
         for name in forget {
-            connection.rows(&text, params![name.as_bytes()])?;
+            connection.rows(&sql, params![name.as_bytes()])?;
         }
         Ok(())
     }
@@ -141,15 +130,15 @@ impl PgEnd {
         connection: &TenantConnection<'_>,
         Advance { name, from, to }: &Advance<'_>,
     ) -> Result<(), CopyError> {
-        let text = format!(
-            "UPDATE {} SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
-             AND last IS NOT DISTINCT FROM $5 AND done = $6 RETURNING 1",
-            self.progress
-        );
+        let sql = tenant_sql!(
+            " SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
+             AND last IS NOT DISTINCT FROM $5 AND done = $6 RETURNING 1"
+        )
+        .with_head(&format!("UPDATE {}", self.progress));
         let [last, before] = [to, from].map(|mark| mark.last.as_ref().map(Key::encode));
         let [is_done, was_done] = [to, from].map(|mark| i64::from(mark.is_done));
         let moved =
-            connection.one(&text, params![name.as_bytes(), last, is_done, before, was_done])?;
+            connection.one(&sql, params![name.as_bytes(), last, is_done, before, was_done])?;
         moved.map(drop).ok_or(CopyError::Taken)
     }
 }
@@ -157,8 +146,9 @@ impl PgEnd {
 /// Refuses tables that have rows.
 fn refuse_rows(connection: &TenantConnection<'_>, tables: &[&Table]) -> Result<(), CopyError> {
     for table in tables {
-        let text = format!("SELECT 1 FROM {} WHERE {} LIMIT 1", table.name, own_rows(table));
-        if connection.one(&text, &[])?.is_some() {
+        let select = format!("SELECT 1 FROM {} ", table.name);
+        let sql = own_rows(table).with_head(&select).with_tail(" LIMIT 1");
+        if connection.one(&sql, &[])?.is_some() {
             return Err(CopyError::NotEmpty);
         }
     }
@@ -166,12 +156,19 @@ fn refuse_rows(connection: &TenantConnection<'_>, tables: &[&Table]) -> Result<(
 }
 
 /// Returns the condition that chooses the rows of a table.
-fn own_rows(table: &Table) -> &'static str {
+fn own_rows(table: &Table) -> TenantSql {
     match table.is_shared {
-        // A statement must use the number of the tenant.
-        true => "$1::bigint IS NOT NULL",
-        false => "tenant = $1",
+        true => tenant_sql!("WHERE $1::bigint IS NOT NULL"),
+        false => tenant_sql!("WHERE tenant = $1"),
     }
+}
+
+/// Ends a statement that removes rows: it removes none if the copy of a table is done, and returns
+/// a row for each that is removed.
+fn unless_done(progress: &str) -> String {
+    format!(
+        " AND NOT EXISTS (SELECT 1 FROM {progress} WHERE tenant = $1 AND name = $2) RETURNING 1"
+    )
 }
 
 impl TableReader for PgEnd {
@@ -188,22 +185,21 @@ impl TableReader for PgEnd {
         let places: Vec<String> =
             table.columns.iter().take(table.key).enumerate().map(places).collect();
         let condition =
-            after.map(|_| format!("AND ({key}) > ({})", places.join(", "))).unwrap_or_default();
-        let text = format!(
-            "SELECT {} FROM {} WHERE {} {condition} ORDER BY {key} LIMIT {limit}",
-            table.column_list(),
-            table.name,
-            own_rows(table)
-        );
+            after.map(|_| format!(" AND ({key}) > ({})", places.join(", "))).unwrap_or_default();
+        let sql = own_rows(table)
+            .with_head(&format!("SELECT {} FROM {} ", table.column_list(), table.name))
+            .with_tail(&format!("{condition} ORDER BY {key} LIMIT {limit}"));
         let values: Vec<Value> = after.iter().flat_map(|key| &key.0).map(value).collect();
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(AsRef::as_ref).collect();
-        let rows = self.read(|connection| Ok(connection.rows(&text, &values)?))?;
+        let rows = self.read(|connection| Ok(connection.rows(&sql, &values)?))?;
         rows.iter().map(|row| cells(row, table)).collect()
     }
 
     fn history(&self) -> Result<History, CopyError> {
-        let text = "SELECT records, changes, lineage, forgotten FROM history WHERE tenant = $1";
-        let row = self.read(|connection| Ok(connection.one(text, &[])?))?;
+        let sql = tenant_sql!(
+            "SELECT records, changes, lineage, forgotten FROM history WHERE tenant = $1"
+        );
+        let row = self.read(|connection| Ok(connection.one(&sql, &[])?))?;
         let row = row.ok_or(CopyError::Damaged)?;
         Ok(History {
             records: get(&row, 0)?,
@@ -216,8 +212,8 @@ impl TableReader for PgEnd {
     fn count(&self, table: &Table) -> Result<u64, CopyError> {
         let limit = ReadLimit::new(MAX_COUNT, Cancellation::default());
         let connection = self.database.long_read_of(&self.tenant, &limit)?;
-        let text = format!("SELECT count(*) FROM {} WHERE {}", table.name, own_rows(table));
-        let counted = connection.one(&text, &[]);
+        let sql = own_rows(table).with_head(&format!("SELECT count(*) FROM {} ", table.name));
+        let counted = connection.one(&sql, &[]);
         connection.roll_back();
         let count: i64 = get(&counted?.ok_or(CopyError::Damaged)?, 0)?;
         Ok(u64::try_from(count).unwrap_or_default())
@@ -227,14 +223,15 @@ impl TableReader for PgEnd {
 impl CopyTarget for PgEnd {
     fn progress(&self) -> Result<Option<CopyProgress>, CopyError> {
         self.read(|connection| {
-            let text = "SELECT to_regclass($2)::text WHERE $1::bigint IS NOT NULL";
-            let found = connection.one(text, params![self.progress])?;
+            let sql = tenant_sql!("SELECT to_regclass($2)::text WHERE $1::bigint IS NOT NULL");
+            let found = connection.one(&sql, params![self.progress])?;
             if found.map(|row| get::<Option<String>>(&row, 0)).transpose()?.flatten().is_none() {
                 return Ok(None);
             }
             let table = self.progress;
-            let text = format!("SELECT name, last, done FROM {table} WHERE tenant = $1");
-            let rows = connection.rows(&text, &[])?;
+            let sql = tenant_sql!(" WHERE tenant = $1")
+                .with_head(&format!("SELECT name, last, done FROM {table}"));
+            let rows = connection.rows(&sql, &[])?;
             if rows.is_empty() && self.is_of_one_of_several() {
                 return Ok(None);
             }
@@ -251,9 +248,10 @@ impl CopyTarget for PgEnd {
         }
         self.write(|connection| {
             // Every write of records waits for this lock, and then finds the tenant incomplete.
-            connection.rows("SELECT 1 FROM history WHERE tenant = $1 FOR UPDATE", &[])?;
-            let text = "SELECT 1 FROM tenants WHERE number = $1 AND incomplete <> 0";
-            if connection.one(text, &[])?.is_some() {
+            connection
+                .rows(&tenant_sql!("SELECT 1 FROM history WHERE tenant = $1 FOR UPDATE"), &[])?;
+            let sql = tenant_sql!("SELECT 1 FROM tenants WHERE number = $1 AND incomplete <> 0");
+            if connection.one(&sql, &[])?.is_some() {
                 return Err(CopyError::Taken);
             }
             refuse_rows(connection, tables)?;
@@ -263,23 +261,17 @@ impl CopyTarget for PgEnd {
 
     fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError> {
         if !self.is_of_one_of_several() {
-            self.define(&format!(
-                "CREATE TABLE IF NOT EXISTS {} (tenant bigint NOT NULL, \
-                 name bytea NOT NULL, last bytea, done bigint NOT NULL, \
-                 PRIMARY KEY (tenant, name))",
-                self.progress
-            ))?;
+            self.database.make_copy_progress()?;
         }
         self.write(|connection| self.begin_in(connection, source, forget))
     }
 
     fn begin_table(&mut self, name: &str) -> Result<(), CopyError> {
-        let text = format!(
-            "INSERT INTO {} (tenant, name, done) VALUES ($1, $2, 0) \
-             ON CONFLICT DO NOTHING RETURNING 1",
-            self.progress
-        );
-        let begun = self.write(|connection| Ok(connection.one(&text, params![name.as_bytes()])?));
+        let sql = tenant_sql!(
+            " (tenant, name, done) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING RETURNING 1"
+        )
+        .with_head(&format!("INSERT INTO {}", self.progress));
+        let begun = self.write(|connection| Ok(connection.one(&sql, params![name.as_bytes()])?));
         begun?.map(drop).ok_or(CopyError::Taken)
     }
 
@@ -300,44 +292,44 @@ impl CopyTarget for PgEnd {
             });
         }
         let (name, list, places) = (table.name, table.column_list(), places.join(", "));
-        let text = match table.is_shared {
-            true => format!(
-                "INSERT INTO {name} ({list}) SELECT new.* FROM unnest({places}) AS new \
-                 WHERE {}",
-                own_rows(table)
-            ),
-            false => format!(
-                "INSERT INTO {name} (tenant, {list}) \
-                 SELECT $1::bigint, new.* FROM unnest({places}) AS new"
-            ),
+        let sql = match table.is_shared {
+            true => own_rows(table).with_head(&format!(
+                "INSERT INTO {name} ({list}) SELECT new.* FROM unnest({places}) AS new "
+            )),
+            false => tenant_sql!("SELECT $1::bigint, new.* FROM")
+                .with_head(&format!("INSERT INTO {name} (tenant, {list}) "))
+                .with_tail(&format!(" unnest({places}) AS new")),
         };
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(AsRef::as_ref).collect();
         self.write(|connection| {
-            connection.rows(&text, &values)?;
+            connection.rows(&sql, &values)?;
             self.move_mark(connection, advance)
         })
     }
 
     fn remove_some(&mut self, table: &Table, limit: usize) -> Result<usize, CopyError> {
-        let (name, key, own) = (table.name, table.key_list(), own_rows(table));
+        let (name, key) = (table.name, table.key_list());
         let progress = self.progress;
-        let text = format!(
-            "DELETE FROM {name} WHERE {own} AND ({key}) IN \
-             (SELECT {key} FROM {name} WHERE {own} LIMIT {limit}) AND NOT EXISTS \
-             (SELECT 1 FROM {progress} WHERE tenant = $1 AND name = $2) RETURNING 1"
-        );
-        self.write(|connection| Ok(connection.rows(&text, params![name.as_bytes()])?.len()))
+        let some = own_rows(table)
+            .with_head(&format!(" AND ({key}) IN (SELECT {key} FROM {name} "))
+            .with_tail(&format!(" LIMIT {limit})"));
+        let sql = own_rows(table)
+            .with_head(&format!("DELETE FROM {name} "))
+            .with_tail(some.text())
+            .with_tail(&unless_done(progress));
+        self.write(|connection| Ok(connection.rows(&sql, params![name.as_bytes()])?.len()))
     }
 
     fn remove_some_index(&mut self, limit: usize) -> Result<bool, CopyError> {
         let progress = self.progress;
-        let text = format!(
+        let sql = tenant_sql!(
             "DELETE FROM tokens WHERE tenant = $1 AND (tag, token, number) IN \
-             (SELECT tag, token, number FROM tokens WHERE tenant = $1 LIMIT {limit}) AND NOT EXISTS \
-             (SELECT 1 FROM {progress} WHERE tenant = $1 AND name = $2) RETURNING 1"
-        );
+             (SELECT tag, token, number FROM tokens WHERE tenant = $1"
+        )
+        .with_tail(&format!(" LIMIT {limit})"))
+        .with_tail(&unless_done(progress));
         let name = CopyProgress::INDEX.as_bytes();
-        self.write(|connection| Ok(!connection.rows(&text, params![name])?.is_empty()))
+        self.write(|connection| Ok(!connection.rows(&sql, params![name])?.is_empty()))
     }
 
     fn index(
@@ -354,22 +346,26 @@ impl CopyTarget for PgEnd {
 
     fn put_history(&mut self, history: &History) -> Result<(), CopyError> {
         let History { records, changes, lineage, forgotten } = history;
-        let text = "UPDATE history SET records = $2, changes = $3, lineage = $4, forgotten = $5 \
-                    WHERE tenant = $1";
+        let sql = tenant_sql!(
+            "UPDATE history SET records = $2, changes = $3, lineage = $4, forgotten = $5 \
+             WHERE tenant = $1"
+        );
         self.write(|connection| {
-            connection.rows(text, params![*records, *changes, lineage, *forgotten])?;
+            connection.rows(&sql, params![*records, *changes, lineage, *forgotten])?;
             Ok(())
         })
     }
 
     fn finish(&mut self) -> Result<(), CopyError> {
         if !self.is_of_one_of_several() {
-            return self.define(&format!("DROP TABLE {}", self.progress));
+            return Ok(self.database.drop_copy_progress()?);
         }
         self.write(|connection| {
-            let text = format!("DELETE FROM {} WHERE tenant = $1", self.progress);
-            connection.rows(&text, &[])?;
-            connection.rows("UPDATE tenants SET incomplete = 0 WHERE number = $1", &[])?;
+            let sql = tenant_sql!(" WHERE tenant = $1")
+                .with_head(&format!("DELETE FROM {}", self.progress));
+            connection.rows(&sql, &[])?;
+            connection
+                .rows(&tenant_sql!("UPDATE tenants SET incomplete = 0 WHERE number = $1"), &[])?;
             Ok(())
         })
     }

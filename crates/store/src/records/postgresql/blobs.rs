@@ -4,7 +4,7 @@ use stile_domain::records::blob::BlobId;
 use stile_domain::records::problem::Problem;
 
 use super::read::{PgSnapshot, Residue, Where, column, text_of};
-use crate::postgresql::params;
+use crate::postgresql::{params, tenant_sql};
 use crate::records::model::{RecordSource, blob_piece_number};
 use crate::records::port::ReadBlobs;
 
@@ -38,12 +38,11 @@ impl ReadBlobs for PgSnapshot<'_> {
             let limit = if residue.is_empty() { 1 } else { USES };
             filter.and(" ORDER BY media_type, record LIMIT ?", limit);
             let body = if residue.is_empty() { "" } else { ", body" };
-            let text = format!(
+            let select = format!(
                 "SELECT media_type, record{body} FROM blob_uses \
-                 JOIN records USING (tenant) WHERE records.id = blob_uses.record AND {}",
-                filter.text
+                 JOIN records USING (tenant) WHERE records.id = blob_uses.record AND "
             );
-            let rows = self.filtered(&text, &filter)?;
+            let rows = self.filtered(&select, &filter)?;
             for row in &rows {
                 if residue.is_empty() || residue.holds(column(row, 2)?)? {
                     return Ok(Some(text_of(row, 0)?.to_owned()));
@@ -58,8 +57,8 @@ impl ReadBlobs for PgSnapshot<'_> {
 
     fn blob(&self, id: &BlobId) -> Result<Option<(i64, u64)>, Problem> {
         let digest = &id.digest()[..];
-        let text = "SELECT id, bytes FROM blobs WHERE tenant = $1 AND digest = $2";
-        let row = self.first(text, params![digest])?;
+        let sql = tenant_sql!("SELECT id, bytes FROM blobs WHERE tenant = $1 AND digest = $2");
+        let row = self.first(&sql, params![digest])?;
         let Some(row) = row else { return Ok(None) };
         let bytes: i64 = column(&row, 1)?;
         Ok(Some((column(&row, 0)?, u64::try_from(bytes).unwrap_or_default())))
@@ -72,22 +71,26 @@ impl ReadBlobs for PgSnapshot<'_> {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Problem> {
         let number = blob_piece_number(blob, piece).ok_or(Problem::Corrupt)?;
-        let text = "SELECT data FROM blob_pieces WHERE tenant = $1 AND id = $2";
-        let row = self.first(text, params![number])?;
+        let sql = tenant_sql!("SELECT data FROM blob_pieces WHERE tenant = $1 AND id = $2");
+        let row = self.first(&sql, params![number])?;
         take(column(&row.ok_or(Problem::Corrupt)?, 0)?);
         Ok(())
     }
 
     fn names_blobs(&self, record: i64, field: &str) -> Result<bool, Problem> {
-        let text = "SELECT 1 FROM blob_uses \
-                    WHERE tenant = $1 AND record = $2 AND field = $3 LIMIT 1";
-        Ok(self.first(text, params![record, field.as_bytes()])?.is_some())
+        let sql = tenant_sql!(
+            "SELECT 1 FROM blob_uses \
+             WHERE tenant = $1 AND record = $2 AND field = $3 LIMIT 1"
+        );
+        Ok(self.first(&sql, params![record, field.as_bytes()])?.is_some())
     }
 
     fn blobs_of(&self, record: i64) -> Result<Vec<BlobId>, Problem> {
-        let text = "SELECT DISTINCT digest FROM blob_uses \
-                    WHERE tenant = $1 AND record = $2 ORDER BY digest";
-        let rows = self.rows(text, params![record])?;
+        let sql = tenant_sql!(
+            "SELECT DISTINCT digest FROM blob_uses \
+             WHERE tenant = $1 AND record = $2 ORDER BY digest"
+        );
+        let rows = self.rows(&sql, params![record])?;
         let blob = |row| {
             let digest: &[u8] = column(row, 0)?;
             digest.try_into().map(BlobId::from_digest).map_err(|_| Problem::Corrupt)

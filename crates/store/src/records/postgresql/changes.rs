@@ -9,7 +9,7 @@ use stile_domain::records::stored_body::RecordBody;
 use tokio_postgres::Row;
 
 use super::read::{PgSnapshot, Where, column, text_of};
-use crate::postgresql::params;
+use crate::postgresql::{params, tenant_sql};
 use crate::records::model::{RecordSource, StoredState};
 use crate::records::port::{ReadChanges, TakeState};
 
@@ -18,8 +18,8 @@ const LINES: i64 = 256;
 
 impl ReadChanges for PgSnapshot<'_> {
     fn sync_point(&self, at: Instant) -> Result<SyncPoint, Problem> {
-        let text = "SELECT lineage, changes, records FROM history WHERE tenant = $1";
-        let row = self.first(text, &[])?;
+        let sql = tenant_sql!("SELECT lineage, changes, records FROM history WHERE tenant = $1");
+        let row = self.first(&sql, &[])?;
         let row = row.ok_or(Problem::Corrupt)?;
         let lineage: &[u8] = column(&row, 0)?;
         let lineage = lineage.try_into().map_err(|_| Problem::Corrupt)?;
@@ -27,8 +27,8 @@ impl ReadChanges for PgSnapshot<'_> {
     }
 
     fn log_start(&self) -> Result<Instant, Problem> {
-        let text = "SELECT forgotten FROM history WHERE tenant = $1";
-        let row = self.first(text, &[])?.ok_or(Problem::Corrupt)?;
+        let sql = tenant_sql!("SELECT forgotten FROM history WHERE tenant = $1");
+        let row = self.first(&sql, &[])?.ok_or(Problem::Corrupt)?;
         column(&row, 0).map(Instant)
     }
 
@@ -53,13 +53,13 @@ impl ReadChanges for PgSnapshot<'_> {
             part.and(&format!(" AND {column} <= ?"), to);
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        logged.text = format!("(SELECT DISTINCT key FROM changes WHERE {}", logged.text);
+        logged.begin("(SELECT DISTINCT key FROM changes WHERE ");
         logged.and(" ORDER BY key LIMIT ?)", limit);
-        new.text = format!(" UNION (SELECT key FROM records WHERE {}", new.text);
+        new.begin(" UNION (SELECT key FROM records WHERE ");
         new.and(" ORDER BY key LIMIT ?)", limit);
         logged.append(new);
         logged.and(" ORDER BY key LIMIT ?", limit);
-        let rows = self.filtered(&logged.text, &logged)?;
+        let rows = self.filtered("", &logged)?;
         rows.iter().map(|row| text_of(row, 0).map(str::to_owned)).collect()
     }
 
@@ -82,23 +82,27 @@ impl ReadChanges for PgSnapshot<'_> {
         take: TakeState<'_>,
     ) -> Result<(), Problem> {
         let wanted: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-        let text = "SELECT id, emitted, body, key FROM records \
-                    WHERE tenant = $1 AND stream = $2 AND key = ANY($3)";
+        let sql = tenant_sql!(
+            "SELECT id, emitted, body, key FROM records \
+             WHERE tenant = $1 AND stream = $2 AND key = ANY($3)"
+        );
         let mut present = HashMap::new();
-        for row in &self.rows(text, params![source.id, wanted])? {
+        for row in &self.rows(&sql, params![source.id, wanted])? {
             let now = state(row, None)?;
             let body = RecordBody::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
             present.insert(text_of(row, 3)?.to_owned(), StoredState { body, ..now });
         }
-        let text = "SELECT record, emitted, body, version, at, key FROM changes \
-                    WHERE tenant = $1 AND stream = $2 AND key = ANY($3) \
-                    AND (key, version) > ($4, $5) AND version > $6 ORDER BY key, version LIMIT $7";
+        let sql = tenant_sql!(
+            "SELECT record, emitted, body, version, at, key FROM changes \
+             WHERE tenant = $1 AND stream = $2 AND key = ANY($3) \
+             AND (key, version) > ($4, $5) AND version > $6 ORDER BY key, version LIMIT $7"
+        );
         let mut last: (Vec<u8>, i64) = (Vec::new(), since.version);
         // The key whose lines come next.
         let mut at = 0;
         loop {
             let values = params![source.id, wanted, last.0, last.1, since.version, LINES];
-            let rows = self.rows(text, values)?;
+            let rows = self.rows(&sql, values)?;
             for row in &rows {
                 let key: &[u8] = column(row, 5)?;
                 while wanted.get(at).is_some_and(|next| *next < key) {

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::read::{COLUMNS, PgSnapshot, Residue, Where, column, record_row, text_of};
 use super::write::PgWriter;
-use crate::postgresql::params;
+use crate::postgresql::{params, tenant_sql};
 use crate::records::field_index::{self, FieldIndex, FieldRuns, FieldValueKey, FieldValueRow};
 use crate::records::model::{RecordRow, RecordSource};
 use crate::records::port::{ReadFieldValues, TakeRecord, WriteFieldValues};
@@ -19,10 +19,12 @@ const MOST_WRITTEN: usize = 8192;
 
 impl ReadFieldValues for PgSnapshot<'_> {
     fn field_runs(&self, source: &RecordSource) -> Result<Option<FieldRuns>, Problem> {
-        let text = "SELECT fields, covered, indexed, tail, ARRAY(SELECT run FROM field_runs \
-                    WHERE tenant = $1 AND stream = $2 ORDER BY run) \
-                    FROM field_indexes WHERE tenant = $1 AND stream = $2";
-        let Some(row) = self.first(text, params![source.id])? else { return Ok(None) };
+        let sql = tenant_sql!(
+            "SELECT fields, covered, indexed, tail, ARRAY(SELECT run FROM field_runs \
+             WHERE tenant = $1 AND stream = $2 ORDER BY run) \
+             FROM field_indexes WHERE tenant = $1 AND stream = $2"
+        );
+        let Some(row) = self.first(&sql, params![source.id])? else { return Ok(None) };
         Ok(Some(FieldRuns { index: index_of(&row)?, runs: column(&row, 4)? }))
     }
 
@@ -37,20 +39,22 @@ impl ReadFieldValues for PgSnapshot<'_> {
         let last: Vec<&[u8]> = ranges.iter().map(|range| range.last.as_slice()).collect();
         // Each run is one step down the primary key, for each range. The limits keep PostgreSQL
         // from reading the table as a whole. The first row may begin before the range.
-        let text = "SELECT v.run, v.entries, range.first, range.last \
-                    FROM unnest($4::bytea[], $5::bytea[]) AS range (first, last) \
-                    CROSS JOIN unnest($2::bigint[]) AS runs (run) \
-                    CROSS JOIN LATERAL (SELECT run, entries FROM field_values \
-                    WHERE tenant = $1 AND run = runs.run AND field = $3 \
-                    AND value >= coalesce((SELECT b.value FROM field_values b \
-                    WHERE b.tenant = $1 AND b.run = runs.run AND b.field = $3 \
-                    AND b.value <= range.first ORDER BY b.value DESC LIMIT 1), range.first) \
-                    AND value <= range.last LIMIT $6) AS v LIMIT $6";
+        let sql = tenant_sql!(
+            "SELECT v.run, v.entries, range.first, range.last \
+             FROM unnest($4::bytea[], $5::bytea[]) AS range (first, last) \
+             CROSS JOIN unnest($2::bigint[]) AS runs (run) \
+             CROSS JOIN LATERAL (SELECT run, entries FROM field_values \
+             WHERE tenant = $1 AND run = runs.run AND field = $3 \
+             AND value >= coalesce((SELECT b.value FROM field_values b \
+             WHERE b.tenant = $1 AND b.run = runs.run AND b.field = $3 \
+             AND b.value <= range.first ORDER BY b.value DESC LIMIT 1), range.first) \
+             AND value <= range.last LIMIT $6) AS v LIMIT $6"
+        );
         // All rows have records that count, but for the ends of each range.
         let firsts = runs.len().saturating_mul(ranges.len());
         let most = limit.saturating_add(firsts).saturating_add(1);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = self.rows(text, params![runs, field, first, last, most])?;
+        let rows = self.rows(&sql, params![runs, field, first, last, most])?;
         if i64::try_from(rows.len()).is_ok_and(|rows| rows >= most) {
             return Ok(None);
         }
@@ -79,7 +83,7 @@ impl ReadFieldValues for PgSnapshot<'_> {
         for some in records.chunks(MOST_ROWS) {
             let mut filter = Where::in_time(source);
             filter.and(" AND id = ANY(?)", some.to_vec());
-            self.add_visible(source, conditions, &filter, "", &mut found)?;
+            self.add_visible(source, conditions, &filter, &mut found)?;
         }
         Ok(found)
     }
@@ -95,9 +99,8 @@ impl ReadFieldValues for PgSnapshot<'_> {
             let mut filter = Where::in_time(source);
             // The index by number has the first condition, and is chosen by it.
             filter.and(" AND id > 0 AND id > ?", after);
-            let order = format!(" ORDER BY id LIMIT {MOST_ROWS}");
-            let Some(last) = self.add_visible(source, conditions, &filter, &order, &mut found)?
-            else {
+            filter.end(&format!(" ORDER BY id LIMIT {MOST_ROWS}"));
+            let Some(last) = self.add_visible(source, conditions, &filter, &mut found)? else {
                 return Ok(found);
             };
             after = last;
@@ -113,12 +116,11 @@ impl PgSnapshot<'_> {
         source: &RecordSource,
         conditions: &[Condition],
         filter: &Where,
-        order: &str,
         found: &mut Vec<RecordRow>,
     ) -> Result<Option<i64>, Problem> {
         let residue = Residue::new(source, conditions);
-        let text = format!("SELECT {COLUMNS}, body FROM records WHERE {}{order}", filter.text);
-        let rows = self.filtered(&text, filter)?;
+        let select = format!("SELECT {COLUMNS}, body FROM records WHERE ");
+        let rows = self.filtered(&select, filter)?;
         for row in &rows {
             if residue.holds(column(row, 4)?)? {
                 let row = record_row(row)?;
@@ -134,41 +136,49 @@ impl PgSnapshot<'_> {
 
 impl WriteFieldValues for PgWriter<'_> {
     fn field_index(&self, stream: i64) -> Result<Option<FieldIndex>, Problem> {
-        let text = "SELECT fields, covered, indexed, tail FROM field_indexes \
-                    WHERE tenant = $1 AND stream = $2";
-        self.one(text, params![stream])?.as_ref().map(index_of).transpose()
+        let sql = tenant_sql!(
+            "SELECT fields, covered, indexed, tail FROM field_indexes \
+             WHERE tenant = $1 AND stream = $2"
+        );
+        self.one(&sql, params![stream])?.as_ref().map(index_of).transpose()
     }
 
     fn put_field_index(&self, stream: i64, index: &FieldIndex) -> Result<(), Problem> {
         let FieldIndex { fields, covered, indexed, tail } = index;
         let fields = fields.as_ref().map(serde_json::to_vec).transpose();
         let fields = fields.map_err(|_| Problem::Corrupt)?;
-        let text = "INSERT INTO field_indexes (tenant, stream, fields, covered, indexed, tail) \
-                    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, stream) DO UPDATE \
-                    SET fields = excluded.fields, covered = excluded.covered, \
-                    indexed = excluded.indexed, tail = excluded.tail";
-        self.execute(text, params![stream, fields, *covered, *indexed, *tail])
+        let sql = tenant_sql!(
+            "INSERT INTO field_indexes (tenant, stream, fields, covered, indexed, tail) \
+             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, stream) DO UPDATE \
+             SET fields = excluded.fields, covered = excluded.covered, \
+             indexed = excluded.indexed, tail = excluded.tail"
+        );
+        self.execute(&sql, params![stream, fields, *covered, *indexed, *tail])
     }
 
     fn stream_behind(&self, tail: i64) -> Result<Option<i64>, Problem> {
-        let text = "SELECT s.id FROM streams s LEFT JOIN field_indexes f \
-                    ON f.tenant = s.tenant AND f.stream = s.id WHERE s.tenant = $1 \
-                    AND (f.stream IS NULL OR f.tail >= $2 AND f.fields IS DISTINCT FROM '[]') \
-                    LIMIT 1";
-        self.number(text, params![tail])
+        let sql = tenant_sql!(
+            "SELECT s.id FROM streams s LEFT JOIN field_indexes f \
+             ON f.tenant = s.tenant AND f.stream = s.id WHERE s.tenant = $1 \
+             AND (f.stream IS NULL OR f.tail >= $2 AND f.fields IS DISTINCT FROM '[]') \
+             LIMIT 1"
+        );
+        self.number(&sql, params![tail])
     }
 
     fn declaration(&self, stream: i64) -> Result<String, Problem> {
-        let text = "SELECT declaration FROM streams WHERE tenant = $1 AND id = $2";
-        let row = self.one(text, params![stream])?;
+        let sql = tenant_sql!("SELECT declaration FROM streams WHERE tenant = $1 AND id = $2");
+        let row = self.one(&sql, params![stream])?;
         text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
     }
 
     fn count_after(&self, stream: i64, after: i64) -> Result<i64, Problem> {
         self.flush()?;
-        let text = "SELECT count(*) FROM records \
-                    WHERE tenant = $1 AND stream = $2 AND id > 0 AND id > $3";
-        self.number(text, params![stream, after])?.ok_or(Problem::Corrupt)
+        let sql = tenant_sql!(
+            "SELECT count(*) FROM records \
+             WHERE tenant = $1 AND stream = $2 AND id > 0 AND id > $3"
+        );
+        self.number(&sql, params![stream, after])?.ok_or(Problem::Corrupt)
     }
 
     fn bodies_after(
@@ -179,13 +189,15 @@ impl WriteFieldValues for PgWriter<'_> {
         take: TakeRecord<'_>,
     ) -> Result<(), Problem> {
         self.flush()?;
-        let text = "SELECT id, body FROM records WHERE tenant = $1 AND stream = $2 \
-                    AND id > 0 AND id > $3 ORDER BY id LIMIT $4";
+        let sql = tenant_sql!(
+            "SELECT id, body FROM records WHERE tenant = $1 AND stream = $2 \
+             AND id > 0 AND id > $3 ORDER BY id LIMIT $4"
+        );
         let (mut after, mut left) = (after, usize::try_from(limit).unwrap_or(usize::MAX));
         while left > 0 {
             let page = left.min(MOST_ROWS);
             let most = i64::try_from(page).unwrap_or(i64::MAX);
-            let rows = self.rows(text, params![stream, after, most])?;
+            let rows = self.rows(&sql, params![stream, after, most])?;
             for row in &rows {
                 after = column(row, 0)?;
                 take(after, column(row, 1)?);
@@ -199,27 +211,38 @@ impl WriteFieldValues for PgWriter<'_> {
     }
 
     fn runs(&self, stream: i64) -> Result<Vec<(i64, i64)>, Problem> {
-        let text = "SELECT run, records FROM field_runs WHERE tenant = $1 AND stream = $2 \
-                    ORDER BY run";
-        let rows = self.rows(text, params![stream])?;
+        let sql = tenant_sql!(
+            "SELECT run, records FROM field_runs WHERE tenant = $1 AND stream = $2 \
+             ORDER BY run"
+        );
+        let rows = self.rows(&sql, params![stream])?;
         rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
     }
 
     fn set_run(&self, stream: i64, run: i64, records: i64) -> Result<(), Problem> {
         if records == 0 {
-            let text = "DELETE FROM field_runs WHERE tenant = $1 AND stream = $2 AND run = $3";
-            return self.execute(text, params![stream, run]);
+            let sql = tenant_sql!(
+                "DELETE FROM field_runs WHERE tenant = $1 AND stream = $2 AND run = $3"
+            );
+            return self.execute(&sql, params![stream, run]);
         }
-        let text = "INSERT INTO field_runs (tenant, stream, run, records) VALUES ($1, $2, $3, $4) \
-                    ON CONFLICT (tenant, stream, run) DO UPDATE SET records = excluded.records";
-        self.execute(text, params![stream, run, records])
+        let sql = tenant_sql!(
+            "INSERT INTO field_runs (tenant, stream, run, records) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (tenant, stream, run) DO UPDATE SET records = excluded.records"
+        );
+        self.execute(&sql, params![stream, run, records])
     }
 
     fn delete_runs(&self, stream: i64) -> Result<(), Problem> {
-        let text = "DELETE FROM field_values WHERE tenant = $1 AND run = ANY(ARRAY( \
-                    SELECT run FROM field_runs WHERE tenant = $1 AND stream = $2))";
-        self.execute(text, params![stream])?;
-        self.execute("DELETE FROM field_runs WHERE tenant = $1 AND stream = $2", params![stream])
+        let sql = tenant_sql!(
+            "DELETE FROM field_values WHERE tenant = $1 AND run = ANY(ARRAY( \
+             SELECT run FROM field_runs WHERE tenant = $1 AND stream = $2))"
+        );
+        self.execute(&sql, params![stream])?;
+        self.execute(
+            &tenant_sql!("DELETE FROM field_runs WHERE tenant = $1 AND stream = $2"),
+            params![stream],
+        )
     }
 
     fn insert_field_values(&self, rows: &[FieldValueRow]) -> Result<(), Problem> {
@@ -227,29 +250,33 @@ impl WriteFieldValues for PgWriter<'_> {
     }
 
     fn field_value_rows(&self, fields: &[(i64, i64)]) -> Result<Vec<FieldValueRow>, Problem> {
-        let text = "SELECT v.run, v.field, v.value, v.entries \
-                    FROM unnest($2::bigint[], $3::bigint[]) AS k (run, field) \
-                    CROSS JOIN LATERAL (SELECT run, field, value, entries FROM field_values \
-                    WHERE tenant = $1 AND run = k.run AND field = k.field OFFSET 0) AS v";
+        let sql = tenant_sql!(
+            "SELECT v.run, v.field, v.value, v.entries \
+             FROM unnest($2::bigint[], $3::bigint[]) AS k (run, field) \
+             CROSS JOIN LATERAL (SELECT run, field, value, entries FROM field_values \
+             WHERE tenant = $1 AND run = k.run AND field = k.field OFFSET 0) AS v"
+        );
         let (runs, fields): (Vec<i64>, Vec<i64>) = fields.iter().copied().unzip();
         let row = |row: &Row| {
             let (run, field, value) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
             let key = FieldValueKey { run, field, value };
             Ok(FieldValueRow { key, entries: column(row, 3)? })
         };
-        self.rows(text, params![runs, fields])?.iter().map(row).collect()
+        self.rows(&sql, params![runs, fields])?.iter().map(row).collect()
     }
 
     fn put_field_values(&self, rows: &[FieldValueRow]) -> Result<(), Problem> {
         let (gone, kept): (Vec<FieldValueRow>, Vec<FieldValueRow>) =
             rows.iter().cloned().partition(|row| row.entries.is_empty());
-        let text = "DELETE FROM field_values \
-                    USING unnest($2::bigint[], $3::bigint[], $4::bytea[]) AS k (run, field, value) \
-                    WHERE field_values.tenant = $1 AND field_values.run = k.run \
-                    AND field_values.field = k.field AND field_values.value = k.value";
+        let sql = tenant_sql!(
+            "DELETE FROM field_values \
+             USING unnest($2::bigint[], $3::bigint[], $4::bytea[]) AS k (run, field, value) \
+             WHERE field_values.tenant = $1 AND field_values.run = k.run \
+             AND field_values.field = k.field AND field_values.value = k.value"
+        );
         for some in gone.chunks(MOST_WRITTEN) {
             let (runs, fields, values) = columns(some.iter().map(|row| &row.key));
-            self.execute(text, params![runs, fields, values])?;
+            self.execute(&sql, params![runs, fields, values])?;
         }
         let replace =
             " ON CONFLICT (tenant, run, field, value) DO UPDATE SET entries = excluded.entries";
@@ -259,15 +286,16 @@ impl WriteFieldValues for PgWriter<'_> {
 
 impl PgWriter<'_> {
     fn write_rows(&self, rows: &[FieldValueRow], on_conflict: &str) -> Result<(), Problem> {
-        let text = format!(
+        let sql = tenant_sql!(
             "INSERT INTO field_values (tenant, run, field, value, entries) \
              SELECT $1, new.* FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[]) \
-             AS new{on_conflict}"
-        );
+             AS new"
+        )
+        .with_tail(on_conflict);
         for some in rows.chunks(MOST_WRITTEN) {
             let (runs, fields, values) = columns(some.iter().map(|row| &row.key));
             let entries: Vec<&[u8]> = some.iter().map(|row| row.entries.as_slice()).collect();
-            self.execute(&text, params![runs, fields, values, entries])?;
+            self.execute(&sql, params![runs, fields, values, entries])?;
         }
         Ok(())
     }

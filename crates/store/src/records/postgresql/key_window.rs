@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use stile_domain::records::problem::Problem;
 
 use super::read::column;
-use crate::postgresql::{TenantConnection, params};
+use crate::postgresql::{TenantConnection, params, tenant_sql};
 
 /// The most records that a lookup reads.
 const MOST_RECORDS: i64 = 128;
@@ -83,11 +83,13 @@ impl KeyWindow {
         self.size = size.clamp(1, MOST_RECORDS);
         self.answered = 0;
         self.forget();
-        let text = "SELECT key, id, body, EXISTS (SELECT 1 FROM blob_uses \
-                    WHERE blob_uses.tenant = $1 AND record = id) \
-                    FROM records WHERE records.tenant = $1 AND stream = $2 AND key >= $3 \
-                    ORDER BY key LIMIT $4";
-        let rows = connection.rows(text, params![stream, key, self.size])?;
+        let sql = tenant_sql!(
+            "SELECT key, id, body, EXISTS (SELECT 1 FROM blob_uses \
+             WHERE blob_uses.tenant = $1 AND record = id) \
+             FROM records WHERE records.tenant = $1 AND stream = $2 AND key >= $3 \
+             ORDER BY key LIMIT $4"
+        );
+        let rows = connection.rows(&sql, params![stream, key, self.size])?;
         for row in &rows {
             let (number, body, uses_blobs) = (column(row, 1)?, column(row, 2)?, column(row, 3)?);
             self.records.insert(column(row, 0)?, FoundRecord { number, body, uses_blobs });

@@ -69,8 +69,7 @@ impl ReadFields for PgSnapshot<'_> {
         let residue = Residue::new(source, conditions);
         if residue.is_empty() {
             let filter = Where::visible(source);
-            let text = format!("SELECT count(*) FROM records WHERE {}", filter.text);
-            let rows = self.filtered(&text, &filter)?;
+            let rows = self.filtered("SELECT count(*) FROM records WHERE ", &filter)?;
             let row = rows.first().ok_or(Problem::Corrupt)?;
             return Ok(u64::try_from(column::<i64>(row, 0)?).unwrap_or_default());
         }
@@ -153,13 +152,12 @@ impl PgSnapshot<'_> {
             }
             ScanRange::ByKey => ("NULL::bytea", "", format!("key {direction}")),
         };
-        filter.text.push_str(bounds);
+        filter.end(bounds);
         add_start(&mut filter, scan);
         let limit = i64::try_from(scan.limit).unwrap_or(i64::MAX);
         filter.and(&format!(" ORDER BY {order} LIMIT ?"), limit);
         let all = COLUMNS.replace("ord", ord);
-        let text = format!("SELECT {all}{columns} FROM records WHERE {}", filter.text);
-        self.filtered(&text, &filter)
+        self.filtered(&format!("SELECT {all}{columns} FROM records WHERE "), &filter)
     }
 }
 

@@ -32,7 +32,7 @@ use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
 use super::seal::Seals;
 use crate::cancellation::Cancellation;
-use crate::postgresql::{Database, Tenant, TenantConnection};
+use crate::postgresql::{Database, Tenant, TenantConnection, tenant_sql};
 use crate::read_limit::ReadLimit;
 use crate::state::StateDir;
 
@@ -113,11 +113,7 @@ impl Postgresql {
     /// then a search plans as if the tables were nearly empty. The write is kept already, so an
     /// error is only logged.
     fn describe_tables(&self) {
-        let described = self.database.begin_write().and_then(|connection| {
-            connection.batch("ANALYZE records, tokens, pieces, field_values")?;
-            connection.commit()
-        });
-        if let Err(error) = described {
+        if let Err(error) = self.database.analyze_records() {
             tracing::warn!(%error, "the tables of records were not counted");
         }
     }
@@ -143,8 +139,9 @@ impl Postgresql {
         let limit = ReadLimit::new(MAX_CHECK, Cancellation::default());
         let connection = self.database.long_read_of(&self.tenant, &limit)?;
         let read = |table: &&str| {
-            let text = format!("SELECT sum(length(t::text)) FROM {table} t WHERE tenant = $1");
-            connection.rows(&text, &[]).map(drop)
+            let select = format!("SELECT sum(length(t::text)) FROM {table} t ");
+            let sql = tenant_sql!("WHERE tenant = $1").with_head(&select);
+            connection.rows(&sql, &[]).map(drop)
         };
         let done = TABLES.iter().try_for_each(read);
         connection.roll_back();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use crate::postgresql::{TenantConnection, params};
+use crate::postgresql::{TenantConnection, TenantSql, params, tenant_sql};
 use crate::records::port::{NewBlobUse, NewRecord, TaggedTokens};
 
 /// The rows and the bytes after which they are written.
@@ -211,22 +211,27 @@ impl Pending {
         self.flush_records(connection)?;
         self.flush_changes(connection)?;
         self.flush_updates(connection)?;
-        let delete = |text: &str, numbers: BTreeSet<i64>| -> Result<(), Problem> {
+        let delete = |sql: &TenantSql, numbers: BTreeSet<i64>| -> Result<(), Problem> {
             if numbers.is_empty() {
                 return Ok(());
             }
             let numbers: Vec<i64> = numbers.into_iter().collect();
-            Ok(connection.rows(text, params![numbers]).map(drop)?)
+            Ok(connection.rows(sql, params![numbers]).map(drop)?)
         };
-        delete("DELETE FROM records WHERE tenant = $1 AND id = ANY($2)", self.deleted)?;
-        delete("DELETE FROM tokens WHERE tenant = $1 AND number = ANY($2)", self.deleted_tokens)?;
-        delete("DELETE FROM pieces WHERE tenant = $1 AND id = ANY($2)", self.deleted_pieces)?;
+        let sql = tenant_sql!("DELETE FROM records WHERE tenant = $1 AND id = ANY($2)");
+        delete(&sql, self.deleted)?;
+        let sql = tenant_sql!("DELETE FROM tokens WHERE tenant = $1 AND number = ANY($2)");
+        delete(&sql, self.deleted_tokens)?;
+        let sql = tenant_sql!("DELETE FROM pieces WHERE tenant = $1 AND id = ANY($2)");
+        delete(&sql, self.deleted_pieces)?;
         flush_tokens(connection, self.tokens)?;
         if !self.pieces.is_empty() {
             let (numbers, texts): (Vec<i64>, Vec<Vec<u8>>) = self.pieces.into_iter().unzip();
-            let text = "INSERT INTO pieces (tenant, id, text) \
-                        SELECT $1, id, text FROM unnest($2::bigint[], $3::bytea[]) AS new (id, text)";
-            connection.rows(text, params![numbers, texts])?;
+            let sql = tenant_sql!(
+                "INSERT INTO pieces (tenant, id, text) \
+                 SELECT $1, id, text FROM unnest($2::bigint[], $3::bytea[]) AS new (id, text)"
+            );
+            connection.rows(&sql, params![numbers, texts])?;
         }
         flush_uses(connection, &self.uses)
     }
@@ -241,12 +246,14 @@ impl Pending {
         let keys: Vec<&[u8]> = records.values().map(|record| record.key.as_slice()).collect();
         let emitted: Vec<i64> = records.values().map(|record| record.emitted).collect();
         let states = States::new(records.values().map(|record| &record.state));
-        let text = "INSERT INTO records (tenant, id, stream, key, emitted, ord, happened, body) \
-                    SELECT $1, new.* FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], \
-                    $5::bigint[], $6::bytea[], $7::bigint[], $8::bytea[]) AS new";
+        let sql = tenant_sql!(
+            "INSERT INTO records (tenant, id, stream, key, emitted, ord, happened, body) \
+             SELECT $1, new.* FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], \
+             $5::bigint[], $6::bytea[], $7::bigint[], $8::bytea[]) AS new"
+        );
         let States { order_keys, happened, bodies } = states;
         let values = params![numbers, streams, keys, emitted, order_keys, happened, bodies];
-        Ok(connection.rows(text, values).map(drop)?)
+        Ok(connection.rows(&sql, values).map(drop)?)
     }
 
     fn flush_changes(&self, connection: &TenantConnection<'_>) -> Result<(), Problem> {
@@ -258,12 +265,14 @@ impl Pending {
         let records: Vec<i64> = changes.iter().map(|change| change.record).collect();
         let times: Vec<i64> = changes.iter().map(|change| change.at).collect();
         let bodies: Vec<&[u8]> = changes.iter().map(|change| change.body.as_slice()).collect();
-        let text = "INSERT INTO changes (tenant, version, stream, key, at, record, emitted, body) \
-                    SELECT $1, new.version, stream, key, new.at, id, emitted, new.body \
-                    FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[]) \
-                    AS new (version, record, at, body) \
-                    JOIN records ON tenant = $1 AND id = new.record";
-        Ok(connection.rows(text, params![versions, records, times, bodies]).map(drop)?)
+        let sql = tenant_sql!(
+            "INSERT INTO changes (tenant, version, stream, key, at, record, emitted, body) \
+             SELECT $1, new.version, stream, key, new.at, id, emitted, new.body \
+             FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[]) \
+             AS new (version, record, at, body) \
+             JOIN records ON tenant = $1 AND id = new.record"
+        );
+        Ok(connection.rows(&sql, params![versions, records, times, bodies]).map(drop)?)
     }
 
     fn flush_updates(&self, connection: &TenantConnection<'_>) -> Result<(), Problem> {
@@ -272,11 +281,13 @@ impl Pending {
         }
         let numbers: Vec<i64> = self.updates.keys().copied().collect();
         let States { order_keys, happened, bodies } = States::new(self.updates.values());
-        let text = "UPDATE records SET ord = new.ord, happened = new.happened, body = new.body \
-                    FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) \
-                    AS new (id, ord, happened, body) \
-                    WHERE records.tenant = $1 AND records.id = new.id";
-        Ok(connection.rows(text, params![numbers, order_keys, happened, bodies]).map(drop)?)
+        let sql = tenant_sql!(
+            "UPDATE records SET ord = new.ord, happened = new.happened, body = new.body \
+             FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) \
+             AS new (id, ord, happened, body) \
+             WHERE records.tenant = $1 AND records.id = new.id"
+        );
+        Ok(connection.rows(&sql, params![numbers, order_keys, happened, bodies]).map(drop)?)
     }
 }
 
@@ -317,11 +328,13 @@ fn flush_tokens(
             positions.push(places);
         }
     }
-    let text = "INSERT INTO tokens (tenant, tag, token, number, positions) \
-                SELECT $1, tag, token, number, positions::int4[] \
-                FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::text[]) \
-                AS new (tag, token, number, positions)";
-    Ok(connection.rows(text, params![tags, tokens, numbers, positions]).map(drop)?)
+    let sql = tenant_sql!(
+        "INSERT INTO tokens (tenant, tag, token, number, positions) \
+         SELECT $1, tag, token, number, positions::int4[] \
+         FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::text[]) \
+         AS new (tag, token, number, positions)"
+    );
+    Ok(connection.rows(&sql, params![tags, tokens, numbers, positions]).map(drop)?)
 }
 
 fn flush_uses(connection: &TenantConnection<'_>, uses: &[PendingUse]) -> Result<(), Problem> {
@@ -332,8 +345,10 @@ fn flush_uses(connection: &TenantConnection<'_>, uses: &[PendingUse]) -> Result<
     let media_types: Vec<&[u8]> = uses.iter().map(|one| one.media_type.as_slice()).collect();
     let records: Vec<i64> = uses.iter().map(|one| one.record).collect();
     let fields: Vec<&[u8]> = uses.iter().map(|one| one.field.as_slice()).collect();
-    let text = "INSERT INTO blob_uses (tenant, digest, media_type, record, field) \
-                SELECT $1, new.* FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bytea[]) \
-                AS new ON CONFLICT DO NOTHING";
-    Ok(connection.rows(text, params![digests, media_types, records, fields]).map(drop)?)
+    let sql = tenant_sql!(
+        "INSERT INTO blob_uses (tenant, digest, media_type, record, field) \
+         SELECT $1, new.* FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bytea[]) \
+         AS new ON CONFLICT DO NOTHING"
+    );
+    Ok(connection.rows(&sql, params![digests, media_types, records, fields]).map(drop)?)
 }

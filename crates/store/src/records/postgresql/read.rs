@@ -15,7 +15,7 @@ use stile_domain::records::stored_body::RecordBody;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
-use crate::postgresql::{PgError, TenantConnection, Values, params};
+use crate::postgresql::{PgError, TenantConnection, TenantSql, Values, params, tenant_sql};
 use crate::records::model::{GrantRow, RecordRow, RecordSource, StreamRow, TimeFilter};
 use crate::records::port::{ReadRecords, ReadStreams, TakeBytes, TakeText};
 
@@ -32,7 +32,7 @@ pub(super) struct PgSnapshot<'c> {
 
 /// The conditions of a query on records, and their values.
 pub(super) struct Where {
-    pub(super) text: String,
+    sql: TenantSql,
     values: Vec<Box<dyn ToSql + Sync>>,
 }
 
@@ -71,9 +71,8 @@ impl Where {
 
     /// Selects all rows of a source, whether the caller may see them or not.
     pub(super) fn stream(source: &RecordSource) -> Self {
-        let mut this = Self { text: String::new(), values: Vec::new() };
-        this.and("tenant = $1 AND stream = ?", source.id);
-        this
+        let sql = tenant_sql!("tenant = $1 AND stream = ?");
+        Self { sql, values: vec![Box::new(source.id)] }
     }
 
     /// Selects the records of a source at times that the caller may see.
@@ -96,26 +95,24 @@ impl Where {
     /// Adds a condition with one value, which stands at the question mark.
     pub(super) fn and(&mut self, text: &str, value: impl ToSql + Sync + 'static) {
         self.values.push(Box::new(value));
-        self.text.push_str(text);
+        self.end(text);
+    }
+
+    /// Adds a text without a value at the end.
+    pub(super) fn end(&mut self, text: &str) {
+        self.sql.push(text);
+    }
+
+    /// Puts a text without a value before the conditions.
+    pub(super) fn begin(&mut self, text: &str) {
+        self.sql = self.sql.clone().with_head(text);
     }
 
     /// Adds the conditions of another query at the end.
     pub(super) fn append(&mut self, other: Self) {
-        self.text.push_str(&other.text);
+        self.sql.push(other.sql.text());
         self.values.extend(other.values);
     }
-}
-
-/// Numbers the question marks of a query. The first value is the tenant.
-fn numbered(text: &str) -> String {
-    let mut numbered = String::with_capacity(text.len() + 16);
-    for (at, part) in text.split('?').enumerate() {
-        if at > 0 {
-            numbered.push_str(&format!("${}", at + 1));
-        }
-        numbered.push_str(part);
-    }
-    numbered
 }
 
 impl<'q> Residue<'q> {
@@ -153,25 +150,29 @@ impl<'c> PgSnapshot<'c> {
         Self { connection }
     }
 
-    pub(super) fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, Problem> {
-        Ok(self.connection.rows(text, values)?)
+    pub(super) fn rows(&self, sql: &TenantSql, values: Values<'_>) -> Result<Vec<Row>, Problem> {
+        Ok(self.connection.rows(sql, values)?)
     }
 
-    pub(super) fn first(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, Problem> {
-        Ok(self.connection.one(text, values)?)
+    pub(super) fn first(
+        &self,
+        sql: &TenantSql,
+        values: Values<'_>,
+    ) -> Result<Option<Row>, Problem> {
+        Ok(self.connection.one(sql, values)?)
     }
 
-    /// Runs a query whose question marks stand for the values of a filter.
-    pub(super) fn filtered(&self, text: &str, filter: &Where) -> Result<Vec<Row>, Problem> {
+    /// Runs a query that begins with `select` and ends with the conditions of a filter.
+    pub(super) fn filtered(&self, select: &str, filter: &Where) -> Result<Vec<Row>, Problem> {
         let values: Vec<_> = filter.values.iter().map(AsRef::as_ref).collect();
-        self.rows(&numbered(text), &values)
+        self.rows(&filter.sql.clone().with_head(select).with_numbered_places(), &values)
     }
 
     /// Finds the record of a query that selects one at most.
     fn one(&self, filter: &Where, residue: Residue<'_>) -> Result<Option<RecordRow>, Problem> {
         let body = if residue.is_empty() { "" } else { ", body" };
-        let text = format!("SELECT {COLUMNS}{body} FROM records WHERE {}", filter.text);
-        let rows = self.filtered(&text, filter)?;
+        let select = format!("SELECT {COLUMNS}{body} FROM records WHERE ");
+        let rows = self.filtered(&select, filter)?;
         let Some(row) = rows.first() else { return Ok(None) };
         if !residue.is_empty() && !residue.holds(column(row, 4)?)? {
             return Ok(None);
@@ -182,21 +183,27 @@ impl<'c> PgSnapshot<'c> {
 
 impl ReadStreams for PgSnapshot<'_> {
     fn grant(&self, id: &str) -> Result<Option<GrantRow>, Problem> {
-        let text = "SELECT id, terms, revoked, bound FROM grants WHERE tenant = $1 AND id = $2";
-        self.first(text, params![id.as_bytes()])?.as_ref().map(grant_row).transpose()
+        let sql = tenant_sql!(
+            "SELECT id, terms, revoked, bound FROM grants WHERE tenant = $1 AND id = $2"
+        );
+        self.first(&sql, params![id.as_bytes()])?.as_ref().map(grant_row).transpose()
     }
 
     fn grants(&self) -> Result<Vec<GrantRow>, Problem> {
-        let text = "SELECT id, terms, revoked, bound FROM grants WHERE tenant = $1 ORDER BY id";
-        self.rows(text, &[])?.iter().map(grant_row).collect()
+        let sql = tenant_sql!(
+            "SELECT id, terms, revoked, bound FROM grants WHERE tenant = $1 ORDER BY id"
+        );
+        self.rows(&sql, &[])?.iter().map(grant_row).collect()
     }
 
     fn streams(&self, name: Option<&str>) -> Result<Vec<StreamRow>, Problem> {
-        let text = "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
-                    FROM streams s JOIN connections c \
-                    ON c.tenant = s.tenant AND c.id = s.connection \
-                    WHERE s.tenant = $1 AND ($2::bytea IS NULL OR s.name = $2) ORDER BY s.id";
-        let rows = self.rows(text, params![name.map(str::as_bytes)])?;
+        let sql = tenant_sql!(
+            "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
+             FROM streams s JOIN connections c \
+             ON c.tenant = s.tenant AND c.id = s.connection \
+             WHERE s.tenant = $1 AND ($2::bytea IS NULL OR s.name = $2) ORDER BY s.id"
+        );
+        let rows = self.rows(&sql, params![name.map(str::as_bytes)])?;
         let stream = |row: &Row| {
             let name = |at| SourceName::parse(text_of(row, at)?).map_err(|_| Problem::Corrupt);
             Ok(StreamRow {
@@ -214,8 +221,8 @@ impl ReadStreams for PgSnapshot<'_> {
     }
 
     fn tags(&self, source: &RecordSource) -> Result<HashMap<String, i64>, Problem> {
-        let text = "SELECT field, id FROM tags WHERE tenant = $1 AND stream = $2";
-        let rows = self.rows(text, params![source.id])?;
+        let sql = tenant_sql!("SELECT field, id FROM tags WHERE tenant = $1 AND stream = $2");
+        let rows = self.rows(&sql, params![source.id])?;
         rows.iter().map(|row| Ok((text_of(row, 0)?.to_owned(), column(row, 1)?))).collect()
     }
 }
@@ -224,8 +231,8 @@ impl ReadRecords for PgSnapshot<'_> {
     fn count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
         let (filter, residue) = (Where::visible(source), Residue::new(source, &[]));
         if residue.is_empty() {
-            let text = format!("SELECT count(*), max(emitted) FROM records WHERE {}", filter.text);
-            let rows = self.filtered(&text, &filter)?;
+            let select = "SELECT count(*), max(emitted) FROM records WHERE ";
+            let rows = self.filtered(select, &filter)?;
             let row = rows.first().ok_or(Problem::Corrupt)?;
             let count: i64 = column(row, 0)?;
             let latest: Option<i64> = column(row, 1)?;
@@ -255,9 +262,9 @@ impl ReadRecords for PgSnapshot<'_> {
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
         filter.and(" AND key = ANY(?)", keys);
         let body = if residue.is_empty() { "" } else { ", body" };
-        let text = format!("SELECT {COLUMNS}{body} FROM records WHERE {}", filter.text);
+        let select = format!("SELECT {COLUMNS}{body} FROM records WHERE ");
         let mut found = Vec::new();
-        for row in &self.filtered(&text, &filter)? {
+        for row in &self.filtered(&select, &filter)? {
             if residue.is_empty() || residue.holds(column(row, 4)?)? {
                 found.push(record_row(row)?);
             }
@@ -294,9 +301,11 @@ impl ReadRecords for PgSnapshot<'_> {
     ) -> Result<Vec<RecordRow>, Problem> {
         let wanted: Vec<i64> = sources.iter().map(|source| source.id).collect();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let text = "SELECT id, key, emitted, NULL::bytea, stream FROM records \
-                    WHERE tenant = $1 AND id > $2 AND stream = ANY($3) ORDER BY id LIMIT $4";
-        let rows = self.rows(text, params![after, wanted, limit])?;
+        let sql = tenant_sql!(
+            "SELECT id, key, emitted, NULL::bytea, stream FROM records \
+             WHERE tenant = $1 AND id > $2 AND stream = ANY($3) ORDER BY id LIMIT $4"
+        );
+        let rows = self.rows(&sql, params![after, wanted, limit])?;
         let row = |row: &Row| {
             let stream: i64 = column(row, 4)?;
             let source = sources.iter().position(|source| source.id == stream).unwrap_or_default();
@@ -306,8 +315,8 @@ impl ReadRecords for PgSnapshot<'_> {
     }
 
     fn body(&self, source: &RecordSource, record: i64) -> Result<Vec<u8>, Problem> {
-        let text = "SELECT body FROM records WHERE tenant = $1 AND id = $2";
-        let row = self.first(text, params![record])?;
+        let sql = tenant_sql!("SELECT body FROM records WHERE tenant = $1 AND id = $2");
+        let row = self.first(&sql, params![record])?;
         granted_fields(source, column(&row.ok_or(Problem::Corrupt)?, 0)?)
     }
 
@@ -315,8 +324,8 @@ impl ReadRecords for PgSnapshot<'_> {
         let sources: HashMap<i64, &RecordSource> =
             records.iter().map(|(source, record)| (*record, *source)).collect();
         let numbers: Vec<i64> = sources.keys().copied().collect();
-        let text = "SELECT id, body FROM records WHERE tenant = $1 AND id = ANY($2)";
-        for row in &self.rows(text, params![numbers])? {
+        let sql = tenant_sql!("SELECT id, body FROM records WHERE tenant = $1 AND id = ANY($2)");
+        for row in &self.rows(&sql, params![numbers])? {
             let record: i64 = column(row, 0)?;
             let source = sources.get(&record).ok_or(Problem::Corrupt)?;
             take(record, granted_fields(source, column(row, 1)?)?);
@@ -325,26 +334,28 @@ impl ReadRecords for PgSnapshot<'_> {
     }
 
     fn some_pieces(&self, numbers: &[i64], take: &mut dyn FnMut(i64, &str)) -> Result<(), Problem> {
-        let text = "SELECT id, text FROM pieces WHERE tenant = $1 AND id = ANY($2)";
-        for row in &self.rows(text, params![numbers])? {
+        let sql = tenant_sql!("SELECT id, text FROM pieces WHERE tenant = $1 AND id = ANY($2)");
+        for row in &self.rows(&sql, params![numbers])? {
             take(column(row, 0)?, text_of(row, 1)?);
         }
         Ok(())
     }
 
     fn piece(&self, number: i64, take: &mut dyn FnMut(&str)) -> Result<(), Problem> {
-        let text = "SELECT text FROM pieces WHERE tenant = $1 AND id = $2";
-        let row = self.first(text, params![number])?;
+        let sql = tenant_sql!("SELECT text FROM pieces WHERE tenant = $1 AND id = $2");
+        let row = self.first(&sql, params![number])?;
         take(text_of(&row.ok_or(Problem::Corrupt)?, 0)?);
         Ok(())
     }
 
     fn pieces(&self, first: i64, last: i64, take: TakeText<'_>) -> Result<(), Problem> {
-        let text = "SELECT text FROM pieces WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id";
+        let sql = tenant_sql!(
+            "SELECT text FROM pieces WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id"
+        );
         let (mut from, mut count) = (first, 1);
         while from <= last {
             let to = last.min(from.saturating_add(count - 1));
-            for row in &self.rows(text, params![from, to])? {
+            for row in &self.rows(&sql, params![from, to])? {
                 if !take(text_of(row, 0)?)? {
                     return Ok(());
                 }

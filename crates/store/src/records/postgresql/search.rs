@@ -8,14 +8,14 @@ use stile_domain::records::tokenizer::SearchTerm;
 use tokio_postgres::Row;
 
 use super::read::{COLUMNS, PgSnapshot, Residue, Where, column, record_row};
-use crate::postgresql::params;
+use crate::postgresql::{TenantSql, params, tenant_sql};
 use crate::records::model::{RecordRow, RecordSource};
 use crate::records::port::ReadIndex;
 
 /// The condition on rows of `tokens` that one term makes, and its values.
 struct TermRows {
     /// The tables, without the tag: `a` is the table of the first token.
-    text: String,
+    sql: TenantSql,
     values: Vec<Vec<u8>>,
 }
 
@@ -24,14 +24,13 @@ impl TermRows {
     fn new(term: &SearchTerm, first: usize) -> Self {
         match term {
             SearchTerm::Word(word) => Self {
-                text: format!("FROM tokens a WHERE a.tenant = $1 AND a.token = ${first}"),
+                sql: tenant_sql!("FROM tokens a WHERE a.tenant = $1")
+                    .with_tail(&format!(" AND a.token = ${first}")),
                 values: vec![word.as_bytes().to_vec()],
             },
             SearchTerm::Prefix(start) => Self {
-                text: format!(
-                    "FROM tokens a WHERE a.tenant = $1 AND a.token >= ${first} AND a.token < ${}",
-                    first + 1
-                ),
+                sql: tenant_sql!("FROM tokens a WHERE a.tenant = $1")
+                    .with_tail(&format!(" AND a.token >= ${first} AND a.token < ${}", first + 1)),
                 values: vec![start.as_bytes().to_vec(), after_prefix(start)],
             },
             SearchTerm::Phrase(phrase) => {
@@ -46,9 +45,11 @@ impl TermRows {
                     positions.push_str(&format!(" AND (p + {at}) = ANY(b{at}.positions)"));
                 }
                 Self {
-                    text: format!(
-                        "{tables} WHERE a.tenant = $1 AND a.token = ${first} \
+                    sql: tenant_sql!(" WHERE a.tenant = $1").with_head(&tables).with_tail(
+                        &format!(
+                            " AND a.token = ${first} \
                          AND EXISTS (SELECT 1 FROM unnest(a.positions) AS p WHERE true{positions})"
+                        ),
                     ),
                     values: phrase.iter().map(|token| token.as_bytes().to_vec()).collect(),
                 }
@@ -69,22 +70,24 @@ fn after_prefix(start: &str) -> Vec<u8> {
 
 impl ReadIndex for PgSnapshot<'_> {
     fn newest_record(&self, target: i64) -> Result<Option<(i64, i64)>, Problem> {
-        let text = "SELECT id, stream FROM records WHERE tenant = $1 AND id <= $2 \
-                    ORDER BY id DESC LIMIT 1";
-        let row = self.first(text, params![target])?;
+        let sql = tenant_sql!(
+            "SELECT id, stream FROM records WHERE tenant = $1 AND id <= $2 \
+             ORDER BY id DESC LIMIT 1"
+        );
+        let row = self.first(&sql, params![target])?;
         row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?))).transpose()
     }
 
     fn stream_of(&self, record: i64) -> Result<Option<i64>, Problem> {
-        let text = "SELECT stream FROM records WHERE tenant = $1 AND id = $2";
-        let row = self.first(text, params![record])?;
+        let sql = tenant_sql!("SELECT stream FROM records WHERE tenant = $1 AND id = $2");
+        let row = self.first(&sql, params![record])?;
         row.map(|row| column(&row, 0)).transpose()
     }
 
     fn rows_of(&self, records: &[i64]) -> Result<Vec<(i64, RecordRow)>, Problem> {
-        let text =
-            format!("SELECT {COLUMNS}, stream FROM records WHERE tenant = $1 AND id = ANY($2)");
-        let rows = self.rows(&text, params![records])?;
+        let sql = tenant_sql!(" FROM records WHERE tenant = $1 AND id = ANY($2)")
+            .with_head(&format!("SELECT {COLUMNS}, stream"));
+        let rows = self.rows(&sql, params![records])?;
         rows.iter().map(|row| Ok((column(row, 4)?, record_row(row)?))).collect()
     }
 
@@ -112,17 +115,20 @@ impl ReadIndex for PgSnapshot<'_> {
         limit: i64,
     ) -> Result<Vec<i64>, Problem> {
         // Each tag has its own list in the index, of which no more than the limit is read.
-        let TermRows { text, values } = TermRows::new(term, 5);
-        let text = format!(
-            "SELECT DISTINCT found.number FROM unnest($2::bigint[]) AS wanted (tag) \
-             CROSS JOIN LATERAL (SELECT DISTINCT a.number {text} AND a.tag = wanted.tag \
-             AND a.number <= $3 ORDER BY a.number DESC LIMIT $4) AS found \
-             ORDER BY found.number DESC LIMIT $4"
-        );
+        let TermRows { sql, values } = TermRows::new(term, 5);
+        let sql = sql
+            .with_head(
+                "SELECT DISTINCT found.number FROM unnest($2::bigint[]) AS wanted (tag) \
+                 CROSS JOIN LATERAL (SELECT DISTINCT a.number ",
+            )
+            .with_tail(
+                " AND a.tag = wanted.tag AND a.number <= $3 ORDER BY a.number DESC LIMIT $4) \
+                 AS found ORDER BY found.number DESC LIMIT $4",
+            );
         let mut all = vec![];
         all.extend_from_slice(params![tags, last, limit]);
         all.extend(values.iter().map(|value| value as &(dyn tokio_postgres::types::ToSql + Sync)));
-        self.rows(&text, &all)?.iter().map(|row| column(row, 0)).collect()
+        self.rows(&sql, &all)?.iter().map(|row| column(row, 0)).collect()
     }
 
     fn first_piece(
@@ -132,15 +138,14 @@ impl ReadIndex for PgSnapshot<'_> {
         first: i64,
         last: i64,
     ) -> Result<Option<i64>, Problem> {
-        let TermRows { text, values } = TermRows::new(term, 5);
-        let text = format!(
-            "SELECT a.number {text} AND a.tag = $2 AND a.number BETWEEN $3 AND $4 \
-             ORDER BY a.number LIMIT 1"
-        );
+        let TermRows { sql, values } = TermRows::new(term, 5);
+        let sql = sql
+            .with_head("SELECT a.number ")
+            .with_tail(" AND a.tag = $2 AND a.number BETWEEN $3 AND $4 ORDER BY a.number LIMIT 1");
         let mut all = vec![];
         all.extend_from_slice(params![tag, first, last]);
         all.extend(values.iter().map(|value| value as &(dyn tokio_postgres::types::ToSql + Sync)));
-        self.first(&text, &all)?.map(|row| column(&row, 0)).transpose()
+        self.first(&sql, &all)?.map(|row| column(&row, 0)).transpose()
     }
 }
 
@@ -156,10 +161,9 @@ impl PgSnapshot<'_> {
         let mut records: Vec<i64> = Vec::new();
         if residue.is_empty() {
             let mut filter = Where::visible(source);
-            filter.text.push_str(bounds);
+            filter.end(bounds);
             filter.and(" LIMIT ?", limit.saturating_add(1));
-            let text = format!("SELECT id FROM records WHERE {}", filter.text);
-            let rows: Vec<Row> = self.filtered(&text, &filter)?;
+            let rows: Vec<Row> = self.filtered("SELECT id FROM records WHERE ", &filter)?;
             records = rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
         } else {
             self.each_visible(source, residue, &mut |row, _| {

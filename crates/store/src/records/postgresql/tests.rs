@@ -9,6 +9,7 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::*;
 use crate::cancellation::Cancellation;
+use crate::postgresql::PgError;
 use crate::records::sqlite::tests::{incoming, indexed, message, messages, permits};
 use crate::records::{RecordQuery, Records, SortOrder};
 
@@ -175,23 +176,25 @@ fn a_read_ends_at_its_limit_and_when_nobody_waits_for_it() {
     let Some(hosted) = hosted(test) else { return };
     hosted.put("a", "one").unwrap();
     let database = Database::open(&hosted.database.address()).unwrap();
-    let lock = database.begin_write().unwrap();
-    lock.batch("LOCK TABLE stile.records IN ACCESS EXCLUSIVE MODE").unwrap();
     let read = |limit: &ReadLimit| {
         hosted.records.read_within(limit, &permits().1, Instant(1), |view| {
             view.find_by_key(&view.sources_of("messages", None)?, "a").map(|rows| rows.len())
         })
     };
-    let short = ReadLimit::new(Duration::from_millis(200), Cancellation::default());
-    assert_eq!(read(&short), Err(Problem::QueryTooBroad));
-    let cancellation = Cancellation::default();
-    let long = ReadLimit::new(Duration::from_secs(50), cancellation.clone());
-    std::thread::scope(|scope| {
-        let read = scope.spawn(|| read(&long));
-        cancellation.cancel();
-        assert_eq!(read.join().unwrap(), Err(Problem::QueryTooBroad));
+    let locked = database.change_access(|connection| {
+        connection.batch("LOCK TABLE stile.records IN ACCESS EXCLUSIVE MODE")?;
+        let short = ReadLimit::new(Duration::from_millis(200), Cancellation::default());
+        assert_eq!(read(&short), Err(Problem::QueryTooBroad));
+        let cancellation = Cancellation::default();
+        let long = ReadLimit::new(Duration::from_secs(50), cancellation.clone());
+        std::thread::scope(|scope| {
+            let read = scope.spawn(|| read(&long));
+            cancellation.cancel();
+            assert_eq!(read.join().unwrap(), Err(Problem::QueryTooBroad));
+        });
+        Ok::<(), PgError>(())
     });
-    drop(lock);
+    locked.unwrap();
     assert_eq!(read(&ReadLimit::none()), Ok(1));
 }
 

@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use super::key_window::{FoundRecord, KeyWindow};
 use super::pending::Pending;
 use super::read::{column, text_of};
-use crate::postgresql::{TenantConnection, Values, params};
+use crate::postgresql::{TenantConnection, TenantSql, Values, params, tenant_sql};
 use crate::records::port::{
     NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration, TaggedTokens,
 };
@@ -46,10 +46,12 @@ impl<'c> PgWriter<'c> {
     /// copied: a server that opened them before the copy began must not write between its rows.
     pub(super) fn begin(connection: &'c TenantConnection<'c>) -> Result<Self, Problem> {
         // The lock on both rows makes PostgreSQL read both again if this statement had to wait.
-        let text = "SELECT h.records, h.changes, t.incomplete <> 0 \
-                    FROM history h JOIN tenants t ON t.number = h.tenant \
-                    WHERE h.tenant = $1 FOR UPDATE OF h FOR SHARE OF t";
-        let row = connection.one(text, &[])?.ok_or(Problem::Corrupt)?;
+        let sql = tenant_sql!(
+            "SELECT h.records, h.changes, t.incomplete <> 0 \
+             FROM history h JOIN tenants t ON t.number = h.tenant \
+             WHERE h.tenant = $1 FOR UPDATE OF h FOR SHARE OF t"
+        );
+        let row = connection.one(&sql, &[])?.ok_or(Problem::Corrupt)?;
         if column(&row, 2)? {
             tracing::warn!("a copy of a person's records is under way, so a write is refused");
             return Err(Problem::Busy);
@@ -60,8 +62,8 @@ impl<'c> PgWriter<'c> {
     /// Waits until no other transaction of the tenant writes. Also writes while the tenant's rows
     /// are copied.
     pub(super) fn begin_of_copy(connection: &'c TenantConnection<'c>) -> Result<Self, Problem> {
-        let text = "SELECT records, changes FROM history WHERE tenant = $1 FOR UPDATE";
-        let row = connection.one(text, &[])?.ok_or(Problem::Corrupt)?;
+        let sql = tenant_sql!("SELECT records, changes FROM history WHERE tenant = $1 FOR UPDATE");
+        let row = connection.one(&sql, &[])?.ok_or(Problem::Corrupt)?;
         Self::after(connection, &row)
     }
 
@@ -87,7 +89,7 @@ impl<'c> PgWriter<'c> {
             return Ok(());
         }
         self.execute(
-            "UPDATE history SET records = $2, changes = $3 WHERE tenant = $1",
+            &tenant_sql!("UPDATE history SET records = $2, changes = $3 WHERE tenant = $1"),
             params![last.record, last.change],
         )
     }
@@ -137,21 +139,25 @@ impl<'c> PgWriter<'c> {
         Ok(Some(take(*number, pending.body(*number).unwrap_or(body))))
     }
 
-    pub(super) fn execute(&self, text: &str, values: Values<'_>) -> Result<(), Problem> {
-        Ok(self.connection.rows(text, values).map(drop)?)
+    pub(super) fn execute(&self, sql: &TenantSql, values: Values<'_>) -> Result<(), Problem> {
+        Ok(self.connection.rows(sql, values).map(drop)?)
     }
 
-    pub(super) fn rows(&self, text: &str, values: Values<'_>) -> Result<Vec<Row>, Problem> {
-        Ok(self.connection.rows(text, values)?)
+    pub(super) fn rows(&self, sql: &TenantSql, values: Values<'_>) -> Result<Vec<Row>, Problem> {
+        Ok(self.connection.rows(sql, values)?)
     }
 
-    pub(super) fn one(&self, text: &str, values: Values<'_>) -> Result<Option<Row>, Problem> {
-        Ok(self.connection.one(text, values)?)
+    pub(super) fn one(&self, sql: &TenantSql, values: Values<'_>) -> Result<Option<Row>, Problem> {
+        Ok(self.connection.one(sql, values)?)
     }
 
     /// Returns a number in the first row, if there is one.
-    pub(super) fn number(&self, text: &str, values: Values<'_>) -> Result<Option<i64>, Problem> {
-        let row = self.one(text, values)?;
+    pub(super) fn number(
+        &self,
+        sql: &TenantSql,
+        values: Values<'_>,
+    ) -> Result<Option<i64>, Problem> {
+        let row = self.one(sql, values)?;
         Ok(row.map(|row| column::<Option<i64>>(&row, 0)).transpose()?.flatten())
     }
 }
@@ -176,11 +182,13 @@ impl RowWriter for PgWriter<'_> {
     }
 
     fn stream(&self, connection: &str, stream: &str) -> Result<Option<StreamDeclaration>, Problem> {
-        let text = "SELECT s.id, s.declaration, s.terms \
-                    FROM streams s JOIN connections c \
-                    ON c.tenant = s.tenant AND c.id = s.connection \
-                    WHERE s.tenant = $1 AND c.name = $2 AND s.name = $3";
-        let row = self.one(text, params![connection.as_bytes(), stream.as_bytes()])?;
+        let sql = tenant_sql!(
+            "SELECT s.id, s.declaration, s.terms \
+             FROM streams s JOIN connections c \
+             ON c.tenant = s.tenant AND c.id = s.connection \
+             WHERE s.tenant = $1 AND c.name = $2 AND s.name = $3"
+        );
+        let row = self.one(&sql, params![connection.as_bytes(), stream.as_bytes()])?;
         let declaration = |row: &Row| {
             Ok(StreamDeclaration {
                 id: column(row, 0)?,
@@ -199,36 +207,44 @@ impl RowWriter for PgWriter<'_> {
         indexed: &str,
     ) -> Result<i64, Problem> {
         let name = connection.as_bytes();
-        let text = "INSERT INTO connections (tenant, id, name) \
-                    SELECT $1, coalesce(max(id), 0) + 1, $2 FROM connections WHERE tenant = $1 \
-                    ON CONFLICT DO NOTHING";
-        self.execute(text, params![name])?;
-        let text = "INSERT INTO streams (tenant, id, connection, name, declaration, terms, revision) \
-                    SELECT $1, (SELECT coalesce(max(id), 0) + 1 FROM streams WHERE tenant = $1), \
-                    id, $3, $4, $5, 1 \
-                    FROM connections WHERE tenant = $1 AND name = $2 RETURNING id";
+        let sql = tenant_sql!(
+            "INSERT INTO connections (tenant, id, name) \
+             SELECT $1, coalesce(max(id), 0) + 1, $2 FROM connections WHERE tenant = $1 \
+             ON CONFLICT DO NOTHING"
+        );
+        self.execute(&sql, params![name])?;
+        let sql = tenant_sql!(
+            "INSERT INTO streams (tenant, id, connection, name, declaration, terms, revision) \
+             SELECT $1, (SELECT coalesce(max(id), 0) + 1 FROM streams WHERE tenant = $1), \
+             id, $3, $4, $5, 1 \
+             FROM connections WHERE tenant = $1 AND name = $2 RETURNING id"
+        );
         let (stream, declaration, indexed) =
             (stream.as_bytes(), declaration.as_bytes(), indexed.as_bytes());
-        let stream = self.number(text, params![name, stream, declaration, indexed])?;
+        let stream = self.number(&sql, params![name, stream, declaration, indexed])?;
         stream.ok_or(Problem::Corrupt)
     }
 
     fn update_stream(&self, stream: i64, declaration: &str, indexed: &str) -> Result<(), Problem> {
-        let text = "UPDATE streams SET declaration = $3, terms = $4, revision = revision + 1 \
-                    WHERE tenant = $1 AND id = $2";
-        self.execute(text, params![stream, declaration.as_bytes(), indexed.as_bytes()])
+        let sql = tenant_sql!(
+            "UPDATE streams SET declaration = $3, terms = $4, revision = revision + 1 \
+             WHERE tenant = $1 AND id = $2"
+        );
+        self.execute(&sql, params![stream, declaration.as_bytes(), indexed.as_bytes()])
     }
 
     fn add_tag(&self, stream: i64, field: &str) -> Result<(), Problem> {
-        let text = "INSERT INTO tags (tenant, id, stream, field) \
-                    SELECT $1, coalesce(max(id), 0) + 1, $2, $3 FROM tags WHERE tenant = $1 \
-                    ON CONFLICT DO NOTHING";
-        self.execute(text, params![stream, field.as_bytes()])
+        let sql = tenant_sql!(
+            "INSERT INTO tags (tenant, id, stream, field) \
+             SELECT $1, coalesce(max(id), 0) + 1, $2, $3 FROM tags WHERE tenant = $1 \
+             ON CONFLICT DO NOTHING"
+        );
+        self.execute(&sql, params![stream, field.as_bytes()])
     }
 
     fn tags(&self, stream: i64) -> Result<HashMap<String, i64>, Problem> {
-        let text = "SELECT field, id FROM tags WHERE tenant = $1 AND stream = $2";
-        let rows = self.rows(text, params![stream])?;
+        let sql = tenant_sql!("SELECT field, id FROM tags WHERE tenant = $1 AND stream = $2");
+        let rows = self.rows(&sql, params![stream])?;
         rows.iter().map(|row| Ok((text_of(row, 0)?.to_owned(), column(row, 1)?))).collect()
     }
 
@@ -242,8 +258,8 @@ impl RowWriter for PgWriter<'_> {
 
     fn has_records(&self, stream: i64) -> Result<bool, Problem> {
         self.flush()?;
-        let text = "SELECT id FROM records WHERE tenant = $1 AND stream = $2 LIMIT 1";
-        Ok(self.number(text, params![stream])?.is_some())
+        let sql = tenant_sql!("SELECT id FROM records WHERE tenant = $1 AND stream = $2 LIMIT 1");
+        Ok(self.number(&sql, params![stream])?.is_some())
     }
 
     fn insert_record(&self, record: &NewRecord<'_>) -> Result<i64, Problem> {
@@ -281,8 +297,8 @@ impl RowWriter for PgWriter<'_> {
         if let Some(body) = self.pending.borrow().body(record) {
             return Ok(body.to_vec());
         }
-        let text = "SELECT body FROM records WHERE tenant = $1 AND id = $2";
-        let row = self.one(text, params![record])?;
+        let sql = tenant_sql!("SELECT body FROM records WHERE tenant = $1 AND id = $2");
+        let row = self.one(&sql, params![record])?;
         column(&row.ok_or(Problem::Corrupt)?, 0)
     }
 
@@ -290,16 +306,17 @@ impl RowWriter for PgWriter<'_> {
         self.flush()?;
         // The sum keeps PostgreSQL from walking all records of the database.
         self.number(
-            "SELECT max(id + 0) FROM records WHERE tenant = $1 AND stream = $2",
+            &tenant_sql!("SELECT max(id + 0) FROM records WHERE tenant = $1 AND stream = $2"),
             params![stream],
         )
     }
 
     fn records_up_to(&self, stream: i64, last: i64, limit: i64) -> Result<Vec<i64>, Problem> {
         self.flush()?;
-        let text =
-            "SELECT id FROM records WHERE tenant = $1 AND stream = $2 AND id + 0 <= $3 LIMIT $4";
-        let rows = self.rows(text, params![stream, last, limit])?;
+        let sql = tenant_sql!(
+            "SELECT id FROM records WHERE tenant = $1 AND stream = $2 AND id + 0 <= $3 LIMIT $4"
+        );
+        let rows = self.rows(&sql, params![stream, last, limit])?;
         rows.iter().map(|row| column(row, 0)).collect()
     }
 
@@ -310,9 +327,11 @@ impl RowWriter for PgWriter<'_> {
         limit: i64,
     ) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
         self.flush()?;
-        let text = "SELECT id, key FROM records WHERE tenant = $1 AND stream = $2 AND key > $3 \
-                    ORDER BY key LIMIT $4";
-        let rows = self.rows(text, params![stream, after, limit])?;
+        let sql = tenant_sql!(
+            "SELECT id, key FROM records WHERE tenant = $1 AND stream = $2 AND key > $3 \
+             ORDER BY key LIMIT $4"
+        );
+        let rows = self.rows(&sql, params![stream, after, limit])?;
         rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?))).collect()
     }
 
@@ -322,7 +341,10 @@ impl RowWriter for PgWriter<'_> {
 
     fn renumber_piece(&self, from: i64, to: i64) -> Result<(), Problem> {
         self.flush()?;
-        self.execute("UPDATE pieces SET id = $3 WHERE tenant = $1 AND id = $2", params![from, to])
+        self.execute(
+            &tenant_sql!("UPDATE pieces SET id = $3 WHERE tenant = $1 AND id = $2"),
+            params![from, to],
+        )
     }
 
     fn delete_piece(&self, number: i64) -> Result<(), Problem> {
@@ -333,8 +355,8 @@ impl RowWriter for PgWriter<'_> {
         if let Some(text) = self.pending.borrow().piece(number) {
             return String::from_utf8(text.to_vec()).map_err(|_| Problem::Corrupt);
         }
-        let text = "SELECT text FROM pieces WHERE tenant = $1 AND id = $2";
-        let row = self.one(text, params![number])?;
+        let sql = tenant_sql!("SELECT text FROM pieces WHERE tenant = $1 AND id = $2");
+        let row = self.one(&sql, params![number])?;
         text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
     }
 
@@ -360,52 +382,60 @@ impl RowWriter for PgWriter<'_> {
 
     fn note_forgotten(&self, oldest: Instant, newest: Instant) -> Result<(), Problem> {
         // A right-hand side sees the row as it was.
-        let text = "UPDATE history SET forgotten = $2, lineage = CASE WHEN forgotten > $3 \
-                    THEN uuid_send(gen_random_uuid()) ELSE lineage END \
-                    WHERE tenant = $1 AND (forgotten > $3 OR forgotten < $2)";
-        self.execute(text, params![oldest.0, newest.0])
+        let sql = tenant_sql!(
+            "UPDATE history SET forgotten = $2, lineage = CASE WHEN forgotten > $3 \
+             THEN uuid_send(gen_random_uuid()) ELSE lineage END \
+             WHERE tenant = $1 AND (forgotten > $3 OR forgotten < $2)"
+        );
+        self.execute(&sql, params![oldest.0, newest.0])
     }
 
     fn delete_changes(&self, before: Instant, limit: i64) -> Result<(), Problem> {
-        let text = "DELETE FROM changes WHERE tenant = $1 AND version = ANY(ARRAY( \
-                    SELECT version FROM changes WHERE tenant = $1 AND at < $2 LIMIT $3))";
-        self.execute(text, params![before.0, limit])
+        let sql = tenant_sql!(
+            "DELETE FROM changes WHERE tenant = $1 AND version = ANY(ARRAY( \
+             SELECT version FROM changes WHERE tenant = $1 AND at < $2 LIMIT $3))"
+        );
+        self.execute(&sql, params![before.0, limit])
     }
 
     fn next_blob(&self) -> Result<i64, Problem> {
-        let text = "SELECT coalesce(max(id), 0) + 1 FROM blobs WHERE tenant = $1";
-        let next = self.number(text, &[])?;
+        let sql = tenant_sql!("SELECT coalesce(max(id), 0) + 1 FROM blobs WHERE tenant = $1");
+        let next = self.number(&sql, &[])?;
         next.ok_or(Problem::Corrupt)
     }
 
     fn blob(&self, digest: &[u8; 32]) -> Result<Option<i64>, Problem> {
-        let text = "SELECT id FROM blobs WHERE tenant = $1 AND digest = $2";
-        self.number(text, params![&digest[..]])
+        let sql = tenant_sql!("SELECT id FROM blobs WHERE tenant = $1 AND digest = $2");
+        self.number(&sql, params![&digest[..]])
     }
 
     fn insert_blob(&self, blob: i64, digest: &[u8; 32], bytes: u64) -> Result<(), Problem> {
-        let text = "INSERT INTO blobs (tenant, id, digest, bytes) VALUES ($1, $2, $3, $4)";
+        let sql =
+            tenant_sql!("INSERT INTO blobs (tenant, id, digest, bytes) VALUES ($1, $2, $3, $4)");
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.execute(text, params![blob, &digest[..], bytes])
+        self.execute(&sql, params![blob, &digest[..], bytes])
     }
 
     fn insert_blob_piece(&self, number: i64, bytes: &[u8]) -> Result<(), Problem> {
-        let text = "INSERT INTO blob_pieces (tenant, id, data) VALUES ($1, $2, $3)";
-        self.execute(text, params![number, bytes])
+        let sql = tenant_sql!("INSERT INTO blob_pieces (tenant, id, data) VALUES ($1, $2, $3)");
+        self.execute(&sql, params![number, bytes])
     }
 
     fn delete_blob_pieces(&self, first: i64, end: i64) -> Result<(), Problem> {
-        let text = "DELETE FROM blob_pieces WHERE tenant = $1 AND id >= $2 AND id < $3";
-        self.execute(text, params![first, end])
+        let sql = tenant_sql!("DELETE FROM blob_pieces WHERE tenant = $1 AND id >= $2 AND id < $3");
+        self.execute(&sql, params![first, end])
     }
 
     fn delete_blob(&self, blob: i64) -> Result<(), Problem> {
-        self.execute("DELETE FROM blobs WHERE tenant = $1 AND id = $2", params![blob])
+        self.execute(&tenant_sql!("DELETE FROM blobs WHERE tenant = $1 AND id = $2"), params![blob])
     }
 
     fn set_blob_put(&self, blob: i64, put: Option<Instant>) -> Result<(), Problem> {
         let values = params![blob, put.map(|put| put.0)];
-        self.execute("UPDATE blobs SET put = $3 WHERE tenant = $1 AND id = $2", values)
+        self.execute(
+            &tenant_sql!("UPDATE blobs SET put = $3 WHERE tenant = $1 AND id = $2"),
+            values,
+        )
     }
 
     fn add_blob_use(&self, new: &NewBlobUse<'_>) -> Result<(), Problem> {
@@ -415,7 +445,10 @@ impl RowWriter for PgWriter<'_> {
 
     fn delete_blob_uses(&self, record: i64) -> Result<(), Problem> {
         self.flush()?;
-        self.execute("DELETE FROM blob_uses WHERE tenant = $1 AND record = $2", params![record])
+        self.execute(
+            &tenant_sql!("DELETE FROM blob_uses WHERE tenant = $1 AND record = $2"),
+            params![record],
+        )
     }
 
     fn blobs_used_by(&self, record: i64) -> Result<Vec<[u8; 32]>, Problem> {
@@ -423,9 +456,11 @@ impl RowWriter for PgWriter<'_> {
             return Ok(Vec::new());
         }
         self.flush()?;
-        let text = "SELECT DISTINCT digest FROM blob_uses \
-                    WHERE tenant = $1 AND record = $2 ORDER BY digest";
-        let rows = self.rows(text, params![record])?;
+        let sql = tenant_sql!(
+            "SELECT DISTINCT digest FROM blob_uses \
+             WHERE tenant = $1 AND record = $2 ORDER BY digest"
+        );
+        let rows = self.rows(&sql, params![record])?;
         rows.iter().map(digest_of).collect()
     }
 
@@ -433,26 +468,33 @@ impl RowWriter for PgWriter<'_> {
         if self.pending.borrow().has_blob_uses() {
             self.flush()?;
         }
-        let text = "SELECT record FROM blob_uses WHERE tenant = $1 AND digest = $2 LIMIT 1";
-        Ok(self.number(text, params![&digest[..]])?.is_some())
+        let sql =
+            tenant_sql!("SELECT record FROM blob_uses WHERE tenant = $1 AND digest = $2 LIMIT 1");
+        Ok(self.number(&sql, params![&digest[..]])?.is_some())
     }
 
     fn blob_put_by(&self, digest: &[u8; 32], put: Instant) -> Result<Option<i64>, Problem> {
-        let text = "SELECT id FROM blobs \
-                    WHERE tenant = $1 AND digest = $2 AND (put IS NULL OR put <= $3)";
-        self.number(text, params![&digest[..], put.0])
+        let sql = tenant_sql!(
+            "SELECT id FROM blobs \
+             WHERE tenant = $1 AND digest = $2 AND (put IS NULL OR put <= $3)"
+        );
+        self.number(&sql, params![&digest[..], put.0])
     }
 
     fn correct_blob_times(&self, latest: Instant, now: Instant, limit: i64) -> Result<(), Problem> {
-        let text = "UPDATE blobs SET put = $2 WHERE tenant = $1 AND id = ANY(ARRAY( \
-                    SELECT id FROM blobs WHERE tenant = $1 AND put > $3 LIMIT $4))";
-        self.execute(text, params![now.0, latest.0, limit])
+        let sql = tenant_sql!(
+            "UPDATE blobs SET put = $2 WHERE tenant = $1 AND id = ANY(ARRAY( \
+             SELECT id FROM blobs WHERE tenant = $1 AND put > $3 LIMIT $4))"
+        );
+        self.execute(&sql, params![now.0, latest.0, limit])
     }
 
     fn old_blobs(&self, put: Instant, limit: i64) -> Result<Vec<OldBlob>, Problem> {
-        let text = "SELECT digest, id, bytes FROM blobs \
-                    WHERE tenant = $1 AND put <= $2 ORDER BY put, id LIMIT $3";
-        let rows = self.rows(text, params![put.0, limit])?;
+        let sql = tenant_sql!(
+            "SELECT digest, id, bytes FROM blobs \
+             WHERE tenant = $1 AND put <= $2 ORDER BY put, id LIMIT $3"
+        );
+        let rows = self.rows(&sql, params![put.0, limit])?;
         let blob = |row: &Row| {
             Ok(OldBlob { blob: column(row, 1)?, digest: digest_of(row)?, bytes: column(row, 2)? })
         };
@@ -461,22 +503,30 @@ impl RowWriter for PgWriter<'_> {
 
     fn insert_grant(&self, id: &str, json: &str) -> Result<(), Problem> {
         let values = params![id.as_bytes(), json.as_bytes()];
-        self.execute("INSERT INTO grants (tenant, id, terms) VALUES ($1, $2, $3)", values)
+        self.execute(
+            &tenant_sql!("INSERT INTO grants (tenant, id, terms) VALUES ($1, $2, $3)"),
+            values,
+        )
     }
 
     fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
-        let text = "UPDATE grants SET bound = $3 WHERE tenant = $1 AND id = $2 AND bound IS NULL";
-        self.execute(text, params![id.as_bytes(), token.as_bytes()])
+        let sql = tenant_sql!(
+            "UPDATE grants SET bound = $3 WHERE tenant = $1 AND id = $2 AND bound IS NULL"
+        );
+        self.execute(&sql, params![id.as_bytes(), token.as_bytes()])
     }
 
     fn revoke_grant(&self, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
         let id = id.as_bytes();
-        let row =
-            self.one("SELECT revoked FROM grants WHERE tenant = $1 AND id = $2", params![id])?;
+        let row = self.one(
+            &tenant_sql!("SELECT revoked FROM grants WHERE tenant = $1 AND id = $2"),
+            params![id],
+        )?;
         let before: Option<Option<i64>> = row.map(|row| column(&row, 0)).transpose()?;
-        let text =
-            "UPDATE grants SET revoked = $3 WHERE tenant = $1 AND id = $2 AND revoked IS NULL";
-        self.execute(text, params![id, now.0])?;
+        let sql = tenant_sql!(
+            "UPDATE grants SET revoked = $3 WHERE tenant = $1 AND id = $2 AND revoked IS NULL"
+        );
+        self.execute(&sql, params![id, now.0])?;
         Ok(before.map(|revoked| revoked.map(Instant)))
     }
 }
