@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
@@ -11,7 +11,7 @@ use stile_domain::records::sealed_cursor::Binding;
 
 use super::budget::Budgets;
 use super::error::LadderError;
-use super::json_members::json_object;
+use super::json_members::{ObjectText, json_object};
 use super::port::{RecordServer, caller_name};
 use super::text_lines::{escape_line_breaks, next_call};
 
@@ -89,13 +89,16 @@ impl CallContext {
         Ok(format!("{scheme}{}", self.seal(&handle.encode())?))
     }
 
-    /// Returns the arguments of this call with another value for `name`.
-    pub(super) fn arguments_with(&self, name: &str, value: Json) -> Json {
-        let mut arguments: Map<String, Json> =
-            self.arguments.as_object().cloned().unwrap_or_default();
-        arguments.retain(|other, value| other != name && !value.is_null());
-        arguments.insert(name.to_owned(), value);
-        Json::Object(arguments)
+    /// Returns the arguments of this call with another value for `name`, as compact JSON.
+    pub(super) fn arguments_with(&self, name: &str, value: &Json) -> String {
+        let mut arguments = ObjectText::new(512);
+        for (other, value) in self.arguments.as_object().into_iter().flatten() {
+            if other != name && !value.is_null() {
+                arguments.put(other, value);
+            }
+        }
+        arguments.put(name, value);
+        arguments.finish()
     }
 
     /// Renders the text line that continues this call's list at a cursor.
@@ -116,7 +119,7 @@ impl CallContext {
         (name, value): (&str, Json),
         note: &str,
     ) -> String {
-        let arguments = self.arguments_with(name, value.clone());
+        let arguments = self.arguments_with(name, &value);
         let written_out = escape_line_breaks(next_call(tool, &arguments, note));
         if written_out.len() <= bytes {
             return written_out;

@@ -27,6 +27,9 @@ use super::text_lines;
 /// The most bytes of a binary field in one resource.
 pub(super) const MAX_BYTES_PART: u64 = 64 * 1024;
 
+/// The usual length of an entry, in bytes.
+const ENTRY_BYTES: usize = 900;
+
 /// The longest identifier, in bytes, whose parts an entry repeats. The parts of a longer identifier
 /// stand only within the identifier.
 const MAX_REPEATED_ID: usize = 256;
@@ -53,8 +56,9 @@ enum ContinuationKind<'a> {
     Bytes(BytesContinuation<'a>),
     /// A field with more references to bytes than an answer names.
     MoreBytes { field: &'a str, unnamed: usize },
-    /// A record with more fields than shown, and the arguments of the call that shows the rest.
-    More { shown: u64, total: u64, args: Json },
+    /// A record with more fields than shown. The call that shows the rest names these fields and
+    /// begins at this cursor.
+    More { shown: u64, total: u64, fields: Option<&'a [String]>, cursor: Option<&'a str> },
     /// A record of which no field is shown.
     Record,
 }
@@ -235,24 +239,21 @@ pub(super) fn of_more<'a>(
     context: &CallContext,
     id: &'a RecordId,
     more: &'a MoreFields,
-    fields: &[String],
+    fields: &'a [String],
 ) -> Result<Continuation<'a>, LadderError> {
-    let (args, cursor) = match (fields, json!(fields)) {
-        ([], _) => (
-            json!({ "id": id.to_string(), "cursor": more.next_cursor }),
-            Some(more.next_cursor.clone()),
-        ),
-        (_, names) if names.to_string().len() <= NAMES_BYTES => {
-            (json!({ "id": id.to_string(), "fields": names, "cursor": more.next_cursor }), None)
-        }
-        _ => (json!({ "id": id.to_string() }), None),
-    };
+    let repeated = repeated_names(fields);
+    let cursor =
+        Some(more.next_cursor.as_str()).filter(|_| fields.is_empty() || repeated.is_some());
+    let part = RecordPart::Fields { cursor: fields.is_empty().then(|| more.next_cursor.clone()) };
     let MoreFields { shown, total, .. } = *more;
-    Ok(Continuation::new(
-        id,
-        ContinuationKind::More { shown, total, args },
-        context.uri(id, RecordPart::Fields { cursor })?,
-    ))
+    let what = ContinuationKind::More { shown, total, fields: repeated, cursor };
+    Ok(Continuation::new(id, what, context.uri(id, part)?))
+}
+
+/// Returns the fields that a call repeats: those of the request, if their names are short.
+fn repeated_names(fields: &[String]) -> Option<&[String]> {
+    let is_repeated = !fields.is_empty() && json!(fields).to_string().len() <= NAMES_BYTES;
+    is_repeated.then_some(fields)
 }
 
 /// Returns the continuation of a record of which an answer has no room for all fields: the call
@@ -261,19 +262,11 @@ pub(super) fn of_cut<'a>(
     context: &CallContext,
     id: &'a RecordId,
     (shown, total): (u64, u64),
-    fields: &[String],
+    fields: &'a [String],
 ) -> Result<Continuation<'a>, LadderError> {
-    let names = json!(fields);
-    let args = if fields.is_empty() || names.to_string().len() > NAMES_BYTES {
-        json!({ "id": id.to_string() })
-    } else {
-        json!({ "id": id.to_string(), "fields": names })
-    };
-    Ok(Continuation::new(
-        id,
-        ContinuationKind::More { shown, total, args },
-        context.uri(id, RecordPart::Fields { cursor: None })?,
-    ))
+    let what =
+        ContinuationKind::More { shown, total, fields: repeated_names(fields), cursor: None };
+    Ok(Continuation::new(id, what, context.uri(id, RecordPart::Fields { cursor: None })?))
 }
 
 /// Returns the continuation of a record of which no field is shown.
@@ -296,7 +289,29 @@ impl<'a> Continuation<'a> {
     /// Returns the tool that continues, and its arguments as compact JSON.
     pub(super) fn read(&self) -> (&'static str, String) {
         let mut args = ObjectText::new(self.name.len() + 96);
-        let tool = match &self.what {
+        self.put_args(&mut args);
+        (self.tool(), args.finish())
+    }
+
+    /// Adds the member `read`: the call that continues.
+    pub(super) fn put_read(&self, object: &mut ObjectText) {
+        object.put_object("read", |call| {
+            call.put("tool", self.tool());
+            call.put_object("args", |args| self.put_args(args));
+        });
+    }
+
+    fn tool(&self) -> &'static str {
+        match &self.what {
+            ContinuationKind::Text(_) | ContinuationKind::MoreBytes { .. } => "read_record_field",
+            ContinuationKind::Bytes(_)
+            | ContinuationKind::More { .. }
+            | ContinuationKind::Record => "fetch",
+        }
+    }
+
+    fn put_args(&self, args: &mut ObjectText) {
+        match &self.what {
             ContinuationKind::Text(TextContinuation { field, start, find, .. }) => {
                 args.put("id", &self.name);
                 args.put("field_path", field);
@@ -304,33 +319,19 @@ impl<'a> Continuation<'a> {
                     Some(text) => args.put("q", text),
                     None => args.put("offset_chars", start),
                 }
-                "read_record_field"
             }
-            ContinuationKind::Bytes(_) => {
-                args.put("id", &self.uri);
-                "fetch"
-            }
+            ContinuationKind::Bytes(_) => args.put("id", &self.uri),
             ContinuationKind::MoreBytes { field, .. } => {
                 args.put("id", &self.name);
                 args.put("field_path", field);
-                "read_record_field"
             }
-            ContinuationKind::More { args, .. } => return ("fetch", args.to_string()),
-            ContinuationKind::Record => {
+            ContinuationKind::More { fields, cursor, .. } => {
                 args.put("id", &self.name);
-                "fetch"
+                args.put_some("fields", *fields);
+                args.put_some("cursor", *cursor);
             }
-        };
-        (tool, args.finish())
-    }
-
-    /// Renders the call that continues, for the structure.
-    pub(super) fn call(&self) -> String {
-        let (tool, args) = self.read();
-        let mut call = ObjectText::new(args.len() + 48);
-        call.put("tool", tool);
-        call.put_json("args", &args);
-        call.finish()
+            ContinuationKind::Record => args.put("id", &self.name),
+        }
     }
 
     /// Renders the continuation for the structure.
@@ -339,7 +340,7 @@ impl<'a> Continuation<'a> {
     }
 
     fn json(&self) -> String {
-        let mut json = ObjectText::new(1024);
+        let mut json = ObjectText::new(ENTRY_BYTES);
         json.put("id", &self.name);
         let place = match &self.what {
             ContinuationKind::Text(TextContinuation { field, status, .. }) => {
@@ -363,10 +364,8 @@ impl<'a> Continuation<'a> {
             json.put_some(name, size.as_ref());
         }
         json.put_some("looks_like", self.looks_like().as_ref());
-        json.put_json("read", &self.call());
-        let mut resource = ObjectText::new(self.uri.len() + 16);
-        resource.put("uri", &self.uri);
-        json.put_json("resource", &resource.finish());
+        self.put_read(&mut json);
+        json.put_object("resource", |resource| resource.put("uri", &self.uri));
         json.finish()
     }
 

@@ -28,13 +28,16 @@ pub(super) fn present_members<const N: usize>(
 /// A list has many small objects. As texts they cost a fraction of what trees cost, and the
 /// transport sends texts as they are.
 pub(super) struct ObjectText {
+    /// What is written so far, without the bracket at the end.
     bytes: Vec<u8>,
 }
 
 impl ObjectText {
     /// Begins an object. `capacity` is its likely length in bytes.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { bytes: Vec::with_capacity(capacity) }
+        let mut bytes = Vec::with_capacity(capacity);
+        bytes.push(b'{');
+        Self { bytes }
     }
 
     /// Adds a member.
@@ -54,6 +57,14 @@ impl ObjectText {
     pub(super) fn put_json(&mut self, name: &str, json: &str) {
         self.name(name);
         self.bytes.extend_from_slice(json.as_bytes());
+    }
+
+    /// Adds a member that is an object itself, whose members `write` adds.
+    pub(super) fn put_object(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
+        self.name(name);
+        self.bytes.push(b'{');
+        write(self);
+        self.bytes.push(b'}');
     }
 
     /// Adds a list of values that are JSON texts.
@@ -78,16 +89,16 @@ impl ObjectText {
 
     /// Ends the object.
     pub(super) fn finish(mut self) -> String {
-        if self.bytes.is_empty() {
-            self.bytes.push(b'{');
-        }
         self.bytes.push(b'}');
         // Only texts are written.
         String::from_utf8(self.bytes).unwrap_or_default()
     }
 
     fn name(&mut self, name: &str) {
-        self.bytes.push(if self.bytes.is_empty() { b'{' } else { b',' });
+        // After a bracket comes the first member. No value ends with that bracket.
+        if self.bytes.last() != Some(&b'{') {
+            self.bytes.push(b',');
+        }
         self.value(name);
         self.bytes.push(b':');
     }
@@ -117,9 +128,16 @@ mod tests {
         object.put_json("json", "{\"x\":1}");
         object.put_list("none of them", []);
         object.put_list("list", ["1", "\"two\""]);
+        object.put_object("empty", |_| ());
+        object.put_object("{", |inner| {
+            inner.put("brackets", "{");
+            inner.put_object("deep", |deep| deep.put("x", &1));
+        });
+        object.put("last", &true);
         let expected = json!({
             "a\"b": "line\n\u{2028}", "some": [1, null], "json": { "x": 1 }, "none of them": [],
-            "list": [1, "two"],
+            "list": [1, "two"], "empty": {}, "{": { "brackets": "{", "deep": { "x": 1 } },
+            "last": true,
         });
         assert_eq!(object.finish(), expected.to_string());
         assert_eq!(ObjectText::new(9).finish(), "{}");

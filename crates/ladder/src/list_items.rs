@@ -92,14 +92,19 @@ fn end_of_value(bytes: &[u8], mut at: usize) -> Option<usize> {
 
 /// Returns where a string ends whose opening quote is before `at`: after its closing quote.
 fn end_of_string(bytes: &[u8], mut at: usize) -> Option<usize> {
-    /// Most strings are names, which end within so many bytes. A wide step would cost more.
-    const SHORT: usize = 16;
-    let head = bytes.get(at..bytes.len().min(at + SHORT))?;
-    match head.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-        Some(end) if head.get(end) == Some(&b'"') => return Some(at + end + 1),
-        // A backslash, or a long string: the steps below find its end from here.
-        Some(end) => at += end,
-        None => at += head.len(),
+    /// Most strings are names, which end within so many words of eight bytes. A wider step would
+    /// cost more.
+    const SHORT: usize = 3;
+    for _ in 0..SHORT {
+        let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) else { break };
+        let end = first_quote_or_backslash(*word);
+        at += end;
+        match word.get(end) {
+            Some(b'"') => return Some(at + 1),
+            // The steps below go on from a backslash.
+            Some(_) => break,
+            None => {}
+        }
     }
     loop {
         at += memchr2(b'"', b'\\', bytes.get(at..)?)?;
@@ -108,6 +113,18 @@ fn end_of_string(bytes: &[u8], mut at: usize) -> Option<usize> {
         }
         at += 2;
     }
+}
+
+/// Returns the index of the first quote or backslash, or 8 if there is none. Looks at all bytes at
+/// once.
+fn first_quote_or_backslash(word: [u8; 8]) -> usize {
+    let word = u64::from_le_bytes(word);
+    // Sets the highest bit of the first byte that equals `byte`. Bits above it say nothing.
+    let equal = |byte: u8| {
+        let zeros = word ^ u64::from_le_bytes([byte; 8]);
+        zeros.wrapping_sub(u64::from_le_bytes([1; 8])) & !zeros & u64::from_le_bytes([128; 8])
+    };
+    (equal(b'"') | equal(b'\\')).trailing_zeros() as usize / 8
 }
 
 /// Returns the place after a byte; `None` if another byte is there.
@@ -147,6 +164,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_first_quote_or_backslash_of_a_word_is_found(
+            word in proptest::array::uniform8(prop_oneof![any::<u8>(), Just(b'"'), Just(b'\\')]),
+        ) {
+            let found = word.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(8);
+            prop_assert_eq!(first_quote_or_backslash(word), found);
+        }
+
         #[test]
         fn the_items_are_those_that_a_parser_finds(
             items in proptest::collection::vec(any_json(), 0..5),

@@ -16,6 +16,7 @@ use super::budget::{Budgets, count_fitting, json_len};
 use super::call_context::CallContext;
 use super::continuation::{LadderEntry, RenderedContinuation};
 use super::error::LadderError;
+use super::json_members::tree;
 use super::output::RecordOutput;
 use super::wire;
 use super::{continuation, text_lines};
@@ -394,7 +395,7 @@ impl NextPage {
         match self {
             Self::End | Self::After(_) => None,
             Self::Restart(limit) => {
-                let args = context.arguments_with("limit", (*limit).into());
+                let args = tree(&context.arguments_with("limit", &(*limit).into()));
                 Some(json!({ "note": RESTART_NOTE, "read": { "tool": tool, "args": args } }))
             }
             Self::Unreachable => Some(json!({ "note": UNREACHABLE_NOTE })),

@@ -16,7 +16,7 @@ use super::arguments::{
 };
 use super::budget::count_fitting;
 use super::call_context::CallContext;
-use super::continuation::{self, LadderEntry, LadderShape, repeats_parts};
+use super::continuation::{self, Continuation, LadderEntry, LadderShape, repeats_parts};
 use super::error::LadderError;
 use super::json_members::ObjectText;
 use super::output::{RecordOutput, Shape};
@@ -33,6 +33,8 @@ const TEXT_RECORD_BYTES: usize = 700;
 /// The most references to bytes of one field that a list names in its structure, and in its text.
 const MAX_REFERENCES: usize = 4;
 const MAX_TEXT_REFERENCES: usize = 1;
+/// The usual length of a record in the structure, in bytes.
+const ROW_BYTES: usize = 2048;
 /// The most bytes of names and previews that a request asks for, for each record.
 const RECORD_BYTES: usize = 8 * 1024;
 
@@ -163,18 +165,17 @@ impl Tool for QueryRecords {
         };
         let shown = page.render(context).await?;
         let since = response.next_changes_since.filter(|_| shown.is_whole);
-        let mut data = ObjectText::new(shown.structured_len() + 1024);
-        data.put("object", "list");
-        data.put("stream", &self.stream);
-        data.put("has_more", &shown.has_more());
-        data.put_some("next_cursor", shown.next_cursor.as_ref());
-        data.put_some("next_changes_since", since.as_ref());
-        data.put_list("data", shown.rows.iter().map(String::as_str));
-        data.put_some("meta", shown.meta.as_ref());
-        data.put_some("onward", shown.onward.as_ref());
-        let data = data.finish();
-        let mut structured = ObjectText::new(data.len() + shown.ladder.len() + 64);
-        structured.put_json("data", &data);
+        let mut structured = ObjectText::new(shown.structured_len() + 1024);
+        structured.put_object("data", |data| {
+            data.put("object", "list");
+            data.put("stream", &self.stream);
+            data.put("has_more", &shown.has_more());
+            data.put_some("next_cursor", shown.next_cursor.as_ref());
+            data.put_some("next_changes_since", since.as_ref());
+            data.put_list("data", shown.rows.iter().map(String::as_str));
+            data.put_some("meta", shown.meta.as_ref());
+            data.put_some("onward", shown.onward.as_ref());
+        });
         structured.put_json("content_ladder", &shown.ladder);
         shown.into_output(structured.finish())
     }
@@ -276,7 +277,7 @@ impl PageItem for QueriedRecord {
 /// identifier has it too.
 fn record_row(record: &RecordView, fields: &[FieldView], has_key: bool) -> String {
     let RecordView { id, metadata, .. } = record;
-    let mut row = ObjectText::new(2048);
+    let mut row = ObjectText::new(ROW_BYTES);
     row.put("object", "record");
     row.put("id", &id.to_string());
     if has_key {
@@ -286,9 +287,9 @@ fn record_row(record: &RecordView, fields: &[FieldView], has_key: bool) -> Strin
     row.put("connection_id", id.connection.as_deref().unwrap_or_default());
     metadata.iter().for_each(|(name, value)| row.put(name, value));
     if !record.is_deleted() {
-        let mut data = ObjectText::new(1536);
-        fields.iter().for_each(|field| data.put(&field.name, &field.value));
-        row.put_json("data", &data.finish());
+        row.put_object("data", |data| {
+            fields.iter().for_each(|field| data.put(&field.name, &field.value));
+        });
     }
     row.finish()
 }
@@ -328,29 +329,30 @@ fn record_text(
         head += at.as_deref().unwrap_or(" deleted=true");
         return Ok((head, Vec::new()));
     }
-    let (mut fields, mut below, mut links) = (String::new(), String::new(), Vec::new());
-    let mut shown = 0;
+    let (mut fields, mut below) =
+        (String::with_capacity(TEXT_RECORD_BYTES), String::with_capacity(TEXT_RECORD_BYTES));
+    let (mut links, mut shown) = (Vec::new(), 0);
     for field in &record.fields {
         let shortened = field.shortened(TEXT_CHARS, TEXT_CHARS * 3);
         let field = shortened.as_ref().unwrap_or(field);
         let comma = if fields.is_empty() { "" } else { "," };
         let (name, value) = (text_lines::json(&field.name), text_lines::json(&field.value));
+        let member = comma.len() + name.len() + 1 + value.len();
+        let before = head.len() + fields.len() + below.len() + member;
+        if shown > 0 && before > TEXT_RECORD_BYTES {
+            break;
+        }
         let own = continuation::of_field(context, &record.id, field)?;
         let bytes = continuation::of_references(context, &record.id, field, MAX_TEXT_REFERENCES)?;
-        let (mut lines, mut own_links) = (String::new(), Vec::new());
-        for rest in own.into_iter().chain(bytes) {
-            lines.push('\n');
-            lines += &rest.line();
-            own_links.push(rest.link());
-        }
-        let member = comma.len() + name.len() + 1 + value.len();
-        let used = head.len() + fields.len() + below.len() + member + lines.len();
-        if shown > 0 && used > TEXT_RECORD_BYTES {
+        let rests: Vec<Continuation<'_>> = own.into_iter().chain(bytes).collect();
+        let lines: Vec<String> = rests.iter().map(Continuation::line).collect();
+        let added = lines.iter().map(|line| line.len() + 1).sum::<usize>();
+        if shown > 0 && before + added > TEXT_RECORD_BYTES {
             break;
         }
         fields.extend([comma, &name, ":", &value]);
-        below += &lines;
-        links.extend(own_links);
+        lines.iter().for_each(|line| below.extend(["\n", line]));
+        links.extend(rests.into_iter().map(Continuation::link));
         shown += 1;
     }
     let total =
@@ -360,7 +362,8 @@ fn record_text(
         below += &format!("\n{} ({shown} of {total} fields shown)", whole.line());
         links.push(whole.link());
     }
-    Ok((format!("{head} {{{fields}}}{below}"), links))
+    head.extend([" {", &fields, "}", &below]);
+    Ok((head, links))
 }
 
 /// Returns the address of a whole record.

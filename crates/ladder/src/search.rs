@@ -236,16 +236,16 @@ impl Tool for Search {
             meta: response.meta,
         };
         let shown = page.render(context).await?;
-        let mut data = ObjectText::new(1024);
-        data.put("object", "list");
-        data.put("has_more", &shown.has_more());
-        data.put_some("next_cursor", shown.next_cursor.as_ref());
-        data.put("result_count", &shown.rows.len());
-        data.put_some("meta", shown.meta.as_ref());
-        data.put_some("onward", shown.onward.as_ref());
-        let mut structured = ObjectText::new(shown.structured_len() + data.len() + 64);
+        let mut structured = ObjectText::new(shown.structured_len() + 1024);
         structured.put_list("results", shown.rows.iter().map(String::as_str));
-        structured.put_json("data", &data.finish());
+        structured.put_object("data", |data| {
+            data.put("object", "list");
+            data.put("has_more", &shown.has_more());
+            data.put_some("next_cursor", shown.next_cursor.as_ref());
+            data.put("result_count", &shown.rows.len());
+            data.put_some("meta", shown.meta.as_ref());
+            data.put_some("onward", shown.onward.as_ref());
+        });
         structured.put_json("content_ladder", &shown.ladder);
         shown.into_output(structured.finish())
     }
@@ -540,7 +540,7 @@ impl Excerpt {
         window.put_some("end_chars", self.end_chars.as_ref());
         window.put_some("size_chars", self.size_chars.as_ref());
         if let Some(rest) = rest {
-            window.put_json("read", &rest.call());
+            rest.put_read(&mut window);
         }
         window.finish()
     }
