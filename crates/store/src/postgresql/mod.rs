@@ -23,6 +23,8 @@ mod tenant;
 mod tenant_connection;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 mod turns;
 
 pub(crate) use connection::{PgConnection, Values};

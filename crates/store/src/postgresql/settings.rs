@@ -29,6 +29,14 @@ impl Settings {
     /// A database on another machine is reached over TLS with a certificate that this machine
     /// trusts, unless the address says `sslmode=disable`.
     pub(crate) fn parse(address: &str) -> Result<Self, DatabaseError> {
+        Self::with_roots(address, native_roots)
+    }
+
+    /// Parses an address, with the authorities that this machine trusts.
+    pub(super) fn with_roots(
+        address: &str,
+        roots: impl FnOnce() -> RootCertStore,
+    ) -> Result<Self, DatabaseError> {
         let mut config: Config = address.parse().map_err(|_| DatabaseError::BadAddress)?;
         config.application_name("stile");
         if config.get_connect_timeout().is_none() {
@@ -46,7 +54,7 @@ impl Settings {
             }
             _ => {
                 config.ssl_mode(SslMode::Require);
-                Some(MakeRustlsConnect::new(tls_config()?))
+                Some(MakeRustlsConnect::new(tls_config(roots())?))
             }
         };
         Ok(Self { config, tls })
@@ -93,9 +101,13 @@ fn is_this_machine(host: &Host) -> bool {
     }
 }
 
-fn tls_config() -> Result<ClientConfig, DatabaseError> {
+fn native_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+fn tls_config(roots: RootCertStore) -> Result<ClientConfig, DatabaseError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
