@@ -18,4 +18,5 @@ pub mod schema;
 pub mod spreader;
 pub mod swapper;
 pub mod upstream;
+pub mod wiretap;
 pub mod zip;

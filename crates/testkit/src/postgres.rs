@@ -1,4 +1,5 @@
-//! A real server of PostgreSQL for tests: its own folder, its own socket, no network.
+//! A real server of PostgreSQL for tests: its own folder, its own socket, no network. A test of TLS
+//! starts one that also listens on a port of 127.0.0.1.
 //!
 //! All tests of a process share one server, which stops with the last test that uses it. A guard, a
 //! process that waits for the end of a pipe, stops the server even if the tests are killed. Where
@@ -8,7 +9,10 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,17 +20,24 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tempfile::TempDir;
 
+use crate::upstream::tls::Pair;
+
 /// The user that owns all databases and that programs connect as. It may make no further databases
 /// or users, and row-level security holds for it.
 const USER: &str = "stile";
 /// The user that may do everything, for whom row-level security does not hold.
 const SUPERUSER: &str = "postgres";
 
+/// The password of [`USER`], which only connections over the network need.
+pub const PASSWORD: &str = "canary-of-the-password";
+
 /// A running server of PostgreSQL, which stops when it is dropped.
 #[derive(Debug)]
 pub struct PostgresServer {
     folder: TempDir,
     programs: PathBuf,
+    /// The port of the network, which also names the socket. The default port is not listened on.
+    port: u16,
     databases: AtomicU32,
     guard: Child,
 }
@@ -37,6 +48,9 @@ pub struct TestDatabase {
     server: Arc<PostgresServer>,
     name: String,
 }
+
+/// The port that names the socket of a server without a network.
+const DEFAULT_PORT: u16 = 5432;
 
 /// The users that may run the server if the tests run as root, as names in `/etc/passwd`.
 const USERS: [&str; 2] = ["postgres", "nobody"];
@@ -50,15 +64,7 @@ impl PostgresServer {
         if let Some(server) = shared.upgrade() {
             return Some(server);
         }
-        let Some(programs) = programs() else {
-            let is_required = std::env::var_os("STILE_REQUIRE_POSTGRES").is_some();
-            assert!(!is_required, "{test} needs PostgreSQL, and no `initdb` was found");
-            // The print macros would be captured.
-            let line = format!("SKIPPED {test}: there is no PostgreSQL on this machine\n");
-            let _ = std::io::stderr().write_all(line.as_bytes());
-            return None;
-        };
-        let server = Arc::new(Self::start_new(programs));
+        let server = Arc::new(Self::start_new(programs_for(test)?));
         *shared = Arc::downgrade(&server);
         Some(server)
     }
@@ -66,23 +72,74 @@ impl PostgresServer {
     /// Starts a server that no other test uses, so that a test may stop it. `None` as for
     /// [`PostgresServer::shared`].
     pub fn own(test: &str) -> Option<Arc<Self>> {
-        let shared = Self::shared(test)?;
-        Some(Arc::new(Self::start_new(shared.programs.clone())))
+        Some(Arc::new(Self::start_new(programs_for(test)?)))
+    }
+
+    /// Starts a server that also listens on a port of 127.0.0.1. Connections there need
+    /// [`PASSWORD`], and TLS if there is a certificate; without one the server has no TLS. `None`
+    /// as for [`PostgresServer::shared`].
+    pub fn on_network(test: &str, certificate: Option<&Pair>) -> Option<Arc<Self>> {
+        let mut server = Self::initialized(programs_for(test)?);
+        let way = if certificate.is_some() { "hostssl" } else { "host" };
+        let access = format!("local all all trust\n{way} all {USER} 127.0.0.1/32 scram-sha-256\n");
+        std::fs::write(server.data().join("pg_hba.conf"), access).unwrap();
+        if let Some(pair) = certificate {
+            let key = server.data().join("server.key");
+            std::fs::write(server.data().join("server.crt"), &pair.certificate).unwrap();
+            std::fs::write(&key, &pair.key).unwrap();
+            std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+            hand_over(&key);
+            server.configure("ssl = on");
+        }
+        server.configure("listen_addresses = '127.0.0.1'");
+        // Another process may take the port before the server does.
+        let mut attempts = 0..20;
+        while server.port == DEFAULT_PORT || !server.starts() {
+            assert!(attempts.next().is_some(), "PostgreSQL does not start");
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            server.port = free.local_addr().unwrap().port();
+            server.configure(&format!("port = {}", server.port));
+        }
+        server.make_user();
+        Some(Arc::new(server))
     }
 
     fn start_new(programs: PathBuf) -> Self {
+        let server = Self::initialized(programs);
+        server.start();
+        server.make_user();
+        server
+    }
+
+    /// Makes the folder of a server that listens to its socket alone.
+    fn initialized(programs: PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        if let Some((uid, gid)) = other_user() {
-            run(Command::new("chown").arg(format!("{uid}:{gid}")).arg(folder.path()));
-        }
+        hand_over(folder.path());
         let guard = guard(&programs.join("pg_ctl"), folder.path());
-        let server = Self { folder, programs, databases: AtomicU32::new(0), guard };
+        let (port, databases) = (DEFAULT_PORT, AtomicU32::new(0));
+        let server = Self { folder, programs, port, databases, guard };
         let options =
             ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
         run(server.command("initdb").args(options).arg(server.data()));
-        server.start();
-        run(server.client("createuser").args(["--no-superuser", "--no-createdb", USER]));
+        server.configure(&format!(
+            "listen_addresses = ''\nunix_socket_directories = '{}'\nfsync = off\n\
+             max_connections = 200\nlog_line_prefix = '%d:'\nshared_buffers = 16MB\n\
+             autovacuum = off",
+            server.folder.path().display()
+        ));
         server
+    }
+
+    /// Appends lines to the server's settings. The last line about a setting counts.
+    fn configure(&self, lines: &str) {
+        let file = self.data().join("postgresql.conf");
+        let mut file = std::fs::OpenOptions::new().append(true).open(file).unwrap();
+        writeln!(file, "{lines}").unwrap();
+    }
+
+    fn make_user(&self) {
+        let statement = format!("CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'");
+        run(self.client("psql").args(["-q", "-X", "-d", "postgres", "-c", &statement]));
     }
 
     fn data(&self) -> PathBuf {
@@ -98,20 +155,25 @@ impl PostgresServer {
 
     /// Starts the server again.
     pub fn start(&self) {
-        let folder = self.folder.path().display();
-        let options = format!(
-            "-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off \
-             -c max_connections=200 -c log_line_prefix=%d: -c shared_buffers=16MB -c autovacuum=off"
-        );
+        assert!(self.starts(), "PostgreSQL does not start");
+    }
+
+    /// Starts the server. Returns whether it runs.
+    fn starts(&self) -> bool {
         let log = self.folder.path().join("log");
         let mut command = self.command("pg_ctl");
-        command.arg("-D").arg(self.data()).arg("-l").arg(log);
-        run(command.args(["-w", "-o", &options, "start"]));
+        command.arg("-D").arg(self.data()).arg("-l").arg(log).args(["-w", "start"]);
+        succeeds(&mut command)
     }
 
     /// Stops the server at once, as if its machine failed.
     pub fn stop(&self) {
         run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-m", "immediate", "stop"]));
+    }
+
+    /// The address that a server of [`PostgresServer::on_network`] listens on.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     /// Makes an empty database.
@@ -124,6 +186,7 @@ impl PostgresServer {
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.arg("-h").arg(self.folder.path()).args(["-U", SUPERUSER]);
+        command.args(["-p", &self.port.to_string()]);
         command
     }
 }
@@ -148,7 +211,18 @@ impl TestDatabase {
 
     fn address_for(&self, user: &str) -> String {
         let folder = self.server.folder.path().to_string_lossy().replace('/', "%2F");
-        format!("postgres://{user}@{folder}/{}", self.name)
+        format!("postgres://{user}@{folder}:{}/{}", self.server.port, self.name)
+    }
+
+    /// The address of the database over the network, for the user that owns it. `host` may name
+    /// another port, and `settings` follow the question mark.
+    pub fn network_address(&self, host: &str, settings: &str) -> String {
+        format!("postgres://{USER}:{PASSWORD}@{host}/{}?{settings}", self.name)
+    }
+
+    /// The server of the database.
+    pub fn server(&self) -> &PostgresServer {
+        &self.server
     }
 
     /// Logs each statement of connections that begin from now on.
@@ -186,6 +260,20 @@ impl Drop for TestDatabase {
         command.args(["--force", &self.name]).stdout(Stdio::null()).stderr(Stdio::null());
         let _ = command.status();
     }
+}
+
+/// Returns the folder with the programs of PostgreSQL. `None`, after a line about the test, if
+/// there is none.
+fn programs_for(test: &str) -> Option<PathBuf> {
+    let found = programs();
+    if found.is_none() {
+        let is_required = std::env::var_os("STILE_REQUIRE_POSTGRES").is_some();
+        assert!(!is_required, "{test} needs PostgreSQL, and no `initdb` was found");
+        // The print macros would be captured.
+        let line = format!("SKIPPED {test}: there is no PostgreSQL on this machine\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+    found
 }
 
 /// Returns the folder with the programs of PostgreSQL.
@@ -236,9 +324,20 @@ fn guard(pg_ctl: &Path, folder: &Path) -> Child {
     command.spawn().unwrap()
 }
 
+/// Gives a file to the user that the server runs as.
+fn hand_over(path: &Path) {
+    if let Some((uid, gid)) = other_user() {
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
+    }
+}
+
 fn run(command: &mut Command) {
+    let program = command.get_program().to_owned();
+    assert!(succeeds(command), "{:?}", OsStr::new(&program));
+}
+
+fn succeeds(command: &mut Command) -> bool {
     // A pipe would stay open as long as the server runs.
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
-    let program = command.get_program().to_owned();
-    assert!(status.is_ok_and(|status| status.success()), "{:?}", OsStr::new(&program));
+    status.is_ok_and(|status| status.success())
 }

@@ -10,6 +10,7 @@
 
 mod architecture;
 mod authorization;
+mod database_tls;
 mod deployment;
 mod direct;
 mod doctor;

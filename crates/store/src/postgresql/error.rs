@@ -1,5 +1,8 @@
 //! Maps errors of PostgreSQL to problems.
 
+use std::io;
+
+use rustls::CertificateError;
 use stile_domain::records::problem::Problem;
 use tokio_postgres::error::SqlState;
 
@@ -84,8 +87,12 @@ impl PgError {
     }
 }
 
-/// Describes an error of the database with its causes, without the values of a statement.
+/// Describes an error of the database with its causes, without the values of a statement and
+/// without the names in a certificate.
 fn describe(error: &tokio_postgres::Error) -> String {
+    if let Some(reason) = certificate_problem(error) {
+        return format!("the database cannot be trusted: {reason}");
+    }
     match error.as_db_error() {
         Some(error) => format!("{} ({})", error.message(), error.code().code()),
         None => {
@@ -99,6 +106,30 @@ fn describe(error: &tokio_postgres::Error) -> String {
             text
         }
     }
+}
+
+/// Returns why the certificate of the database was refused, if it was.
+fn certificate_problem(error: &tokio_postgres::Error) -> Option<&'static str> {
+    let error: &io::Error = std::error::Error::source(error)?.downcast_ref()?;
+    let rustls::Error::InvalidCertificate(error) = error.get_ref()?.downcast_ref()? else {
+        return None;
+    };
+    Some(match error {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "this machine does not trust the authority of its certificate (`SSL_CERT_FILE` may \
+             name a file with the authorities to trust)"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another name than the host in the address"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet"
+        }
+        _ => "its certificate cannot be used",
+    })
 }
 
 impl From<PgError> for Problem {
@@ -146,7 +177,7 @@ impl From<PgError> for Problem {
 }
 
 fn is_io(error: &tokio_postgres::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>())
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<io::Error>())
 }
 
 /// Returns whether an error passes without a change of the request: the database restarts, fails

@@ -25,6 +25,8 @@ mod tenant_connection;
 mod tenant_sql;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 mod turns;
 
 pub(crate) use connection::{PgConnection, Values};

@@ -29,6 +29,14 @@ impl Settings {
     /// A database on another machine is reached over TLS with a certificate that this machine
     /// trusts, unless the address says `sslmode=disable`.
     pub(crate) fn parse(address: &str) -> Result<Self, DatabaseError> {
+        Self::with_roots(address, native_roots)
+    }
+
+    /// Parses an address, with the authorities that this machine trusts.
+    pub(super) fn with_roots(
+        address: &str,
+        roots: impl FnOnce() -> RootCertStore,
+    ) -> Result<Self, DatabaseError> {
         let mut config: Config = address.parse().map_err(|_| DatabaseError::BadAddress)?;
         config.application_name("stile");
         if config.get_connect_timeout().is_none() {
@@ -37,7 +45,7 @@ impl Settings {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(UNACKNOWLEDGED);
         }
-        let is_near = config.get_hosts().iter().all(is_this_machine);
+        let is_near = is_near(&config);
         let tls = match config.get_ssl_mode() {
             SslMode::Disable => None,
             SslMode::Prefer if is_near => {
@@ -46,14 +54,15 @@ impl Settings {
             }
             _ => {
                 config.ssl_mode(SslMode::Require);
-                Some(MakeRustlsConnect::new(tls_config()?))
+                Some(MakeRustlsConnect::new(tls_config(roots())?))
             }
         };
         Ok(Self { config, tls })
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {
-        let hosts = u32::try_from(self.config.get_hosts().len().max(1)).unwrap_or(1);
+        let hosts = self.config.get_hosts().len().max(self.config.get_hostaddrs().len()).max(1);
+        let hosts = u32::try_from(hosts).unwrap_or(1);
         self.config.get_connect_timeout().copied().unwrap_or(CONNECT).saturating_mul(2 * hosts)
     }
 
@@ -74,6 +83,15 @@ impl Settings {
     }
 }
 
+/// Returns whether every connection stays on this machine. Where the address has `hostaddr`, the
+/// program connects to those, and each host is only the name that a certificate must have.
+fn is_near(config: &Config) -> bool {
+    match config.get_hostaddrs() {
+        [] => config.get_hosts().iter().all(is_this_machine),
+        addresses => addresses.iter().all(IpAddr::is_loopback),
+    }
+}
+
 fn is_this_machine(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
@@ -83,9 +101,13 @@ fn is_this_machine(host: &Host) -> bool {
     }
 }
 
-fn tls_config() -> Result<ClientConfig, DatabaseError> {
+fn native_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+fn tls_config(roots: RootCertStore) -> Result<ClientConfig, DatabaseError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -109,6 +131,17 @@ mod tests {
         }
         for far in ["db.example", "10.0.0.1", "localhost.example", "localhost,db.example"] {
             assert!(mode(&format!("postgres://ann@{far}/stile")), "{far}");
+        }
+        // The program connects to `hostaddr`, and the host only names the certificate.
+        for (address, is_far) in [
+            ("localhost/stile?hostaddr=10.0.0.1", true),
+            ("localhost,localhost/stile?hostaddr=127.0.0.1,10.0.0.1", true),
+            ("%2Frun%2Fpostgresql/stile?hostaddr=10.0.0.1", true),
+            ("/stile?hostaddr=10.0.0.1", true),
+            ("db.example/stile?hostaddr=127.0.0.1", false),
+            ("/stile?hostaddr=::1", false),
+        ] {
+            assert_eq!(mode(&format!("postgres://ann@{address}")), is_far, "{address}");
         }
         assert!(mode("postgres://ann@localhost/stile?sslmode=require"));
         assert!(!mode("postgres://ann@db.example/stile?sslmode=disable"));

@@ -96,7 +96,8 @@ impl Pair {
         Self::of(Certificate::Good)
     }
 
-    fn of(certificate: Certificate) -> Self {
+    /// Makes a pair with a certificate of this kind.
+    pub fn of(certificate: Certificate) -> Self {
         let names: &[&str] = match certificate {
             Certificate::OtherName => &["elsewhere.example"],
             _ => &["localhost", "127.0.0.1"],
