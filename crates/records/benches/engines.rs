@@ -5,7 +5,8 @@
 //! (1 GB with `--gigabyte`), a search for a text at the end of each, a page of 25, a filter that
 //! matches few, a filter that matches nothing, filters by value and by range that match very few, a
 //! count by a field, and searches. The ratio of each
-//! line is PostgreSQL's time by SQLite's. PostgreSQL is a temporary server on a socket of this
+//! line is PostgreSQL's time by SQLite's. Beside windows and searches within a text: the memory of
+//! this process above what it had before. PostgreSQL is a temporary server on a socket of this
 //! machine, whose commits do not wait for the disk.
 
 #![expect(
@@ -32,7 +33,7 @@ use stile_records::request_target::RequestTarget;
 use stile_store::postgresql::Database;
 use stile_store::records::{IncomingRecord, Records, StreamedField, TextSource};
 use stile_store::state::StateDir;
-use stile_testkit::bench::{Plan, compare, timed};
+use stile_testkit::bench::{Plan, compare, peak, timed};
 use stile_testkit::postgres::PostgresServer;
 
 const LINE: &str = "The ferns in the second bed were watered again before noon, said the log. ";
@@ -190,6 +191,10 @@ fn main() {
         let rounds = plan.rounds(rounds);
         compare(what, rounds, || timed(|| ask(postgresql)), "SQLite", || timed(|| ask(sqlite)));
     };
+    let memory = |ask: &dyn Fn(&Engine) -> usize| {
+        let [hosted, file] = [postgresql, sqlite].map(|engine| peak(|| ask(engine)));
+        println!("    memory: {hosted} KB, on SQLite {file} KB");
+    };
     let mut sizes = vec![100_000, 1_000_000];
     if !plan.smoke {
         sizes.extend([10_000_000, 100_000_000]);
@@ -204,11 +209,15 @@ fn main() {
         for (place, at) in [("the start", 0), ("the end", size - 4096)] {
             let (what, at) = (format!("window at {place} of {size}"), at.to_string());
             let query = [("field", "text"), ("offset_chars", at.as_str())];
-            both(&what, 200, &|it| it.answer(Operation::GetFieldWindow, "texts", &key, &query));
+            let window = |it: &Engine| it.answer(Operation::GetFieldWindow, "texts", &key, &query);
+            both(&what, 200, &window);
+            memory(&window);
         }
         let query = [("field", "text"), ("q", "The VERY last words")];
         let what = format!("`q` at the end of {size}");
-        both(&what, 5, &|it| it.answer(Operation::GetFieldWindow, "texts", &key, &query));
+        let found = |it: &Engine| it.answer(Operation::GetFieldWindow, "texts", &key, &query);
+        both(&what, 5, &found);
+        memory(&found);
     }
     let count = if plan.smoke { 500 } else { 100_000 };
     let [hosted, file] = [postgresql, sqlite].map(|engine| timed(|| engine.store_messages(count)));
