@@ -2,7 +2,8 @@
 //!
 //! This module splits the header into fields and gives each value to the parser of `mail-parser`
 //! for its type, because those parsers can read past the end of a field. A value that is not UTF-8
-//! is decoded as windows-1252, as mail programs do.
+//! is decoded as windows-1252, as mail programs do. Raw bytes within an encoded word are in the
+//! charset of the word.
 //!
 //! *Source*: RFC 5322, section 2.2.
 
@@ -56,7 +57,7 @@ impl<'m> Header<'m> {
             self.fields.iter().find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))?;
         let mut bytes = match std::str::from_utf8(value) {
             Ok(_) => value.to_vec(),
-            Err(_) => decode_text(value, None).into_owned().into_bytes(),
+            Err(_) => decode_text(&with_escaped_words(value), None).into_owned().into_bytes(),
         };
         bytes.push(b'\n');
         Some(bytes)
@@ -149,6 +150,42 @@ fn close<'m>(
     let Some((begin, colon)) = open else { return };
     let name = part.get(begin..colon).unwrap_or_default().trim_ascii();
     fields.push((name, part.get(colon + 1..end).unwrap_or_default().trim_ascii()));
+}
+
+/// Escapes the bytes above 127 within encoded words of the encoding `Q` (RFC 2047, section 4.2), so
+/// that they are decoded with the rest of the word. Some old programs left them as they were.
+fn with_escaped_words(value: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some(begin) = memchr::memmem::find(rest, b"=?") {
+        let (before, word) = rest.split_at(begin);
+        escaped.extend_from_slice(before);
+        let Some(length) = length_of_word(word) else {
+            escaped.extend_from_slice(b"=?");
+            rest = word.get(2..).unwrap_or_default();
+            continue;
+        };
+        let (word, after) = word.split_at(length);
+        for &byte in word {
+            if byte.is_ascii() {
+                escaped.push(byte);
+            } else {
+                escaped.extend(format!("={byte:02X}").into_bytes());
+            }
+        }
+        rest = after;
+    }
+    escaped.extend_from_slice(rest);
+    escaped
+}
+
+/// Returns the length of the encoded word at the beginning, if its encoding is `Q`.
+fn length_of_word(value: &[u8]) -> Option<usize> {
+    let mut parts = value.get(2..)?.splitn(3, |&byte| byte == b'?');
+    let (charset, encoding, text) = (parts.next()?, parts.next()?, parts.next()?);
+    let end = memchr::memmem::find(text, b"?=")?;
+    let is_word = charset.is_ascii() && encoding.eq_ignore_ascii_case(b"q");
+    is_word.then_some(2 + charset.len() + 1 + encoding.len() + 1 + end + 2)
 }
 
 fn address(addr: &Addr<'_>) -> Option<String> {

@@ -52,6 +52,24 @@ fn attached(raw: impl AsRef<[u8]>) -> Vec<(Json, Json, String)> {
 }
 
 #[test]
+fn raw_bytes_within_an_encoded_word_are_in_its_charset() {
+    let subject = |value: &[u8]| {
+        fields([b"Subject: ", value, b"\nFrom: a@x\nMessage-Id: <1@x>\n\nx\n"].concat())["subject"]
+            .clone()
+    };
+    for (value, expected) in [
+        (&b"=?koi8-r?Q?\xf0\xd2\xc9=D7=C5=D4?="[..], "Привет"),
+        (b"caf\xe9: =?iso-8859-2?q?=B3\xf3d=BC_1?= \xe9", "café: łódź 1 é"),
+        (b"=?utf-8?B?w6k=?= \xe9", "é é"),
+        (b"=?a \xe9 =?x?q? =?koi8-r?q?\xc1?=", "=?a é =?x?q? а"),
+        (b"=?koi8-r?q?\xc1", "=?koi8-r?q?Á"),
+        (b"\xe9 =?", "é =?"),
+    ] {
+        assert_eq!(subject(value), expected, "{}", value.escape_ascii());
+    }
+}
+
+#[test]
 fn the_header_and_the_body_become_fields() {
     let raw = "Date: Fri, 1 Mar 2024 09:05:00 -0800\r\n\
         From: =?utf-8?q?J=C3=BCrgen?= <j@example.org>\r\n\
