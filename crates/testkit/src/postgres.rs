@@ -171,6 +171,14 @@ impl PostgresServer {
         run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-m", "immediate", "stop"]));
     }
 
+    /// Lets the server, which is stopped, start as a replica: it only reads until it is promoted by
+    /// `pg_promote()`.
+    pub fn make_replica(&self) {
+        let signal = self.data().join("standby.signal");
+        std::fs::write(&signal, "").unwrap();
+        hand_over(&signal);
+    }
+
     /// The address that a server of [`PostgresServer::on_network`] listens on.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()

@@ -183,7 +183,7 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
 /// Returns whether an error passes without a change of the request: the database restarts, fails
 /// over or has no connection left, or another transaction was in the way.
 fn passes(code: &SqlState) -> bool {
-    const CODES: [SqlState; 10] = [
+    const CODES: [SqlState; 11] = [
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
@@ -192,6 +192,8 @@ fn passes(code: &SqlState) -> bool {
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::READ_ONLY_SQL_TRANSACTION,
+        // So a replica answers to the beginning of a transaction that writes.
+        SqlState::FEATURE_NOT_SUPPORTED,
         SqlState::OUT_OF_MEMORY,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
     ];

@@ -171,6 +171,26 @@ fn a_database_that_was_gone_is_found_again() {
 }
 
 #[test]
+fn a_database_that_only_reads_answers_reads_and_refuses_writes_until_it_is_promoted() {
+    let test = "a_database_that_only_reads_answers_reads_and_refuses_writes_until_it_is_promoted";
+    let Some(server) = PostgresServer::own(test) else { return };
+    let hosted = open(server.database());
+    hosted.put("a", "one").unwrap();
+    server.stop();
+    server.make_replica();
+    server.start();
+    // A connection of before is lost.
+    let _ = hosted.keys();
+    for _ in 0..3 {
+        assert_eq!(hosted.keys().unwrap(), ["a"]);
+        assert_eq!(hosted.put("b", "two"), Err(Problem::Busy));
+    }
+    assert_eq!(hosted.database.run("SELECT pg_promote()").trim(), "t");
+    hosted.put("b", "two").unwrap();
+    assert_eq!(hosted.keys().unwrap(), ["a", "b"]);
+}
+
+#[test]
 fn a_read_ends_at_its_limit_and_when_nobody_waits_for_it() {
     let test = "a_read_ends_at_its_limit_and_when_nobody_waits_for_it";
     let Some(hosted) = hosted(test) else { return };
