@@ -240,12 +240,17 @@ impl TestDatabase {
 
     /// Returns how many statements of this database the server has logged.
     pub fn logged_statements(&self) -> usize {
+        self.logged_statements_with("")
+    }
+
+    /// Returns how many statements with these words the server has logged for this database.
+    pub fn logged_statements_with(&self, words: &str) -> usize {
         let log = std::fs::read_to_string(self.server.folder.path().join("log")).unwrap();
         let is_own = |line: &&str| {
             let own = line.strip_prefix(&*self.name).and_then(|line| line.strip_prefix(":LOG:  "));
             own.is_some_and(|own| own.starts_with("execute ") || own.starts_with("statement: "))
         };
-        log.lines().filter(is_own).count()
+        log.lines().filter(is_own).filter(|line| line.contains(words)).count()
     }
 
     /// Runs statements in the database, on the rows of all tenants, and returns what they print, a

@@ -269,10 +269,16 @@ fn add_term_counts(
         false => Ok(()),
     };
     let mut counts = Vec::new();
+    // The search itself found that its only term is in no record.
+    let is_counted = query.terms.len() == 1 && query.excluded.is_empty();
     for term in query.terms.iter().take(MAX_COUNTED_TERMS) {
         let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
         let view = context.view;
-        match view.count_text(sources, &alone, conditions, MAX_COUNTED, &check_limits) {
+        let counted = match is_counted {
+            true => Ok((0, false)),
+            false => view.count_text(sources, &alone, conditions, MAX_COUNTED, &check_limits),
+        };
+        match counted {
             Ok((records, has_more)) => counts.push(json!({
                 "term": term.to_string(), "records": records, "has_more": has_more,
             })),

@@ -87,17 +87,30 @@ fn store(test: &str) -> Option<Store> {
 impl Store {
     /// Sends a request, and returns how many statements it took and how many records it returned.
     fn count(&self, pairs: &[(&str, &str)]) -> (usize, usize) {
+        let before = self.database.logged_statements();
+        let returned = self.send(Operation::ListRecords, "s", pairs);
+        (self.database.logged_statements() - before, returned)
+    }
+
+    /// Sends a request, and returns how many records or hits were returned.
+    fn send(&self, operation: Operation, stream: &str, pairs: &[(&str, &str)]) -> usize {
         let request = OperationRequest {
-            operation: Operation::ListRecords.declaration(),
-            stream: "s".to_owned(),
+            operation: operation.declaration(),
+            stream: stream.to_owned(),
             key: String::new(),
             pairs: pairs.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
         };
-        let before = self.database.logged_statements();
         let body = request.send_at(&self.services, &owner(), Instant(1)).unwrap();
-        let after = self.database.logged_statements();
         let json: Json = serde_json::from_str(&body).unwrap();
-        (after - before, json["data"].as_array().unwrap().len())
+        json["data"].as_array().unwrap().len()
+    }
+
+    /// Returns how many hits a search has, and how often it read the lists of phrases.
+    fn search(&self, query: &str) -> (usize, usize) {
+        let reads = || self.database.logged_statements_with(" JOIN tokens ");
+        let before = reads();
+        let hits = self.send(Operation::Search, "", &[("q", query), ("limit", "50")]);
+        (hits, reads() - before)
     }
 }
 
@@ -152,5 +165,45 @@ fn storing_a_thousand_records_on_postgresql_takes_a_few_statements() {
     for (kind, text) in [("new", "first"), ("unchanged", "first"), ("changed", "second")] {
         let statements = keep(text);
         assert!(statements <= 40, "{kind}: {statements}");
+    }
+}
+
+#[test]
+fn a_search_on_postgresql_reads_the_list_of_a_phrase_that_is_in_no_record_once() {
+    let test = "a_search_on_postgresql_reads_the_list_of_a_phrase_that_is_in_no_record_once";
+    let Some(store) = store(test) else { return };
+    // Each record has both words, and a time.
+    assert_eq!(store.search("\"word a\""), (0, 1));
+}
+
+#[test]
+fn a_phrase_on_postgresql_is_found_after_any_number_of_occurrences_of_its_first_word() {
+    let test = "a_phrase_on_postgresql_is_found_after_any_number_of_occurrences_of_its_first_word";
+    let Some(store) = store(test) else { return };
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
+    let owner = owner().gate().owner().unwrap();
+    let titles = (1..=20).flat_map(|count| {
+        let ferns = "fern ".repeat(count);
+        [format!("{ferns}moss {count}"), format!("moss {ferns}{count}")]
+    });
+    let written = store.services.records.write_at(&owner, Instant(2), |batch| {
+        let target = batch.target(&connection, &stream)?.unwrap();
+        for title in titles {
+            let key = RecordKey::parse(&title).unwrap();
+            // The newest records are searched without the index, so these are the oldest.
+            let fields = [("at", "2025-01-01".to_owned()), ("title", title)];
+            let fields = fields.map(|(name, text)| (name.to_owned(), FieldValue::Text(text)));
+            let (fields, emitted) = (&fields.to_vec(), Instant(2));
+            let incoming = IncomingRecord { key: &key, emitted, fields, streamed: Vec::new() };
+            batch.upsert(&target, incoming)?;
+        }
+        Ok(())
+    });
+    written.unwrap();
+    for (query, hits) in [("\"fern moss\"", 20), ("\"fern fern moss\"", 19), ("\"moss fern\"", 20)]
+    {
+        let (found, reads) = store.search(query);
+        assert_eq!(found, hits, "{query}");
+        assert!(reads > 0, "{query}");
     }
 }

@@ -82,13 +82,8 @@ impl<'s> MatchFinder<'s> {
                 None
             });
         }
-        let list = |term: &'s QueryTerm| {
-            let fields = tags.iter().flat_map(Tags::iter).filter(|(field, _)| term.is_for(field));
-            let tags: Vec<i64> = fields.map(|(_, tag)| *tag).collect();
-            TermList::new(term, &tags)
-        };
-        let lists = query.terms.iter().map(list).collect();
-        let excluded = query.excluded.iter().map(list).collect();
+        let lists = query.terms.iter().map(|term| TermList::new(term, tags.iter())).collect();
+        let excluded = query.excluded.iter().map(|term| TermList::new(term, tags.iter())).collect();
         let indices = sources.iter().enumerate().map(|(at, source)| (source.id, at)).collect();
         let scope = SearchScope { view, sources, indices, tags };
         Ok(Self {
@@ -104,7 +99,8 @@ impl<'s> MatchFinder<'s> {
         })
     }
 
-    /// Leaves out the records that lists order by time.
+    /// Leaves out the records that lists order by time. Call this before the first match is asked
+    /// for.
     pub(super) fn leave_out_timed(&mut self) -> Result<(), Problem> {
         for (source, visible) in self.scope.sources.iter().zip(&mut self.visible) {
             if source.ordered_by().is_none() {
@@ -115,6 +111,14 @@ impl<'s> MatchFinder<'s> {
                 *visible = Some(untimed);
             }
         }
+        // The index is not read for sources that have no such records.
+        let sources = || {
+            let sources = self.scope.tags.iter().zip(&self.visible);
+            let has_records =
+                |visible: &Option<Vec<i64>>| !visible.as_ref().is_some_and(Vec::is_empty);
+            sources.filter(move |(_, visible)| has_records(visible)).map(|(tags, _)| tags)
+        };
+        self.lists = self.lists.iter().map(|list| TermList::new(list.term, sources())).collect();
         Ok(())
     }
 
@@ -221,9 +225,13 @@ impl<'s> MatchFinder<'s> {
 }
 
 impl<'q> TermList<'q> {
-    fn new(term: &'q QueryTerm, tags: &[i64]) -> Self {
-        let budget = is_short_prefix(&term.term).then_some(PREFIX_BUDGET);
-        Self { term, index: Postings::new(&term.term, tags), budget, last_hit: None, misses: 0 }
+    /// Lists the records of the sources with these fields.
+    fn new<'t>(term: &'q QueryTerm, sources: impl Iterator<Item = &'t Tags>) -> Self {
+        let fields = sources.flatten().filter(|(field, _)| term.is_for(field));
+        let tags: Vec<i64> = fields.map(|(_, tag)| *tag).collect();
+        let is_searched = is_short_prefix(&term.term) && !tags.is_empty();
+        let budget = is_searched.then_some(PREFIX_BUDGET);
+        Self { term, index: Postings::new(&term.term, &tags), budget, last_hit: None, misses: 0 }
     }
 
     /// Returns `target` if it is in the list, and otherwise an older record that is not older than
