@@ -21,7 +21,7 @@ const KIND: &str = "server";
 const EVERY: Duration = Duration::from_secs(5);
 /// How long a server counts after it said so, in seconds.
 const COUNTS_SECONDS: i64 = 15;
-/// How long a probe waits for the database.
+/// How long a probe, or a server that stops, waits for the database.
 const PROBE: Duration = Duration::from_secs(2);
 
 /// The servers that share the database of this one.
@@ -116,11 +116,18 @@ impl Fleet {
         self.tokens.remove_ended(now).map(drop)
     }
 
-    /// Removes this server from the servers that are counted, for good.
-    pub fn leave(&self) {
-        let mut has_left = self.has_left.lock().unwrap_or_else(PoisonError::into_inner);
-        *has_left = true;
-        let _ = self.tokens.take_short_lived(KIND, &self.name, unix_seconds(wall_clock()));
+    /// Removes this server from the servers that are counted, for good. Waits two seconds for the
+    /// database at most: without its word, the others stop to count this server by themselves.
+    pub async fn leave(self: &Arc<Self>) {
+        let fleet = Arc::clone(self);
+        let removal = tokio::task::spawn_blocking(move || {
+            let mut has_left = fleet.has_left.lock().unwrap_or_else(PoisonError::into_inner);
+            *has_left = true;
+            fleet.tokens.take_short_lived(KIND, &fleet.name, unix_seconds(wall_clock())).map(drop)
+        });
+        if !matches!(timeout(PROBE, removal).await, Ok(Ok(Ok(())))) {
+            tracing::warn!(target: "stile::fleet", "the database did not hear that this server stops");
+        }
     }
 
     /// Returns whether the database answers within two seconds.
@@ -157,6 +164,11 @@ mod tests {
         Fleet::new(Arc::new(TokenStore::on(&opened)))
     }
 
+    fn leave(server: &Arc<Fleet>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(server.leave());
+    }
+
     #[test]
     fn a_server_counts_from_its_first_heartbeat_until_it_leaves_or_is_silent_for_15_seconds() {
         let test = "a_server_counts_from_its_first_heartbeat_until_it_leaves_or_is_silent";
@@ -179,9 +191,9 @@ mod tests {
         assert_eq!(seen(&three, 1017), (2, 6));
         // A server that was only cut off from the database counts again.
         assert_eq!(seen(&two, 1018), (3, 4));
-        two.leave();
+        leave(&two);
         assert_eq!(seen(&one, 1018), (2, 6), "a server that stops is gone at once");
-        three.leave();
+        leave(&three);
         three.round(1019).unwrap();
         assert_eq!(seen(&one, 1019), (1, 12));
         let rows = "SELECT count(*) FROM stile_access.short_lived WHERE kind = 'server'";

@@ -108,7 +108,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         notifier.stopping();
         if let (Some(heartbeat), Some(fleet)) = (heartbeat, fleet) {
             heartbeat.abort();
-            fleet.leave();
+            fleet.leave().await;
         }
         drop(keep);
         if let Some(notes) = notes {
