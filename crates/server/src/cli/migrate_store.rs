@@ -21,7 +21,7 @@ impl From<CopyError> for Failure {
             | CopyError::SameStore
             | CopyError::OtherSource
             | CopyError::SeveralPeople
-            | CopyError::NoPerson
+            | CopyError::NoPerson(_)
             | CopyError::NoDatabase => Self::Usage(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }

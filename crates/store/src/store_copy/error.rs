@@ -48,13 +48,13 @@ pub enum CopyError {
          a time; nothing was written: name a person with --user or --person"
     )]
     SeveralPeople,
-    /// A database on PostgreSQL has no rows of the person.
+    /// A database on PostgreSQL has no rows of the person: that of the setting `--from` or `--to`.
     #[error(
-        "the database on PostgreSQL knows no such person, and nothing was written; --user takes \
-         the subject of their tokens (with --issuer if an identity provider issues them), and \
-         --person the name of their folder in --spaces"
+        "the database of {0} knows no such person, and nothing was written; --user takes the \
+         subject of their tokens (with --issuer if an identity provider issues them), and --person \
+         the name of their folder in --spaces"
     )]
-    NoPerson,
+    NoPerson(&'static str),
     /// A person was named, and both ends are state folders.
     #[error(
         "--user and --person choose the rows of one person in a database on PostgreSQL, and \

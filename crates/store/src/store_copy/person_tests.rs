@@ -214,9 +214,9 @@ fn a_person_is_not_copied_over_records_nor_from_nowhere() {
     let tenants = hosted.tenants();
     let nobody = PersonName::Id("0".repeat(32));
     for (from, to, person, is_expected) in [
-        (hosted.address(), at(&empty), named("eve"), "NoPerson"),
-        (hosted.address(), at(&empty), nobody.clone(), "NoPerson"),
-        (at(&alone), hosted.address(), nobody, "NoPerson"),
+        (hosted.address(), at(&empty), named("eve"), "NoPerson(\"--from\")"),
+        (hosted.address(), at(&empty), nobody.clone(), "NoPerson(\"--from\")"),
+        (at(&alone), hosted.address(), nobody, "NoPerson(\"--to\")"),
         (at(&alone), hosted.address(), named("bob"), "NotEmpty"),
         (at(&alone), hosted.address(), named("ann"), "SameStore"),
         (hosted.address(), at(&alone), named("bob"), "NotEmpty"),

@@ -49,14 +49,14 @@ impl PgEnd {
     /// Opens the rows of a person of a database, to read them.
     pub(super) fn of_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
         database.refuse_if_half_copied()?;
-        let tenant = database.named_tenant(person)?.ok_or(CopyError::NoPerson)?;
+        let tenant = database.named_tenant(person)?.ok_or(CopyError::NoPerson("--from"))?;
         Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
     }
 
     /// Opens the rows of a person of a database, to fill them. Makes a person who is not there yet.
     pub(super) fn for_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
         database.refuse_if_half_copied()?;
-        let tenant = database.named_or_made_tenant(person)?.ok_or(CopyError::NoPerson)?;
+        let tenant = database.named_or_made_tenant(person)?.ok_or(CopyError::NoPerson("--to"))?;
         Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
     }
 
