@@ -12,6 +12,7 @@ use stile_domain::records::key_history::ChangeRange;
 use super::*;
 use crate::records::engine::Engine;
 use crate::records::model::*;
+use crate::records::tagged_tokens::tag_prefix;
 use crate::records::write::WriteBatch;
 use crate::records::{RecordQuery, Records, RecordsView};
 use stile_domain::records::indexed_fields::IndexedFields;
@@ -212,8 +213,8 @@ fn lists_are_ordered_by_time_then_key_with_undated_records_last() {
 fn the_index_has_the_tokens_of_the_stored_text() {
     let rig = rig();
     rig.upsert("a", &message("2026-01-01", "Hello wide world"));
-    let tagged = |token: &str| format!("\"{}{token}\"", search::tag_prefix(1));
-    let phrase = format!("\"{0}hello {0}wide\"", search::tag_prefix(1));
+    let tagged = |token: &str| format!("\"{}{token}\"", tag_prefix(1));
+    let phrase = format!("\"{0}hello {0}wide\"", tag_prefix(1));
     assert_eq!(rig.matches(&phrase), [pieces_number(1, 0)]);
     rig.upsert("a", &message("2026-01-01", "Goodbye"));
     assert!(rig.matches(&tagged("hello")).is_empty());
@@ -314,7 +315,7 @@ fn a_streamed_text_that_changes_between_reads_leaves_the_record_unchanged() {
     }
     assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
     assert_eq!(rig.upsert("a", &before), UpsertOutcome::Unchanged);
-    let hits = rig.matches(&format!("\"{}words\"", search::tag_prefix(1)));
+    let hits = rig.matches(&format!("\"{}words\"", tag_prefix(1)));
     assert_eq!(hits.len(), 2, "the index still has both pieces");
 }
 
