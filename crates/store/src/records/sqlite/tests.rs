@@ -402,16 +402,24 @@ fn writer_settings(rig: &Rig) -> [i64; 3] {
         .map(|name| writer.pragma_query_value(None, name, |row| row.get(0)).unwrap())
 }
 
+/// The bytes of tokens that SQLite gathers in memory.
+fn gathered_tokens(rig: &Rig) -> i64 {
+    let text = "SELECT v FROM tokens_config WHERE k = 'hashsize'";
+    lock(&rig.sqlite().writer).query_row(text, [], |row| row.get(0)).unwrap()
+}
+
 #[test]
 fn a_bulk_load_has_more_memory_until_it_ends_and_stays_durable() {
     let rig = rig();
     let usual = writer_settings(&rig);
+    assert_eq!(gathered_tokens(&rig), TOKENS);
     assert_eq!(usual, [-WRITER_CACHE, LOG_PAGES, 2]);
     let load = rig.records.bulk_load(&permits().0).unwrap();
     assert_eq!(writer_settings(&rig), [-BULK_CACHE, BULK_LOG_PAGES, 2]);
+    assert_eq!(gathered_tokens(&rig), BULK_TOKENS);
     rig.upsert("during", &message("2026-01-01", "ferns"));
     drop(load);
-    assert_eq!(writer_settings(&rig), usual);
+    assert_eq!((writer_settings(&rig), gathered_tokens(&rig)), (usual, TOKENS));
     rig.upsert("after", &message("2026-01-01", "ferns"));
     assert_eq!(rig.keys(SortOrder::Ascending), ["after", "during"]);
 }
