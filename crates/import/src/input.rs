@@ -9,14 +9,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
-use std::vec::IntoIter;
 
 use stile_domain::path::SpacePath;
+use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::value::FieldValue;
+use stile_store::records::PreparedRecord;
 use stile_store::space::note_folder::NoteFolder;
 
 use crate::attachment::Attachment;
-use crate::importer::{ImportRow, ImportRows, ImportTarget, Importer, LocatedRow};
+use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
 use crate::importers::markdown;
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
 
@@ -90,15 +91,22 @@ impl fmt::Debug for SelectedNotes {
     }
 }
 
+/// The key of the record that a row becomes, and the record if it is prepared.
+pub(crate) type RowRecord = (RecordKey, Option<PreparedRecord>);
+
 /// A row with the importer that read it.
 pub(crate) struct InputRow {
     pub(crate) importer: &'static Importer,
     pub(crate) located: LocatedRow,
+    /// `None` unless the row is complete.
+    pub(crate) record: Option<RowRecord>,
 }
 
 /// A part of the rows, read ahead.
 pub(crate) struct ReadRows {
-    pub(crate) rows: IntoIter<InputRow>,
+    pub(crate) rows: Vec<InputRow>,
+    /// How many of the rows are stored.
+    stored: usize,
     /// How many bytes the rows take in memory.
     bytes: u64,
     /// What the reading counted.
@@ -107,11 +115,26 @@ pub(crate) struct ReadRows {
     pub(crate) progress: ImportProgress,
 }
 
+impl ReadRows {
+    /// Returns the next row to store.
+    pub(crate) fn next(&mut self) -> Option<&mut InputRow> {
+        let row = self.rows.get_mut(self.stored);
+        self.stored += usize::from(row.is_some());
+        row
+    }
+
+    pub(crate) fn is_stored(&self) -> bool {
+        self.stored == self.rows.len()
+    }
+}
+
 /// Receives the rows of an import that another thread reads.
 pub(crate) struct RowsAhead {
     parts: Receiver<Result<ReadRows, ImportError>>,
     /// Tells the thread that reads how many bytes wait no longer.
     taken: Sender<u64>,
+    /// Returns stored rows to the thread that reads.
+    stored: Sender<Vec<InputRow>>,
 }
 
 impl RowsAhead {
@@ -123,6 +146,15 @@ impl RowsAhead {
     /// Returns the next rows if they are read, or will be within [`PATIENCE`].
     pub(crate) fn soon(&self) -> Option<Result<ReadRows, ImportError>> {
         self.parts.recv_timeout(PATIENCE).ok().map(|part| self.take(part))
+    }
+
+    /// Lets the thread that reads free the memory of stored rows, which it allocated. The thread
+    /// that stores has more to do.
+    pub(crate) fn give_back(&self, part: ReadRows) {
+        if part.bytes <= MOST_BYTES_AHEAD {
+            // After the last part nobody receives them, and they are freed here.
+            let _ = self.stored.send(part.rows);
+        }
     }
 
     fn take(&self, part: Result<ReadRows, ImportError>) -> Result<ReadRows, ImportError> {
@@ -142,16 +174,17 @@ impl RowsAhead {
 pub(crate) fn read_ahead(
     inputs: &[ImportInput],
     target: &ImportTarget,
-    complete: impl Fn(&mut InputRow, &mut ImportReport) -> Result<(), ImportError> + Send,
+    mut complete: impl FnMut(&mut InputRow, &mut ImportReport) -> Result<(), ImportError> + Send,
     store: impl FnOnce(&RowsAhead) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
     thread::scope(|scope| {
         let (sender, parts) = mpsc::sync_channel(READ_AHEAD);
         let (taken, no_longer_waiting) = mpsc::channel();
+        let (stored, to_free) = mpsc::channel();
         let read = move || {
             let mut rows = InputRows::new(inputs, target.clone());
             let mut waiting = 0;
-            while let Some(read) = rows.next_some(&complete).transpose() {
+            while let Some(read) = rows.next_some(&mut complete).transpose() {
                 let is_last = read.is_err();
                 waiting += read.as_ref().map_or(0, |part| part.bytes);
                 // Nobody receives the rows after `store` has failed.
@@ -163,11 +196,12 @@ pub(crate) fn read_ahead(
                     waiting -= bytes;
                 }
                 waiting -= no_longer_waiting.try_iter().sum::<u64>();
+                to_free.try_iter().for_each(drop);
             }
         };
         let reader = thread::Builder::new().name("import".to_owned());
         reader.spawn_scoped(scope, read).map_err(ImportError::NoReader)?;
-        let ahead = RowsAhead { parts, taken };
+        let ahead = RowsAhead { parts, taken, stored };
         store(&ahead)
     })
 }
@@ -206,7 +240,8 @@ impl<'i> InputRows<'i> {
             };
             match rows.next().map_err(|error| unreadable(input, error))? {
                 Some(located) => {
-                    return Ok(Some(InputRow { importer: input.importer, located }));
+                    let importer = input.importer;
+                    return Ok(Some(InputRow { importer, located, record: None }));
                 }
                 None => {
                     self.before += rows.consumed();
@@ -220,7 +255,7 @@ impl<'i> InputRows<'i> {
     /// [`MOST_BYTES`]. `None` after the last row.
     fn next_some(
         &mut self,
-        complete: &impl Fn(&mut InputRow, &mut ImportReport) -> Result<(), ImportError>,
+        complete: &mut impl FnMut(&mut InputRow, &mut ImportReport) -> Result<(), ImportError>,
     ) -> Result<Option<ReadRows>, ImportError> {
         let (mut rows, mut report) = (Vec::new(), ImportReport::default());
         let begun = self.consumed();
@@ -230,14 +265,14 @@ impl<'i> InputRows<'i> {
         while rows.len() < MOST_ROWS && in_memory.max(self.consumed() - begun) < MOST_BYTES {
             let Some(mut row) = self.next()? else { break };
             complete(&mut row, &mut report)?;
-            in_memory += row.located.row.as_ref().map_or(0, memory_of);
+            in_memory += memory_of(&row);
             rows.push(row);
         }
         let progress = ImportProgress { storing: true, bytes: self.consumed(), total: self.total };
         if rows.is_empty() {
             return Ok(None);
         }
-        Ok(Some(ReadRows { rows: rows.into_iter(), bytes: in_memory, report, progress }))
+        Ok(Some(ReadRows { rows, stored: 0, bytes: in_memory, report, progress }))
     }
 
     fn consumed(&self) -> u64 {
@@ -255,9 +290,10 @@ impl<'i> InputRows<'i> {
     }
 }
 
-/// Counts the bytes of a row's names and values, of the texts of its attachments, and of the
-/// attachments that are in memory.
-fn memory_of(row: &ImportRow) -> u64 {
+/// Counts the bytes of a row's names and values, of the texts of its attachments, of the
+/// attachments that are in memory, and of the record that was prepared.
+fn memory_of(InputRow { located, record, .. }: &InputRow) -> u64 {
+    let Ok(row) = &located.row else { return 0 };
     let value_bytes = |value: &FieldValue| match value {
         FieldValue::Text(text) | FieldValue::Json(text) => text.len(),
         FieldValue::Number(digits) => digits.len(),
@@ -266,5 +302,7 @@ fn memory_of(row: &ImportRow) -> u64 {
     let fields = row.fields.iter().map(|(name, value)| name.len() + value_bytes(value));
     let text = row.attachment_text.as_ref().map_or(0, value_bytes);
     let attachments = row.attachments.iter().map(Attachment::bytes_in_memory);
-    (fields.sum::<usize>() + text + attachments.sum::<usize>()) as u64
+    let prepared = record.iter().filter_map(|(_, prepared)| prepared.as_ref());
+    let prepared = prepared.map(PreparedRecord::bytes).sum::<usize>();
+    (fields.sum::<usize>() + text + attachments.sum::<usize>() + prepared) as u64
 }

@@ -6,6 +6,8 @@
 //! are stored and goes on behind them. With [`BadRowPolicy::StoreNothing`] the whole import is one
 //! transaction.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as Moment};
 
 use stile_domain::permit::Principal;
@@ -20,13 +22,17 @@ use stile_records::RecordService;
 use stile_records::batch::store_record;
 use stile_records::declarations::{describe_primary_key, indexed_fields, parse_stored};
 use stile_records::rows::row_keys::RowKeys;
-use stile_store::records::{IncomingRecord, StreamedField, TargetStream, TextSource, WriteBatch};
+use stile_store::records::{
+    IncomingRecord, RecordPreparer, StreamedField, TargetStream, TextSource, UpsertOutcome,
+    WriteBatch,
+};
 
 use crate::attachment_text::{self, AttachmentTexts, DocumentKind, TextReader};
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
-use crate::input::{ImportInput, InputRow, InputRows, ReadRows, RowsAhead, read_ahead};
+use crate::input::{ImportInput, InputRow, InputRows, ReadRows, RowRecord, RowsAhead, read_ahead};
+use crate::preset::PresetDeclaration;
 use crate::report::{BadRow, BadRowPolicy, ImportError, ImportReport, OnProgress, StoppedImport};
 use crate::transaction;
 use crate::versions::VersionKeys;
@@ -70,19 +76,30 @@ impl From<Declaration> for DeclaredStream {
 /// The second pass of an import, which stores rows.
 struct StoringPass<'a> {
     import: &'a Import<'a>,
-    keys: RowKeys,
     semantics: Semantics,
     versions: VersionKeys,
-    texts: AttachmentReading<'a>,
+    completion: RowCompletion<'a>,
     report: ImportReport,
 }
 
-/// How the texts of attachments are read.
-#[derive(Clone, Copy)]
-struct AttachmentReading<'a> {
-    /// Whether the stream declares the field for these texts.
+/// What is added to a row before it is stored: the texts of its attachments, and the record's key.
+/// Another thread can do that.
+#[derive(Clone)]
+struct RowCompletion<'a> {
+    /// Whether the stream declares the field for the texts of attachments.
     has_text_field: bool,
     reader: Option<&'a TextReader>,
+    keys: RowKeys,
+    preparation: Arc<Preparation>,
+}
+
+/// Whether rows are prepared for the thread that stores.
+#[derive(Default)]
+struct Preparation {
+    /// Prepares records, as soon as the stream is there.
+    preparer: OnceLock<RecordPreparer>,
+    /// Whether the last row was a new record. What is stored already is not prepared in vain.
+    is_new: AtomicBool,
 }
 
 impl Import<'_> {
@@ -104,13 +121,14 @@ impl Import<'_> {
         let declaration = stream.as_ref().map(|stream| &stream.declaration);
         let mut pass = StoringPass {
             import: self,
-            keys: RowKeys::new(declaration.map_or(&[], Declaration::primary_key)),
             semantics: declaration.map_or_else(Semantics::default, Declaration::semantics),
             versions: VersionKeys::default(),
-            texts: AttachmentReading {
+            completion: RowCompletion {
                 has_text_field: declaration
                     .is_some_and(|declaration| declaration.field(attachment_text::FIELD).is_some()),
                 reader: self.text_reader,
+                keys: RowKeys::new(declaration.map_or(&[], Declaration::primary_key)),
+                preparation: Arc::default(),
             },
             report: ImportReport { declared_because, ..ImportReport::default() },
         };
@@ -244,9 +262,46 @@ fn has_usable_row(mut rows: InputRows<'_>) -> Result<bool, ImportError> {
     Ok(false)
 }
 
-impl AttachmentReading<'_> {
+impl RowCompletion<'_> {
+    /// Completes a row as far as no stored record counts.
+    fn complete(
+        &mut self,
+        row: &mut InputRow,
+        report: &mut ImportReport,
+    ) -> Result<(), ImportError> {
+        self.read_texts(row, report)?;
+        if self.versioned_by(row.importer).is_none()
+            && let Ok(read) = &mut row.located.row
+        {
+            match self.record_of(read) {
+                Ok(record) => row.record = Some(record),
+                Err(bad) => row.located.row = Err(bad),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the preset whose rows get a key of their own if they are versions of others.
+    fn versioned_by(&self, importer: &Importer) -> Option<&'static PresetDeclaration> {
+        importer.preset().filter(|preset| self.keys.is_single_field(preset.key))
+    }
+
+    /// Gives a row all fields of its record. Returns the key, and the prepared record if the stream
+    /// is known.
+    fn record_of(&mut self, row: &mut ImportRow) -> Result<RowRecord, UnusableRow> {
+        let text = row.attachment_text.take();
+        row.fields.extend(text.map(|text| (attachment_text::FIELD.to_owned(), text)));
+        blob::add_fetch_urls(&mut row.fields);
+        let key = self.keys.next_key(&row.fields);
+        let key = key.map_err(|bad| UnusableRow::new(bad.code(), bad))?;
+        let Preparation { preparer, is_new } = &*self.preparation;
+        let is_wanted = row.streamed_text.is_none() && is_new.load(Ordering::Relaxed);
+        let preparer = preparer.get().filter(|_| is_wanted);
+        Ok((key, preparer.and_then(|preparer| preparer.prepare(&row.fields))))
+    }
+
     /// Reads the texts of a row's attachments, and counts them.
-    fn read(self, row: &mut InputRow, report: &mut ImportReport) -> Result<(), ImportError> {
+    fn read_texts(&self, row: &mut InputRow, report: &mut ImportReport) -> Result<(), ImportError> {
         let Ok(row) = &mut row.located.row else { return Ok(()) };
         if !self.has_text_field {
             let documents = row.attachments.iter().filter(|own| DocumentKind::of(own).is_some());
@@ -296,12 +351,12 @@ impl StoringPass<'_> {
         self.write(owner, stream, |pass, batch, target| {
             loop {
                 let next = rows.next().and_then(|mut row| {
-                    let (texts, report) = (pass.texts, &mut pass.report);
-                    row.iter_mut().try_for_each(|row| texts.read(row, report))?;
+                    let StoringPass { completion, report, .. } = pass;
+                    row.iter_mut().try_for_each(|row| completion.complete(row, report))?;
                     Ok(row)
                 });
                 match next {
-                    Ok(Some(row)) => pass.store(batch, target, row)?,
+                    Ok(Some(mut row)) => pass.store(batch, target, &mut row)?,
                     Ok(None) => return Ok(Ok(())),
                     Err(error) => return Ok(Err(error)),
                 }
@@ -321,8 +376,10 @@ impl StoringPass<'_> {
         on_progress: OnProgress<'_>,
     ) -> Result<(), ImportError> {
         let load = self.import.services.records.bulk_load(owner)?;
-        let (target, texts) = (self.import.target, self.texts);
-        let complete = move |row: &mut InputRow, report: &mut _| texts.read(row, report);
+        let target = self.import.target;
+        // Keys that count equal rows are all made in the thread that reads.
+        let mut completion = self.completion.clone();
+        let complete = move |row: &mut InputRow, report: &mut _| completion.complete(row, report);
         read_ahead(inputs, target, complete, |ahead| {
             let mut rest = None;
             while let Some(first) = rest.take().map(Ok).or_else(|| ahead.wait()) {
@@ -348,7 +405,13 @@ impl StoringPass<'_> {
         let before = self.report.clone();
         let mut progress = first.progress;
         let mut rest = Ok(None);
+        let preparation = Arc::clone(&self.completion.preparation);
+        let records = &self.import.services.records;
         let stored = self.write(owner, stream, |pass, batch, target| {
+            let prepared_for =
+                preparation.preparer.get_or_init(|| records.preparer(target)).target();
+            // The same stream is known faster if it is the same value.
+            let target = if prepared_for == target { prepared_for } else { target };
             let begun = Moment::now();
             let mut next = Some(Ok(first));
             let mut count = 0;
@@ -363,14 +426,17 @@ impl StoringPass<'_> {
                 progress = read.progress;
                 pass.report.add(std::mem::take(&mut read.report));
                 let mut is_over = false;
-                while !is_over && let Some(row) = read.rows.next() {
+                while !is_over && let Some(row) = read.next() {
                     pass.store(batch, target, row)?;
                     count += 1;
                     is_over = begun.elapsed() >= BATCH_TIME;
                 }
-                if read.rows.len() > 0 {
+                if !read.is_stored() {
                     rest = Ok(Some(read));
-                } else if count < most && !is_over {
+                    break;
+                }
+                ahead.give_back(read);
+                if count < most && !is_over {
                     next = ahead.soon();
                 }
             }
@@ -409,14 +475,15 @@ impl StoringPass<'_> {
         &mut self,
         batch: &mut WriteBatch<'_>,
         target: &TargetStream,
-        InputRow { importer, located: LocatedRow { file, line, row } }: InputRow,
+        InputRow { importer, located, record }: &mut InputRow,
     ) -> Result<(), Problem> {
+        let LocatedRow { file, line, row } = located;
         let stored = match row {
-            Ok(row) => self.upsert(batch, target, importer, row)?,
-            Err(bad) => Err(bad),
+            Ok(row) => self.upsert(batch, target, importer, row, record)?,
+            Err(bad) => Err(bad.clone()),
         };
         if let Err(bad) = stored {
-            self.reject(BadRow::new(&file, line, bad));
+            self.reject(BadRow::new(file, *line, bad));
         }
         Ok(())
     }
@@ -426,11 +493,10 @@ impl StoringPass<'_> {
         batch: &mut WriteBatch<'_>,
         target: &TargetStream,
         importer: &Importer,
-        mut row: ImportRow,
+        row: &mut ImportRow,
+        record: &mut Option<RowRecord>,
     ) -> Result<Result<(), UnusableRow>, Problem> {
-        if let Some(preset) =
-            importer.preset().filter(|preset| self.keys.is_single_field(preset.key))
-        {
+        if let Some(preset) = self.completion.versioned_by(importer) {
             self.versions.make_unique(preset, &mut row.fields, |key, fields| {
                 // The stored record has addresses of blobs, which the row gets below.
                 let mut fields = fields.clone();
@@ -440,12 +506,12 @@ impl StoringPass<'_> {
                 batch.differs_from(target, key, &fields, &ignored)
             })?;
         }
-        let text = row.attachment_text.take();
-        row.fields.extend(text.map(|text| (attachment_text::FIELD.to_owned(), text)));
-        blob::add_fetch_urls(&mut row.fields);
-        let key = match self.keys.next_key(&row.fields) {
-            Ok(key) => key,
-            Err(bad) => return Ok(Err(UnusableRow::new(bad.code(), bad))),
+        let (key, prepared) = match record {
+            Some(record) => record,
+            None => match self.completion.record_of(row) {
+                Ok(made) => record.insert(made),
+                Err(bad) => return Ok(Err(bad)),
+            },
         };
         for attachment in &row.attachments {
             if let Err(refused) = attachment.store(batch)? {
@@ -458,8 +524,10 @@ impl StoringPass<'_> {
             .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource })
             .collect();
         let (emitted, fields) = (self.import.now, &row.fields);
-        let incoming = IncomingRecord { key: &key, emitted, fields, streamed };
-        let stored = self.report.count(store_record(batch, target, self.semantics, incoming)?);
+        let incoming = IncomingRecord { key, emitted, fields, streamed };
+        let stored = store_record(batch, target, self.semantics, incoming, prepared.as_mut())?;
+        self.completion.preparation.is_new.store(stored == UpsertOutcome::Added, Ordering::Relaxed);
+        let stored = self.report.count(stored);
         if stored.is_ok() {
             self.report.replaced += row.replaced;
         }

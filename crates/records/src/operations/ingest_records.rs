@@ -331,7 +331,7 @@ fn apply(
         fields: &change.fields,
         streamed: Vec::new(),
     };
-    store_record(batch, target, semantics, incoming).map(Ok)
+    store_record(batch, target, semantics, incoming, None).map(Ok)
 }
 
 /// Reads the lines of the next batch; no line at the end of the body.

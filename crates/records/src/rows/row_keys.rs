@@ -18,7 +18,7 @@ use crate::printable::printable;
 const DIGEST_BYTES: usize = 16;
 
 /// The keys of the rows of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RowKeys {
     primary: Vec<String>,
     seen: HashMap<[u8; DIGEST_BYTES], u32>,

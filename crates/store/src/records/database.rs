@@ -13,10 +13,11 @@ use stile_domain::records::problem::Problem;
 use super::engine::Engine;
 use super::field_index::RUN_RECORDS;
 use super::grants::{self, Access, GrantCache, GrantRecord};
-use super::model::RecordsError;
+use super::model::{RecordsError, TargetStream};
 use super::spool_file::SpoolFile;
 use super::view::RecordsView;
 use super::write::WriteBatch;
+use super::write::prepared::RecordPreparer;
 use crate::now;
 use crate::postgresql::{Database, Tenant};
 use crate::read_limit::ReadLimit;
@@ -164,6 +165,11 @@ impl Records {
     ) -> Result<T, Problem> {
         let run_records = self.inner.run_records.load(atomic::Ordering::Relaxed);
         self.engine().write_with(run_records, now, write)
+    }
+
+    /// Returns what prepares the records of a stream, before a write stores them.
+    pub fn preparer(&self, target: &TargetStream) -> RecordPreparer {
+        RecordPreparer::new(target, self.engine().shares_token_rows())
     }
 
     /// Copies one moment of the database to a new file, while others read and write. Blocks.

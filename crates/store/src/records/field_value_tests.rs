@@ -1,7 +1,7 @@
 //! Tests of the index by value, on both engines: after any writes it names the records that have
 //! each value, and answers are those of a naive filter.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::json;
 use stile_domain::records::declaration::{Declaration, RangeOperator};
@@ -20,7 +20,7 @@ use super::field_index::RUN_RECORDS;
 use super::model::RecordSource;
 use super::sqlite::older_grants::older;
 use super::sqlite::tests::{incoming, name, permits};
-use super::{RecordQuery, Records, SortOrder, WriteBatch};
+use super::{RecordPreparer, RecordQuery, Records, SortOrder, WriteBatch};
 use crate::postgresql::{Database, older_on_postgresql};
 use crate::state::StateDir;
 
@@ -119,7 +119,11 @@ fn fields(chance: &mut Chance) -> RecordFields {
 }
 
 /// Writes at random: new records, changed ones, removed ones, and other declarations.
-fn write(records: &Records, chance: &mut Chance) -> Result<(), Problem> {
+fn write(
+    records: &Records,
+    preparers: &mut HashMap<&str, RecordPreparer>,
+    chance: &mut Chance,
+) -> Result<(), Problem> {
     records.write(&permits().0, |batch| {
         for _ in 0..=chance.below(4) {
             let stream = STREAMS[chance.below(STREAMS.len())];
@@ -136,7 +140,21 @@ fn write(records: &Records, chance: &mut Chance) -> Result<(), Problem> {
                     batch.delete(&target, &key)?;
                 } else {
                     let (key, fields) = (RecordKey::parse(&key).unwrap(), fields(chance));
-                    batch.upsert(&target, incoming(&key, &fields))?;
+                    // Some are prepared, and some of these for an earlier declaration.
+                    let preparer = match preparers.get(stream) {
+                        Some(older) if chance.happens(30) => older.clone(),
+                        _ => records.preparer(&target),
+                    };
+                    let prepared = preparer.prepare(&fields).filter(|_| chance.happens(60));
+                    preparers.insert(stream, preparer);
+                    match prepared {
+                        Some(mut prepared) => batch.upsert_prepared(
+                            &target,
+                            &mut prepared,
+                            incoming(&key, &fields),
+                        )?,
+                        None => batch.upsert(&target, incoming(&key, &fields))?,
+                    };
                 }
             }
             if chance.happens(8) {
@@ -287,9 +305,9 @@ fn after_any_writes_the_index_names_the_records_that_have_each_value() {
     {
         records.set_run_records(5);
         let mut chance = Chance::of(seed());
-        let mut covered = 0;
+        let (mut covered, mut preparers) = (0, HashMap::new());
         for _ in 0..scaled(40, 1000) {
-            match write(records, &mut chance) {
+            match write(records, &mut preparers, &mut chance) {
                 Ok(()) | Err(Problem::Full) => {}
                 Err(problem) => panic!("{problem:?}"),
             }

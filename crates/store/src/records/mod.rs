@@ -24,6 +24,7 @@ pub(crate) mod seal;
 mod search;
 mod spool_file;
 mod sqlite;
+mod tagged_tokens;
 mod view;
 mod write;
 
@@ -44,3 +45,4 @@ pub use view::blobs::Blob;
 pub use view::changes::RecordChange;
 pub use view::{LoadedRecord, LongValueRef, RecordPage, RecordQuery, RecordsView};
 pub use write::WriteBatch;
+pub use write::prepared::{PreparedRecord, RecordPreparer};

@@ -276,7 +276,7 @@ pub(super) struct StoredState {
 }
 
 /// A stream that records are written to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStream {
     pub(super) id: i64,
     /// The owner's declaration of the stream, as JSON.

@@ -13,9 +13,7 @@ mod row_writer;
 mod snapshot;
 
 pub(super) use field_values::{ReadFieldValues, TakeRecord, WriteFieldValues};
-pub(super) use row_writer::{
-    NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration, TaggedTokens,
-};
+pub(super) use row_writer::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 pub(super) use snapshot::{
     ReadBlobs, ReadChanges, ReadFields, ReadIndex, ReadLists, ReadRecords, ReadStreams,
     ScannedPart, Snapshot, TakeBytes, TakeField, TakeState, TakeText,

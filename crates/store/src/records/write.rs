@@ -23,8 +23,9 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use super::field_index::RUN_RECORDS;
 use super::model::{IncomingRecord, StreamedField, TargetStream, UpsertOutcome, WriteRefusal};
 use super::port::{NewRecord, RowWriter, StreamDeclaration};
+use super::tagged_tokens::TaggedTokens;
 use field_values::FieldIndexes;
-use index::{Indexer, SharedRow};
+use index::{Indexer, add_tokens, write_tokens};
 use long_texts::{Cutter, each_text, measured, measured_source};
 
 mod blobs;
@@ -34,6 +35,7 @@ mod field_values;
 mod grants;
 mod index;
 mod long_texts;
+pub(super) mod prepared;
 pub(super) mod redeclare;
 
 /// A transaction that writes records, blobs, declarations and grants, all or nothing.
@@ -48,6 +50,8 @@ pub struct WriteBatch<'t> {
     /// The number of blobs that it stored.
     stored_blobs: i64,
     field_indexes: FieldIndexes,
+    /// Whether the last record was prepared and new.
+    expects_new: bool,
 }
 
 /// One field that is about to be stored.
@@ -72,7 +76,7 @@ enum Text<'a> {
 impl<'t> WriteBatch<'t> {
     pub(super) fn new(rows: &'t dyn RowWriter, now: Instant) -> Self {
         let field_indexes = FieldIndexes::new(RUN_RECORDS);
-        Self { rows, now, logged: 0, stored_blobs: 0, field_indexes }
+        Self { rows, now, logged: 0, stored_blobs: 0, field_indexes, expects_new: false }
     }
 
     /// Runs `write`, and then what belongs to every write.
@@ -192,7 +196,7 @@ impl<'t> WriteBatch<'t> {
         }
         if is_new {
             self.add_blob_uses(record, fields)?;
-            self.field_indexes.add(self.rows, target.id)?;
+            self.field_indexes.add(self.rows, target.id, record, None)?;
             return Ok(UpsertOutcome::Added);
         }
         self.replace_blob_uses(record, Some(fields))?;
@@ -348,19 +352,19 @@ impl<'t> WriteBatch<'t> {
     ) -> Result<Result<(), WriteRefusal>, Problem> {
         let shares_row = self.rows.shares_token_rows();
         let stored = || slots.iter().filter_map(|(slot, at)| Some((*slot, parts.get(*at)?)));
-        let mut shared = SharedRow::default();
+        let mut shared = TaggedTokens::default();
         let mut first = None;
         for (slot, part) in stored().filter(|(_, part)| shares_row && is_short_text(&part.held)) {
             first = first.or(Some(slot));
             if let (StoredValue::Text(text), Some(tag)) = (part.held, target.tags.get(part.name)) {
-                shared.add(*tag, text);
+                add_tokens(&mut shared, *tag, text);
             }
         }
         for (slot, part) in stored() {
             if shares_row && is_short_text(&part.held) {
                 // The index is written fastest in the order of numbers.
                 if first == Some(slot) {
-                    shared.write(self.rows, record, slot)?;
+                    write_tokens(self.rows, record, slot, &shared)?;
                 }
             } else if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
                 return Ok(Err(refused));

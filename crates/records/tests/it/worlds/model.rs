@@ -900,7 +900,16 @@ impl Stored {
                             fields: &fields,
                             streamed: Vec::new(),
                         };
-                        batch.upsert(&targets[&at], incoming)?;
+                        // Half of the records are prepared, as an import does it.
+                        let target = &targets[&at];
+                        let is_prepared = key.as_str().len().is_multiple_of(2);
+                        let prepared = is_prepared.then(|| records.preparer(target));
+                        match prepared.and_then(|preparer| preparer.prepare(&fields)) {
+                            Some(mut prepared) => {
+                                batch.upsert_prepared(target, &mut prepared, incoming)?
+                            }
+                            None => batch.upsert(target, incoming)?,
+                        };
                     }
                     Op::Delete(at, key) => assert!(batch.delete(&targets[&at], key)?),
                 }

@@ -6,6 +6,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use super::field_values::WriteFieldValues;
+use crate::records::tagged_tokens::TaggedTokens;
 
 /// A stream as it was declared.
 pub(in crate::records) struct StreamDeclaration {
@@ -25,15 +26,6 @@ pub(in crate::records) struct NewRecord<'a> {
     /// The time of the record, in microseconds since 1970.
     pub(in crate::records) happened: Option<i64>,
     pub(in crate::records) body: &'a [u8],
-}
-
-/// The tokens of one text, or of one piece of it.
-#[derive(Clone, Copy)]
-pub(in crate::records) struct TaggedTokens<'t> {
-    /// The number of the stream and field of the text.
-    pub(in crate::records) tag: i64,
-    /// The tokens in order, with a space between them.
-    pub(in crate::records) tokens: &'t str,
 }
 
 /// A field of a record that names a blob.
@@ -85,6 +77,13 @@ pub(in crate::records) trait RowWriter: WriteFieldValues {
     fn has_records(&self, stream: i64) -> Result<bool, Problem>;
     /// Inserts a record and returns its number, the greatest of all so far.
     fn insert_record(&self, record: &NewRecord<'_>) -> Result<i64, Problem>;
+    /// Inserts a record, unless the stream has one with this key, which may use up a number.
+    fn insert_if_new(&self, record: &NewRecord<'_>) -> Result<Option<i64>, Problem> {
+        if self.contains_key(record.stream, record.key)? {
+            return Ok(None);
+        }
+        self.insert_record(record).map(Some)
+    }
     /// Replaces the order key, the time and the body of a record.
     fn update_record(
         &self,
@@ -121,8 +120,8 @@ pub(in crate::records) trait RowWriter: WriteFieldValues {
     /// Returns whether all short texts of a record share one row of tokens, under the number of the
     /// first of them, because rows are expensive. Otherwise each has its own.
     fn shares_token_rows(&self) -> bool;
-    /// Inserts the tokens of a piece, or those of short texts that share a row. The tags differ.
-    fn insert_tokens(&self, number: i64, texts: &[TaggedTokens<'_>]) -> Result<(), Problem>;
+    /// Inserts the tokens of a piece, or those of short texts that share a row.
+    fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem>;
     /// Deletes the tokens under the number of a piece, if there are any.
     fn delete_tokens(&self, number: i64) -> Result<(), Problem>;
 

@@ -11,7 +11,8 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use crate::postgresql::{TenantConnection, TenantSql, params, tenant_sql};
-use crate::records::port::{NewBlobUse, NewRecord, TaggedTokens};
+use crate::records::port::{NewBlobUse, NewRecord};
+use crate::records::tagged_tokens::TaggedTokens;
 
 /// The rows and the bytes after which they are written.
 const MOST_ROWS: usize = 8192;
@@ -178,18 +179,24 @@ impl Pending {
     }
 
     /// Adds tokens of a piece.
-    pub(super) fn insert_tokens(&mut self, number: i64, text: &TaggedTokens<'_>) {
-        let TaggedTokens { tag, tokens } = *text;
-        let mut places: BTreeMap<&[u8], String> = BTreeMap::new();
-        for (at, token) in tokens.split(' ').enumerate() {
-            let places = places.entry(token.as_bytes()).or_default();
+    pub(super) fn insert_tokens(&mut self, number: i64, tokens: &TaggedTokens) {
+        // The number of tokens of each tag, and the places of each token.
+        let mut texts: BTreeMap<i64, (usize, BTreeMap<&[u8], String>)> = BTreeMap::new();
+        tokens.each(|tag, token| {
+            let (count, tokens) = texts.entry(tag).or_default();
+            let places = tokens.entry(token.as_bytes()).or_default();
             places.push_str(if places.is_empty() { "{" } else { "," });
-            places.push_str(&at.to_string());
+            places.push_str(&count.to_string());
+            *count += 1;
+        });
+        for (tag, (_, tokens)) in texts {
+            let bytes: usize =
+                tokens.iter().map(|(token, places)| token.len() + places.len()).sum();
+            self.count(tokens.len(), bytes);
+            let tokens = tokens.into_iter().map(|(token, places)| (token.to_vec(), places + "}"));
+            let own = PieceTokens { tag, tokens: tokens.collect() };
+            self.tokens.entry(number).or_default().push(own);
         }
-        self.count(places.len(), tokens.len() * 2);
-        let tokens = places.into_iter().map(|(token, places)| (token.to_vec(), places + "}"));
-        let own = PieceTokens { tag, tokens: tokens.collect() };
-        self.tokens.entry(number).or_default().push(own);
     }
 
     pub(super) fn delete_tokens(&mut self, number: i64) {

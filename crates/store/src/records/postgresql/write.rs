@@ -14,9 +14,8 @@ use super::key_window::{FoundRecord, KeyWindow};
 use super::pending::Pending;
 use super::read::{column, text_of};
 use crate::postgresql::{TenantConnection, TenantSql, Values, params, tenant_sql};
-use crate::records::port::{
-    NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration, TaggedTokens,
-};
+use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
+use crate::records::tagged_tokens::TaggedTokens;
 
 /// The number of records at which the tables are counted first.
 const FIRST_COUNT: i64 = 1024;
@@ -365,8 +364,8 @@ impl RowWriter for PgWriter<'_> {
         false
     }
 
-    fn insert_tokens(&self, number: i64, texts: &[TaggedTokens<'_>]) -> Result<(), Problem> {
-        self.pend(|pending| texts.iter().for_each(|text| pending.insert_tokens(number, text)))
+    fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem> {
+        self.pend(|pending| pending.insert_tokens(number, tokens))
     }
 
     fn delete_tokens(&self, number: i64) -> Result<(), Problem> {

@@ -11,15 +11,7 @@ use super::error::problem;
 use super::read::{SqliteSnapshot, Where, record_row};
 use crate::records::model::{RecordRow, RecordSource};
 use crate::records::port::ReadIndex;
-
-/// The character between a tag and its token. No token contains this control character, and FTS5
-/// takes it for a letter.
-const TAG_END: char = '\u{80}';
-
-/// Returns what precedes each token of a tagged field in the index.
-pub(super) fn tag_prefix(tag: i64) -> String {
-    format!("{tag}{TAG_END}")
-}
+use crate::records::tagged_tokens::tag_prefix;
 
 /// Returns the full-text query for a term in the fields with these tags.
 fn expression(term: &SearchTerm, tags: &[i64]) -> String {

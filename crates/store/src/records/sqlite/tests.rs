@@ -12,6 +12,7 @@ use stile_domain::records::key_history::ChangeRange;
 use super::*;
 use crate::records::engine::Engine;
 use crate::records::model::*;
+use crate::records::tagged_tokens::tag_prefix;
 use crate::records::write::WriteBatch;
 use crate::records::{RecordQuery, Records, RecordsView};
 use stile_domain::records::indexed_fields::IndexedFields;
@@ -212,8 +213,8 @@ fn lists_are_ordered_by_time_then_key_with_undated_records_last() {
 fn the_index_has_the_tokens_of_the_stored_text() {
     let rig = rig();
     rig.upsert("a", &message("2026-01-01", "Hello wide world"));
-    let tagged = |token: &str| format!("\"{}{token}\"", search::tag_prefix(1));
-    let phrase = format!("\"{0}hello {0}wide\"", search::tag_prefix(1));
+    let tagged = |token: &str| format!("\"{}{token}\"", tag_prefix(1));
+    let phrase = format!("\"{0}hello {0}wide\"", tag_prefix(1));
     assert_eq!(rig.matches(&phrase), [pieces_number(1, 0)]);
     rig.upsert("a", &message("2026-01-01", "Goodbye"));
     assert!(rig.matches(&tagged("hello")).is_empty());
@@ -314,7 +315,7 @@ fn a_streamed_text_that_changes_between_reads_leaves_the_record_unchanged() {
     }
     assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
     assert_eq!(rig.upsert("a", &before), UpsertOutcome::Unchanged);
-    let hits = rig.matches(&format!("\"{}words\"", search::tag_prefix(1)));
+    let hits = rig.matches(&format!("\"{}words\"", tag_prefix(1)));
     assert_eq!(hits.len(), 2, "the index still has both pieces");
 }
 
@@ -401,16 +402,24 @@ fn writer_settings(rig: &Rig) -> [i64; 3] {
         .map(|name| writer.pragma_query_value(None, name, |row| row.get(0)).unwrap())
 }
 
+/// The bytes of tokens that SQLite gathers in memory.
+fn gathered_tokens(rig: &Rig) -> i64 {
+    let text = "SELECT v FROM tokens_config WHERE k = 'hashsize'";
+    lock(&rig.sqlite().writer).query_row(text, [], |row| row.get(0)).unwrap()
+}
+
 #[test]
 fn a_bulk_load_has_more_memory_until_it_ends_and_stays_durable() {
     let rig = rig();
     let usual = writer_settings(&rig);
+    assert_eq!(gathered_tokens(&rig), TOKENS);
     assert_eq!(usual, [-WRITER_CACHE, LOG_PAGES, 2]);
     let load = rig.records.bulk_load(&permits().0).unwrap();
     assert_eq!(writer_settings(&rig), [-BULK_CACHE, BULK_LOG_PAGES, 2]);
+    assert_eq!(gathered_tokens(&rig), BULK_TOKENS);
     rig.upsert("during", &message("2026-01-01", "ferns"));
     drop(load);
-    assert_eq!(writer_settings(&rig), usual);
+    assert_eq!((writer_settings(&rig), gathered_tokens(&rig)), (usual, TOKENS));
     rig.upsert("after", &message("2026-01-01", "ferns"));
     assert_eq!(rig.keys(SortOrder::Ascending), ["after", "during"]);
 }

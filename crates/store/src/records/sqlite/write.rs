@@ -7,10 +7,8 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use super::error::problem;
-use super::search::tag_prefix;
-use crate::records::port::{
-    NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration, TaggedTokens,
-};
+use crate::records::port::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
+use crate::records::tagged_tokens::TaggedTokens;
 
 /// A transaction that writes.
 pub(in crate::records) struct SqliteWriter<'t> {
@@ -115,6 +113,15 @@ impl RowWriter for SqliteWriter<'_> {
         Ok(self.transaction.last_insert_rowid())
     }
 
+    fn insert_if_new(&self, record: &NewRecord<'_>) -> Result<Option<i64>, Problem> {
+        let NewRecord { stream, key, emitted, order_key, happened, body } = record;
+        let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+                    ON CONFLICT (stream, key) DO NOTHING";
+        let values = params![stream, key.as_bytes(), emitted.0, order_key, happened, body];
+        let inserted = self.prepare(text)?.execute(values).map_err(problem)?;
+        Ok((inserted > 0).then(|| self.transaction.last_insert_rowid()))
+    }
+
     fn update_record(
         &self,
         record: i64,
@@ -185,18 +192,8 @@ impl RowWriter for SqliteWriter<'_> {
         true
     }
 
-    fn insert_tokens(&self, number: i64, texts: &[TaggedTokens<'_>]) -> Result<(), Problem> {
-        let length: usize = texts.iter().map(|text| text.tokens.len()).sum();
-        let mut text = String::with_capacity(2 * length);
-        for TaggedTokens { tag, tokens } in texts {
-            let prefix = tag_prefix(*tag);
-            for token in tokens.split(' ') {
-                text.push_str(&prefix);
-                text.push_str(token);
-                text.push(' ');
-            }
-        }
-        let values = params![number, text];
+    fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem> {
+        let values = params![number, tokens.as_str()];
         self.execute("INSERT INTO tokens (rowid, text) VALUES (?1, ?2)", values)
     }
 

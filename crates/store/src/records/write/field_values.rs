@@ -9,7 +9,7 @@
 //! The rows, and the state that says up to where they are complete, change in one transaction.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque, btree_map};
 use std::ops::Bound;
 
 use stile_domain::records::declaration::Declaration;
@@ -29,6 +29,8 @@ const MOST_CHANGED: usize = 4096;
 
 /// The fields of a record that are in the index, with the keys of their values.
 type RecordKeys = BTreeSet<(i64, ValueKey)>;
+/// The same, in the order of the body.
+pub(super) type ValueKeys = Vec<(i64, ValueKey)>;
 
 /// What one transaction does to the indexes of streams.
 pub(super) struct FieldIndexes {
@@ -36,11 +38,15 @@ pub(super) struct FieldIndexes {
     streams: HashMap<i64, HeldIndex>,
     /// How many records the transaction added.
     added: i64,
+    /// How many runs it made before its end.
+    made: i64,
 }
 
 struct HeldIndex {
     index: FieldIndex,
     stored: Option<FieldIndex>,
+    /// The last records of the tail, if their keys are known, so that no body is read again.
+    fresh: VecDeque<(i64, ValueKeys)>,
     /// Covered records that the transaction changed or removed.
     changed: BTreeMap<i64, ChangedRecord>,
 }
@@ -56,7 +62,7 @@ struct ChangedRecord {
 
 impl FieldIndexes {
     pub(super) fn new(run_records: u32) -> Self {
-        Self { run_records: run_records.max(1), streams: HashMap::new(), added: 0 }
+        Self { run_records: run_records.max(1), streams: HashMap::new(), added: 0, made: 0 }
     }
 
     fn held(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<&mut HeldIndex, Problem> {
@@ -71,7 +77,12 @@ impl FieldIndexes {
                         FieldIndex { tail, ..FieldIndex::default() }
                     }
                 };
-                Ok(new.insert(HeldIndex { index, stored, changed: BTreeMap::new() }))
+                Ok(new.insert(HeldIndex {
+                    index,
+                    stored,
+                    fresh: VecDeque::new(),
+                    changed: BTreeMap::new(),
+                }))
             }
         }
     }
@@ -82,10 +93,27 @@ impl FieldIndexes {
         self.held(rows, stream).map(drop)
     }
 
-    /// Notes a new record.
-    pub(super) fn add(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
-        self.held(rows, stream)?.index.tail += 1;
+    /// Notes a new record, with the keys of its values in some fields if they are known.
+    pub(super) fn add(
+        &mut self,
+        rows: &dyn RowWriter,
+        stream: i64,
+        record: i64,
+        known: Option<(&[String], ValueKeys)>,
+    ) -> Result<(), Problem> {
+        let run_records = self.run_records as usize;
+        let held = self.held(rows, stream)?;
+        held.index.tail += 1;
+        match known.filter(|(fields, _)| held.index.fields.as_deref() == Some(*fields)) {
+            Some((_, keys)) => held.fresh.push_back((record, keys)),
+            None => held.fresh.clear(),
+        }
+        // The keys are at hand, so they need not wait for the end.
+        let is_full = held.fresh.len() >= run_records && held.has_fresh_tail();
         self.added += 1;
+        if is_full && self.make_run(rows, stream)? {
+            self.made += 1;
+        }
         Ok(())
     }
 
@@ -102,6 +130,7 @@ impl FieldIndexes {
         let removed = i64::from(after.is_none());
         if record > held.index.covered {
             held.index.tail -= removed;
+            held.fresh.clear();
             return Ok(());
         }
         held.index.indexed -= removed;
@@ -130,6 +159,7 @@ impl FieldIndexes {
             return Ok(());
         }
         held.changed.clear();
+        held.fresh.clear();
         rows.delete_runs(stream)?;
         let tail = held.index.indexed + held.index.tail;
         held.index = FieldIndex { fields, tail, ..FieldIndex::default() };
@@ -142,7 +172,7 @@ impl FieldIndexes {
             held.flush(rows, *stream)?;
         }
         let run_records = i64::from(self.run_records);
-        let mut left = self.added / run_records + MORE_RUNS;
+        let mut left = self.added / run_records + MORE_RUNS - self.made;
         let touched: Vec<i64> = self.streams.keys().copied().collect();
         for stream in touched {
             while left > 0 && self.make_run(rows, stream)? {
@@ -168,6 +198,7 @@ impl FieldIndexes {
     fn make_run(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<bool, Problem> {
         let run_records = self.run_records;
         let held = self.held(rows, stream)?;
+        let is_fresh = held.has_fresh_tail();
         let index = &mut held.index;
         if index.fields.is_none() {
             index.fields = Some(declared_fields(&rows.declaration(stream)?));
@@ -178,13 +209,21 @@ impl FieldIndexes {
         }
         let (mut first, mut last, mut count) = (None, index.covered, 0);
         let mut values: Vec<(i64, ValueKey, i64)> = Vec::new();
-        rows.bodies_after(stream, index.covered, run_records, &mut |record, body| {
+        let mut add = |record, keys: ValueKeys| {
             first.get_or_insert(record);
             (last, count) = (record, count + 1);
-            let mut add = |field, value| values.push((field, value, record));
-            // What is damaged has no key. Whoever reads all records finds the damage.
-            let _ = each_key(fields, body, &mut add);
-        })?;
+            values.extend(keys.into_iter().map(|(field, value)| (field, value, record)));
+        };
+        if is_fresh {
+            let taken = held.fresh.len().min(run_records as usize);
+            held.fresh.drain(..taken).for_each(|(record, keys)| add(record, keys));
+        } else {
+            rows.bodies_after(stream, index.covered, run_records, &mut |record, body| {
+                // What is damaged has no key. Whoever reads all records finds the damage.
+                add(record, value_keys(fields, body).unwrap_or_default());
+            })?;
+            held.fresh.retain(|(record, _)| *record > last);
+        }
         let Some(run) = first else {
             index.tail = 0;
             return Ok(false);
@@ -209,6 +248,11 @@ impl FieldIndexes {
 }
 
 impl HeldIndex {
+    /// Returns whether the keys of all records of the tail are known.
+    fn has_fresh_tail(&self) -> bool {
+        usize::try_from(self.index.tail) == Ok(self.fresh.len())
+    }
+
     /// Changes the rows of the records that were changed or removed.
     fn flush(&mut self, rows: &dyn RowWriter, stream: i64) -> Result<(), Problem> {
         let changed = std::mem::take(&mut self.changed);
@@ -259,36 +303,29 @@ impl HeldIndex {
 
 /// Returns the fields that a stored declaration lets requests filter by. A text that is not a
 /// declaration names none.
-fn declared_fields(declaration: &str) -> Vec<String> {
+pub(super) fn declared_fields(declaration: &str) -> Vec<String> {
     let json = serde_json::from_str(declaration).ok();
     let parsed = json.and_then(|json| Declaration::parse_stored(&json).ok());
     parsed.map(|declaration| value_fields(&declaration)).unwrap_or_default()
 }
 
 fn keys_of(fields: &[String], body: &[u8]) -> Result<RecordKeys, DamagedBody> {
-    let mut keys = RecordKeys::new();
-    each_key(fields, body, &mut |field, key| {
-        keys.insert((field, key));
-    })?;
-    Ok(keys)
+    Ok(value_keys(fields, body)?.into_iter().collect())
 }
 
-/// Passes the positions of the fields that a record has, and the keys of their values, to `take`.
-fn each_key(
-    fields: &[String],
-    body: &[u8],
-    take: &mut dyn FnMut(i64, ValueKey),
-) -> Result<(), DamagedBody> {
+/// Returns the positions of the fields that a record has, with the keys of their values.
+pub(super) fn value_keys(fields: &[String], body: &[u8]) -> Result<ValueKeys, DamagedBody> {
+    let mut keys = ValueKeys::with_capacity(fields.len());
     for entry in RecordBody::new(body).entries() {
         let entry = entry?;
         let position = fields.iter().zip(0..).find(|(name, _)| *name == entry.name);
         if let Some((_, field)) = position
             && let Some(key) = value_key(entry.value)
         {
-            take(field, key);
+            keys.push((field, key));
         }
     }
-    Ok(())
+    Ok(keys)
 }
 
 /// Returns the rows of a run and field that change when records get or lose values.

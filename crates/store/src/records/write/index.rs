@@ -14,7 +14,8 @@ use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken, tokens};
 
-use crate::records::port::{RowWriter, TaggedTokens};
+use crate::records::port::RowWriter;
+use crate::records::tagged_tokens::{TaggedTokens, tag_prefix};
 
 /// The tokens of the following text in the row of a piece: one less than a phrase can have.
 const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
@@ -25,52 +26,29 @@ pub(super) struct Indexer<'w> {
     rows: Rows<'w>,
 }
 
-/// The tokens of the short texts of a record, which share a row.
-#[derive(Default)]
-pub(super) struct SharedRow {
-    tokens: String,
-    /// The tag of each text that has tokens, and where its tokens end.
-    texts: Vec<(i64, usize)>,
+/// Adds the tokens of a short text to a row.
+pub(super) fn add_tokens(row: &mut TaggedTokens, tag: i64, text: &str) {
+    let prefix = tag_prefix(tag);
+    tokens(text).for_each(|token| row.push(&prefix, &token.text));
 }
 
-impl SharedRow {
-    pub(super) fn add(&mut self, tag: i64, text: &str) {
-        let begun = self.tokens.len();
-        for token in tokens(text) {
-            self.tokens.push_str(&token.text);
-            self.tokens.push(' ');
-        }
-        if self.tokens.len() > begun {
-            self.texts.push((tag, self.tokens.len()));
-        }
+/// Writes the row of short texts, unless it has no token. `slot` is that of the first text.
+pub(super) fn write_tokens(
+    writer: &dyn RowWriter,
+    record: i64,
+    slot: u16,
+    row: &TaggedTokens,
+) -> Result<(), Problem> {
+    if row.is_empty() {
+        return Ok(());
     }
-
-    /// Writes the row, unless it has no token. `slot` is that of the first short text.
-    pub(super) fn write(
-        &self,
-        writer: &dyn RowWriter,
-        record: i64,
-        slot: u16,
-    ) -> Result<(), Problem> {
-        if self.texts.is_empty() {
-            return Ok(());
-        }
-        let mut begun = 0;
-        let text = |(tag, end): &(i64, usize)| {
-            let tokens = self.tokens.get(begun..*end).unwrap_or_default().trim_end();
-            begun = *end;
-            TaggedTokens { tag: *tag, tokens }
-        };
-        let texts: Vec<TaggedTokens<'_>> = self.texts.iter().map(text).collect();
-        let number = pieces::number(record, slot, 0).ok_or(Problem::Corrupt)?;
-        writer.insert_tokens(number, &texts)
-    }
+    writer.insert_tokens(pieces::number(record, slot, 0).ok_or(Problem::Corrupt)?, row)
 }
 
 /// Rows that are not complete yet.
 struct Rows<'w> {
     writer: &'w dyn RowWriter,
-    tag: i64,
+    prefix: String,
     record: i64,
     slot: u16,
     open: VecDeque<Row>,
@@ -78,14 +56,14 @@ struct Rows<'w> {
 
 struct Row {
     piece: u64,
-    tokens: String,
+    tokens: TaggedTokens,
     /// Tokens after the piece.
     overlap: usize,
 }
 
 impl<'w> Indexer<'w> {
     pub(super) fn new(writer: &'w dyn RowWriter, tag: i64, record: i64, slot: u16) -> Self {
-        let rows = Rows { writer, tag, record, slot, open: VecDeque::new() };
+        let rows = Rows { writer, prefix: tag_prefix(tag), record, slot, open: VecDeque::new() };
         Self { tokenizer: PieceTokenizer::default(), rows }
     }
 
@@ -105,12 +83,10 @@ impl Rows<'_> {
     fn add(&mut self, token: &SearchToken<'_>) -> Result<(), Problem> {
         let piece = token.start / PIECE_CHARS;
         if self.open.back().is_none_or(|row| row.piece < piece) {
-            self.open.push_back(Row { piece, tokens: String::new(), overlap: 0 });
+            self.open.push_back(Row { piece, tokens: TaggedTokens::default(), overlap: 0 });
         }
         for row in &mut self.open {
-            for part in [token.text.as_ref(), " "] {
-                row.tokens.push_str(part);
-            }
+            row.tokens.push(&self.prefix, &token.text);
             row.overlap += usize::from(row.piece < piece);
         }
         while self.open.front().is_some_and(|row| row.overlap >= OVERLAP) {
@@ -122,7 +98,6 @@ impl Rows<'_> {
 
     fn write(&self, row: &Row) -> Result<(), Problem> {
         let number = pieces::number(self.record, self.slot, row.piece).ok_or(Problem::Corrupt)?;
-        let tokens = TaggedTokens { tag: self.tag, tokens: row.tokens.trim_end() };
-        self.writer.insert_tokens(number, &[tokens])
+        self.writer.insert_tokens(number, &row.tokens)
     }
 }

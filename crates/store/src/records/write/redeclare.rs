@@ -16,9 +16,10 @@ use stile_domain::records::stored_body::{
 };
 use stile_domain::records::value::FieldValue;
 
-use super::index::{Indexer, SharedRow};
+use super::index::{Indexer, add_tokens, write_tokens};
 use super::{WriteBatch, is_short_text};
 use crate::records::model::TargetStream;
+use crate::records::tagged_tokens::TaggedTokens;
 
 /// The number of keys that one query reads.
 const PAGE: i64 = 500;
@@ -153,12 +154,12 @@ impl WriteBatch<'_> {
     ) -> Result<(), Problem> {
         let is_shared =
             |field: &MovedField<'_>| self.rows.shares_token_rows() && field.is_short_text();
-        let mut shared = SharedRow::default();
+        let mut shared = TaggedTokens::default();
         for field in fields {
             if let StoredValue::Text(text) = field.entry.value
                 && let Some(tag) = target.tags.get(field.entry.name)
             {
-                shared.add(*tag, text);
+                add_tokens(&mut shared, *tag, text);
             }
         }
         let first = fields.iter().find(|field| is_shared(field)).and_then(|field| field.slot);
@@ -166,7 +167,7 @@ impl WriteBatch<'_> {
             if !is_shared(field) {
                 self.index(target, record, field)?;
             } else if let Some(slot) = first.filter(|slot| field.slot == Some(*slot)) {
-                shared.write(self.rows, record, slot)?;
+                write_tokens(self.rows, record, slot, &shared)?;
             }
         }
         Ok(())
@@ -329,7 +330,7 @@ pub(in crate::records) mod tests {
     use crate::records::sqlite::NAME;
     use crate::records::sqlite::tests::{Rig, incoming, name, permits, rig};
 
-    fn indexed(
+    pub(in crate::records) fn indexed(
         cursor: Option<&str>,
         is_time: bool,
         time: Option<&str>,
@@ -344,7 +345,7 @@ pub(in crate::records) mod tests {
         }
     }
 
-    fn records() -> Vec<(String, RecordFields)> {
+    pub(in crate::records) fn records() -> Vec<(String, RecordFields)> {
         let text = |text: &str| FieldValue::Text(text.to_owned());
         let mut records: Vec<(String, RecordFields)> = Vec::new();
         for at in 0..603 {
