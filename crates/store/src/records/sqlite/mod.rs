@@ -64,7 +64,7 @@ const LOG_PAGES: i64 = 4096;
 
 /// The cache of the writer during a bulk load, in KiB: enough for all pages of the indexes of a
 /// million records, which records without order touch all over.
-const BULK_CACHE: i64 = 128 * 1024;
+const BULK_CACHE: i64 = 192 * 1024;
 /// The pages of the log during a bulk load: 512 MiB.
 const BULK_LOG_PAGES: i64 = 65_536;
 /// The bytes of tokens that SQLite gathers in memory during a bulk load: enough for a batch, which
