@@ -2,8 +2,8 @@
 //!
 //! What a record becomes follows from its fields and from the declaration of its stream: the body,
 //! the order and the time, the tokens, and the keys of its values. A prepared record remembers the
-//! stream that it was prepared for. Is the stream another one by then, declared anew for example,
-//! the record is stored as if it had not been prepared.
+//! stream that it was prepared for. If the stream is another one by then, declared anew for
+//! example, the record is stored as if it had not been prepared.
 
 use std::sync::Arc;
 
