@@ -28,7 +28,7 @@ const USER: &str = "stile";
 /// The user that may do everything, for whom row-level security does not hold.
 const SUPERUSER: &str = "postgres";
 
-/// The password of [`USER`], which only connections over the network need.
+/// The password of the user that owns all databases. Only connections over the network need it.
 pub const PASSWORD: &str = "canary-of-the-password";
 
 /// A running server of PostgreSQL, which stops when it is dropped.
