@@ -142,6 +142,7 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
     use std::time::Instant;
 
     use stile_store::postgresql::Database;
@@ -167,6 +168,30 @@ mod tests {
     fn leave(server: &Arc<Fleet>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(server.leave());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stops_waits_two_seconds_for_the_database_at_most() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        let fleet = Fleet::of_servers(Arc::new(tokens), 1);
+        // A heartbeat that waits for the database.
+        let ((locks, locked), (ends, end)) = (mpsc::channel(), mpsc::channel::<()>());
+        let waiting = Arc::clone(&fleet);
+        let heartbeat = std::thread::spawn(move || {
+            let _held = waiting.has_left.lock();
+            locks.send(()).unwrap();
+            let _ = end.recv();
+        });
+        locked.recv().unwrap();
+        let mut leaving = std::pin::pin!(fleet.leave());
+        assert!(futures::poll!(&mut leaving).is_pending());
+        tokio::time::advance(PROBE - Duration::from_millis(1)).await;
+        assert!(futures::poll!(&mut leaving).is_pending());
+        tokio::time::advance(Duration::from_millis(2)).await;
+        assert!(futures::poll!(&mut leaving).is_ready());
+        drop(ends);
+        heartbeat.join().unwrap();
     }
 
     #[test]
