@@ -15,6 +15,7 @@ mod access;
 mod connection;
 mod database;
 mod error;
+mod half_copied;
 mod params;
 mod pool;
 mod schema;

@@ -6,10 +6,9 @@ use tokio_postgres::Row;
 use super::connection::PgConnection;
 use super::database::Database;
 use super::error::{DatabaseError, PgError};
+use super::half_copied::is_half_copied;
 use super::params::params;
 use super::tenant::Tenant;
-use crate::read_limit::ReadLimit;
-use crate::records::PROGRESS_TABLE;
 use crate::records::seal::{SealKey, Seals};
 
 impl Database {
@@ -26,28 +25,6 @@ impl Database {
         Ok(seals.bound_to(tenant.person_of_seals()))
     }
 
-    /// Refuses a database into which a copy of all records has not come to its end.
-    pub(crate) fn refuse_if_half_copied(&self) -> Result<(), DatabaseError> {
-        let connection = self.begin_read(&ReadLimit::none())?;
-        let is_half_copied = is_half_copied(&connection);
-        connection.end("ROLLBACK");
-        if is_half_copied? { Err(DatabaseError::HalfCopied) } else { Ok(()) }
-    }
-
-    /// Makes the table with the progress of a copy of all records, which marks the database as
-    /// half copied.
-    pub(crate) fn make_copy_progress(&self) -> Result<(), PgError> {
-        self.run(&format!(
-            "CREATE TABLE IF NOT EXISTS {PROGRESS_TABLE} (tenant bigint NOT NULL, \
-             name bytea NOT NULL, last bytea, done bigint NOT NULL, PRIMARY KEY (tenant, name))"
-        ))
-    }
-
-    /// Drops the table with the progress of a copy that came to its end.
-    pub(crate) fn drop_copy_progress(&self) -> Result<(), PgError> {
-        self.run(&format!("DROP TABLE {PROGRESS_TABLE}"))
-    }
-
     fn read_seals(&self, now: Instant) -> Result<Seals, DatabaseError> {
         let connection = self.begin_write()?;
         if is_half_copied(&connection)? {
@@ -59,13 +36,6 @@ impl Database {
         let keys = keys.ok_or(DatabaseError::Random)?;
         Seals::new(keys).map_err(|_| DatabaseError::Random)
     }
-}
-
-/// Returns whether a copy of all records into the database has not come to its end.
-fn is_half_copied(connection: &PgConnection) -> Result<bool, PgError> {
-    let row = connection.one("SELECT to_regclass($1)::text", params![PROGRESS_TABLE])?;
-    let table: Option<Option<String>> = row.map(|row| row.try_get(0)).transpose()?;
-    Ok(table.flatten().is_some())
 }
 
 /// Returns the keys, the newest first. `None` if the system gives no random bytes.
