@@ -149,7 +149,7 @@ impl RowsAhead {
     }
 
     /// Lets the thread that reads free the memory of stored rows, which it allocated. The thread
-    /// that stores has more to do.
+    /// that stores has more to do. Frees a long part at once, so that it does not wait for that.
     pub(crate) fn give_back(&self, part: ReadRows) {
         if part.bytes <= MOST_BYTES_AHEAD {
             // After the last part nobody receives them, and they are freed here.
