@@ -1,4 +1,5 @@
-//! The table with the progress of a copy of all records. Nobody opens the database while it is there.
+//! The table with the progress of a copy of all records. Nobody opens the database while the table
+//! is there.
 
 use super::connection::PgConnection;
 use super::database::Database;
