@@ -17,6 +17,8 @@ use super::headers::{self, RepeatedHeader};
 pub struct OriginPolicy {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
+    /// The scheme of the server's own pages.
+    scheme: String,
 }
 
 /// Why a request is refused.
@@ -69,6 +71,7 @@ impl OriginPolicy {
             authority: Authority { name: authority.name.clone(), port: Some(listen.port()) },
         });
         Self {
+            scheme: scheme.to_string(),
             origins: own_pages
                 .chain(public.clone())
                 .chain(origins.iter().filter_map(|text| Origin::parse_rule(text)))
@@ -86,17 +89,27 @@ impl OriginPolicy {
     pub fn check(&self, headers: &HeaderMap) -> Result<(), ForeignRequest> {
         let host = headers::single(headers, &HOST).ok().flatten();
         let host = host.and_then(|host| Authority::parse(host.to_str().ok()?));
-        if !host.is_some_and(|host| self.hosts.iter().any(|rule| rule.allows(&host))) {
+        let Some(host) = host.filter(|host| self.hosts.iter().any(|rule| rule.allows(host))) else {
             return Err(ForeignRequest::Host);
-        }
+        };
         let origin = headers::single(headers, &ORIGIN);
         let Some(origin) = origin.map_err(|RepeatedHeader| ForeignRequest::Origin)? else {
             return Ok(());
         };
         let origin = origin.to_str().ok().and_then(Origin::parse);
-        let is_allowed =
-            origin.is_some_and(|origin| self.origins.iter().any(|rule| rule.allows(&origin)));
+        let is_allowed = origin.is_some_and(|origin| {
+            self.is_own_page(&origin, host) || self.origins.iter().any(|rule| rule.allows(&origin))
+        });
         if is_allowed { Ok(()) } else { Err(ForeignRequest::Origin) }
+    }
+}
+
+impl OriginPolicy {
+    /// Returns whether a page was served under the very `Host` that it calls. A port of another
+    /// machine or of a container may lead here, so the port need not be the one listened on. A page
+    /// of another program has another port.
+    fn is_own_page(&self, page: &Origin, host: Authority) -> bool {
+        page.scheme == self.scheme && *page == Origin::of(&self.scheme, host)
     }
 }
 
@@ -137,15 +150,17 @@ impl Authority {
 impl Origin {
     fn parse(text: &str) -> Option<Self> {
         let (scheme, authority) = text.split_once("://")?;
-        let scheme = scheme.to_ascii_lowercase();
-        let mut authority = Authority::parse(authority)?;
-        let standard = match scheme.as_str() {
+        Some(Self::of(&scheme.to_ascii_lowercase(), Authority::parse(authority)?))
+    }
+
+    /// Returns an origin with the port that its scheme implies, if it names none.
+    fn of(scheme: &str, Authority { name, port }: Authority) -> Self {
+        let standard = match scheme {
             "http" => Some(80),
             "https" => Some(443),
             _ => None,
         };
-        authority.port = authority.port.or(standard);
-        Some(Self { scheme, authority })
+        Self { scheme: scheme.to_owned(), authority: Authority { name, port: port.or(standard) } }
     }
 
     /// Parses an origin whose port may be `*`, for every port.
@@ -211,6 +226,24 @@ mod tests {
         }
         assert_eq!(check(&[], &[]), Err(ForeignRequest::Host));
         assert_eq!(check(&["localhost", "localhost"], &[]), Err(ForeignRequest::Host));
+    }
+
+    /// As with `ssh -L 8080:localhost:9999` and `docker run -p 8080:9999`.
+    #[test]
+    fn a_page_behind_a_forwarded_port_may_call_under_that_port_only() {
+        for host in ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "localhost", "nas.local:1"] {
+            assert_eq!(check(&[host], &[&format!("http://{host}")]), Ok(()), "{host}");
+            for foreign in [
+                "http://localhost:3000", "http://evil.example:8080", "http://evil.example",
+                "https://localhost:8080", "null",
+            ] {
+                let refused = Err(ForeignRequest::Origin);
+                assert_eq!(check(&[host], &[foreign]), refused, "{host} {foreign}");
+            }
+        }
+        // A name of a stranger that resolves to this machine.
+        let rebound = check(&["evil.example:9999"], &["http://evil.example:9999"]);
+        assert_eq!(rebound, Err(ForeignRequest::Host));
     }
 
     #[test]
