@@ -31,6 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::mcp::envelope::{self, Envelope, Malformed};
 use crate::mcp::handler::{CallerSource, Handler};
+use crate::mcp::handshake;
+use crate::mcp::list_changes::CurrentRights;
 use crate::mcp::presentation::Presentation;
 use crate::mcp::server_info;
 use crate::mcp::subscriptions::Subscriptions;
@@ -81,7 +83,8 @@ pub async fn serve_on(
     let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
     let writer = tokio::spawn(write_lines(unwritten, output));
     // The local user has no token that could be revoked.
-    let subscriptions = Subscriptions::new(Arc::new(|_| false), CancellationToken::new());
+    let rights: CurrentRights = Arc::new(|caller: &Principal| Some(caller.clone()));
+    let subscriptions = Subscriptions::new(Arc::new(|_| false), rights, CancellationToken::new());
     let caller = CallerSource::Fixed(Caller::local(principal));
     let handler = Handler::new(service, caller, presentation, Arc::new(subscriptions));
     let served = serve_server(
@@ -265,6 +268,9 @@ impl StdioTransport {
             Ok(message) => message,
             Err(malformed) => return LineOutcome::Response(malformed.to_json()),
         };
+        if let Err(misfit) = handshake::check(&message) {
+            return LineOutcome::Response(misfit.to_json());
+        }
         let id = message.id().filter(|_| message.is_request()).cloned();
         let Ok(message) = serde_json::from_value::<ClientJsonRpcMessage>(message.into_value())
         else {

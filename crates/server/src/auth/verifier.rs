@@ -18,4 +18,10 @@ pub trait TokenVerifier: Send + Sync + 'static {
     fn is_revoked(&self, _caller: &Principal) -> bool {
         false
     }
+
+    /// Returns a caller with what their token allows now; `None` if it was revoked after it was
+    /// verified.
+    fn current(&self, caller: &Principal) -> Option<Principal> {
+        (!self.is_revoked(caller)).then(|| caller.clone())
+    }
 }

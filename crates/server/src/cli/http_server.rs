@@ -102,6 +102,7 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
             trusted_gateway: config.trust_gateway.clone(),
         },
         people: None,
+        kept_sessions: None,
         fleet: None,
         timeouts: Timeouts::default(),
     })

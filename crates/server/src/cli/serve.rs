@@ -28,6 +28,7 @@ use crate::clock::wall_clock;
 use crate::config::{Config, Environment, Resolved, SpaceRecords, YesNo};
 use crate::fleet::Fleet;
 use crate::http::HttpOptions;
+use crate::http::kept_sessions::KeptSessions;
 use crate::live_notes::ServedNotes;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::people::People;
@@ -85,7 +86,9 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     if let (Some(fleet), Some(database)) = (fleet.clone(), home.database().cloned()) {
         service.metrics().add_others(move || fleet.metrics(&database.pools()));
     }
-    let options = HttpOptions { fleet: fleet.clone(), people, ..options };
+    // A connection of its own: no lookup of a token waits while a session is written.
+    let kept_sessions = Some(KeptSessions::new(Arc::new(home.tokens()?)));
+    let options = HttpOptions { fleet: fleet.clone(), people, kept_sessions, ..options };
     let served = process::block_on(async {
         let heartbeat = fleet.clone().map(|fleet| tokio::spawn(fleet.keep_up()));
         let (keep, stop) = oneshot::channel::<()>();

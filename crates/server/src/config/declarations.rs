@@ -116,7 +116,7 @@ declare_settings! {
     SESSIONS_PER_SUBJECT: usize = Flag("sessions_per_subject", "COUNT"), count, default Text("64"),
         for HTTP;
 
-    /// Drop a session that was idle for this long.
+    /// Drop a session from memory after it was idle for this long.
     SESSION_IDLE_SECONDS: u64 = Flag("session_idle_seconds", "SECONDS"), count,
         default Text("3600"), for HTTP;
 

@@ -156,6 +156,11 @@ impl Admission {
         self.verifier.is_revoked(caller)
     }
 
+    /// Returns an admitted caller with what their token allows now; `None` if it was revoked.
+    pub fn current(&self, caller: &Principal) -> Option<Principal> {
+        self.verifier.current(caller)
+    }
+
     /// Returns the shared resources, for what a request uses after it was admitted.
     pub fn shares(&self) -> &Shares {
         &self.shares

@@ -6,7 +6,7 @@
 //! request that cannot be understood is answered here and never passed on.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use axum::body::{Body, Bytes};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
@@ -15,9 +15,11 @@ use http::{
 };
 use serde_json::{Value, json};
 
+use super::accept::{self, Accepted};
 use super::admission::{Admission, Admitted};
 use super::challenge;
 use super::headers::{self, RepeatedHeader};
+use super::kept_sessions::NewSession;
 use super::options::HttpOptions;
 use super::request_body::{self, BodyError};
 use super::response_body::{ExpiringBody, GuardedBody};
@@ -26,8 +28,11 @@ use super::sessions::{PendingRequest, SessionOwner, Sessions};
 use crate::auth::VerifiedCaller;
 use crate::fair_share::{Neighbour, PausedShare, Share};
 use crate::mcp::direct::{self, Call};
-use crate::mcp::envelope::{self, Envelope};
+use crate::mcp::envelope::{self, Envelope, INITIALIZE};
+use crate::mcp::handshake;
+use crate::mcp::list_changes::ListListener;
 use crate::mcp::presentation::BadQuery;
+use crate::mcp::progress::JsonOnly;
 use crate::mcp::streamable::Streamable;
 use crate::mcp::subscriptions::{Subscriptions, TokenExpiry};
 use crate::people::{Person, Unavailable};
@@ -35,6 +40,7 @@ use crate::service::Service;
 use stile_store::space::ThreadShare;
 use stile_tools::tool::Denial;
 use stile_tools::toolset::Caller;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The header that names a session.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -62,6 +68,8 @@ struct Requester {
     owner: SessionOwner,
     neighbour: Neighbour,
     person: Arc<Person>,
+    /// When the token expires.
+    expires: SystemTime,
 }
 
 /// The shares that a call holds until it ends: the bytes of its body, and what its tool works with.
@@ -83,7 +91,7 @@ impl McpEndpoint {
         options: HttpOptions,
     ) -> Self {
         let sessions = Sessions::new(options.sessions_per_subject, options.session_idle)
-            .shared_by(options.fleet.clone());
+            .kept_by(options.kept_sessions.clone());
         let everybody = Arc::new(Person { service });
         Self { everybody, admission, streamable, subscriptions, sessions, options }
     }
@@ -122,11 +130,12 @@ impl McpEndpoint {
         parts.headers.remove(AUTHORIZATION);
         // Dropped if the client hangs up.
         let cancels = caller.cancellation.on_drop();
-        let requester =
-            Requester { owner: SessionOwner::new(&verified), caller, neighbour, person };
+        let (owner, expires) = (SessionOwner::new(&verified), verified.expires);
+        let requester = Requester { owner, caller, neighbour, person, expires };
         parts.extensions.insert(requester.caller.clone());
         parts.extensions.insert(Arc::clone(&requester.person));
         parts.extensions.insert(TokenExpiry(verified.expires));
+        let ended = CancellationToken::new();
         let response = if parts.method == Method::POST {
             let response = self.post(parts, body, &requester).await?;
             // A subscription lasts as an event stream does, and is no call.
@@ -134,9 +143,9 @@ impl McpEndpoint {
             response.map(|body| GuardedBody::wrap(body, (call, cancels)))
         } else {
             // An event stream may last for hours; its connection is counted instead.
-            self.get_or_delete(parts, &requester).await?
+            self.get_or_delete(parts, &requester, ended.clone()).await?
         };
-        Ok(self.ending_with_token(response, verified))
+        Ok(self.ending_with_token(response, verified, ended))
     }
 
     /// Returns what the caller is offered: a service of their own, or the one that all have.
@@ -146,11 +155,13 @@ impl McpEndpoint {
         people.of(subject).map_err(|Unavailable| Box::new(responses::person_unavailable()))
     }
 
-    /// Ends an event stream when its token ends: by time, or because the owner revoked it.
+    /// Ends an event stream when its token ends, by time or because the owner revoked it, and when
+    /// its session has `ended`.
     fn ending_with_token(
         &self,
         response: Response<Body>,
         verified: VerifiedCaller,
+        ended: CancellationToken,
     ) -> Response<Body> {
         let is_stream = response
             .headers()
@@ -161,8 +172,27 @@ impl McpEndpoint {
         }
         let VerifiedCaller { principal, expires, .. } = verified;
         let admission = Arc::clone(&self.admission);
-        let is_revoked = move || admission.is_revoked(&principal);
+        let is_revoked = move || ended.is_cancelled() || admission.current(&principal).is_none();
         response.map(|body| ExpiringBody::wrap(body, expires, is_revoked))
+    }
+
+    /// Reads a message, and the bytes of it for the SDK, which must read what is checked here.
+    async fn read_message(
+        &self,
+        body: Body,
+        held: &mut Share,
+    ) -> Result<(Envelope, Bytes), EarlyResponse> {
+        let HttpOptions { max_body_bytes, timeouts, .. } = &self.options;
+        let read = request_body::read(body, *max_body_bytes, timeouts, held).await;
+        let bytes = read.map_err(bad_body)?;
+        let message = Envelope::parse(&bytes).map_err(|malformed| {
+            Box::new(responses::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
+        })?;
+        let bytes = match message.is_rewritten() {
+            true => Bytes::from(message.clone().into_value().to_string()),
+            false => bytes,
+        };
+        Ok((message, bytes))
     }
 
     /// Answers a POST, which carries one message.
@@ -187,14 +217,10 @@ impl McpEndpoint {
             .body_bytes
             .try_take(&requester.neighbour, 0)
             .map_err(responses::share_used_up)?;
-        let bytes = request_body::read(
-            body, self.options.max_body_bytes, &self.options.timeouts, &mut held,
-        )
-        .await
-        .map_err(bad_body)?;
-        let message = Envelope::parse(&bytes).map_err(|malformed| {
-            Box::new(responses::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
-        })?;
+        let (message, bytes) = self.read_message(body, &mut held).await?;
+        if !check_form(&message, &mut parts.headers)?.events {
+            parts.extensions.insert(JsonOnly);
+        }
         if ignores_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
@@ -230,11 +256,11 @@ impl McpEndpoint {
             // JSON of the right shape that the SDK cannot read as a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(&message),
             StatusCode::NOT_FOUND => {
-                self.forget_closed_session(session.as_deref(), &message);
+                self.forget_closed_session(session.as_deref(), &message).await;
                 response
             }
             _ => {
-                self.record_opened_session(&message, response.headers(), &requester.owner).await;
+                self.record_opened_session(&message, response.headers(), requester).await;
                 response
             }
         };
@@ -247,9 +273,13 @@ impl McpEndpoint {
         &self,
         mut parts: Parts,
         requester: &Requester,
+        ended: CancellationToken,
     ) -> Result<Response<Body>, EarlyResponse> {
         if names_sessionless(&parts.headers) {
             parts.headers.remove(SESSION_ID);
+        }
+        if Accepted::of(&parts.headers).events {
+            accept::accept_stream(&mut parts.headers);
         }
         let session = self.enter_session(&parts.headers, &requester.owner)?;
         let is_delete = parts.method == Method::DELETE;
@@ -261,13 +291,31 @@ impl McpEndpoint {
         if let Some(session) = &session
             && (was_deleted || response.status() == StatusCode::NOT_FOUND)
         {
-            self.forget(session);
+            self.forget(session).await;
+        }
+        if let Some(session) = session.filter(|_| !is_delete && response.status().is_success()) {
+            let guard = self.tell_of_lists(session, requester, ended);
+            response = response.map(|body| GuardedBody::wrap(body, guard));
         }
         if was_deleted {
             // The session has ended, and clients treat 202 as a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         Ok(response)
+    }
+
+    /// Tells the client of a session when its lists change, until the guard is dropped.
+    fn tell_of_lists(
+        &self,
+        session: String,
+        Requester { caller, person, expires, .. }: &Requester,
+        ended: CancellationToken,
+    ) -> DropGuard {
+        let rights = Arc::clone(self.subscriptions.rights());
+        let (service, caller) = (person.service.clone(), caller.clone());
+        let listener = ListListener::new(service, caller, Some(*expires), rights);
+        let is_open = self.sessions.is_open(&session);
+        self.subscriptions.tell_of_lists(&session, listener.while_open(is_open), ended)
     }
 
     /// Returns the session that the headers name; `None` if they name none. Refuses a session of
@@ -360,17 +408,17 @@ impl McpEndpoint {
     }
 
     /// Removes a session that the SDK has closed. (A 404 without a session is an unknown method.)
-    fn forget_closed_session(&self, session: Option<&str>, message: &Envelope) {
+    async fn forget_closed_session(&self, session: Option<&str>, message: &Envelope) {
         if let Some(session) = session
             && !message.is_sessionless()
         {
-            self.forget(session);
+            self.forget(session).await;
         }
     }
 
     /// Forgets a session that has ended, with its subscriptions.
-    fn forget(&self, session: &str) {
-        self.sessions.forget(session);
+    async fn forget(&self, session: &str) {
+        self.sessions.forget(session).await;
         self.subscriptions.session_ended(session);
     }
 
@@ -379,13 +427,20 @@ impl McpEndpoint {
         &self,
         message: &Envelope,
         response_headers: &HeaderMap,
-        owner: &SessionOwner,
+        requester: &Requester,
     ) {
         let opened = response_headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(id) = opened
-            && message.method() == Some("initialize")
+            && let Some((revision, client)) = handshake::agreed(message)
         {
-            for closed in self.sessions.open(id, owner.clone(), Instant::now()) {
+            let new = NewSession {
+                id: id.to_owned(),
+                principal: requester.caller.principal.clone(),
+                revision,
+                client,
+            };
+            let owner = requester.owner.clone();
+            for closed in self.sessions.open(new, owner, Instant::now()).await {
                 self.streamable.close(&closed).await;
                 self.subscriptions.session_ended(&closed);
             }
@@ -400,11 +455,31 @@ fn listened(message: &Envelope) -> impl Iterator<Item = &str> {
     uris.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// Refuses an `initialize` that does not fit, and a client that does not accept the form of the
+/// answer. A session answers with events, a request without one with JSON unless it subscribes.
+fn check_form(message: &Envelope, headers: &mut HeaderMap) -> Result<Accepted, EarlyResponse> {
+    let refused = |status, body: &Value| Err(Box::new(responses::json(status, body)));
+    if let Err(misfit) = handshake::check(message) {
+        return refused(StatusCode::BAD_REQUEST, &misfit.to_json());
+    }
+    let accepted = Accepted::of(headers);
+    let is_answered_as_json = message.is_sessionless() && message.method() != Some(LISTEN);
+    if message.is_request() && !(accepted.json && (accepted.events || is_answered_as_json)) {
+        let text = "`Accept` must cover `application/json` and `text/event-stream`";
+        let body = envelope::error(message.id(), envelope::INVALID_REQUEST, text, None);
+        return refused(StatusCode::NOT_ACCEPTABLE, &body);
+    }
+    accept::accept_both(headers);
+    Ok(accepted)
+}
+
 /// Whether a session named in the headers is ignored. A request itself says which lifecycle it
-/// belongs to. Other messages cannot, and for those the SDK goes by the header. Without a session
-/// they cannot reach another caller's.
+/// belongs to, and `initialize` opens a session of its own. Other messages cannot say it, and for
+/// those the SDK goes by the header. Without a session they cannot reach another caller's.
 fn ignores_session(message: &Envelope, headers: &HeaderMap) -> bool {
-    message.is_sessionless() || (!message.is_request() && names_sessionless(headers))
+    message.is_sessionless()
+        || message.method() == Some(INITIALIZE)
+        || (!message.is_request() && names_sessionless(headers))
 }
 
 /// Whether the header names a revision of MCP without sessions. Revisions are dates and sort as

@@ -21,12 +21,23 @@ use super::responses;
 use crate::fleet::Fleet;
 use crate::mcp::server_info;
 
-/// The path of the metadata of `/mcp`, to which its challenges point. *Source*: RFC 9728 §3.1.
-pub const METADATA_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
-/// The path of the metadata of the whole origin, to which all other challenges point.
+/// The path of the metadata of the whole origin, to which the challenges of `/` and of all but the
+/// MCP endpoint point. The metadata of `/mcp` has that path behind this one. *Source*: RFC 9728
+/// §3.1.
 pub const METADATA_PATH_OF_ORIGIN: &str = "/.well-known/oauth-protected-resource";
+/// The same path as people and clients also write it.
+pub const METADATA_PATH_OF_ROOT: &str = "/.well-known/oauth-protected-resource/";
+/// The path of the metadata of `/mcp`, to which its challenges point.
+pub const METADATA_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
+/// The path of the metadata of `/mcp/`.
+pub const METADATA_PATH_WITH_SLASH: &str = "/.well-known/oauth-protected-resource/mcp/";
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
+/// The MCP endpoint, as some people write it. It has metadata of its own, because a client may
+/// compare the address in the metadata with the one that it was given.
+pub const MCP_PATH_WITH_SLASH: &str = "/mcp/";
+/// The MCP endpoint for people who give the origin alone, with metadata of its own.
+pub const ROOT_PATH: &str = "/";
 
 /// Returns the origin under which a client reaches the server: the configured one, or else the
 /// `Host` of the request, which [`super::origin_policy`] has checked, with the client's scheme.
@@ -44,7 +55,11 @@ pub fn origin(public_url: Option<&str>, request: &Parts) -> String {
 
 /// Returns the address where a client that was refused at a path learns how to get a token.
 pub fn metadata_url(origin: &str, path: &str) -> String {
-    let metadata = if path == MCP_PATH { METADATA_PATH } else { METADATA_PATH_OF_ORIGIN };
+    let metadata = match path {
+        MCP_PATH => METADATA_PATH,
+        MCP_PATH_WITH_SLASH => METADATA_PATH_WITH_SLASH,
+        _ => METADATA_PATH_OF_ORIGIN,
+    };
     format!("{origin}{metadata}")
 }
 
@@ -59,7 +74,8 @@ pub struct SupportedFeatures {
     pub record_requests: bool,
 }
 
-/// Returns the metadata at `path`: of the protected resource `/mcp`, or of the origin.
+/// Returns the metadata at `path`: of the address whose path is behind
+/// [`METADATA_PATH_OF_ORIGIN`].
 ///
 /// A server whose owner makes the tokens names no authorization server, because there is none to
 /// ask.
@@ -71,7 +87,7 @@ pub fn protected_resource(
     authorization_servers: Vec<String>,
     supported: SupportedFeatures,
 ) -> Response<Body> {
-    let resource = if path == METADATA_PATH { MCP_PATH } else { "" };
+    let resource = path.strip_prefix(METADATA_PATH_OF_ORIGIN).unwrap_or_default();
     let mut body = json!({
         "resource": format!("{origin}{resource}"),
         "resource_name": server_info::TITLE,

@@ -10,6 +10,7 @@
 //! A new route is part of the `Router` given to [`edge::Edge::new`]. If it needs a token, it calls
 //! [`admission::Admission::admit`] first.
 
+mod accept;
 pub mod admission;
 pub mod challenge;
 pub mod connection;
@@ -18,6 +19,7 @@ pub mod edge;
 pub mod gateway_notes;
 mod headers;
 pub mod idle_connections;
+pub mod kept_sessions;
 pub mod mcp_endpoint;
 pub mod metadata;
 pub mod options;
@@ -30,6 +32,7 @@ pub mod response_body;
 pub mod responses;
 pub mod server;
 pub mod sessions;
+mod start_page;
 pub mod tls;
 pub mod v1;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use ring::hmac;
 
+use super::kept_sessions::KeptSessions;
 use super::peer::PeerPolicy;
 use super::tls::TlsIdentity;
 use crate::fleet::Fleet;
@@ -42,7 +43,7 @@ pub struct HttpOptions {
     pub rate_burst: u32,
     /// The most sessions of one subject. The one idle for longest is closed first.
     pub sessions_per_subject: usize,
-    /// How long a session is kept after its last message.
+    /// How long a session is in memory after its last message.
     pub session_idle: Duration,
     /// The most connections at once.
     pub max_connections: usize,
@@ -52,6 +53,8 @@ pub struct HttpOptions {
     pub notes: GatewayNotesOptions,
     /// The people who each have a service of their own; `None` if all callers have one service.
     pub people: Option<Arc<People>>,
+    /// Where sessions outlive the process; `None` for a server without a state.
+    pub kept_sessions: Option<Arc<KeptSessions>>,
     /// The other servers that use this server's database; `None` if the state is in a folder.
     pub fleet: Option<Arc<Fleet>>,
     /// The limit of each wait.
@@ -106,6 +109,7 @@ impl Default for HttpOptions {
             presentation: Presentation::default(),
             notes: GatewayNotesOptions::default(),
             people: None,
+            kept_sessions: None,
             fleet: None,
             timeouts: Timeouts::default(),
         }

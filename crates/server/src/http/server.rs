@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::{any, get};
+use axum::routing::{MethodRouter, any, get};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http::uri::Scheme;
@@ -42,6 +42,7 @@ use super::options::{HttpOptions, Timeouts};
 use super::origin_policy::OriginPolicy;
 use super::peer::{ConnectedPeer, PeerPolicy};
 use super::rate_limit::RateLimit;
+use super::start_page::StartPage;
 use super::tls::TlsIdentity;
 use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
 use super::{metadata, request_head, responses};
@@ -51,6 +52,7 @@ use crate::mcp::session_starts::SessionStarts;
 use crate::mcp::streamable::Streamable;
 use crate::mcp::subscriptions::Subscriptions;
 use crate::metrics::{MEDIA_TYPE, Metrics};
+use crate::pages::frame::{STYLE_PATH, style};
 use crate::service::Service;
 
 /// How long connections may take to close after the last response.
@@ -142,14 +144,15 @@ fn routes(
 ) -> Router {
     let fleet = options.fleet.clone();
     let rate = RateLimit::new(options.rate_per_second, options.rate_burst).shared_by(fleet.clone());
-    let starts = fleet.clone().map(|fleet| SessionStarts::new(fleet, options.session_idle));
+    let starts = options.kept_sessions.clone().map(SessionStarts::new);
     let shares = Arc::clone(service.shares());
     let space = service.space().cloned();
     let admission = Arc::new(Admission::new(verifier, rate, shares, options.public_url.clone()));
     let subscriptions = {
-        let admission = Arc::clone(&admission);
-        let is_revoked = Arc::new(move |caller: &Principal| admission.is_revoked(caller));
-        Arc::new(Subscriptions::new(is_revoked, ends.stopping.clone()))
+        let (revoked, current) = (Arc::clone(&admission), Arc::clone(&admission));
+        let is_revoked = Arc::new(move |caller: &Principal| revoked.is_revoked(caller));
+        let rights = Arc::new(move |caller: &Principal| current.current(caller));
+        Arc::new(Subscriptions::new(is_revoked, rights, ends.stopping.clone()))
     };
     let handler = Handler::new(
         service.clone(),
@@ -176,30 +179,26 @@ fn routes(
         Arc::new(v1.with_people(options.people.clone()))
     });
     let sign_in = options.sign_in.clone();
+    let start_page = StartPage::new(&options, service.space().is_some());
     let endpoint =
         Arc::new(McpEndpoint::new(service, admission, streamable, subscriptions, options.clone()));
-    let protected_resource = {
-        let options = Arc::new(options);
-        move |request: Request| async move {
-            let (parts, _) = request.into_parts();
-            let origin = metadata::origin(options.public_url.as_deref(), &parts);
-            let itself = options.sign_in.is_some().then(|| origin.clone());
-            let servers = options.authorization_servers.iter().cloned().chain(itself).collect();
-            metadata::protected_resource(&origin, parts.uri.path(), servers, supported)
-        }
-    };
     let health = {
         let space = space.clone();
         move || metadata::health(space)
     };
     let ready = move || metadata::ready(space, fleet, ends.stopping);
+    let protected_resource = protected_resource(options, supported);
     let mut router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
-        .with_state(endpoint)
+        .route(metadata::MCP_PATH_WITH_SLASH, any(mcp))
+        .route(metadata::ROOT_PATH, any(mcp))
+        .with_state((endpoint, start_page))
         .route("/health", get(health))
         .route("/ready", get(ready))
-        .route(metadata::METADATA_PATH, get(protected_resource.clone()))
-        .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
+        .route(metadata::METADATA_PATH, protected_resource.clone())
+        .route(metadata::METADATA_PATH_WITH_SLASH, protected_resource.clone())
+        .route(metadata::METADATA_PATH_OF_ORIGIN, protected_resource.clone())
+        .route(metadata::METADATA_PATH_OF_ROOT, protected_resource);
     if let Some(notes) = notes {
         let routes = Router::new().route(NOTES_PATH, get(gateway_notes::route)).with_state(notes);
         router = router.merge(routes);
@@ -208,13 +207,32 @@ fn routes(
         let routes = Router::new().route(RECORDS_PATH, any(v1::route)).with_state(records);
         router = router.merge(routes).route(OPENAPI_PATH, get(v1::description));
     }
-    if let Some(sign_in) = sign_in {
-        router = router.merge(sign_in);
+    match sign_in {
+        Some(sign_in) => router.merge(sign_in),
+        None => router.route(STYLE_PATH, get(|| async { style() })),
     }
-    router
 }
 
-async fn mcp(State(endpoint): State<Arc<McpEndpoint>>, request: Request) -> Response {
+/// Returns the route of the metadata of every address.
+fn protected_resource(options: HttpOptions, supported: SupportedFeatures) -> MethodRouter {
+    let options = Arc::new(options);
+    get(move |request: Request| async move {
+        let (parts, _) = request.into_parts();
+        let origin = metadata::origin(options.public_url.as_deref(), &parts);
+        let itself = options.sign_in.is_some().then(|| origin.clone());
+        let servers = options.authorization_servers.iter().cloned().chain(itself).collect();
+        metadata::protected_resource(&origin, parts.uri.path(), servers, supported)
+    })
+}
+
+/// Answers a client, or shows a person who opened the address what it is for.
+async fn mcp(
+    State((endpoint, start_page)): State<(Arc<McpEndpoint>, StartPage)>,
+    request: Request,
+) -> Response {
+    if start_page.is_asked_for(&request) {
+        return start_page.show(request);
+    }
     endpoint.answer(request).await
 }
 

@@ -4,9 +4,10 @@
 //! So the owner of each session is kept here, and an unknown id and another caller's id get the
 //! same response. The number of sessions is bounded here too, because the SDK does not bound it.
 //!
-//! Servers that share a database keep the owners there, so a session that one of them opened goes
-//! on at another. The SDK then gets what the client said when it opened the session, and continues
-//! as if it had opened the session itself.
+//! A session outlives the process that opened it: the state has its owner, its revision and the
+//! name of its client, for a week after its last use. Another server that shares the database, or
+//! this one after a restart, gives these to the SDK, which continues as if it had opened the
+//! session itself. A session that ended in the state has ended everywhere.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +15,10 @@ use std::time::{Duration, Instant};
 
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
-use stile_store::state::ShortLived;
 
+use super::kept_sessions::{Kept, KeptSessions, NewSession};
 use crate::auth::{VaultClaim, VerifiedCaller};
-use crate::clock::{unix_seconds, wall_clock};
-use crate::fleet::Fleet;
-use crate::mcp::session_starts::KIND as START_KIND;
-
-/// The kind of the rows that say whose a session is.
-const KIND: &str = "session";
-/// How often the use of a session is written for the other servers, in seconds.
-const USE_WRITTEN_SECONDS: i64 = 60;
+use crate::mcp::list_changes::IsOpen;
 
 /// The caller who opened a session. A renewed token is the same caller. Another client, grant,
 /// vault or role is another caller.
@@ -65,9 +59,8 @@ pub struct Sessions {
     max_per_subject: usize,
     idle: Duration,
     table: Arc<Mutex<Table>>,
-    /// Where the owners are kept for all servers; `None` if no other server has this one's
-    /// sessions.
-    fleet: Option<Arc<Fleet>>,
+    /// Where sessions outlive the process; `None` for a server without a state.
+    kept: Option<Arc<KeptSessions>>,
 }
 
 type Table = HashMap<String, Session>;
@@ -77,36 +70,54 @@ struct Session {
     used: Instant,
     /// The ids of the requests that are being answered, as JSON.
     pending: HashSet<String>,
+    /// Whether the session ends with the process.
+    is_brief: bool,
+}
+
+impl Session {
+    fn new(owner: SessionOwner, used: Instant) -> Self {
+        Self { owner, used, pending: HashSet::new(), is_brief: false }
+    }
 }
 
 impl Sessions {
-    /// Allows each subject at least one and at most `max_per_subject` sessions, each for `idle`
-    /// after its last use.
+    /// Allows each subject at least one and at most `max_per_subject` sessions. Each is in memory
+    /// for `idle` after its last use.
     pub fn new(max_per_subject: usize, idle: Duration) -> Self {
-        Self { max_per_subject: max_per_subject.max(1), idle, table: Arc::default(), fleet: None }
+        Self { max_per_subject: max_per_subject.max(1), idle, table: Arc::default(), kept: None }
     }
 
-    /// Shares the sessions with the servers that have the same database.
+    /// Keeps the sessions in the state, too.
     #[must_use]
-    pub fn shared_by(self, fleet: Option<Arc<Fleet>>) -> Self {
-        Self { fleet, ..self }
+    pub fn kept_by(self, kept: Option<Arc<KeptSessions>>) -> Self {
+        Self { kept, ..self }
     }
 
     /// Records a session that was opened just now. Returns the sessions that must be closed: those
     /// that have been idle too long, and, if the owner's subject has too many, the one of them that
     /// was used least recently.
-    pub fn open(&self, id: &str, owner: SessionOwner, now: Instant) -> Vec<String> {
-        let dropped = self.share(id, &owner);
-        let mut closed = self.open_here(id, owner, now);
-        for other in dropped {
-            if self.lock().remove(&other).is_some() && !closed.contains(&other) {
-                closed.push(other);
+    pub async fn open(&self, new: NewSession, owner: SessionOwner, now: Instant) -> Vec<String> {
+        let text = owner.to_text();
+        let (mut closed, surplus) = self.open_here(&new.id, owner, now);
+        if let Some(kept) = &self.kept {
+            let id = new.id.clone();
+            match kept.keep(new, text, surplus, self.max_per_subject).await {
+                Kept::Kept { dropped } => {
+                    let mut table = self.lock();
+                    closed.extend(dropped.into_iter().filter(|id| table.remove(id).is_some()));
+                }
+                Kept::InMemoryOnly => {
+                    if let Some(session) = self.lock().get_mut(&id) {
+                        session.is_brief = true;
+                    }
+                }
             }
         }
         closed
     }
 
-    fn open_here(&self, id: &str, owner: SessionOwner, now: Instant) -> Vec<String> {
+    /// Returns the sessions that must be closed, and those of them that end.
+    fn open_here(&self, id: &str, owner: SessionOwner, now: Instant) -> (Vec<String>, Vec<String>) {
         let mut table = self.lock();
         let mut closed: Vec<String> = table
             .iter()
@@ -126,22 +137,28 @@ impl Sessions {
             .collect();
         own.sort();
         let surplus = (own.len() + 1).saturating_sub(self.max_per_subject);
-        for (_, id) in own.into_iter().take(surplus) {
-            table.remove(&id);
-            closed.push(id);
+        let surplus: Vec<String> = own.into_iter().take(surplus).map(|(_, id)| id).collect();
+        for id in &surplus {
+            table.remove(id);
         }
-        table.insert(id.to_owned(), Session { owner, used: now, pending: HashSet::new() });
-        closed
+        closed.extend(surplus.iter().cloned());
+        table.insert(id.to_owned(), Session::new(owner, now));
+        (closed, surplus)
     }
 
     /// Returns whether a caller may use a session. If so, the session counts as used at `now`.
     pub fn enter(&self, id: &str, owner: &SessionOwner, now: Instant) -> bool {
-        if let Some(fleet) = &self.fleet {
-            if !self.is_shared_with(fleet, id, owner) {
-                return false;
+        let is_brief = self.lock().get(id).is_some_and(|session| session.is_brief);
+        if let Some(kept) = self.kept.as_ref().filter(|_| !is_brief) {
+            match kept.enter(id, &owner.to_text()) {
+                Some(true) => {
+                    let mut table = self.lock();
+                    table.entry(id.to_owned()).or_insert_with(|| Session::new(owner.clone(), now));
+                }
+                Some(false) => return false,
+                // The state does not say that the session ended. Its token was verified just now.
+                None => {}
             }
-            let new = Session { owner: owner.clone(), used: now, pending: HashSet::new() };
-            self.lock().entry(id.to_owned()).or_insert(new);
         }
         match self.lock().get_mut(id) {
             Some(session) if session.owner == *owner => {
@@ -150,42 +167,6 @@ impl Sessions {
             }
             _ => false,
         }
-    }
-
-    /// Keeps the owner of a new session for all servers. Returns the sessions that made room.
-    fn share(&self, id: &str, owner: &SessionOwner) -> Vec<String> {
-        let Some(fleet) = &self.fleet else { return Vec::new() };
-        let now = unix_seconds(wall_clock());
-        let (value, ends) = (owner.to_text(), self.end(now));
-        let new = ShortLived { kind: KIND, key: id, owner: &owner.subject, value: &value, ends };
-        let kept = fleet.tokens().keep_short_lived(new, self.max_per_subject, now);
-        kept.unwrap_or_else(|error| {
-            tracing::warn!(target: "stile::http", %error, "a session is not shared");
-            Vec::new()
-        })
-    }
-
-    /// Returns whether the database has a session with this owner. A session that ended on another
-    /// server is gone from there.
-    fn is_shared_with(&self, fleet: &Fleet, id: &str, owner: &SessionOwner) -> bool {
-        let now = unix_seconds(wall_clock());
-        let found = match fleet.tokens().find_short_lived(KIND, id, now) {
-            Ok(Some((value, ends))) if value == owner.to_text() => ends,
-            Ok(_) => return false,
-            // The database does not say that the session ended. Its token was verified just now.
-            Err(_) => return self.lock().contains_key(id),
-        };
-        let ends = self.end(now);
-        if ends.saturating_sub(found) >= USE_WRITTEN_SECONDS {
-            for kind in [KIND, START_KIND] {
-                let _ = fleet.tokens().prolong_short_lived(kind, id, ends);
-            }
-        }
-        true
-    }
-
-    fn end(&self, now: i64) -> i64 {
-        now.saturating_add(i64::try_from(self.idle.as_secs()).unwrap_or(i64::MAX))
     }
 
     /// Records that a request is being answered until the returned value is dropped. Returns `None`
@@ -200,12 +181,19 @@ impl Sessions {
         Some(PendingRequest { table: Arc::clone(&self.table), session: id.to_owned(), request })
     }
 
-    /// Removes a session that was closed.
-    pub fn forget(&self, id: &str) {
-        if let Some(fleet) = &self.fleet {
-            let _ = fleet.tokens().take_short_lived(KIND, id, unix_seconds(wall_clock()));
-        }
+    /// Returns what says whether a session has ended, which may block.
+    pub fn is_open(&self, id: &str) -> IsOpen {
+        let is_brief = self.lock().get(id).is_some_and(|session| session.is_brief);
+        let (kept, id) = (self.kept.clone().filter(|_| !is_brief), id.to_owned());
+        Arc::new(move || kept.as_ref().is_none_or(|kept| kept.has(&id)))
+    }
+
+    /// Ends a session for good.
+    pub async fn forget(&self, id: &str) {
         self.lock().remove(id);
+        if let Some(kept) = &self.kept {
+            kept.end(id).await;
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
@@ -245,16 +233,21 @@ mod tests {
         }
     }
 
+    /// Opens a session that is in memory only, and returns the sessions to close.
+    fn open(sessions: &Sessions, id: &str, owner: SessionOwner, now: Instant) -> Vec<String> {
+        sessions.open_here(id, owner, now).0
+    }
+
     #[test]
     fn only_the_owner_may_use_a_session() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let now = Instant::now();
-        sessions.open("s", owner("ann", None), now);
+        open(&sessions, "s", owner("ann", None), now);
         assert!(sessions.enter("s", &owner("ann", None), now));
         assert!(!sessions.enter("s", &owner("bob", None), now));
         assert!(!sessions.enter("s", &owner("ann", Some("other")), now));
         assert!(!sessions.enter("t", &owner("ann", None), now));
-        sessions.forget("s");
+        futures::executor::block_on(sessions.forget("s"));
         assert!(!sessions.enter("s", &owner("ann", None), now));
     }
 
@@ -269,7 +262,7 @@ mod tests {
             role: Role::Editor,
             ..owner("ann", Some("notebook"))
         };
-        sessions.open("s", ann.clone(), now);
+        open(&sessions, "s", ann.clone(), now);
         for other in [
             SessionOwner { subject: "bob".to_owned(), ..ann.clone() },
             SessionOwner { client: None, ..ann.clone() },
@@ -295,11 +288,11 @@ mod tests {
         let sessions = Sessions::new(2, Duration::from_secs(3600));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        sessions.open("b", owner("bob", None), at(0));
-        assert!(sessions.open("1", owner("ann", None), at(1)).is_empty());
-        assert!(sessions.open("2", owner("ann", Some("x")), at(2)).is_empty());
+        open(&sessions, "b", owner("bob", None), at(0));
+        assert!(open(&sessions, "1", owner("ann", None), at(1)).is_empty());
+        assert!(open(&sessions, "2", owner("ann", Some("x")), at(2)).is_empty());
         assert!(sessions.enter("1", &owner("ann", None), at(3)));
-        assert_eq!(sessions.open("3", owner("ann", None), at(4)), ["2"]);
+        assert_eq!(open(&sessions, "3", owner("ann", None), at(4)), ["2"]);
         assert!(sessions.enter("b", &owner("bob", None), at(5)));
     }
 
@@ -307,12 +300,12 @@ mod tests {
     fn a_session_is_closed_after_more_than_an_idle_hour() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let start = Instant::now();
-        sessions.open("1", owner("ann", None), start);
+        open(&sessions, "1", owner("ann", None), start);
         assert!(
-            sessions.open("2", owner("bob", None), start + Duration::from_secs(3600)).is_empty()
+            open(&sessions, "2", owner("bob", None), start + Duration::from_secs(3600)).is_empty()
         );
         assert_eq!(
-            sessions.open("3", owner("bob", None), start + Duration::from_secs(3601)),
+            open(&sessions, "3", owner("bob", None), start + Duration::from_secs(3601)),
             ["1"]
         );
     }
@@ -320,7 +313,7 @@ mod tests {
     #[test]
     fn a_second_request_with_a_pending_id_is_refused() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
-        sessions.open("1", owner("ann", None), Instant::now());
+        open(&sessions, "1", owner("ann", None), Instant::now());
         let first = sessions.start_request("1", &1.into());
         assert!(first.is_some());
         assert!(sessions.start_request("1", &1.into()).is_none());

@@ -20,6 +20,9 @@ pub const INTERNAL_ERROR: i32 = -32603;
 /// This server's own code, outside the reserved range: the token's scopes do not allow the call.
 pub const INSUFFICIENT_SCOPE: i32 = -31403;
 
+/// The method that begins the handshake.
+pub const INITIALIZE: &str = "initialize";
+
 /// The member of `_meta` in which a request of the sessionless lifecycle names its version.
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 
@@ -27,6 +30,7 @@ const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
     message: Map<String, Value>,
+    is_rewritten: bool,
 }
 
 /// The error that answers bytes that are not a message.
@@ -83,7 +87,7 @@ impl Envelope {
             let code = if error == BadJson::Syntax { PARSE_ERROR } else { INVALID_REQUEST };
             malformed(code, &error.to_string(), None)
         })?;
-        let message = match value {
+        let mut message = match value {
             Value::Object(message) => message,
             Value::Array(_) => {
                 return Err(malformed(INVALID_REQUEST, "batches are not supported", None));
@@ -111,15 +115,16 @@ impl Envelope {
             }
             None => {}
         }
+        let is_rewritten = leave_out_nulls(&mut message);
         match message.get("params") {
-            None => Ok(Self { message }),
+            None => Ok(Self { message, is_rewritten }),
             // The SDK ignores optional parameters that do not parse.
             Some(Value::Object(params))
                 if params.get("cursor").is_some_and(|cursor| !cursor.is_string()) =>
             {
                 Err(malformed(INVALID_PARAMS, "`cursor` must be a string", id))
             }
-            Some(Value::Object(_)) => Ok(Self { message }),
+            Some(Value::Object(_)) => Ok(Self { message, is_rewritten }),
             Some(_) => Err(malformed(INVALID_PARAMS, "`params` must be an object", id)),
         }
     }
@@ -147,7 +152,7 @@ impl Envelope {
     /// Returns whether the message names its protocol version itself, and so belongs to no session.
     /// Headers do not decide this, because a header could contradict the message.
     pub fn is_sessionless(&self) -> bool {
-        self.method() != Some("initialize")
+        self.method() != Some(INITIALIZE)
             && self
                 .param("_meta")
                 .and_then(|meta| meta.get(VERSION_KEY))
@@ -159,10 +164,45 @@ impl Envelope {
         &self.message
     }
 
+    /// Returns whether the message differs from the bytes that it was read from: members that the
+    /// client sent as null are left out.
+    pub fn is_rewritten(&self) -> bool {
+        self.is_rewritten
+    }
+
     /// Returns the whole message as JSON.
     pub fn into_value(self) -> Value {
         Value::Object(self.message)
     }
+}
+
+/// Leaves out what a client sent as null in the parameters and their `_meta`, where the protocol
+/// knows absent members only. Returns whether something changed. An `initialize` that names no
+/// capabilities has none.
+fn leave_out_nulls(message: &mut Map<String, Value>) -> bool {
+    let is_initialize = message.get("method").and_then(Value::as_str) == Some(INITIALIZE);
+    if message.get("params").is_some_and(Value::is_null) {
+        message.remove("params");
+        return true;
+    }
+    let Some(params) = message.get_mut("params").and_then(Value::as_object_mut) else {
+        return false;
+    };
+    let mut is_changed = without_nulls(params);
+    if let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut) {
+        is_changed |= without_nulls(meta);
+    }
+    if is_initialize && !params.contains_key("capabilities") {
+        params.insert("capabilities".to_owned(), json!({}));
+        is_changed = true;
+    }
+    is_changed
+}
+
+fn without_nulls(members: &mut Map<String, Value>) -> bool {
+    let before = members.len();
+    members.retain(|_, value| !value.is_null());
+    members.len() < before
 }
 
 fn is_id(id: &Value) -> bool {
@@ -228,13 +268,38 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":7}}"#,
                 Err((INVALID_PARAMS, Some(1.into()))),
             ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#,
-                Err((INVALID_PARAMS, Some(1.into()))),
-            ),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","id":2}"#, Err((INVALID_REQUEST, None))),
         ] {
             assert_eq!(code(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_null_are_as_if_absent() {
+        for (sent, read) in [
+            (r#""method":"tools/list","params":null"#, r#""method":"tools/list""#),
+            (
+                r#""method":"tools/list","params":{"cursor":null,"_meta":{"progressToken":null}}"#,
+                r#""method":"tools/list","params":{"_meta":{}}"#,
+            ),
+            (
+                r#""method":"tools/call","params":{"name":"a","arguments":{"b":null}}"#,
+                r#""method":"tools/call","params":{"name":"a","arguments":{"b":null}}"#,
+            ),
+            (
+                r#""method":"initialize","params":{"capabilities":null}"#,
+                r#""method":"initialize","params":{"capabilities":{}}"#,
+            ),
+            (
+                r#""method":"initialize","params":{}"#,
+                r#""method":"initialize","params":{"capabilities":{}}"#,
+            ),
+        ] {
+            let whole = |members: &str| format!(r#"{{"jsonrpc":"2.0","id":1,{members}}}"#);
+            let message = Envelope::parse(whole(sent).as_bytes()).unwrap();
+            assert_eq!(message.is_rewritten(), sent != read, "{sent}");
+            let expected: Value = serde_json::from_str(&whole(read)).unwrap();
+            assert_eq!(message.into_value(), expected, "{sent}");
         }
     }
 

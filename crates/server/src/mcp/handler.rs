@@ -18,7 +18,7 @@ use rmcp::model::{
     ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
     ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig, SubscriptionFilter,
 };
-use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use stile_store::cancellation::Cancellation;
@@ -26,10 +26,11 @@ use stile_tools::answer::{Answer, Structured};
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
 use super::client_names::{Spelling, spelling};
+use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
-use super::{envelope, resources, server_info, tool_definitions};
+use super::{envelope, handshake, progress, resources, server_info, tool_definitions};
 use crate::config::AnswerForms;
 use crate::people::Person;
 use crate::service::Service;
@@ -93,8 +94,24 @@ impl Handler {
             let watch = self.service(context).watch_resource(&uri, &caller).await;
             watches.push((uri, watch.map_err(resources::error)?));
         }
-        self.shared.subscriptions.listen(subscription, watches, life).await;
+        let (service, rights) = (self.service(context).clone(), self.rights());
+        let lists = ListListener::new(service, caller, life.expires, rights);
+        self.shared.subscriptions.listen(subscription, watches, lists, life).await;
         Ok(())
+    }
+
+    fn rights(&self) -> CurrentRights {
+        Arc::clone(self.shared.subscriptions.rights())
+    }
+
+    /// Tells the client of stdio when its lists change, for as long as it is there.
+    fn tell_of_lists(&self, peer: Peer<RoleServer>) {
+        let CallerSource::Fixed(caller) = &self.shared.caller else { return };
+        let service = self.shared.service.clone();
+        let listener = ListListener::new(service, caller.clone(), None, self.rights());
+        let client = peer.clone();
+        let is_open: IsOpen = Arc::new(move || !client.is_transport_closed());
+        tokio::spawn(listener.while_open(is_open).tell(peer));
     }
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
@@ -223,13 +240,20 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let caller = self.caller(&context)?;
-        let negotiated = self.negotiate_initialize(&request)?;
         let config = self.config(self.service(&context), Some(&caller));
-        Ok(config.with_protocol_version(negotiated.protocol_version))
+        Ok(config.with_protocol_version(handshake::agreed_version(&request.protocol_version)))
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(server_info::PROTOCOL_VERSIONS)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let parts = context.extensions.get::<http::request::Parts>();
+        match parts.and_then(|parts| parts.headers.get(SESSION_ID)?.to_str().ok()) {
+            Some(session) => self.shared.subscriptions.session_has_peer(session, &context.peer),
+            None => self.tell_of_lists(context.peer),
+        }
     }
 
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
@@ -246,6 +270,11 @@ impl ServerHandler for Handler {
         guarded(async {
             only_page(request.as_ref())?;
             let caller = self.caller(&context)?;
+            let session = session_of(&context);
+            if !session.is_empty() {
+                // Some clients never say that they are initialized.
+                self.shared.subscriptions.session_has_peer(&session, &context.peer);
+            }
             let tools = self.service(&context).listed(&caller);
             let groups = self.presentation(&context).groups;
             let spelling = self.spelling(&caller, &context);
@@ -272,6 +301,7 @@ impl ServerHandler for Handler {
             // A call that is cancelled ends by itself, and is journalled.
             let answer = tokio::select! {
                 answer = &mut call => answer,
+                never = progress::tell(&context) => match never {},
                 () = context.ct.cancelled() => {
                     caller.cancellation.cancel();
                     call.await
@@ -344,8 +374,10 @@ impl ServerHandler for Handler {
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         let service = &self.shared.service;
-        let is_offered = service.has(Feature::Subscriptions);
-        is_offered.then(|| subscriptions::acceptable(requested, |uri| service.knows_resource(uri)))
+        let lists = ListChange { tools: true, resources: service.has(Feature::Resources) };
+        let is_watched = service.has(Feature::Subscriptions);
+        let is_watchable = |uri: &str| is_watched && service.knows_resource(uri);
+        Some(subscriptions::acceptable(requested, lists, is_watchable))
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {

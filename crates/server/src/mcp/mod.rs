@@ -12,8 +12,11 @@ pub mod client_names;
 pub(crate) mod direct;
 pub mod envelope;
 pub mod handler;
+pub(crate) mod handshake;
+pub mod list_changes;
 pub mod presentation;
-
+mod primed_sessions;
+pub mod progress;
 pub mod resources;
 pub mod server_info;
 pub mod session_starts;

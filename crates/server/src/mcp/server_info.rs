@@ -28,9 +28,12 @@ pub const PROTOCOL_VERSIONS: &[ProtocolVersion] =
 /// Without a caller there are no instructions.
 pub(crate) fn server_config(service: &Service, caller: Option<&Caller>) -> ServerConfig {
     let mut capabilities = ServerCapabilities::default();
-    capabilities.tools = Some(ToolsCapability::default());
+    let mut tools = ToolsCapability::default();
+    tools.list_changed = Some(true);
+    capabilities.tools = Some(tools);
     if service.has(Feature::Resources) {
         let mut resources = ResourcesCapability::default();
+        resources.list_changed = Some(true);
         resources.subscribe = service.has(Feature::Subscriptions).then_some(true);
         capabilities.resources = Some(resources);
     }

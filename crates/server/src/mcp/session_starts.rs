@@ -1,69 +1,49 @@
-//! What clients said when they opened sessions, for the other servers that share a database.
+//! How sessions began that this process did not open, or that were idle for long.
 //!
 //! The SDK asks for it when a session is named that it does not know, and continues that session.
+//! The endpoint has checked before whose the session is.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams};
 use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
 };
-use stile_store::state::{ShortLived, StateError, TokenStore};
+use serde_json::Value;
 
-use crate::clock::{unix_seconds, wall_clock};
-use crate::fleet::Fleet;
+use crate::http::kept_sessions::KeptSessions;
 
-/// The kind of the rows that have what a client said.
-pub const KIND: &str = "session start";
-/// The most sessions whose beginnings are kept under one key, which is the session itself.
-const MOST: usize = 1;
-
-/// The beginnings of sessions in the database.
+/// The beginnings of the sessions in the state.
 pub struct SessionStarts {
-    fleet: Arc<Fleet>,
-    idle: Duration,
+    kept: Arc<KeptSessions>,
 }
 
 impl SessionStarts {
-    /// Keeps each beginning as long as its session may be idle.
-    pub fn new(fleet: Arc<Fleet>, idle: Duration) -> Self {
-        Self { fleet, idle }
-    }
-
-    async fn ask<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&TokenStore) -> Result<T, StateError> + Send + 'static,
-    ) -> Result<T, SessionStoreError> {
-        let fleet = Arc::clone(&self.fleet);
-        Ok(tokio::task::spawn_blocking(move || ask(fleet.tokens())).await??)
+    /// Reads the beginnings from `kept`.
+    pub fn new(kept: Arc<KeptSessions>) -> Self {
+        Self { kept }
     }
 }
 
 #[async_trait::async_trait]
 impl SessionStore for SessionStarts {
     async fn load(&self, session: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        let session = session.to_owned();
-        let now = unix_seconds(wall_clock());
-        let found = self.ask(move |tokens| tokens.find_short_lived(KIND, &session, now)).await?;
-        Ok(found.map(|(text, _)| serde_json::from_str(&text)).transpose()?)
+        let Some(session) = self.kept.find(session).await? else { return Ok(None) };
+        // Nothing here asks what a client can do, or which version it has.
+        let client = Implementation::new(session.client, "");
+        let revision = serde_json::from_value(Value::String(session.revision))?;
+        let begun = InitializeRequestParams::new(ClientCapabilities::default(), client)
+            .with_protocol_version(revision);
+        Ok(Some(SessionState::new(begun)))
     }
 
-    async fn store(&self, session: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        let (session, value) = (session.to_owned(), serde_json::to_string(state)?);
-        let now = unix_seconds(wall_clock());
-        let idle = i64::try_from(self.idle.as_secs()).unwrap_or(i64::MAX);
-        let ends = now.saturating_add(idle);
-        self.ask(move |tokens| {
-            let owner = &session;
-            let new = ShortLived { kind: KIND, key: &session, owner, value: &value, ends };
-            tokens.keep_short_lived(new, MOST, now).map(drop)
-        })
-        .await
+    /// Does nothing: the endpoint keeps a session, since it knows whose it is.
+    async fn store(&self, _: &str, _: &SessionState) -> Result<(), SessionStoreError> {
+        Ok(())
     }
 
-    async fn delete(&self, session: &str) -> Result<(), SessionStoreError> {
-        let session = session.to_owned();
-        let now = unix_seconds(wall_clock());
-        self.ask(move |tokens| tokens.take_short_lived(KIND, &session, now).map(drop)).await
+    /// Does nothing: the endpoint ends a session.
+    async fn delete(&self, _: &str) -> Result<(), SessionStoreError> {
+        Ok(())
     }
 }

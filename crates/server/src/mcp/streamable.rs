@@ -16,12 +16,13 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Handler;
+use super::primed_sessions::PrimedSessions;
 use super::session_starts::SessionStarts;
 
 /// The SDK's service for MCP over HTTP, with its sessions.
 pub struct Streamable {
-    service: StreamableHttpService<Handler, LocalSessionManager>,
-    sessions: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Handler, PrimedSessions>,
+    sessions: Arc<PrimedSessions>,
 }
 
 impl Streamable {
@@ -38,10 +39,12 @@ impl Streamable {
         // The SDK's idle timer also ends running calls, so it must be longer than any call. A
         // session that was idle for exactly the allowed time must still exist.
         sessions.session_config.keep_alive = Some(session_idle + session_idle / 10);
-        let sessions = Arc::new(sessions);
+        let sessions = Arc::new(PrimedSessions::new(sessions));
         let mut config = StreamableHttpServerConfig::default()
             .with_cancellation_token(ended)
             .with_json_response(true)
+            // `PrimedSessions` begins the streams.
+            .with_sse_retry(None)
             .with_max_request_body_bytes(max_body_bytes)
             .disable_allowed_hosts()
             .disable_allowed_origins();

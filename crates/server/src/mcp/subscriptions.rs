@@ -18,10 +18,11 @@ use rmcp::service::{Peer, SubscriptionContext};
 use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
 use stile_store::space::Watch;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::list_changes::{CurrentRights, ListChange, ListListener};
 use crate::clock::wall_clock;
 
 /// How often a subscription checks that its token is valid and its client is still there.
@@ -40,7 +41,11 @@ pub struct TokenExpiry(pub SystemTime);
 /// The subscriptions of all sessions.
 pub struct Subscriptions {
     sessions: Mutex<HashMap<String, Session>>,
+    /// The client of each session.
+    peers: Mutex<HashMap<String, Peer<RoleServer>>>,
+    peer_added: Notify,
     is_revoked: RevocationCheck,
+    rights: CurrentRights,
     stopping: CancellationToken,
 }
 
@@ -62,8 +67,70 @@ pub struct SubscriberLife {
 
 impl Subscriptions {
     /// Keeps subscriptions until `stopping` is cancelled.
-    pub fn new(is_revoked: RevocationCheck, stopping: CancellationToken) -> Self {
-        Self { sessions: Mutex::default(), is_revoked, stopping }
+    pub fn new(
+        is_revoked: RevocationCheck,
+        rights: CurrentRights,
+        stopping: CancellationToken,
+    ) -> Self {
+        let (sessions, peers, peer_added) = (Mutex::default(), Mutex::default(), Notify::new());
+        Self { sessions, peers, peer_added, is_revoked, rights, stopping }
+    }
+
+    /// Returns what a caller may do now.
+    pub fn rights(&self) -> &CurrentRights {
+        &self.rights
+    }
+
+    /// Records how the client of a session is reached.
+    pub fn session_has_peer(&self, session: &str, peer: &Peer<RoleServer>) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !peers.get(session).is_some_and(|known| !known.is_transport_closed()) {
+            // The SDK closes sessions that idle, and says so to nobody.
+            peers.retain(|_, known| !known.is_transport_closed());
+            peers.insert(session.to_owned(), peer.clone());
+            self.peer_added.notify_waiters();
+        }
+    }
+
+    /// Tells the client of a session when its lists change, until the returned guard is dropped.
+    /// Cancels `ended` if the session or its rights end before.
+    pub fn tell_of_lists(
+        self: &Arc<Self>,
+        session: &str,
+        listener: ListListener,
+        ended: CancellationToken,
+    ) -> DropGuard {
+        let (shared, session) = (Arc::clone(self), session.to_owned());
+        let end = CancellationToken::new();
+        let dropped = end.clone();
+        tokio::spawn(async move {
+            let telling = async { listener.tell(shared.peer(&session).await).await };
+            tokio::select! {
+                () = telling => ended.cancel(),
+                () = dropped.cancelled() => {}
+                () = shared.stopping.cancelled() => {}
+            }
+        });
+        end.drop_guard()
+    }
+
+    /// Waits until it is known how the client of a session is reached. A client may open its event
+    /// stream before it says that it is initialized.
+    async fn peer(&self, session: &str) -> Peer<RoleServer> {
+        loop {
+            let added = self.peer_added.notified();
+            let mut added = std::pin::pin!(added);
+            added.as_mut().enable();
+            match self.known_peer(session) {
+                Some(peer) => return peer,
+                None => added.await,
+            }
+        }
+    }
+
+    fn known_peer(&self, session: &str) -> Option<Peer<RoleServer>> {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.get(session).filter(|peer| !peer.is_transport_closed()).cloned()
     }
 
     /// Subscribes a session to an address, in place of an earlier subscription to it.
@@ -110,6 +177,7 @@ impl Subscriptions {
 
     /// Ends all subscriptions of a session that has ended.
     pub fn session_ended(&self, session: &str) {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
         if let Some(state) = self.lock().remove(session) {
             state.ends.values().for_each(CancellationToken::cancel);
         }
@@ -124,10 +192,15 @@ impl Subscriptions {
         self: &Arc<Self>,
         context: SubscriptionContext,
         resources: Vec<(String, Watch)>,
+        lists: ListListener,
         life: SubscriberLife,
     ) {
         let life = Arc::new(life);
         let mut tasks = JoinSet::new();
+        let wants = wanted_lists(context.accepted());
+        if wants.tools || wants.resources {
+            tasks.spawn(lists.tell_subscriber(context.sink().clone(), wants));
+        }
         for (uri, resource) in resources {
             let (sink, shared, life) =
                 (context.sink().clone(), Arc::clone(self), Arc::clone(&life));
@@ -229,14 +302,26 @@ async fn tell_session(
     }
 }
 
-/// Returns the part of a request's filter that can be accepted: addresses of listings.
+fn wanted_lists(filter: &SubscriptionFilter) -> ListChange {
+    ListChange {
+        tools: filter.tools_list_changed == Some(true),
+        resources: filter.resources_list_changed == Some(true),
+    }
+}
+
+/// Returns the part of a request's filter that can be accepted: the lists that are `offered`, and
+/// addresses that can be watched.
 pub fn acceptable(
     requested: &SubscriptionFilter,
+    offered: ListChange,
     is_watchable: impl Fn(&str) -> bool,
 ) -> SubscriptionFilter {
+    let wanted = wanted_lists(requested);
     let uris = requested.resource_subscriptions.iter().flatten();
     let accepted: Vec<String> = uris.filter(|uri| is_watchable(uri)).cloned().collect();
     let mut filter = SubscriptionFilter::new();
+    filter.tools_list_changed = (wanted.tools && offered.tools).then_some(true);
+    filter.resources_list_changed = (wanted.resources && offered.resources).then_some(true);
     filter.resource_subscriptions = (!accepted.is_empty()).then_some(accepted);
     filter
 }

@@ -55,6 +55,8 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         router = router
             .route(path, on_get(metadata))
             .route(&format!("{path}/mcp"), on_get(metadata))
+            .route(&format!("{path}/mcp/"), on_get(metadata))
+            .route(&format!("{path}/"), on_get(metadata))
             .route(&format!("/mcp{path}"), on_get(metadata));
     }
     router

@@ -816,6 +816,13 @@ fn the_page_of_callers_knows_every_route() {
         "\"/ready\"",
         "metadata::METADATA_PATH",
         "metadata::METADATA_PATH_OF_ORIGIN",
+        // The same under other addresses that people give to their clients.
+        "metadata::MCP_PATH_WITH_SLASH",
+        "metadata::ROOT_PATH",
+        "metadata::METADATA_PATH_WITH_SLASH",
+        "metadata::METADATA_PATH_OF_ROOT",
+        // The style of the page at `/`.
+        "STYLE_PATH",
         "NOTES_PATH",
         "RECORDS_PATH",
         "OPENAPI_PATH",

@@ -681,8 +681,12 @@ fn no_other_route_leads_to_a_note() {
         assert_eq!(read(&vault.origin, "GET", target, &headers).status, 404, "{target}");
     }
     // The gateway has no notes to give.
-    for target in ["/api/v1/notes/inbox%2Fone.md", "/api/v1/notes", "/metrics", "/"] {
+    for target in ["/api/v1/notes/inbox%2Fone.md", "/api/v1/notes", "/metrics"] {
         assert_eq!(read(&vault.gateway, "GET", target, &headers).status, 404, "{target}");
+    }
+    // `/` is `/mcp`.
+    for target in ["/", "/mcp"] {
+        assert_eq!(read(&vault.gateway, "GET", target, &headers).status, 400, "{target}");
     }
     assert!(Path::new(&vault.rig.root).exists());
 }

@@ -161,12 +161,15 @@ fn a_session_belongs_to_the_subject_client_vault_and_role_that_opened_it() {
             for reply in [
                 thief.post("ping", json!({})).unwrap(),
                 thief.post("tools/list", json!({})).unwrap(),
-                thief.initialize().unwrap(),
                 thief.bodiless("GET").unwrap(),
                 thief.bodiless("DELETE").unwrap(),
             ] {
                 assert_eq!((reply.status, &reply.body), (404, &unknown.body), "{number} {reply:?}");
             }
+            // The thief gets a session of their own.
+            let opened = thief.initialize().unwrap();
+            let session = opened.header("mcp-session-id").map(str::to_owned);
+            assert!(opened.status == 200 && session != owner.session, "{number} {opened:?}");
         }
         assert!(place.upstream.take_requests().is_empty());
         assert_eq!(outline(&mut owner).status, 200, "the owner's session is none the worse for it");

@@ -239,6 +239,5 @@ async fn health_and_metadata_need_no_token_and_say_little() {
             })
         );
     }
-    assert_eq!(client.get("/", "", &[]).await.status, 404);
-    assert_eq!(client.get("/mcp/", WRITE, &[]).await.status, 404);
+    assert_eq!(client.get("/mcp/mcp", WRITE, &[]).await.status, 404);
 }

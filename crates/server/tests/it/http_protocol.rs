@@ -10,7 +10,8 @@ async fn the_handshake_agrees_on_a_version_and_names_the_server() {
     for (asked, agreed) in [
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        ("2025-03-26", "2025-11-25"),
+        ("2024-11-05", "2025-06-18"),
+        ("2025-03-26", "2025-06-18"),
         ("2026-07-28", "2025-11-25"),
         ("2099-01-01", "2025-11-25"),
     ] {
@@ -30,8 +31,11 @@ async fn the_handshake_agrees_on_a_version_and_names_the_server() {
             .unwrap()
             .starts_with("data:image/svg+xml;base64,")
     );
-    let capabilities =
-        json!({ "completions": {}, "resources": { "subscribe": true }, "tools": {} });
+    let capabilities = json!({
+        "completions": {},
+        "resources": { "listChanged": true, "subscribe": true },
+        "tools": { "listChanged": true },
+    });
     assert_eq!(result["capabilities"], capabilities);
     assert!(result["instructions"].as_str().unwrap().len() <= 600);
 }
@@ -332,7 +336,10 @@ async fn a_panic_of_a_handler_is_an_internal_error_and_the_server_continues() {
 async fn a_client_must_accept_both_kinds_of_answer() {
     let server = Server::start().await;
     let body = initialize("2025-11-25", "test");
-    assert_eq!(server.post(READ, &[("accept", "application/json")], &body).await.status, 406);
+    for accept in ["application/json", "text/event-stream", "text/html", ""] {
+        let refused = server.post(READ, &[("accept", accept)], &body).await;
+        assert_eq!((refused.status, &refused.json()["id"]), (406, &json!(0)), "{accept}");
+    }
     assert_eq!(server.post(READ, &[("content-type", "text/plain")], &body).await.status, 415);
     assert_eq!(
         server

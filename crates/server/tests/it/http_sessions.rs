@@ -23,10 +23,9 @@ async fn an_unknown_session_is_404_for_every_method() {
     for session in ["bogus", "00000000-0000-4000-8000-000000000000", ""] {
         let id = ("mcp-session-id", session);
         let ping = server.post(READ, &[id], &request(1, "ping", json!({}))).await;
-        let initialize = server.post(READ, &[id], &initialize("2025-11-25", "test")).await;
         let get = server.connect().await.get("/mcp", READ, &[id, STREAM]).await;
         let delete = server.connect().await.delete(READ, &[id]).await;
-        for reply in [ping, initialize, get, delete] {
+        for reply in [ping, get, delete] {
             assert_eq!(
                 (reply.status, reply.body.as_str()),
                 (404, "Not Found: Session not found"),
@@ -43,19 +42,7 @@ async fn another_callers_session_does_not_exist() {
     let id = ("mcp-session-id", session.as_str());
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     for token in [BOB, "ann;inspector;write:/;3600"] {
-        for body in [
-            request(1, "ping", json!({})),
-            initialize("2025-11-25", "test"),
-            initialize("2026-07-28", "test"),
-            initialized.clone(),
-            // What only looks sessionless.
-            request(
-                1,
-                "initialize",
-                json!({ "protocolVersion": "2026-07-28", "capabilities": {},
-                "clientInfo": { "name": "x", "version": "1" }, "_meta": meta() }),
-            ),
-        ] {
+        for body in [request(1, "ping", json!({})), initialized.clone()] {
             for headers in [vec![id], vec![id, ("mcp-protocol-version", "2025-11-25")]] {
                 assert_eq!(server.post(token, &headers, &body).await.status, 404, "{token} {body}");
             }
@@ -63,9 +50,6 @@ async fn another_callers_session_does_not_exist() {
         assert_eq!(server.connect().await.get("/mcp", token, &[id, STREAM]).await.status, 404);
         assert_eq!(server.connect().await.delete(token, &[id]).await.status, 404);
     }
-    let initialize = initialize("2026-07-28", "test");
-    let headers = [id, ("mcp-protocol-version", "2026-07-28")];
-    assert_eq!(server.post(BOB, &headers, &initialize).await.status, 404);
     assert_eq!(
         server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status,
         200
@@ -77,6 +61,39 @@ async fn another_callers_session_does_not_exist() {
             .status,
         200
     );
+}
+
+/// Clients whose session was lost send its id with the next `initialize`.
+#[tokio::test]
+async fn an_initialize_that_carries_a_session_id_opens_another_session() {
+    let server = Server::start().await;
+    let session = server.open(WRITE).await;
+    let bodies = [
+        initialize("2025-11-25", "test"),
+        initialize("2026-07-28", "test"),
+        // What only looks sessionless.
+        request(
+            1,
+            "initialize",
+            json!({ "protocolVersion": "2026-07-28", "capabilities": {},
+            "clientInfo": { "name": "x", "version": "1" }, "_meta": meta() }),
+        ),
+    ];
+    for carried in [session.as_str(), "bogus", "00000000-0000-4000-8000-000000000000", ""] {
+        for (token, body) in
+            [WRITE, BOB].into_iter().flat_map(|t| bodies.iter().map(move |b| (t, b)))
+        {
+            let opened = server.post(token, &[("mcp-session-id", carried)], body).await;
+            assert_eq!(opened.status, 200, "{token} {carried:?} {body}");
+            let id = opened.header("mcp-session-id").unwrap();
+            assert_ne!(id, carried);
+            let ping = request(1, "ping", json!({}));
+            assert_eq!(server.in_session(token, id, &ping).await.status, 200);
+        }
+    }
+    let ping = request(1, "ping", json!({}));
+    assert_eq!(server.in_session(WRITE, &session, &ping).await.status, 200);
+    assert_eq!(server.in_session(BOB, &session, &ping).await.status, 404);
 }
 
 #[tokio::test]

@@ -463,8 +463,12 @@ fn the_server_has_exactly_these_routes() {
     routes.sort();
     let metadata = [
         ".route(metadata::MCP_PATH",
+        ".route(metadata::MCP_PATH_WITH_SLASH",
         ".route(metadata::METADATA_PATH",
         ".route(metadata::METADATA_PATH_OF_ORIGIN",
+        ".route(metadata::METADATA_PATH_OF_ROOT",
+        ".route(metadata::METADATA_PATH_WITH_SLASH",
+        ".route(metadata::ROOT_PATH",
     ];
     // A whole note for a gateway, which is a read like `text.read`; counts, on an address of their
     // own; and records, of which none is a note's: nothing of a heading or a section is derived
@@ -477,9 +481,10 @@ fn the_server_has_exactly_these_routes() {
         ".route(NOTES_PATH",
         ".route(OPENAPI_PATH",
         ".route(RECORDS_PATH",
+        ".route(STYLE_PATH",
     ];
     routes.retain(|route| {
-        !route.starts_with(".merge(routes);") && !route.starts_with(".merge(sign_in);")
+        !route.starts_with(".merge(routes);") && !route.starts_with(".merge(sign_in)")
     });
     assert_eq!(routes, [&others[..], &metadata].concat());
 }

@@ -72,6 +72,37 @@ impl Pipes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_works_longer_than_a_second_tells_its_progress() {
+    let mut pipes = Pipes::start("read:/");
+    pipes.open();
+    let mut body = call(1, "test.sleeps", json!({ "milliseconds": 2300 }));
+    body["params"]["_meta"] = json!({ "progressToken": "t" });
+    let mut told = Vec::new();
+    let mut message = pipes.ask(&body);
+    while message["method"] == "notifications/progress" {
+        assert_eq!(message["params"]["progressToken"], "t");
+        told.push(message["params"]["progress"].as_f64().unwrap());
+        message = pipes.receive();
+    }
+    assert_eq!(message["result"]["structuredContent"]["done"], true, "{message}");
+    assert!(told.len() >= 2 && told.is_sorted_by(|a, b| a < b), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn optional_members_that_are_null_are_as_if_absent_and_an_older_revision_gets_2025_06_18() {
+    let mut pipes = Pipes::start("read:/");
+    let client = json!({ "name": "x", "version": "1" });
+    let params =
+        json!({ "protocolVersion": "2024-11-05", "capabilities": null, "clientInfo": client });
+    let opened = pipes.ask(&request(1, "initialize", params));
+    assert_eq!(opened["result"]["protocolVersion"], "2025-06-18", "{opened}");
+    let listed = pipes.ask(&request(2, "tools/list", json!({ "cursor": null })));
+    assert!(listed["result"]["tools"].is_array(), "{listed}");
+    let refused = pipes.ask(&request(3, "initialize", json!({})));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_works_and_ends_with_its_input() {
     let mut pipes = Pipes::start("write:/");
     pipes.open();

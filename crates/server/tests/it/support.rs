@@ -1,8 +1,9 @@
 //! A server in this process, tokens that say what they are, tools that misbehave, and a client that
 //! can send any bytes at all.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -98,7 +99,11 @@ pub fn principal(subject: &str, client: Option<&str>, scopes: &str) -> Principal
 /// scopes and `-` for no client.
 pub struct Plain {
     start: SystemTime,
+    rights: Rights,
 }
+
+/// What the owner changed since the tokens were made: the scopes of a subject.
+pub type Rights = Arc<Mutex<HashMap<String, &'static str>>>;
 
 impl TokenVerifier for Plain {
     fn verify<'a>(
@@ -106,6 +111,14 @@ impl TokenVerifier for Plain {
         token: &'a str,
     ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
         Box::pin(std::future::ready(self.verify_now(token)))
+    }
+
+    fn current(&self, caller: &Principal) -> Option<Principal> {
+        let rights = self.rights.lock().unwrap();
+        let changed = rights
+            .get(caller.subject())
+            .map(|scopes| principal(caller.subject(), caller.client(), scopes));
+        Some(changed.unwrap_or_else(|| caller.clone()))
     }
 }
 
@@ -144,6 +157,8 @@ pub const BOB: &str = "bob;-;write:/;3600";
 
 pub struct Server {
     pub address: SocketAddr,
+    /// What the owner changes while the server runs.
+    pub rights: Rights,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<std::io::Result<()>>,
     ground: TempDir,
@@ -164,7 +179,9 @@ impl Server {
         change(&mut options);
         let (stop, stopped) = oneshot::channel::<()>();
         let (listening, address) = oneshot::channel();
-        let verifier = Arc::new(Plain { start: SystemTime::now() });
+        let rights = Rights::default();
+        let verifier = Plain { start: SystemTime::now(), rights: Arc::clone(&rights) };
+        let verifier = Arc::new(verifier);
         let served = tokio::spawn(http::serve(
             options,
             Service::of_space(ground.tools),
@@ -174,7 +191,13 @@ impl Server {
             },
             move |address| listening.send(address).unwrap(),
         ));
-        Self { address: address.await.unwrap(), stop: Some(stop), served, ground: ground.folder }
+        Self {
+            address: address.await.unwrap(),
+            rights,
+            stop: Some(stop),
+            served,
+            ground: ground.folder,
+        }
     }
 
     /// The folder of the space.

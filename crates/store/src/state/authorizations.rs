@@ -7,6 +7,7 @@
 //! The database holds SHA-256 digests of codes and refresh tokens only.
 
 use super::browser_sessions::SecretDigest;
+use super::session_rows::end_sessions_of;
 use super::state_dir::StateError;
 use super::tables::{TableError, TableRow, Tables, values};
 use super::tokens::{TokenRecord, TokenStore, insert_token};
@@ -384,6 +385,7 @@ impl TokenStore {
                 values![id, scopes],
             )?;
             revoke_tokens(tables, id, now)?;
+            end_sessions_of(tables, id)?;
             Ok(narrowed > 0)
         })
     }
@@ -478,6 +480,7 @@ fn end(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
         values![id, now],
     )?;
     revoke_tokens(tables, id, now)?;
+    end_sessions_of(tables, id)?;
     tables.execute("DELETE FROM refresh_tokens WHERE \"authorization\" = ?1", values![id])?;
     Ok(())
 }

@@ -6,6 +6,7 @@
 mod authorizations;
 mod before_migration;
 mod browser_sessions;
+mod client_sessions;
 mod clients;
 mod copying;
 mod key;
@@ -14,6 +15,7 @@ mod private;
 mod reserve;
 #[cfg(test)]
 mod server_tests;
+mod session_rows;
 mod short_lived;
 #[cfg(test)]
 mod sign_in_tests;
@@ -37,11 +39,13 @@ pub(crate) use before_migration::copy_before_migration;
 pub use browser_sessions::{
     LINK_SECONDS, OpenSession, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest,
 };
+pub use client_sessions::{CLIENT_SESSION_SECONDS, OpenedSession};
 pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
 pub(crate) use copying::{ACCESS_TABLES, AccessRow};
 pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
+pub use session_rows::ClientSession;
 pub use short_lived::ShortLived;
 pub(crate) use spaces::folder_identity;
 pub use spaces::{KnownSpace, SpaceOfFolder};

@@ -1,11 +1,26 @@
-//! What lives for a short time and belongs to all servers that share a database: sessions, requests
-//! that wait for the owner, challenges that were used, and the servers themselves.
+//! What lives for a short time: sessions of clients, and, for servers that share a database,
+//! requests that wait for the owner, challenges that were used, and the servers themselves.
 //!
-//! A server with a state folder of its own keeps these in memory, so only PostgreSQL has the table.
+//! A server with a state folder of its own keeps all but the sessions in memory.
 
 use super::state_dir::StateError;
-use super::tables::values;
+use super::tables::{TableError, Tables, values};
 use super::tokens::TokenStore;
+
+/// The table, in a state folder.
+pub(super) const MIGRATION: &str = "
+    CREATE TABLE short_lived (
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        value TEXT NOT NULL,
+        made INTEGER NOT NULL,
+        ends INTEGER NOT NULL,
+        PRIMARY KEY (kind, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX short_lived_of_owners ON short_lived (kind, owner);
+    CREATE INDEX short_lived_by_end ON short_lived (ends);
+";
 
 /// The number of the lock that the server holds which removes what has ended: `Stil`.
 const CLEANING: i64 = 0x5374_696c;
@@ -37,17 +52,9 @@ impl TokenStore {
         most: usize,
         now: i64,
     ) -> Result<Vec<String>, StateError> {
-        let ShortLived { kind, key, owner, value, ends } = new;
-        let (most, made) = (i64::try_from(most).unwrap_or(i64::MAX), crate::now().0);
-        let insert = "INSERT INTO short_lived (kind, key, owner, value, made, ends) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, key) DO UPDATE \
-                      SET owner = ?3, value = ?4, made = ?5, ends = ?6";
-        let drop = "DELETE FROM short_lived WHERE kind = ?1 AND owner = ?2 AND key NOT IN \
-                    (SELECT key FROM short_lived WHERE kind = ?1 AND owner = ?2 AND ends > ?3 \
-                    ORDER BY key = ?4 DESC, made DESC, key LIMIT ?5) RETURNING key";
         self.change("keep what lives for a short time in", |tables| {
-            tables.execute(insert, values![kind, key, owner, value, made, ends])?;
-            tables.rows(drop, values![kind, owner, now, key, most], |row| row.get(0))
+            put(tables, new)?;
+            drop_surplus(tables, (new.kind, new.owner, new.key), most, now)
         })
     }
 
@@ -78,22 +85,6 @@ impl TokenStore {
         self.read("look up what lives for a short time in", |tables| {
             tables.first(one, values![kind, key, now], |row| Ok((row.get(0)?, row.get(1)?)))
         })
-    }
-
-    /// Lets a thing end later, and counts it as the newest of its owner.
-    ///
-    /// # Errors
-    /// [`StateError::Database`] if the database fails.
-    pub fn prolong_short_lived(
-        &self,
-        kind: &'static str,
-        key: &str,
-        ends: i64,
-    ) -> Result<(), StateError> {
-        let prolong = "UPDATE short_lived SET ends = ?3, made = ?4 WHERE kind = ?1 AND key = ?2";
-        let made = crate::now().0;
-        let row = values![kind, key, ends, made];
-        self.execute("prolong what lives for a short time in", prolong, row).map(drop)
     }
 
     /// Removes a thing and returns its value; `None` if there is none, or it has ended.
@@ -134,14 +125,43 @@ impl TokenStore {
     pub fn remove_ended(&self, now: i64) -> Result<usize, StateError> {
         let lock = "SELECT pg_try_advisory_xact_lock(?1)";
         self.change("remove what has ended from", |tables| {
-            match tables.first(lock, values![CLEANING], |row| row.get::<bool>(0))? {
-                Some(true) => {
-                    tables.execute("DELETE FROM short_lived WHERE ends <= ?1", values![now])
-                }
-                _ => Ok(0),
+            let may_clean = match tables {
+                Tables::Sqlite(_) => true,
+                Tables::Postgresql(_) => tables
+                    .first(lock, values![CLEANING], |row| row.get::<bool>(0))?
+                    .unwrap_or_default(),
+            };
+            if !may_clean {
+                return Ok(0);
             }
+            tables.execute("DELETE FROM short_lived WHERE ends <= ?1", values![now])
         })
     }
+}
+
+/// Puts a thing into the table, in place of one with the same key.
+pub(super) fn put(tables: Tables<'_>, new: ShortLived<'_>) -> Result<(), TableError> {
+    let ShortLived { kind, key, owner, value, ends } = new;
+    let insert = "INSERT INTO short_lived (kind, key, owner, value, made, ends) \
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, key) DO UPDATE \
+                  SET owner = ?3, value = ?4, made = ?5, ends = ?6";
+    let made = crate::now().0;
+    tables.execute(insert, values![kind, key, owner, value, made, ends]).map(drop)
+}
+
+/// Drops the oldest of a kind and an owner that are more than `most`, and returns their keys. The
+/// thing with the key `newest` stays.
+pub(super) fn drop_surplus(
+    tables: Tables<'_>,
+    (kind, owner, newest): (&'static str, &str, &str),
+    most: usize,
+    now: i64,
+) -> Result<Vec<String>, TableError> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let drop = "DELETE FROM short_lived WHERE kind = ?1 AND owner = ?2 AND key NOT IN \
+                (SELECT key FROM short_lived WHERE kind = ?1 AND owner = ?2 AND ends > ?3 \
+                ORDER BY key = ?4 DESC, made DESC, key LIMIT ?5) RETURNING key";
+    tables.rows(drop, values![kind, owner, now, newest, most], |row| row.get(0))
 }
 
 #[cfg(test)]
@@ -150,6 +170,7 @@ mod tests {
 
     use super::*;
     use crate::postgresql::Database;
+    use crate::state::StateDir;
 
     fn thing<'a>(key: &'a str, owner: &'a str, ends: i64) -> ShortLived<'a> {
         ShortLived { kind: "session", key, owner, value: key, ends }
@@ -158,16 +179,22 @@ mod tests {
     #[test]
     fn things_end_by_time_and_the_oldest_of_an_owner_make_room() {
         let test = "things_end_by_time_and_the_oldest_of_an_owner_make_room";
+        let folder = tempfile::tempdir().unwrap();
+        let open = || TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        check_ends(&open(), &open());
         let Some(server) = PostgresServer::shared(test) else { return };
         let database = server.database();
         let open = || TokenStore::on(&Database::open(&database.address()).unwrap());
-        let (one, other) = (open(), open());
+        check_ends(&open(), &open());
+    }
+
+    fn check_ends(one: &TokenStore, other: &TokenStore) {
         for (at, key) in ["a", "b", "c"].into_iter().enumerate() {
             let dropped = one.keep_short_lived(thing(key, "ann", 100), 3, at as i64).unwrap();
             assert!(dropped.is_empty());
         }
         one.keep_short_lived(thing("x", "bob", 100), 1, 3).unwrap();
-        other.prolong_short_lived("session", "a", 200).unwrap();
+        other.keep_short_lived(thing("a", "ann", 200), 3, 4).unwrap();
         assert_eq!(other.keep_short_lived(thing("d", "ann", 90), 3, 5).unwrap(), ["b"]);
         let found = |key: &str, now| one.find_short_lived("session", key, now).unwrap();
         assert_eq!(found("a", 150), Some(("a".to_owned(), 200)));

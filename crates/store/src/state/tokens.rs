@@ -14,6 +14,7 @@ use stile_domain::percent;
 use super::before_migration::copy_before_migration;
 use super::private::lock_database;
 use super::reserve::Reserve;
+use super::session_rows::end_sessions_of;
 use super::state_dir::{StateDir, StateError, io_error};
 use super::tables::{TableError, TableRow, Tables, Value, values};
 use super::version;
@@ -60,6 +61,7 @@ const MIGRATIONS: &[&str] = &[
     super::owner_credentials::MIGRATION,
     super::token_uses::MIGRATION,
     super::browser_sessions::ROLE_MIGRATION,
+    super::short_lived::MIGRATION,
 ];
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
@@ -193,7 +195,11 @@ impl TokenStore {
     /// [`StateError::UnknownToken`] if there is no such token; [`StateError::Database`].
     pub fn revoke(&self, jti: &str, now: i64) -> Result<Revocation, StateError> {
         let revoke = "UPDATE tokens SET revoked = ?2 WHERE jti = ?1 AND revoked IS NULL";
-        if self.execute("revoke", revoke, values![jti, now])? > 0 {
+        let revoked = self.change("revoke", |tables| {
+            end_sessions_of(tables, jti)?;
+            tables.execute(revoke, values![jti, now])
+        })?;
+        if revoked > 0 {
             return Ok(Revocation::Now);
         }
         let before = self.find(jti)?.and_then(|token| token.revoked);
@@ -222,8 +228,7 @@ impl TokenStore {
         Ok(live?.unwrap_or(false))
     }
 
-    /// Returns whether the tables are in a database that other servers may use. It then also has
-    /// what lives for a short time.
+    /// Returns whether the tables are in a database that other servers may use.
     pub fn is_shared(&self) -> bool {
         matches!(self.home, Home::Server(_))
     }

@@ -1,0 +1,163 @@
+//! Sessions that outlive the process that opened them, and what ends them for good.
+
+use serde_json::{Value, json};
+use stile_testkit::client::Reply;
+use stile_testkit::hosted::{Lifecycle, Peer, message_of};
+use stile_testkit::process::{Rig, Server};
+
+use crate::sign_in_kit::{Place, ScriptedClient, form_to};
+
+const REVISION: Lifecycle = Lifecycle::Session("2025-11-25");
+
+/// Sends `tools/list` in a session on a connection of its own.
+fn list(server: &Server, token: &str, session: &str) -> Reply {
+    let mut peer = Peer::new(server.address, token, REVISION);
+    peer.session = Some(session.to_owned());
+    peer.post("tools/list", json!({})).unwrap()
+}
+
+fn open(server: &Server, token: &str) -> String {
+    Peer::open(server, token, REVISION).session.unwrap()
+}
+
+fn is_served(reply: &Reply) -> bool {
+    reply.status == 200 && message_of(reply)["result"]["tools"].is_array()
+}
+
+fn rig(folder: &tempfile::TempDir) -> Rig {
+    Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"))
+}
+
+#[test]
+fn a_session_is_good_after_a_stop_and_after_a_kill_for_its_caller_and_none_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let token = rig.token(&["read:/"], &["--client", "editor"]);
+    let renewed = rig.token(&["read:/"], &["--client", "editor"]);
+    let other = rig.token(&["read:/"], &["--client", "other"]);
+    let mut server = rig.serve(&[]);
+    let session = open(&server, &token);
+    for is_killed in [true, false, true] {
+        if is_killed {
+            server.kill();
+        } else {
+            assert!(server.stop().0.success());
+        }
+        server = rig.serve(&[]);
+        assert_eq!(list(&server, &other, &session).status, 404, "another client");
+        assert!(is_served(&list(&server, &token, &session)));
+        assert!(is_served(&list(&server, &renewed, &session)), "the same client");
+        let never = "00000000-0000-4000-8000-000000000000";
+        assert_eq!(list(&server, &token, never).status, 404);
+    }
+}
+
+/// The TypeScript SDK 1.32 and the Python SDK 2.3 (legacy) go on with the id after an idle hour.
+#[test]
+fn a_session_that_left_the_memory_is_good_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let token = rig.token(&["read:/"], &[]);
+    let server = rig.serve(&["--session-idle-seconds", "1"]);
+    let session = open(&server, &token);
+    // The SDK closes the session, and only then the event stream ends.
+    let mut stream = Peer::new(server.address, &token, REVISION);
+    stream.session = Some(session.clone());
+    assert_eq!(stream.bodiless("GET").unwrap().status, 200);
+    assert!(is_served(&list(&server, &token, &session)));
+}
+
+#[test]
+fn a_deleted_session_stays_ended_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let token = rig.token(&["read:/"], &[]);
+    let server = rig.serve(&[]);
+    let mut peer = Peer::open(&server, &token, REVISION);
+    let session = peer.session.clone().unwrap();
+    assert_eq!(peer.bodiless("DELETE").unwrap().status, 204);
+    assert_eq!(list(&server, &token, &session).status, 404);
+    server.kill();
+    let server = rig.serve(&[]);
+    assert_eq!(list(&server, &token, &session).status, 404);
+    assert_eq!(peer_at(&server, &token, &session).bodiless("DELETE").unwrap().status, 404);
+}
+
+fn peer_at(server: &Server, token: &str, session: &str) -> Peer {
+    let mut peer = Peer::new(server.address, token, REVISION);
+    peer.session = Some(session.to_owned());
+    peer
+}
+
+#[test]
+fn a_session_ends_with_the_token_that_opened_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let tokens = [(); 2].map(|()| rig.token(&["read:/"], &["--client", "editor"]));
+    let server = rig.serve(&[]);
+    let [first, second] = [&tokens[0], &tokens[1]].map(|token| open(&server, token));
+    let listed = rig.command(&["token", "list", "--json", "--state"]).arg(&rig.state).output();
+    let listed: Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
+    let jti = listed[0]["jti"].as_str().unwrap().to_owned();
+    let mut revoke = rig.command(&["token", "revoke", &jti, "--state"]);
+    assert!(revoke.arg(&rig.state).output().unwrap().status.success());
+    // One of the two tokens is revoked: the other one has its own session only.
+    let statuses: Vec<Vec<u16>> = tokens
+        .iter()
+        .map(|token| [&first, &second].map(|session| list(&server, token, session).status).into())
+        .collect();
+    let (of_first_revoked, of_second_revoked) =
+        (vec![vec![401, 401], vec![404, 200]], vec![vec![200, 404], vec![401, 401]]);
+    assert!(statuses == of_first_revoked || statuses == of_second_revoked, "{statuses:?}");
+}
+
+#[test]
+fn a_session_ends_where_its_approval_is_narrowed_and_with_the_approval() {
+    let place = Place::new();
+    let mut browser = place.signed_in_browser();
+    let client = ScriptedClient::connect(&place.url());
+    let tokens = client.tokens(&mut browser, "read:/work/ read:/journal/ offline_access");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (access, refresh) = (text(&tokens["access_token"]), text(&tokens["refresh_token"]));
+    let session = open(&place.server, &access);
+    assert!(is_served(&list(&place.server, &access, &session)));
+    let renewed = client.refresh(&refresh).json();
+    let (access, refresh) = (text(&renewed["access_token"]), text(&renewed["refresh_token"]));
+    assert!(is_served(&list(&place.server, &access, &session)), "a renewed token");
+
+    let url = |path: &str| place.url().replace("/mcp", path);
+    let page = browser.get(&url("/owner/clients"));
+    let form = form_to(&page, "/owner/clients/narrow");
+    let kept: Vec<(&str, &str)> = form
+        .fields
+        .iter()
+        .filter(|(_, value)| value != "read:/journal/")
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(browser.post(&url("/owner/clients/narrow"), &kept).status, 303);
+    let renewed = client.refresh(&refresh).json();
+    let access = text(&renewed["access_token"]);
+    assert_eq!(list(&place.server, &access, &session).status, 404);
+
+    let session = open(&place.server, &access);
+    place.stile(&["client", "end", &client.id]);
+    assert_eq!(list(&place.server, &access, &session).status, 401);
+}
+
+#[test]
+fn a_subject_has_its_share_of_sessions_across_restarts_and_the_idlest_goes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let token = rig.token(&["read:/"], &[]);
+    let other = rig.token(&["read:/"], &["--user", "other"]);
+    let more = ["--sessions-per-subject", "2"];
+    let server = rig.serve(&more);
+    let [first, second] = [(); 2].map(|()| open(&server, &token));
+    let others = open(&server, &other);
+    server.kill();
+    let server = rig.serve(&more);
+    let third = open(&server, &token);
+    let statuses = [&first, &second, &third].map(|session| list(&server, &token, session).status);
+    assert_eq!(statuses, [404, 200, 200]);
+    assert_eq!(list(&server, &other, &others).status, 200);
+}

@@ -1,0 +1,164 @@
+//! Clients that are told when the tools or resources that they see have changed, and that a call
+//! is still being worked on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::support::{
+    BOB, Client, PATIENCE, READ, Reply, Server, WORK, call, initialize, meta, request,
+};
+
+/// What both notifications of a change of rights are.
+const BOTH: [&str; 2] =
+    ["notifications/resources/list_changed", "notifications/tools/list_changed"];
+
+/// Opens a session and its event stream.
+async fn stream(server: &Server, token: &str) -> Client {
+    let session = server.open(token).await;
+    let headers = [("mcp-session-id", session.as_str()), ("accept", "text/event-stream")];
+    let mut stream = server.connect().await;
+    stream.send(format!("{}\r\n", Client::head("GET", "/mcp", token, &headers))).await;
+    assert_eq!(stream.reply_head().await.unwrap().status, 200);
+    stream
+}
+
+/// Opens a `subscriptions/listen` and returns what was accepted of it.
+async fn listen(server: &Server, token: &str, notifications: Value) -> (Client, Value) {
+    let params = json!({ "notifications": notifications, "_meta": meta() });
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+    let body = request(7, "subscriptions/listen", params).to_string();
+    let mut stream = server.connect().await;
+    stream.send(Client::post_bytes(token, &headers, body.as_bytes())).await;
+    assert_eq!(stream.reply_head().await.unwrap().status, 200);
+    let first = next(&mut stream).await.unwrap();
+    (stream, first["params"]["notifications"].clone())
+}
+
+async fn next(stream: &mut Client) -> Option<Value> {
+    loop {
+        let piece = timeout(PATIENCE, stream.piece()).await.expect("the stream is silent")?;
+        let data = piece.lines().find_map(|line| line.strip_prefix("data: "));
+        if let Some(message) = data.and_then(|data| serde_json::from_str(data).ok()) {
+            return Some(message);
+        }
+    }
+}
+
+async fn two_methods(stream: &mut Client) -> [String; 2] {
+    let mut methods = [(); 2].map(|()| String::new());
+    for method in &mut methods {
+        *method = next(stream).await.expect("the stream ended")["method"].as_str().unwrap().into();
+    }
+    methods.sort();
+    methods
+}
+
+#[tokio::test]
+async fn both_lifecycles_declare_that_lists_may_change() {
+    let server = Server::start().await;
+    let legacy = server.post(READ, &[], &initialize("2025-06-18", "test")).await.json();
+    let modern = server.sessionless(READ, "server/discover", json!({})).await.json();
+    for answer in [legacy, modern] {
+        let capabilities = &answer["result"]["capabilities"];
+        assert_eq!(capabilities["tools"]["listChanged"], true, "{answer}");
+        assert_eq!(capabilities["resources"]["listChanged"], true, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_told_when_its_own_lists_change_and_nobody_else_is() {
+    let server = Server::start().await;
+    let wanted = json!({ "toolsListChanged": true, "resourcesListChanged": true });
+    let mut session = stream(&server, WORK).await;
+    let (mut request, accepted) = listen(&server, WORK, wanted.clone()).await;
+    assert_eq!(accepted, wanted);
+    let mut others = [stream(&server, BOB).await, listen(&server, BOB, wanted).await.0];
+    for scopes in ["write:/work/", "read:/work/"] {
+        server.rights.lock().unwrap().insert("ann".to_owned(), scopes);
+        assert_eq!(two_methods(&mut session).await, BOTH, "{scopes}");
+        assert_eq!(two_methods(&mut request).await, BOTH, "{scopes}");
+    }
+    for other in &mut others {
+        let silent = timeout(Duration::from_millis(10), next(other)).await;
+        assert!(silent.is_err(), "{silent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_told_of_the_lists_that_it_asked_for_only() {
+    let server = Server::start().await;
+    let (mut tools, accepted) = listen(&server, WORK, json!({ "toolsListChanged": true })).await;
+    assert_eq!(accepted, json!({ "toolsListChanged": true }));
+    for scopes in ["write:/work/", "read:/work/"] {
+        server.rights.lock().unwrap().insert("ann".to_owned(), scopes);
+        let told = next(&mut tools).await.unwrap();
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+        assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
+    }
+}
+
+/// Returns the messages of an answer that is an event stream.
+fn messages(reply: &Reply) -> Vec<Value> {
+    let data = reply.body.lines().filter_map(|line| line.strip_prefix("data:"));
+    data.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect()
+}
+
+fn sleeping(milliseconds: u64, meta: Value) -> Value {
+    let mut body = call(5, "test.sleeps", json!({ "milliseconds": milliseconds }));
+    body["params"]["_meta"] = meta;
+    body
+}
+
+fn assert_progress(messages: &[Value], token: &Value) {
+    let (answer, told) = messages.split_last().unwrap();
+    assert_eq!(answer["result"]["structuredContent"]["done"], true, "{messages:?}");
+    let progress: Vec<f64> = told
+        .iter()
+        .map(|told| {
+            assert_eq!(told["method"], "notifications/progress", "{told}");
+            assert_eq!(&told["params"]["progressToken"], token);
+            told["params"]["progress"].as_f64().unwrap()
+        })
+        .collect();
+    assert!(progress.len() >= 2 && progress.is_sorted_by(|a, b| a < b), "{progress:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_works_longer_than_a_second_tells_its_progress_if_it_has_a_token() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let of_session = |body: Value| {
+        let (server, session) = (&server, session.as_str());
+        async move { server.in_session(READ, session, &body).await }
+    };
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "test.sleeps"),
+    ];
+    let with_token = |token: Value| {
+        let mut meta = meta();
+        meta["progressToken"] = token;
+        meta
+    };
+    let json_only = [&headers[..], &[("accept", "application/json")]].concat();
+    let told = json!("a token");
+    let long_call = sleeping(2300, with_token(told.clone()));
+    let brief_call = sleeping(100, with_token(told.clone()));
+    let silent_call = sleeping(1300, meta());
+    let (long, long_alone, silent, brief, plain) = tokio::join!(
+        of_session(sleeping(2300, json!({ "progressToken": 3 }))),
+        server.post(READ, &headers, &long_call),
+        server.post(READ, &headers, &silent_call),
+        server.post(READ, &headers, &brief_call),
+        server.post(READ, &json_only, &long_call),
+    );
+    assert_progress(&messages(&long), &json!(3));
+    assert_progress(&messages(&long_alone), &told);
+    for reply in [silent, brief, plain] {
+        assert!(reply.header("content-type").unwrap().starts_with("application/json"), "{reply:?}");
+        assert_eq!(reply.json()["result"]["structuredContent"]["done"], true);
+    }
+}

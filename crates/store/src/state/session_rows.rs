@@ -1,0 +1,56 @@
+//! The rows that keep sessions of MCP clients, and what ends them.
+//!
+//! [`super::client_sessions`] opens sessions. What ends a token or an authorization ends its
+//! sessions here, in the same transaction.
+
+use super::tables::{TableError, Tables, values};
+
+/// The kind of the rows.
+pub(super) const KIND: &str = "session";
+
+/// What is kept of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSession {
+    /// The identifier of the authorization, or of the token of `stile token`, that the session was
+    /// opened with. Has no line end.
+    pub origin: String,
+    /// Whose the session is, as the server compares it.
+    pub owner: String,
+    /// The revision of the protocol.
+    pub revision: String,
+    /// The name of the client.
+    pub client: String,
+}
+
+impl ClientSession {
+    /// Returns the value of the row.
+    pub(super) fn to_value(&self) -> String {
+        let Self { origin, owner, revision, client } = self;
+        let rest = serde_json::json!([owner, revision, client]);
+        format!("{origin}\n{rest}")
+    }
+
+    /// Reads the value of a row; `None` for one of another form.
+    pub(super) fn of_value(value: &str) -> Option<Self> {
+        let (origin, rest) = value.split_once('\n')?;
+        let (owner, revision, client) = serde_json::from_str(rest).ok()?;
+        Some(Self { origin: origin.to_owned(), owner, revision, client })
+    }
+}
+
+/// Ends all sessions that were opened with an authorization or a token.
+pub(super) fn end_sessions_of(tables: Tables<'_>, origin: &str) -> Result<(), TableError> {
+    let of_subject = "SELECT key, value FROM short_lived WHERE kind = ?1 AND owner IN \
+                      (SELECT subject FROM tokens WHERE jti = ?2 UNION \
+                      SELECT subject FROM authorizations WHERE id = ?2)";
+    let rows: Vec<(String, String)> =
+        tables.rows(of_subject, values![KIND, origin], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let is_of = |value: &str| value.split('\n').next() == Some(origin);
+    rows.iter().filter(|(_, value)| is_of(value)).try_for_each(|(id, _)| end(tables, id))
+}
+
+/// Ends a session.
+pub(super) fn end(tables: Tables<'_>, id: &str) -> Result<(), TableError> {
+    let end = "DELETE FROM short_lived WHERE kind = ?1 AND key = ?2";
+    tables.execute(end, values![KIND, id]).map(drop)
+}
