@@ -47,7 +47,7 @@ pub enum Refusal {
     )]
     InvalidPath {
         /// The argument's name, as the caller wrote it.
-        argument: &'static str,
+        argument: Cow<'static, str>,
         /// What is wrong with the path.
         why: BadPath,
     },
@@ -491,7 +491,7 @@ impl Refusal {
         set("message", self.to_string().into());
         match self {
             Self::InvalidPath { argument, .. } => {
-                set("argument", (*argument).into());
+                set("argument", (**argument).into());
             }
             Self::InvalidRange { argument, total_lines } => {
                 set("argument", (**argument).into());

@@ -1,12 +1,14 @@
 //! Parses a caller's JSON into a tool's input type and explains what does not fit.
 //!
 //! The input types do the checking, so the schema that is advertised is the one that is enforced.
-//! When a type refuses, its schema explains which argument is wrong and what it must be. An
-//! explanation never repeats a value, since an argument may hold content that belongs in a file.
+//! When a type refuses, `serde_path_to_error` finds the argument, and its schema explains what the
+//! argument must be. An explanation never repeats a value, since an argument may hold content that
+//! belongs in a file.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
+use serde_path_to_error::Segment;
 use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, FilePath};
 
@@ -15,21 +17,27 @@ use crate::definition::input_schema;
 /// The first number from which on a float no longer holds every whole number (2^53).
 pub const EXACT_FLOATS_END: f64 = 9_007_199_254_740_992.0;
 
-/// Why arguments do not fit a tool's input schema.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+/// Why arguments do not fit a tool's input schema. Names an argument as `edits`, a member of one as
+/// `property.value`, and an item of one as `edits[0].old`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     /// The arguments are not a JSON object.
     #[error("`arguments` must be an object")]
     NotAnObject,
-    /// A required argument is missing.
+    /// A required argument, or a required member of one, is missing.
     #[error("`{0}` is missing")]
     Missing(String),
-    /// An argument has a name that the schema does not know. Holds the known names.
-    #[error("there is an unknown argument; the arguments are {}", quoted(.0))]
-    Unknown(Vec<String>),
-    /// `path` is text but not a path of the space.
-    #[error("`path`: {0}")]
-    Path(BadPath),
+    /// The schema does not know the name of an argument, or of a member of one.
+    #[error("{}", unknown_name(.0))]
+    Unknown(UnknownName),
+    /// An argument is text but not a path of the space.
+    #[error("`{name}`: {why}")]
+    Path {
+        /// The argument.
+        name: String,
+        /// What is wrong with the path.
+        why: BadPath,
+    },
     /// An argument has the wrong type or is out of range.
     #[error("`{name}` must be {expected}")]
     Mismatch {
@@ -38,13 +46,35 @@ pub enum ArgumentError {
         /// What the argument must be, as a noun phrase.
         expected: String,
     },
-    /// The arguments do not fit in a way that the schema does not express.
-    #[error("the arguments do not fit the tool's input schema")]
-    Other,
 }
 
-fn quoted(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+/// A name that a schema does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    /// The argument that has the member; empty for an argument itself.
+    pub within: String,
+    /// The wrong name and the name that was probably meant. The wrong name is repeated only if it
+    /// resembles a right one, since any other name may be content.
+    pub meant: Option<(String, String)>,
+    /// The names that the schema knows.
+    pub known: Vec<String>,
+}
+
+fn unknown_name(UnknownName { within, meant, known }: &UnknownName) -> String {
+    let known = quoted(known);
+    let kind = if within.is_empty() { "argument" } else { "member" };
+    let of = if within.is_empty() { String::new() } else { format!(" of `{within}`") };
+    match meant {
+        Some((wrong, right)) => format!(
+            "`{}` is an unknown {kind}: call it `{right}`; the {kind}s{of} are {known}",
+            member(within, wrong)
+        ),
+        None => format!("there is an unknown {kind}{of}; the {kind}s are {known}"),
+    }
+}
+
+fn quoted<S: AsRef<str>>(names: &[S]) -> String {
+    names.iter().map(|name| format!("`{}`", name.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
 /// Parses the arguments of one call. `null` means no arguments.
@@ -52,92 +82,212 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(arguments: &Value) -> Result<T, A
     let none = Value::Object(Map::new());
     let arguments = if arguments.is_null() { &none } else { arguments };
     // Serde also reads a struct from an array of its fields, which no schema here allows.
-    let input = if arguments.is_object() { T::deserialize(arguments).ok() } else { None };
-    input.ok_or_else(|| explain(&input_schema::<T>(), arguments))
-}
-
-/// Finds the first thing in `arguments` that does not fit `schema`.
-fn explain(schema: &Map<String, Value>, arguments: &Value) -> ArgumentError {
-    let Value::Object(arguments) = arguments else { return ArgumentError::NotAnObject };
-    let empty = Map::new();
-    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
-    let required =
-        schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut required = required.iter().filter_map(Value::as_str);
-    if let Some(name) = required.find(|name| !arguments.contains_key(*name)) {
-        return ArgumentError::Missing(name.to_owned());
+    if !arguments.is_object() {
+        return Err(ArgumentError::NotAnObject);
     }
-    if arguments.keys().any(|name| !properties.contains_key(name)) {
-        return ArgumentError::Unknown(properties.keys().cloned().collect());
-    }
-    for (name, property) in properties {
-        let Some(value) = arguments.get(name) else { continue };
-        if name == "path"
-            && let Some(text) = value.as_str()
-            && let Err(why) = FilePath::parse(text)
-        {
-            return ArgumentError::Path(why);
-        }
-        if let Some(expected) = mismatch(property, value) {
-            return ArgumentError::Mismatch { name: name.clone(), expected };
-        }
-    }
-    ArgumentError::Other
-}
-
-/// Says what `value` must be, if it does not fit the schema of its property.
-fn mismatch(property: &Value, value: &Value) -> Option<String> {
-    if let Some(allowed) = property.get("enum").and_then(Value::as_array) {
-        let words: Vec<String> =
-            allowed.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
-        return (!allowed.contains(value)).then(|| format!("one of {}", words.join(", ")));
-    }
-    let limit = |name: &str| property.get(name).and_then(Value::as_u64);
-    match property.get("type").and_then(Value::as_str) {
-        Some("string") => {
-            let Some(text) = value.as_str() else { return Some("a string".to_owned()) };
-            if property.get("pattern").is_some() {
-                return ContentHash::parse(text).is_err().then(|| {
-                    "the 64 lower-case hexadecimal digits of a hash, as `text.read` returned it"
-                        .to_owned()
-                });
-            }
-            let length = text.chars().count() as u64;
-            if length < limit("minLength").unwrap_or(0) {
-                return Some("a string that is not empty".to_owned());
-            }
-            let most = limit("maxLength").unwrap_or(u64::MAX);
-            (length > most).then(|| format!("a string of at most {most} characters"))
-        }
-        Some("integer") => match limit("minimum") {
-            None => (!value.is_i64()).then(|| "an integer".to_owned()),
-            Some(least) => not_in_range(value, least, limit("maximum")),
-        },
-        Some("array") => not_an_array_of(property.pointer("/items/type"), value),
-        Some("boolean") => (!value.is_boolean()).then(|| "true or false".to_owned()),
-        _ => None,
-    }
-}
-
-fn not_in_range(value: &Value, least: u64, most: Option<u64>) -> Option<String> {
-    let fits = value
-        .as_number()
-        .and_then(whole_number)
-        .is_some_and(|number| number >= least && most.is_none_or(|most| number <= most));
-    (!fits).then(|| match most {
-        Some(most) => format!("a whole number from {least} to {most}"),
-        None => format!("a whole number from {least} on"),
+    T::deserialize(arguments).map_err(|_| {
+        // Again, since following the place of a fault costs time that only a fault is worth.
+        let place = match serde_path_to_error::deserialize::<_, T>(arguments) {
+            Ok(_) => Vec::new(),
+            Err(error) => error.path().iter().cloned().collect(),
+        };
+        explain(&Value::Object(input_schema::<T>()), arguments, "", &place)
     })
 }
 
-fn not_an_array_of(item_type: Option<&Value>, value: &Value) -> Option<String> {
-    let items = value.as_array();
-    if item_type.and_then(Value::as_str) == Some("string") {
-        let fits = items.is_some_and(|items| items.iter().all(Value::is_string));
-        return (!fits).then(|| "an array of strings".to_owned());
+/// Explains why `value`, which is called `name`, does not fit `schema`. `place` leads from the
+/// value to what its type refused.
+fn explain(schema: &Value, value: &Value, name: &str, place: &[Segment]) -> ArgumentError {
+    let names_fault = value.as_object().and_then(|object| wrong_name(schema, object, name));
+    let deeper = || {
+        let (first, rest) = place.split_first()?;
+        let (schema, value, name) = match first {
+            Segment::Map { key } => {
+                (schema.get("properties")?.get(key)?, value.get(key)?, member(name, key))
+            }
+            Segment::Seq { index } => {
+                let items =
+                    schema.get("items").filter(|items| items.get("properties").is_some())?;
+                (items, value.get(index)?, format!("{name}[{index}]"))
+            }
+            _ => return None,
+        };
+        Some(explain(schema, value, &name, rest))
+    };
+    names_fault.or_else(deeper).unwrap_or_else(|| mismatch(schema, value, name))
+}
+
+/// Returns the name of a member of `within`, which is empty for an argument.
+fn member(within: &str, name: &str) -> String {
+    if within.is_empty() { name.to_owned() } else { format!("{within}.{name}") }
+}
+
+/// Finds a name that is missing in an object or that its schema does not know.
+fn wrong_name(schema: &Value, object: &Map<String, Value>, within: &str) -> Option<ArgumentError> {
+    let properties = schema.get("properties")?.as_object()?;
+    let required = schema.get("required").and_then(Value::as_array);
+    let required = required.into_iter().flatten().filter_map(Value::as_str);
+    let missing: Vec<&str> = required.filter(|name| !object.contains_key(*name)).collect();
+    let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+    let unknown = |meant| {
+        ArgumentError::Unknown(UnknownName {
+            within: within.to_owned(),
+            meant,
+            known: known.iter().map(|name| (*name).to_owned()).collect(),
+        })
+    };
+    let mut strangers = object.keys().filter(|name| is_closed && !properties.contains_key(*name));
+    let absent: Vec<&str> =
+        known.iter().copied().filter(|name| !object.contains_key(*name)).collect();
+    let meant = strangers.clone().find_map(|wrong| {
+        let mut names = [&missing, &absent, &known].into_iter();
+        let right = names.find_map(|names| probably_meant(wrong, names))?;
+        Some((wrong.clone(), right.to_owned()))
+    });
+    if meant.is_some() {
+        return Some(unknown(meant));
     }
-    let pair = items.is_some_and(|items| items.len() == 2 && items.iter().all(Value::is_i64));
-    (!pair).then(|| "an array of two integers, `[start, end]`".to_owned())
+    if let Some(missing) = missing.first() {
+        return Some(ArgumentError::Missing(member(within, missing)));
+    }
+    strangers.next().map(|_| unknown(None))
+}
+
+/// Words that callers use for a name of ours, because other tools do.
+const OTHER_WORDS: [(&str, &str); 14] = [
+    ("search", "old"),
+    ("find", "old"),
+    ("replace", "new"),
+    ("replacement", "new"),
+    ("query", "q"),
+    ("pattern", "q"),
+    ("text", "content"),
+    ("body", "content"),
+    ("file", "path"),
+    ("filename", "path"),
+    ("destination", "to"),
+    ("target", "to"),
+    ("sha256", "hash"),
+    ("key", "name"),
+];
+
+/// Returns which of `names` a wrong name was probably meant to be: the one that is a word of it, as
+/// `old` is of `old_string` and `oldText`, or for which it is another word.
+fn probably_meant<'n>(wrong: &str, names: &[&'n str]) -> Option<&'n str> {
+    let words = words_of(wrong);
+    let is_meant = |name: &&&str| {
+        let own = words_of(name);
+        let is_within = words.windows(own.len().max(1)).any(|part| part == own.as_slice());
+        is_within || OTHER_WORDS.iter().any(|(word, meant)| *word == wrong && meant == *name)
+    };
+    names.iter().find(is_meant).copied()
+}
+
+/// Splits a name into its words in lower case, as `replace_all` and `replaceAll` into two.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for character in name.chars() {
+        let is_separator = !character.is_alphanumeric();
+        if (is_separator || character.is_uppercase()) && words.last().is_some_and(|w| !w.is_empty())
+        {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| !is_separator) {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words
+}
+
+/// Says what a value must be that its type refused.
+fn mismatch(schema: &Value, value: &Value, name: &str) -> ArgumentError {
+    let fits_as_text = value.is_string()
+        && schema.get("type").and_then(Value::as_str) == Some("string")
+        && wrong_text(schema, value).is_none();
+    if let Some(text) = value.as_str().filter(|_| fits_as_text)
+        && let Err(why) = FilePath::parse(text)
+    {
+        return ArgumentError::Path { name: name.to_owned(), why };
+    }
+    let mut expected = expected(schema, value);
+    let is_json = |text: &str| text.trim_start().starts_with(['[', '{']);
+    if schema.get("type").is_some_and(|kind| kind == "array" || kind == "object")
+        && value.as_str().is_some_and(is_json)
+    {
+        expected.push_str(", not a string that contains JSON");
+    }
+    let name = if name.is_empty() { "arguments" } else { name };
+    ArgumentError::Mismatch { name: name.to_owned(), expected }
+}
+
+/// Describes what `schema` expects, above all where `value` differs.
+fn expected(schema: &Value, value: &Value) -> String {
+    let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
+    match schema.get("type").and_then(Value::as_str) {
+        Some("string") => wrong_text(schema, value)
+            .unwrap_or_else(|| "a string as the tool's input schema describes it".to_owned()),
+        Some("integer") => match (limit("minimum"), limit("maximum")) {
+            (None, _) => "an integer".to_owned(),
+            (Some(least), Some(most)) => format!("a whole number from {least} to {most}"),
+            (Some(least), None) => format!("a whole number from {least} on"),
+        },
+        Some("number") => "a number".to_owned(),
+        Some("boolean") => "true or false".to_owned(),
+        Some("array") => expected_array(schema),
+        Some("object") => match schema.get("properties").and_then(Value::as_object) {
+            Some(properties) => {
+                format!("an object with {}", quoted(&properties.keys().collect::<Vec<_>>()))
+            }
+            None => "an object as the tool's input schema describes it".to_owned(),
+        },
+        _ => match schema.get("anyOf").and_then(Value::as_array) {
+            Some(choices) => {
+                let choices: Vec<_> = choices.iter().map(|one| expected(one, value)).collect();
+                choices.join(" or ")
+            }
+            None => "a value as the tool's input schema describes it".to_owned(),
+        },
+    }
+}
+
+fn expected_array(schema: &Value) -> String {
+    let items = schema.get("items").unwrap_or(&Value::Null);
+    let length = (schema.get("minItems"), schema.get("maxItems"));
+    let is_pair = length.0.is_some() && length.0 == length.1;
+    match items.get("type").and_then(Value::as_str) {
+        Some("integer") if is_pair => "an array of two integers, `[start, end]`".to_owned(),
+        Some("string") => "an array of strings".to_owned(),
+        Some("object") => match items.get("properties").and_then(Value::as_object) {
+            Some(properties) => format!(
+                "an array of objects with {}",
+                quoted(&properties.keys().collect::<Vec<_>>())
+            ),
+            None => "an array of objects".to_owned(),
+        },
+        _ => "an array as the tool's input schema describes it".to_owned(),
+    }
+}
+
+/// Says what a text must be that does not fit the schema of a string. `None` for a text that fits.
+fn wrong_text(schema: &Value, value: &Value) -> Option<String> {
+    if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
+        let words: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
+        return (!allowed.contains(value)).then(|| format!("one of {}", quoted(&words)));
+    }
+    let Some(text) = value.as_str() else { return Some("a string".to_owned()) };
+    if schema.get("pattern").is_some() {
+        return ContentHash::parse(text).is_err().then(|| {
+            "the 64 lower-case hexadecimal digits of a hash, as `text.read` returned it".to_owned()
+        });
+    }
+    let limit = |name: &str| schema.get(name).and_then(Value::as_u64);
+    let length = text.chars().count() as u64;
+    if length < limit("minLength").unwrap_or(0) {
+        return Some("a string that is not empty".to_owned());
+    }
+    let most = limit("maxLength").unwrap_or(u64::MAX);
+    (length > most).then(|| format!("a string of at most {most} characters"))
 }
 
 /// Returns a JSON number as a whole number. `2.0` counts as 2, since some clients have no other

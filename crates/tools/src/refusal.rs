@@ -11,7 +11,7 @@ use crate::tool::{Denial, ToolError};
 impl ToolError for Refusal {
     fn from_arguments(error: ArgumentError, _: &Value) -> Self {
         match error {
-            ArgumentError::Path(why) => Self::InvalidPath { argument: "path", why },
+            ArgumentError::Path { name, why } => Self::InvalidPath { argument: name.into(), why },
             other => Self::invalid_argument(other.to_string()),
         }
     }

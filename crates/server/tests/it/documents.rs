@@ -112,7 +112,7 @@ fn the_tools_page_matches_the_code() {
 fn samples() -> Vec<Refusal> {
     let path = SpacePath::parse("/notes/a.md").unwrap();
     let samples = vec![
-        Refusal::InvalidPath { argument: "path", why: BadPath::AboveRoot },
+        Refusal::InvalidPath { argument: "path".into(), why: BadPath::AboveRoot },
         Refusal::InvalidRange { argument: "lines".into(), total_lines: 12 },
         Refusal::invalid_argument("`hash` is missing"),
         Refusal::not_found(&path),

@@ -91,7 +91,7 @@ impl NoteError {
 impl ToolError for NoteError {
     fn from_arguments(error: ArgumentError, arguments: &Value) -> Self {
         Self(match invalid_path(&error, arguments) {
-            Some(why) => Refusal::InvalidPath { argument: "path", why },
+            Some(why) => Refusal::InvalidPath { argument: "path".into(), why },
             None => Refusal::invalid_argument("the arguments do not fit"),
         })
     }

@@ -63,7 +63,7 @@ pub(super) fn is_list_uri(uri: &str) -> bool {
 
 fn parse(uri: &str) -> Result<ListRequest, Refusal> {
     listing::parse_uri(uri).map_err(|error| match error {
-        BadListUri::Path(why) => Refusal::InvalidPath { argument: "uri", why },
+        BadListUri::Path(why) => Refusal::InvalidPath { argument: "uri".into(), why },
         error => Refusal::invalid_argument(format!("`uri` {error}")),
     })
 }

@@ -20,6 +20,7 @@ mod notes_found;
 mod notes_secrets;
 mod schemas;
 mod stories;
+mod wrong_arguments;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,7 @@ impl Rig {
             search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(5),
             events: Arc::new(|_| {}),
+            appends_folder: None,
         };
         let state_dir = StateDir::open(&state.path().join("state")).unwrap();
         let space = Space::open_ambient(folder.path(), options).unwrap().0;
