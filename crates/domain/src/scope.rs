@@ -4,8 +4,9 @@
 //! case-sensitive. A claim with one malformed item grants nothing at all. Removing a scope never
 //! permits more, unless it is one that takes away.
 //!
-//! A scope that takes away does so in any case and in any form of Unicode: on a file system that
-//! does not tell `Secrets` from `secrets`, the other spelling leads to the same file.
+//! A scope that takes away does so in any case, in any form of Unicode, and whatever is added that
+//! file systems ignore: on a file system that does not tell `Secrets` from `secrets`, the other
+//! spelling leads to the same file.
 
 use std::fmt;
 
@@ -225,17 +226,58 @@ fn covers_in_any_spelling(folder: &SpacePath, path: &SpacePath) -> bool {
     folder.components().all(|ours| theirs.next().is_some_and(|their| is_same_name(ours, their)))
 }
 
-/// Whether some file system takes two names for one: they differ in case or in how their characters
-/// are composed.
+/// Whether some file system takes two names for one: they differ in case, in how their characters
+/// are composed, or in characters that the file system ignores.
+///
+/// HFS+ ignores the characters of [`is_ignored`], and Windows and SMB servers the dots and spaces
+/// at the end of a name. `ß`, `ẞ` and `ss` count as one, since file systems differ about them.
 fn is_same_name(one: &str, other: &str) -> bool {
+    let (one, other) = (without_ignored_end(one), without_ignored_end(other));
     if one.is_ascii() && other.is_ascii() {
         return one.eq_ignore_ascii_case(other);
     }
-    let folded = |name: &str| -> String {
-        let upper = name.nfd().flat_map(char::to_uppercase);
-        upper.flat_map(char::to_lowercase).nfd().collect()
-    };
     folded(one) == folded(other)
+}
+
+/// Returns a name without the dots and spaces at its end; a name of nothing else as it is.
+fn without_ignored_end(name: &str) -> &str {
+    match name.trim_end_matches(['.', ' ']) {
+        "" => name,
+        shorter => shorter,
+    }
+}
+
+/// Folds the case and the composition of a name. `ẞ` has no capital form, and its small form `ß`
+/// has the capital form `SS`: so the small form comes first.
+fn folded(name: &str) -> String {
+    let seen = name.chars().filter(|character| !is_ignored(*character));
+    let lower = seen.nfd().flat_map(char::to_lowercase);
+    lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfd().collect()
+}
+
+/// Whether a file system ignores a character in names: HFS+ does so for the joiners, the marks of
+/// direction, and the others of Unicode's `Default_Ignorable_Code_Point`.
+fn is_ignored(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fff8}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 fn split_verb(text: &str) -> Result<(Verb, &str), BadScope> {
@@ -511,6 +553,18 @@ mod tests {
             assert!(!scopes.cover(Verb::Read, &at(text)), "{text}");
             assert!(!scopes.cover_some_below(Verb::Write, &at(text)), "{text}");
         }
+        let street = Scopes::from_claim("write:/ deny:/stra%C3%9Fe deny:/a%E2%80%8Db");
+        for text in [
+            "/straße", "/straẞe", "/STRAẞE", "/STRASSE", "/strasse/a", "/stra\u{200d}ße",
+            "/straße.", "/straße. .", "/\u{feff}straße", "/ab", "/A\u{200b}B",
+        ] {
+            assert!(!street.cover(Verb::Read, &at(text)), "{text:?}");
+        }
+        for text in ["/strase", "/.straße", "/a b", "/ straße"] {
+            assert!(street.cover(Verb::Read, &at(text)), "{text:?}");
+        }
+        assert!(!Scopes::from_claim("write:/ deny:/a%20.").cover(Verb::Write, &at("/A")));
+        assert!(Scopes::from_claim("write:/ deny:/a").cover(Verb::Write, &at("/...")));
         assert!(!scopes.cover_subtree(Verb::Write, &at("/secrets")));
         assert!(!scopes.cover_children(Verb::Write, &at("/secrets")));
         assert!(scopes.cover(Verb::Read, &at("/secrets/ete")));
