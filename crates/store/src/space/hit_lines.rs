@@ -102,8 +102,13 @@ impl<'a> HitLines<'a> {
 
 /// Returns a line without its terminator, as text.
 pub(super) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(content_of(bytes))
+}
+
+/// Returns a line without its terminator.
+pub(super) fn content_of(bytes: &[u8]) -> &[u8] {
     let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line))
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 impl Sink for HitLines<'_> {
@@ -111,7 +116,7 @@ impl Sink for HitLines<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         // An offset in the bytes is one in the text, if the file is text.
-        let at = self.search.query.find(found.bytes()).unwrap_or(0);
+        let at = self.search.query.find(content_of(found.bytes())).unwrap_or(0);
         Ok(self.add(found.line_number().unwrap_or(0), found.bytes(), at))
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 
 use stile_domain::find::text_query::PART_BYTES;
 
-use super::hit_lines::{HitLines, text_of};
+use super::hit_lines::{HitLines, content_of, text_of};
 
 /// The longest line of a large file that is searched. A search holds a whole line in memory.
 pub(super) const LONGEST_LINE: usize = 8 << 20;
@@ -36,10 +36,12 @@ pub(super) fn search_line_by_line(
         }
         let query = &lines.search.query;
         let is_long = line.len() > PART_BYTES;
+        // After the terminator an expression would find the beginning and the end of another line.
+        let content = content_of(&line);
         let found = if is_long {
-            query.find_in_parts(&line, &goes_on).map_err(|_| io::ErrorKind::TimedOut)?
+            query.find_in_parts(content, &goes_on).map_err(|_| io::ErrorKind::TimedOut)?
         } else {
-            query.find(&line)
+            query.find(content)
         };
         match found {
             Some(at) if !lines.add(number, &line, at) => break,

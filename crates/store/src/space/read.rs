@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stile_domain::error::Refusal;
-use stile_domain::facts::{FileFacts, FileStamp};
+use stile_domain::facts::{FINE_GRANULARITY, FileFacts, FileStamp};
 use stile_domain::file_cursor::FileCursor;
 use stile_domain::hash::{ContentHash, ContentHasher};
 use stile_domain::line_search::LineQuery;
@@ -250,6 +250,18 @@ impl Inner {
         Ok(Some(KnownFile { stamp, facts, bytes: None }))
     }
 
+    /// Returns the stamp of an open file. Waits for a file that changed a moment ago until its next
+    /// change would change the stamp, unless the clock of its file system is too coarse to wait.
+    pub(super) fn settled_stamp(&self, file: &File) -> io::Result<FileStamp> {
+        let stamp = os::status(file)?.stamp;
+        let is_fine = stamp.granularity() == FINE_GRANULARITY;
+        if !is_fine || stamp.settled_at(os::now()) || self.memory().get(&stamp).is_some() {
+            return Ok(stamp);
+        }
+        std::thread::sleep(Duration::from_nanos(FINE_GRANULARITY.unsigned_abs()));
+        Ok(os::status(file)?.stamp)
+    }
+
     /// Returns the facts of a large file in the state of `stamp`, from memory if possible. `None`
     /// means that the file changed.
     pub(super) fn facts_of_file(
@@ -262,7 +274,8 @@ impl Inner {
         }
         let began = os::now();
         let facts = Arc::new(scan(file)?);
-        if os::status(file)?.stamp != stamp || !stamp.settled_at(began) {
+        let is_certain = stamp.settled_at(began) || self.is_own(&stamp);
+        if os::status(file)?.stamp != stamp || !is_certain {
             return Ok(None);
         }
         self.memory().insert(stamp, &facts, began);

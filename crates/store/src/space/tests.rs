@@ -11,6 +11,7 @@ mod links;
 mod listing;
 mod moves;
 mod reading;
+mod searches;
 mod waiting;
 mod walks;
 

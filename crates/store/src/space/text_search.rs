@@ -42,6 +42,8 @@ const ONE_PIECE: u64 = 4 * 1024 * 1024;
 /// The files after which helpers are worth their start.
 const FEW: usize = 8;
 
+/// The byte order mark, which belongs to the file and not to its first line.
+const BOM: &[u8] = "\u{feff}".as_bytes();
 /// How long the thread that walks waits for helpers before it looks whether the call is over.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// The most bytes that are searched before the search looks whether it goes on.
@@ -383,7 +385,11 @@ impl<'a> FileSearcher<'a> {
             return Ok(None);
         }
         if stamp.size > ONE_PIECE {
-            let open = || FromStart { file: &file, offset: 0 };
+            let stamp = inner.settled_stamp(&file)?;
+            let mut mark = [0; BOM.len()];
+            let read = os::read_at(&file, &mut mark, 0)?;
+            let offset = if mark.get(..read) == Some(BOM) { read as u64 } else { 0 };
+            let open = || FromStart { file: &file, offset };
             let lines = self.lines.search_reader(open, job.after_line)?;
             return SearchedFile::of(lines, &job.found, || inner.facts_of_file(&file, stamp));
         }
@@ -400,15 +406,16 @@ impl<'a> FileSearcher<'a> {
             return Ok(None);
         }
         let bytes = self.buffer.get(..read).unwrap_or_default();
+        let text = bytes.strip_prefix(BOM).unwrap_or(bytes);
         let search = self.lines.search;
         let is_quick = search.query.syntax() == QuerySyntax::Literal;
         let lines = if is_quick || read <= AT_ONCE {
             let mut lines = HitLines::new(search, job.after_line);
-            self.lines.searcher.search_slice(search.query.matcher(), bytes, &mut lines)?;
+            self.lines.searcher.search_slice(search.query.matcher(), text, &mut lines)?;
             lines
         } else {
             // In pieces, since a slow expression takes seconds for each of them.
-            self.lines.search_reader(|| bytes, job.after_line)?
+            self.lines.search_reader(|| text, job.after_line)?
         };
         SearchedFile::of(lines, &job.found, || {
             if let Some(facts) = inner.memory().get(&stamp) {
@@ -444,7 +451,7 @@ impl SearchedFile {
     }
 }
 
-/// Reads a file from its beginning, whatever its position is.
+/// Reads a file from an offset on, whatever its position is.
 struct FromStart<'f> {
     file: &'f File,
     offset: u64,
