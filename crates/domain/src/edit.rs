@@ -1,9 +1,11 @@
 //! Edits of whole lines: replace, insert, append. Bytes outside the edit never change.
 //!
-//! Each function takes the whole text of a file and returns the whole new text. The store writes
-//! the new text or leaves the file as it was. Comparing a caller's lines with the file's lines
+//! Each function takes the whole text of a file and returns the whole new text, or what is added to
+//! it. The store writes that or leaves the file as it was. Comparing a caller's lines with the file's lines
 //! ignores line terminators and nothing else. A byte order mark belongs to the file and not to the
 //! first line, so the mark stays in front of every edit.
+
+use std::ops::Range;
 
 use crate::error::LineExcerpt;
 use crate::limits::{MAX_EXCERPT_LINE_CHARS, MAX_EXCERPT_LINES, MAX_LISTED_MATCHES};
@@ -11,6 +13,7 @@ use crate::line_search::Pattern;
 use crate::lines::{
     LineRange, LineSpan, ResolvedLines, line_spans, resolve_line, without_final_terminator,
 };
+use crate::near_miss::NearMiss;
 
 /// Why an edit was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub enum EditError {
         lines: Vec<LineExcerpt>,
         /// The 1-based lines where the text occurs instead: at most [`MAX_LISTED_MATCHES`].
         elsewhere: Vec<u64>,
+        /// Why the text does not occur although it seems to.
+        near_miss: Option<NearMiss>,
     },
     /// `old` occurs more than once in the searched lines.
     Ambiguous {
@@ -91,6 +96,7 @@ pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<Str
                 searched: within,
                 lines: body.excerpt(within),
                 elsewhere: first_lines(&elsewhere),
+                near_miss: NearMiss::find(body.text, body.bytes_of(within), old),
             });
         }
         several => {
@@ -131,7 +137,12 @@ pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<Stri
         let here = ResolvedLines { start: line + 1, end: line + 2 };
         let elsewhere = body.spans().zip(0u64..).filter(|(span, line)| equals_anchor(*span, *line));
         let elsewhere = elsewhere.map(|(_, line)| line + 1).take(MAX_LISTED_MATCHES).collect();
-        return Err(EditError::NoMatch { searched: here, lines: body.excerpt(here), elsewhere });
+        return Err(EditError::NoMatch {
+            searched: here,
+            lines: body.excerpt(here),
+            elsewhere,
+            near_miss: NearMiss::find(body.text, span.start..span.content_end, anchor),
+        });
     }
     let ending = body.ending_at(span, span);
     let (before, after) = body.text.split_at_checked(span.start).unwrap_or((body.text, ""));
@@ -139,11 +150,11 @@ pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<Stri
     Ok([body.bom, before, &with_ending(content, ending), ending, after].concat())
 }
 
-/// Appends `content` as new lines.
+/// Returns what is added to a text so that `content` becomes its last lines.
 ///
 /// A last line without a terminator gets one first, unless `content` begins with a line break. No
 /// final terminator is added. *Source*: MCP-015.
-pub fn append(text: &str, content: &str) -> String {
+pub fn addition(text: &str, content: &str) -> String {
     let Body { text: body, .. } = Body::of(text);
     // The last terminator shows which ending the file uses, without a walk over the file.
     let ending = match last_newline(body) {
@@ -153,7 +164,12 @@ pub fn append(text: &str, content: &str) -> String {
     let open = !body.is_empty() && !body.ends_with('\n');
     let breaks = content.starts_with('\n') || content.starts_with("\r\n");
     let supplied = if open && !breaks { ending } else { "" };
-    [text, supplied, &with_ending(content, ending)].concat()
+    [supplied, &with_ending(content, ending)].concat()
+}
+
+/// Returns a text with `content` as its last lines.
+pub fn append(text: &str, content: &str) -> String {
+    text.to_owned() + &addition(text, content)
 }
 
 fn last_newline(text: &str) -> Option<usize> {
@@ -184,6 +200,15 @@ impl<'t> Body<'t> {
 
     fn count(&self) -> u64 {
         self.spans().count() as u64
+    }
+
+    /// Returns the bytes of some lines.
+    fn bytes_of(&self, lines: ResolvedLines) -> Range<usize> {
+        let start_of = |line: u64| {
+            let index = usize::try_from(line - 1).unwrap_or(usize::MAX);
+            self.spans().nth(index).map_or(self.text.len(), |span| span.start)
+        };
+        start_of(lines.start)..start_of(lines.end)
     }
 
     /// Returns a caller's text for the 0-based line `line`, without the file's mark.
@@ -356,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_missing_match_lists_the_searched_lines_and_other_occurrences() {
-        let Err(EditError::NoMatch { searched, lines, elsewhere }) =
+        let Err(EditError::NoMatch { searched, lines, elsewhere, near_miss: None }) =
             replace("a\nb\nc\nb", LineRange(3, 4), "b", "x")
         else {
             panic!("expected no match");
@@ -387,6 +412,7 @@ mod tests {
                 searched: ResolvedLines { start: 1, end: 2 },
                 lines: vec![LineExcerpt { line: 1, text: "a".into() }],
                 elsewhere: vec![3],
+                near_miss: None,
             })
         );
     }

@@ -7,11 +7,14 @@
 //! Memory is that of two texts, however many occurrences are replaced: no list of them is made, no
 //! text grows beyond the caller's limit, and beyond a bound changed parts become one.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::edit::{BOM, EditError, excerpt, with_ending};
+use crate::edit::{BOM, EditError, excerpt};
 use crate::limits::MAX_LISTED_MATCHES;
 use crate::lines::{LineRange, ResolvedLines, line_spans};
+use crate::near_miss::NearMiss;
+use crate::sought_text::SoughtText;
 
 /// The most changed parts of a text. If edits change more places, the last part covers all of the
 /// remaining places and the unchanged text between them.
@@ -68,7 +71,7 @@ pub struct FailedEdit {
 
 /// Makes edits one after another.
 ///
-/// A file whose first line ends in `\r\n` is searched for, and gets, `\r\n` where an edit has `\n`.
+/// A `\n` of an edit stands for the line endings of the place that it changes ([`SoughtText`]).
 ///
 /// # Errors
 /// [`FailedEdit`] for the first edit whose text does not occur, or occurs more than once, or that
@@ -78,97 +81,72 @@ pub fn apply(text: &str, edits: &[TextEdit], max_bytes: u64) -> Result<EditedTex
     for (index, edit) in edits.iter().enumerate() {
         let failed = |error| FailedEdit { index, error };
         let places = Places::find(&edited.text, edit).map_err(failed)?;
-        let new = with_ending(&edit.new, ending_of(&edited.text));
-        if places.len_after(&edited.text, &new) > u128::from(max_bytes) {
+        if places.len_after > u128::from(max_bytes) {
             return Err(failed(EditError::TooLarge));
         }
-        edited = edited.replaced(&places, &new);
+        edited = edited.replaced(&places);
     }
     Ok(edited)
 }
 
-fn ending_of(text: &str) -> &'static str {
-    match memchr::memchr(b'\n', text.as_bytes()) {
-        Some(at) if at > 0 && text.as_bytes().get(at - 1) == Some(&b'\r') => "\r\n",
-        _ => "\n",
-    }
-}
-
-/// The bytes that an edit replaces, each time it is asked for.
-struct Places {
+/// The bytes that an edit replaces, and what replaces them.
+struct Places<'e> {
     /// The bytes to look in.
     bounds: Range<usize>,
-    old: String,
-    count: usize,
+    sought: SoughtText<'e>,
+    /// The length of the text after the edit.
+    len_after: u128,
 }
 
-impl Places {
+impl<'e> Places<'e> {
     /// Finds what an edit replaces.
-    fn find(text: &str, edit: &TextEdit) -> Result<Self, EditError> {
+    fn find(text: &str, edit: &'e TextEdit) -> Result<Self, EditError> {
         let total_lines = line_of(text, text.len()) - u64::from(ends_lines(text));
         let within = match edit.lines.resolve(total_lines) {
             Ok(lines) => lines,
             Err(_) => return Err(EditError::Range { total_lines }),
         };
-        let mut places = Self {
-            bounds: byte_range(text, within),
-            old: with_ending(&edit.old, ending_of(text)),
-            count: 0,
-        };
-        let found = match edit.occurrences {
-            Occurrences::Each => Vec::new(),
-            Occurrences::One => places.overlapping(text),
-        };
-        places.count = match edit.occurrences {
-            Occurrences::Each => places.iter(text).count(),
-            Occurrences::One => found.len(),
-        };
-        match (places.count, edit.occurrences) {
-            (0, _) => {
-                let elsewhere = text.match_indices(&places.old).map(|(at, _)| line_of(text, at));
-                Err(EditError::NoMatch {
-                    searched: within,
-                    lines: excerpt(text, line_spans(text, 0), within),
-                    elsewhere: elsewhere.take(MAX_LISTED_MATCHES).collect(),
-                })
+        let bounds = byte_range(text, within);
+        let mut sought = SoughtText::new(text, &edit.old, &edit.new);
+        if edit.occurrences == Occurrences::One {
+            sought.prefer_exact(text, &bounds, &edit.old);
+            let found = sought.overlapping(text, bounds.clone(), MAX_LISTED_MATCHES + 1);
+            if found.len() > 1 {
+                let lines = found.iter().map(|place| line_of(text, place.start));
+                return Err(EditError::Ambiguous {
+                    matches: lines.take(MAX_LISTED_MATCHES).collect(),
+                    more: found.len() > MAX_LISTED_MATCHES,
+                });
             }
-            (1, _) | (_, Occurrences::Each) => Ok(places),
-            (count, Occurrences::One) => Err(EditError::Ambiguous {
-                matches: found
-                    .iter()
-                    .take(MAX_LISTED_MATCHES)
-                    .map(|at| line_of(text, *at))
-                    .collect(),
-                more: count > MAX_LISTED_MATCHES,
-            }),
         }
-    }
-
-    /// Returns where the first occurrences begin. Overlapping ones are ambiguous, too.
-    fn overlapping(&self, text: &str) -> Vec<usize> {
-        let step = self.old.chars().next().map_or(1, char::len_utf8);
-        let (mut found, mut from) = (Vec::new(), self.bounds.start);
-        while let Some(at) = text.get(from..self.bounds.end).and_then(|rest| rest.find(&self.old)) {
-            found.push(from + at);
-            if found.len() > MAX_LISTED_MATCHES {
-                break;
-            }
-            from += at + step;
+        let mut places = Self { bounds, sought, len_after: text.len() as u128 };
+        let (mut old, mut new, mut count) = (0u128, 0u128, 0u64);
+        for (place, text) in places.iter(text) {
+            old += place.len() as u128;
+            new += text.len() as u128;
+            count += 1;
         }
-        found
+        if count == 0 {
+            let all = places.sought.places(text, 0..text.len());
+            let elsewhere = all.map(|place| line_of(text, place.start));
+            return Err(EditError::NoMatch {
+                searched: within,
+                lines: excerpt(text, line_spans(text, 0), within),
+                elsewhere: elsewhere.take(MAX_LISTED_MATCHES).collect(),
+                near_miss: NearMiss::find(text, places.bounds, &edit.old),
+            });
+        }
+        places.len_after = text.len() as u128 - old + new;
+        Ok(places)
     }
 
-    /// Returns the places in order, none of which overlaps another.
-    fn iter<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
-        let within = text.get(self.bounds.clone()).unwrap_or_default();
-        let places = within.match_indices(&self.old);
-        places.map(|(at, old)| self.bounds.start + at..self.bounds.start + at + old.len())
-    }
-
-    /// Returns the length of the text after `new` took the places.
-    fn len_after(&self, text: &str, new: &str) -> u128 {
-        let [count, old, new] = [self.count, self.old.len(), new.len()].map(|len| len as u128);
-        text.len() as u128 - count * old + count * new
+    /// Returns the places in order, none of which overlaps another, each with what takes it.
+    fn iter<'t>(
+        &'t self,
+        text: &'t str,
+    ) -> impl Iterator<Item = (Range<usize>, Cow<'t, str>)> + 't {
+        let places = self.sought.places(text, self.bounds.clone());
+        places.map(move |place| (place.clone(), self.sought.new_at(text, &place)))
     }
 }
 
@@ -199,26 +177,26 @@ fn byte_range(text: &str, lines: ResolvedLines) -> Range<usize> {
 
 impl EditedText {
     /// Replaces parts of the current text.
-    fn replaced(self, places: &Places, new: &str) -> Self {
-        let size = usize::try_from(places.len_after(&self.text, new)).unwrap_or(0);
-        let mut text = String::with_capacity(size);
+    fn replaced(self, places: &Places<'_>) -> Self {
+        let mut text = String::with_capacity(usize::try_from(places.len_after).unwrap_or(0));
         let mut end = 0;
-        for place in places.iter(&self.text) {
+        for (place, new) in places.iter(&self.text) {
             text.push_str(self.text.get(end..place.start).unwrap_or_default());
-            text.push_str(new);
+            text.push_str(&new);
             end = place.end;
         }
         text.push_str(self.text.get(end..).unwrap_or_default());
-        Self { changes: merged(&self.changes, places.iter(&self.text), new.len()), text }
+        let places = places.iter(&self.text).map(|(place, new)| (place, new.len()));
+        Self { changes: merged(&self.changes, places), text }
     }
 }
 
-/// Returns the changed parts after another edit replaced `places` of the current text, each by
-/// `new_len` bytes. Parts that touch each other become one, and so do those beyond [`MAX_PARTS`].
+/// Returns the changed parts after another edit replaced `places` of the current text, each by the
+/// given number of bytes. Parts that touch each other become one, and so do those beyond
+/// [`MAX_PARTS`].
 fn merged(
     changes: &[ChangedPart],
-    places: impl Iterator<Item = Range<usize>>,
-    new_len: usize,
+    places: impl Iterator<Item = (Range<usize>, usize)>,
 ) -> Vec<ChangedPart> {
     let mut result: Vec<ChangedPart> = Vec::new();
     let (mut changes, mut places) = (changes.iter().peekable(), places.peekable());
@@ -230,15 +208,15 @@ fn merged(
         let start = match (changes.peek(), places.peek()) {
             (None, None) => return result,
             (Some(change), None) => change.current.start,
-            (None, Some(place)) => place.start,
-            (Some(change), Some(place)) => change.current.start.min(place.start),
+            (None, Some((place, _))) => place.start,
+            (Some(change), Some((place, _))) => change.current.start.min(place.start),
         };
         let (mut end, before, new_start) = (start, to_current, shifted(start, to_new));
         loop {
             if let Some(change) = changes.next_if(|change| change.current.start <= end) {
                 end = end.max(change.current.end);
                 to_current += change.current.len() as i128 - change.original.len() as i128;
-            } else if let Some(place) = places.next_if(|place| place.start <= end) {
+            } else if let Some((place, new_len)) = places.next_if(|(place, _)| place.start <= end) {
                 end = end.max(place.end);
                 to_new += new_len as i128 - place.len() as i128;
             } else {
@@ -305,6 +283,28 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_mixed_line_endings_is_edited_as_it_is() {
+        for (text, old, new, expected) in [
+            ("a\r\nb\nc\r\nd\n", "b\nc", "B\nC", "a\r\nB\nC\r\nd\n"),
+            ("a\r\nb\nc\r\nd\n", "b\nc\r\n", "B\nC\r\n", "a\r\nB\nC\r\nd\n"),
+            ("one\ntwo\r\nthree\nfour\n", "two\nthree", "2\n3", "one\n2\r\n3\nfour\n"),
+            ("x\ny\nz\r\n", "y\nz\n", "Y\nZ\n", "x\nY\nZ\r\n"),
+            ("a\r\nb\nc\nd\n", "b\nc\nd", "B\nC\nD", "a\r\nB\nC\nD\n"),
+            // New lines within a line end like the line.
+            ("a\nb c\r\n", "b c", "b\nc", "a\nb\r\nc\r\n"),
+            ("a\r\nb c\nd\r\n", "b c", "b\nc", "a\r\nb\nc\nd\r\n"),
+            // The very bytes win over the same text with other line endings.
+            ("a\r\nb\na\nb\n", "a\nb", "c", "a\r\nb\nc\n"),
+        ] {
+            assert_eq!(made(text, &[edit(old, new)]).unwrap().text, expected, "{text:?}");
+        }
+        let each = TextEdit { occurrences: Occurrences::Each, ..edit("a\nb", "c\nd") };
+        assert_eq!(made("a\r\nb\na\nb\n", &[each]).unwrap().text, "c\r\nd\nc\nd\n");
+        let twice = made("a\r\nb\na\r\nb\n", &[edit("a\nb", "c")]).unwrap_err().error;
+        assert_eq!(twice, EditError::Ambiguous { matches: vec![1, 3], more: false });
+    }
+
+    #[test]
     fn line_endings_and_the_byte_order_mark_are_those_of_the_file() {
         let done = made("\u{feff}a\r\nb\r\n", &[edit("a\nb", "c\nd")]).unwrap();
         assert_eq!(done.text, "\u{feff}c\r\nd\r\n");
@@ -359,6 +359,20 @@ mod tests {
             text = new;
         }
         Some(text.into_iter().collect())
+    }
+
+    #[test]
+    fn a_text_that_differs_in_what_is_not_seen_is_explained() {
+        let missed = |text: &str, old: &str| match made(text, &[edit(old, "")]) {
+            Err(FailedEdit { error: EditError::NoMatch { near_miss, .. }, .. }) => near_miss,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(missed("one\ntwo", "two\n"), Some(NearMiss::FinalBreak));
+        assert_eq!(missed("one\ntwo", "two\r\n"), Some(NearMiss::FinalBreak));
+        let space = |line, found, sought| Some(NearMiss::Space { line, found, sought });
+        assert_eq!(missed("a\nb\u{a0}c\n", "b c"), space(2, '\u{a0}', ' '));
+        assert_eq!(missed("b c\n", "b\u{202f}c"), space(1, ' ', '\u{202f}'));
+        assert_eq!(missed("a\n", "b"), None);
     }
 
     fn edits() -> impl Strategy<Value = Vec<TextEdit>> {

@@ -52,7 +52,7 @@ fn explain_match(
         EditError::Ambiguous { matches, more } => {
             Refusal::AmbiguousMatch { path: path.clone(), argument: text, advice, matches, more }
         }
-        EditError::NoMatch { searched, lines, elsewhere } => {
+        EditError::NoMatch { searched, lines, elsewhere, near_miss } => {
             let place = match searched.count() {
                 1 => format!("{unit}at line {}", searched.start),
                 _ => format!(
@@ -61,13 +61,17 @@ fn explain_match(
                     searched.end.saturating_sub(1).max(searched.start)
                 ),
             };
-            let hint = match elsewhere.as_slice() {
+            let mut hint = match elsewhere.as_slice() {
                 [] => String::new(),
                 lines => {
                     let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
                     format!(" It stands at line {} instead.", lines.join(", "))
                 }
             };
+            if let Some(near_miss) = near_miss {
+                hint.push(' ');
+                hint.push_str(&near_miss.advice(&text));
+            }
             Refusal::NoMatch { path: path.clone(), argument: text, place, hint, lines, elsewhere }
         }
         EditError::FrontMatter { why, searched, lines } => Refusal::UnsafeFrontMatter {

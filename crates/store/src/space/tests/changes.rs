@@ -237,7 +237,12 @@ fn a_failed_match_says_which_lines_were_searched() {
     for (end, place) in [(3, "at line 2"), (4, "in lines 2 to 3")] {
         let plan = Box::new(move |_: &str| {
             let searched = ResolvedLines { start: 2, end };
-            Err(EditError::NoMatch { searched, lines: Vec::new(), elsewhere: Vec::new() })
+            Err(EditError::NoMatch {
+                searched,
+                lines: Vec::new(),
+                elsewhere: Vec::new(),
+                near_miss: None,
+            })
         });
         let edited = rig.inner().edit(&path("a.md"), hash("one\ntwo\nthree\n"), ["", "old"], plan);
         let said = edited.unwrap_err().to_string();
