@@ -167,11 +167,6 @@ pub fn addition(text: &str, content: &str) -> String {
     [supplied, &with_ending(content, ending)].concat()
 }
 
-/// Returns a text with `content` as its last lines.
-pub fn append(text: &str, content: &str) -> String {
-    text.to_owned() + &addition(text, content)
-}
-
 fn last_newline(text: &str) -> Option<usize> {
     memchr::memrchr(b'\n', text.as_bytes())
 }
@@ -345,6 +340,10 @@ mod tests {
     use proptest::prelude::*;
 
     const ALL: LineRange = LineRange::ALL;
+
+    fn append(text: &str, content: &str) -> String {
+        text.to_owned() + &addition(text, content)
+    }
 
     #[test]
     fn a_replacement_changes_only_the_matched_lines() {

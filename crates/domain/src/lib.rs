@@ -4,6 +4,7 @@
 //! This crate opens no file, reads no clock and awaits nothing. So a test can check each rule
 //! alone, and every transport and every store follows the same rule.
 
+pub mod append_recovery;
 pub mod audit;
 mod civil;
 pub mod client_file;

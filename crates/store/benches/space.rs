@@ -53,6 +53,7 @@ fn main() {
         search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_secs(10),
         events: Arc::new(|_| {}),
+        appends_folder: None,
     };
     let open = || Space::open_ambient(folder.path(), options()).unwrap().0;
 

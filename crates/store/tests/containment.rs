@@ -62,6 +62,7 @@ impl Field {
             search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(20),
             events: Arc::new(|_| {}),
+            appends_folder: None,
         };
         let (space, notices) = Space::open_ambient(&inside, options).unwrap();
         assert_eq!(notices, Vec::<String>::new());
@@ -200,7 +201,7 @@ async fn nothing_outside_is_written_while_names_become_links() {
         for path in ["/swapped/deep/file.md", "/plain/swapped.md"].iter().filter(|_| count % 4 == 0)
         {
             let Ok(window) = field.read(path).await else { continue };
-            let plan = |text: &str| Ok(edit::append(text, "more\n"));
+            let plan = |text: &str| Ok(text.to_owned() + &edit::addition(text, "more\n"));
             let cut = |_: &str| Ok(INSIDE.to_owned());
             let permit = field.permit(path);
             edited.count(match window.total_lines {

@@ -60,7 +60,7 @@ pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpac
     }
     // The only place that names the root of a space to the store in order to change files.
     let history = open_history(config, home.state())?;
-    let space = open_space_in(config, history, &journal)?;
+    let space = open_space_in(config, home.state(), history, &journal)?;
     Ok(OpenSpace { space, journal })
 }
 
@@ -77,7 +77,7 @@ pub(super) fn open_space_of_person(
     let state = StateDir::open(&folder.join(STATE))?;
     create_space_folder(&config.root)?;
     let history = open_history(&config, &state)?;
-    open_space_in(&config, history, journal)
+    open_space_in(&config, &state, history, journal)
 }
 
 /// The name of the space in the folder of a person.
@@ -85,12 +85,17 @@ pub(super) const NOTES: &str = "notes";
 /// The name of the folder beside it, which has the history.
 pub(super) const STATE: &str = "state";
 
+/// The name of the folder in the state folder with what recovers appends after a kill.
+const APPENDS: &str = "appends";
+
 fn open_space_in(
     config: &Config,
+    state: &StateDir,
     history: Option<Arc<History>>,
     journal: &Arc<Journal>,
 ) -> Result<Space, Failure> {
-    let options = space_options(config, journal);
+    let appends_folder = Some(state.path().join(APPENDS));
+    let options = SpaceOptions { appends_folder, ..space_options(config, journal) };
     let (space, notices) = Space::open_ambient_with(&config.root, options, history)
         .map_err(|error| cannot_open(config, &error))?;
     for notice in notices {
@@ -213,6 +218,7 @@ fn space_options(config: &Config, journal: &Arc<Journal>) -> SpaceOptions {
                 let _ = stile_store::incident("journal", &error);
             }
         }),
+        appends_folder: None,
     }
 }
 

@@ -75,6 +75,7 @@ impl Ground {
             search_ignore: SearchIgnore::default(),
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
+            appends_folder: None,
         };
         let (space, _) = Space::open_ambient(&root, options).unwrap();
         let journal = Arc::new(Journal::open(&state).unwrap());

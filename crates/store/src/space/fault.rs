@@ -23,6 +23,8 @@ pub(super) enum Effect {
     MadeFile { folder: Identity, name: String, file: Identity, mode: u32 },
     MadeFolder { folder: Identity, name: String, made: Identity },
     Wrote { file: Identity, bytes: Vec<u8> },
+    Overwrote { file: Identity, bytes: Vec<u8> },
+    Truncated { file: Identity, size: u64 },
     SetMode { file: Identity, mode: u32 },
     Synced(Identity),
     Exchanged { folder: Identity, one: String, other: String },
@@ -54,6 +56,19 @@ pub(super) fn flags() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns how many bytes the next append writes at most, as on a full disk.
+#[cfg(not(test))]
+#[inline]
+pub(super) fn most_written() -> Option<usize> {
+    None
+}
+
+/// Marks the moment after an append was written and before its file is looked at again, when a test
+/// lets another program save.
+#[cfg(not(test))]
+#[inline]
+pub(super) fn before_check() {}
+
 /// Marks the moment between the comparison and the exchange, when a test lets another program save.
 #[cfg(not(test))]
 #[inline]
@@ -61,8 +76,9 @@ pub(super) fn before_swap() {}
 
 #[cfg(test)]
 pub(super) use armed::{
-    after_each_effect, arm, before_swap, calls, disarm, flags, lack_flags, moment, on_call,
-    on_swap, point, record, record_effects, recorded,
+    after_each_effect, arm, before_check, before_swap, calls, disarm, flags, lack_flags, moment,
+    most_written, on_call, on_check, on_swap, point, record, record_effects, recorded,
+    write_at_most,
 };
 
 #[cfg(test)]
@@ -79,6 +95,8 @@ mod armed {
         static EFFECTS: RefCell<Option<Vec<Effect>>> = const { RefCell::new(None) };
         static AFTER_EFFECT: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
         static ON_SWAP: Cell<Option<Act>> = const { Cell::new(None) };
+        static ON_CHECK: Cell<Option<Act>> = const { Cell::new(None) };
+        static MOST_WRITTEN: Cell<Option<usize>> = const { Cell::new(None) };
         static ON_CALL: Cell<Option<(u32, Act)>> = const { Cell::new(None) };
         static LACKS_FLAGS: Cell<Option<i32>> = const { Cell::new(None) };
     }
@@ -136,6 +154,26 @@ mod armed {
         if let Some(act) = ON_SWAP.take() {
             act();
         }
+    }
+
+    /// Runs `act` after the next append of this thread was written.
+    pub(in crate::space) fn on_check(act: impl FnOnce() + 'static) {
+        ON_CHECK.set(Some(Box::new(act)));
+    }
+
+    pub(in crate::space) fn before_check() {
+        if let Some(act) = ON_CHECK.take() {
+            act();
+        }
+    }
+
+    /// Lets the next append of this thread write no more than `bytes` bytes.
+    pub(in crate::space) fn write_at_most(bytes: usize) {
+        MOST_WRITTEN.set(Some(bytes));
+    }
+
+    pub(in crate::space) fn most_written() -> Option<usize> {
+        MOST_WRITTEN.take()
     }
 
     /// Lets `after` calls succeed, and fails the next one with `errno`.

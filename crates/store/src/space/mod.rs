@@ -3,7 +3,8 @@
 //! The functions of a [`Space`] take permits. They are asynchronous, and run blocking code on
 //! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
 //! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
-//! who else holds a lock, `write` compares and swaps, `moves` moves files and makes and removes
+//! who else holds a lock, `write` compares and swaps, `append` adds to a file as it is,
+//! `append_intent` recovers that after a kill, `moves` moves files and makes and removes
 //! folders, `recorded` records changes in the history, `restore` gives files old versions,
 //! `conflict` makes conflict copies, `keeper` keeps displaced files, `held` holds them in the state
 //! folder, `clean` cleans up after a kill, `edit_refusal` explains refused edits, `read` reads
@@ -16,6 +17,8 @@
 //! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
 //! notes for their owner.
 
+mod append;
+mod append_intent;
 mod attempt;
 mod change_feed;
 mod changes;
@@ -64,7 +67,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -134,6 +137,9 @@ pub struct SpaceOptions {
     pub search_ignore: SearchIgnore,
     /// Receives journal lines of events that no call caused, such as a conflict copy.
     pub events: SpaceEvents,
+    /// The folder for what recovers an append after a kill, on the machine and outside of the
+    /// space. Without it an append replaces the file, as every other change does.
+    pub appends_folder: Option<PathBuf>,
 }
 
 impl SpaceOptions {
@@ -146,6 +152,7 @@ impl SpaceOptions {
             lock_wait: Duration::ZERO,
             search_ignore: SearchIgnore::nothing(),
             events: Arc::new(|_| ()),
+            appends_folder: None,
         }
     }
 }
@@ -165,6 +172,7 @@ struct Inner {
     folders: Arc<lock::Folders>,
     keeper: Arc<keeper::Keeper>,
     history: Option<Arc<History>>,
+    append_intents: Option<append_intent::AppendIntents>,
     memory: Mutex<StampCache<FileFacts>>,
     changes: Arc<change_feed::ChangeFeed>,
     folder_names: Mutex<StampCache<FolderNames>>,
@@ -283,6 +291,9 @@ pub struct RestoredFile {
     pub size_bytes: u64,
 }
 
+/// What a space keeps of changes: old versions, displaced files, and what recovers appends.
+type Kept = (Option<Arc<History>>, Arc<keeper::Keeper>, Option<append_intent::AppendIntents>);
+
 impl Space {
     /// Opens a folder of the machine, by the authority of the person who started the program.
     /// Cleans up after killed processes. Also returns notices for that person.
@@ -339,8 +350,15 @@ impl Space {
         if let Some(held) = held.as_ref().filter(|_| abilities.lock) {
             held::clean(held, &root, &options.events);
         }
+        let intents = options.appends_folder.as_deref();
+        let intents = intents.map(|at| append_intent::AppendIntents::open(at, &root, process));
+        let intents = intents.transpose()?;
+        if let Some(intents) = intents.as_ref().filter(|_| abilities.lock) {
+            append_intent::recover(intents, &root, &folders, &options.events);
+        }
         let keeper = keeper::Keeper::new(process, held, Arc::clone(&options.events));
-        Ok((Self::new(root, folders, abilities, options, (history, keeper)), notices))
+        let kept = (history, keeper, intents);
+        Ok((Self::new(root, folders, abilities, options, kept), notices))
     }
 
     /// Opens a folder of the machine for reading, by the authority of the person who started the
@@ -352,7 +370,7 @@ impl Space {
         let abilities = Abilities { lock: false, exchange: None };
         let root = Root::open(root, &options.mounts)?;
         let keeper = keeper::Keeper::new(0, None, Arc::clone(&options.events));
-        Ok(Self::new(root, Arc::default(), abilities, options, (None, keeper)))
+        Ok(Self::new(root, Arc::default(), abilities, options, (None, keeper, None)))
     }
 
     fn new(
@@ -360,7 +378,7 @@ impl Space {
         folders: Arc<lock::Folders>,
         abilities: Abilities,
         options: SpaceOptions,
-        (history, keeper): (Option<Arc<History>>, Arc<keeper::Keeper>),
+        (history, keeper, append_intents): Kept,
     ) -> Self {
         let inner = Inner {
             root,
@@ -369,6 +387,7 @@ impl Space {
             folders,
             keeper,
             history,
+            append_intents,
             memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
             changes: change_feed::ChangeFeed::new(),
             folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
@@ -550,6 +569,24 @@ impl Space {
         self.answer(to, move |inner| inner.try_edit(permit.path(), base, &plan)).await
     }
 
+    /// Adds text to the end of a file if it still is the version `base`. `added` makes the text from
+    /// that of the file.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the file is then unchanged.
+    pub async fn append(
+        &self,
+        permit: Permit<Edit>,
+        base: ContentHash,
+        added: impl Fn(&str) -> String + Send + 'static,
+    ) -> Result<EditedFile, Refusal> {
+        let to = Disclosure::of(&permit);
+        self.change(to, move |change| {
+            change.append_text(permit.path(), write::Base::Whole(base), &added)
+        })
+        .await
+    }
+
     /// Adds text to the end of a file that still begins with what the caller knows of it: `size`
     /// bytes with this hash. The file may have grown since.
     ///
@@ -560,12 +597,10 @@ impl Space {
         permit: Permit<Edit>,
         hash: ContentHash,
         size: u64,
-        plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
+        added: impl Fn(&str) -> String + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
-        let (plan, base): (write::Plan, _) = (Box::new(plan), write::Base::Prefix { hash, size });
-        let arguments = ["content", "content"];
-        let to = Disclosure::of(&permit);
-        self.change(to, move |change| change.edit(permit.path(), base, arguments, &plan)).await
+        let (to, base) = (Disclosure::of(&permit), write::Base::Prefix { hash, size });
+        self.change(to, move |change| change.append_text(permit.path(), base, &added)).await
     }
 
     /// Adds text to the end of a file of which the caller knows nothing.
@@ -575,12 +610,13 @@ impl Space {
     pub async fn append_unread(
         &self,
         permit: Permit<Append>,
-        plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
+        added: impl Fn(&str) -> String + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
-        let (plan, base): (write::Plan, _) = (Box::new(plan), write::Base::Unread);
-        let arguments = ["content", "content"];
         let to = Disclosure::of(&permit).unread();
-        self.change(to, move |change| change.edit(permit.path(), base, arguments, &plan)).await
+        self.change(to, move |change| {
+            change.append_text(permit.path(), write::Base::Unread, &added)
+        })
+        .await
     }
 
     /// Adds bytes to the end of a file if it still is the version `base`.
@@ -594,7 +630,10 @@ impl Space {
         bytes: Vec<u8>,
     ) -> Result<EditedFile, Refusal> {
         let to = Disclosure::of(&permit);
-        self.change(to, move |change| change.append_bytes(permit.path(), base, &bytes)).await
+        self.change(to, move |change| {
+            change.append(permit.path(), write::Base::Whole(base), &|_| Ok(bytes.clone()))
+        })
+        .await
     }
 
     /// Moves a file if it still is the version `base`, and never over anything.

@@ -48,6 +48,7 @@ fn list_machine(folder: &str, mounts: Vec<SpacePath>) -> &'static str {
         search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
+        appends_folder: None,
     };
     let space = Space::open_ambient_to_read(Path::new("/"), options).unwrap();
     let scopes = Scopes::from_claim("read:/");

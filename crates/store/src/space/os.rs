@@ -55,6 +55,12 @@ pub(super) fn open_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
     open_beneath(folder, name, OFlags::RDONLY).map(File::from)
 }
 
+/// Opens a file of any kind in an open folder for reading and for writing at its end.
+pub(super) fn open_to_append(folder: &OwnedFd, name: &str) -> io::Result<File> {
+    fault::point(fault::Call::Open)?;
+    open_beneath(folder, name, OFlags::RDWR | OFlags::APPEND).map(File::from)
+}
+
 /// Opens a folder beneath `root` that may be a mount point, which no other function enters.
 /// `relative` must not be empty.
 pub(super) fn open_mount(root: &OwnedFd, relative: &str) -> io::Result<OwnedFd> {
@@ -320,6 +326,53 @@ pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     fault::point(fault::Call::Write)?;
     file.write_all(bytes)?;
     fault::record(|| Ok(Effect::Wrote { file: identity(file)?, bytes: bytes.to_vec() }));
+    Ok(())
+}
+
+/// Writes to the end of a file of [`open_to_append`] with one call. Returns how many bytes were
+/// written, which are fewer than `bytes` on a full disk.
+pub(super) fn append_once(file: &File, bytes: &[u8]) -> io::Result<usize> {
+    fault::point(fault::Call::Write)?;
+    let part = bytes.get(..fault::most_written().unwrap_or(bytes.len())).unwrap_or(bytes);
+    let written = loop {
+        match rustix::io::write(file, part) {
+            Err(Errno::INTR) => {}
+            written => break written?,
+        }
+    };
+    fault::record(|| {
+        let bytes = part.get(..written).unwrap_or_default().to_vec();
+        Ok(Effect::Wrote { file: identity(file)?, bytes })
+    });
+    Ok(written)
+}
+
+/// Returns the offset behind what was last written to a file.
+pub(super) fn position(mut file: &File) -> io::Result<u64> {
+    io::Seek::stream_position(&mut file)
+}
+
+/// Writes over the beginning of a file of [`make_file`].
+pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
+    fault::point(fault::Call::Write)?;
+    file.write_all_at(bytes, 0)?;
+    fault::record(|| Ok(Effect::Overwrote { file: identity(file)?, bytes: bytes.to_vec() }));
+    Ok(())
+}
+
+/// Cuts a file off.
+pub(super) fn truncate(file: &File, size: u64) -> io::Result<()> {
+    fault::point(fault::Call::Write)?;
+    file.set_len(size)?;
+    fault::record(|| Ok(Effect::Truncated { file: identity(file)?, size }));
+    Ok(())
+}
+
+/// Makes the content of an open file durable, with its size.
+pub(super) fn sync_data(file: &File) -> io::Result<()> {
+    fault::point(fault::Call::Sync)?;
+    file.sync_data()?;
+    fault::record(|| Ok(Effect::Synced(identity(file)?)));
     Ok(())
 }
 

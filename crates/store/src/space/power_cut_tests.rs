@@ -5,7 +5,7 @@
 //! and removal of a name is there or not, whatever came before or after. A rename from one folder
 //! to another is there in both or in neither, and surely there once both are synced. A file that
 //! was not synced has its old content, none, a part, zeros or the new one, with the old or the new
-//! mode. A disk in two has no rename that exchanges or refuses to replace.
+//! mode. What was synced of a file that is appended to stays. A disk in two has no rename that exchanges or refuses to replace.
 //!
 //! Law: after a start on such a disk, every acknowledged change is there whole. The change that was
 //! not acknowledged is there whole or not at all. The start removes the temporary files of Stile,
@@ -23,13 +23,17 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stile_domain::hash::ContentHash;
+use stile_domain::limits::FileLimits;
+use stile_domain::path::SpacePath;
 use stile_testkit::chance::{Chance, scaled_long, seed};
 
 use crate::history::{History, HistoryLimits, UnkeptChange};
 use crate::state::{StateDir, folder_identity};
 
+use super::append_intent;
 use super::fault::{self, Effect};
 use super::identity::Identity;
 use super::tests::{Rig, hash, path};
@@ -124,6 +128,15 @@ impl Disk {
     fn apply(&mut self, effect: &Effect) {
         let (folder, change) = match effect {
             Effect::Wrote { file, bytes } => return self.now(*file).bytes.extend(bytes),
+            Effect::Overwrote { file, bytes } => {
+                let now = &mut self.now(*file).bytes;
+                let end = bytes.len().min(now.len());
+                now.splice(..end, bytes.iter().copied());
+                return;
+            }
+            Effect::Truncated { file, size } => {
+                return self.now(*file).bytes.truncate(usize::try_from(*size).unwrap());
+            }
             Effect::SetMode { file, mode } => {
                 self.now(*file).mode = *mode;
                 return;
@@ -251,13 +264,15 @@ fn lay_out(nodes: &[Node], number: usize, at: &str, variant: usize, tree: &mut T
             }
         }
         Node::File { synced, now } => {
-            let length = now.bytes.len();
+            // What was synced stays where something is added to it.
+            let kept = if now.bytes.starts_with(&synced.bytes) { synced.bytes.len() } else { 0 };
+            let added = now.bytes.len() - kept;
             let bytes = match variant % 5 {
                 _ if synced.bytes == now.bytes => now.bytes.clone(),
                 0 => synced.bytes.clone(),
-                1 => Vec::new(),
-                2 => now.bytes[..length / 2].to_vec(),
-                3 => vec![0; length],
+                1 => now.bytes[..kept].to_vec(),
+                2 => now.bytes[..kept + added / 2].to_vec(),
+                3 => [&now.bytes[..kept], &vec![0; added]].concat(),
                 _ => now.bytes.clone(),
             };
             let mode = if variant < 5 { synced.mode } else { now.mode };
@@ -275,12 +290,19 @@ struct Done {
     replaced: Option<Vec<u8>>,
 }
 
+/// Whether files are appended to. What recovers that must be on the simulated disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Appends {
+    None,
+    InPlace,
+}
+
 /// Makes some changes, and returns their effects.
 fn change(
     rig: &Rig,
     chance: &mut Chance,
     files: &mut Files,
-    changes: usize,
+    (changes, appends): (usize, Appends),
 ) -> (Vec<Effect>, Vec<Done>) {
     fault::record_effects();
     let mut done = Vec::new();
@@ -290,7 +312,14 @@ fn change(
         let (name, old) = (name.clone(), String::from_utf8(old.clone()).unwrap());
         let before = old.clone().into_bytes();
         let mut replaced = None;
-        match chance.below(5) {
+        match chance.below(if appends == Appends::InPlace { 8 } else { 5 }) {
+            5.. => {
+                let new = format!("{old}added {number}\n");
+                let more = new[old.len()..].to_owned();
+                rig.append(&name[1..], &old, &more).unwrap();
+                files.insert(name, new.into_bytes());
+                replaced = Some(before);
+            }
             4 => {
                 let folder = ["", "/folder", "/new", "/new/deep"][chance.below(4)];
                 let to = format!("{folder}/moved {number}.md");
@@ -401,7 +430,7 @@ fn a_power_cut_at_any_call_loses_no_acknowledged_change_and_tears_no_file() {
         }
         let mut disk = Disk::read(rig.folder.path());
         let before = files.clone();
-        let (effects, done) = change(&rig, &mut chance, &mut files, 3);
+        let (effects, done) = change(&rig, &mut chance, &mut files, (3, Appends::None));
         for cut in 0..=effects.len() {
             if cut > 0 {
                 disk.apply(&effects[cut - 1]);
@@ -436,6 +465,7 @@ struct Both {
 }
 
 const STATE: &str = "state";
+const APPENDS: &str = "state/appends";
 const DATABASE: &str = "state/history/history.db";
 
 /// What is in the files of the database, by the ending of their names.
@@ -457,7 +487,9 @@ impl Both {
         let limits = HistoryLimits { days: 30, bytes: 1 << 30 };
         let history = History::open(&state, space.path(), limits, UnkeptChange::IsRefused).unwrap();
         let history = Arc::new(history);
-        let rig = Rig::on_any_with(space, Some(Arc::clone(&history)));
+        let options = (FileLimits::default(), Vec::new(), Duration::from_secs(20));
+        let appends = folder.path().join(APPENDS);
+        let (rig, _) = Rig::recovering(space, options, Some(Arc::clone(&history)), &appends);
         Self { folder, rig, history }
     }
 
@@ -476,7 +508,7 @@ impl Both {
     }
 
     /// Starts on the disk that a cut left.
-    fn after_a_cut(tree: &Tree, database: &Database) -> Self {
+    fn after_a_cut(tree: &Tree, database: &Database, disk: &Disk) -> Self {
         let folder = folder();
         let space = Self::space(folder.path());
         build(folder.path(), tree);
@@ -491,6 +523,15 @@ impl Both {
         let connection = rusqlite::Connection::open(at(folder.path())).unwrap();
         assert_eq!(connection.execute("UPDATE spaces SET folder = ?1", [identity]).unwrap(), 1);
         drop(connection);
+        // An append is recovered in the file that it was for.
+        let number = |at: &Path| at.metadata().map(|found| (found.dev(), found.ino())).ok();
+        let file_of = |was: (u64, u64), file: &SpacePath| {
+            let node = tree.get(&format!("/space{file}"))?.as_ref()?.0;
+            let is_same = disk.known.get(&was) == Some(&node);
+            is_same.then(|| number(&space.path().join(&file.as_str()[1..]))).flatten()
+        };
+        let root = number(space.path()).unwrap();
+        append_intent::of_test::renumber(&folder.path().join(APPENDS), root, file_of);
         Self::open(folder, space)
     }
 }
@@ -512,7 +553,7 @@ fn a_power_cut_leaves_in_the_history_what_any_change_on_the_disk_replaced() {
         let (seen, whole) = (Rc::clone(&databases), both.folder.path().to_owned());
         let copy = Box::new(move || seen.borrow_mut().push(database(&whole)));
         fault::after_each_effect(Some(copy));
-        let (effects, done) = change(&both.rig, &mut chance, &mut files, 2);
+        let (effects, done) = change(&both.rig, &mut chance, &mut files, (2, Appends::InPlace));
         fault::after_each_effect(None);
         for cut in 0..=effects.len() {
             if cut > 0 {
@@ -522,7 +563,7 @@ fn a_power_cut_leaves_in_the_history_what_any_change_on_the_disk_replaced() {
             let old = count.checked_sub(1).map_or(&before, |last| &done[last].files);
             let new = done.get(count).map_or(old, |done| &done.files);
             for tree in disk.after_a_cut(&mut chance) {
-                let again = Both::after_a_cut(&tree, &databases.borrow()[cut]);
+                let again = Both::after_a_cut(&tree, &databases.borrow()[cut], &disk);
                 let mut found = Files::new();
                 visit(again.rig.folder.path(), "", &mut found);
                 take_torn_copy(&mut found, old, new);

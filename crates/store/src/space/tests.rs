@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test is its own verified caller")]
 
+mod appends;
 mod changes;
 mod faults;
 mod history;
@@ -57,6 +58,8 @@ pub(super) struct Rig {
     pub(super) folder: tempfile::TempDir,
     pub(super) space: Space,
     events: Arc<Mutex<Vec<JournalLine>>>,
+    /// What recovers appends, where no other rig opens it.
+    _appends: Option<tempfile::TempDir>,
 }
 
 /// Changes a space on the thread of the test, where faults are armed. Waits as the space does.
@@ -171,6 +174,19 @@ impl Rig {
         (limits, mounts, lock_wait): (FileLimits, Vec<SpacePath>, Duration),
         history: Option<Arc<History>>,
     ) -> (Self, Vec<String>) {
+        let appends = tempfile::tempdir().unwrap();
+        let at = appends.path().to_owned();
+        let (rig, notices) = Self::recovering(folder, (limits, mounts, lock_wait), history, &at);
+        (Self { _appends: Some(appends), ..rig }, notices)
+    }
+
+    /// Opens a rig whose start recovers the appends of a folder.
+    pub(super) fn recovering(
+        folder: tempfile::TempDir,
+        (limits, mounts, lock_wait): (FileLimits, Vec<SpacePath>, Duration),
+        history: Option<Arc<History>>,
+        appends: &Path,
+    ) -> (Self, Vec<String>) {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
         let options = SpaceOptions {
@@ -179,9 +195,10 @@ impl Rig {
             search_ignore: SearchIgnore::default(),
             lock_wait,
             events: Arc::new(move |line| sink.lock().unwrap().push(line)),
+            appends_folder: Some(appends.to_owned()),
         };
         let (space, notices) = Space::open_ambient_with(folder.path(), options, history).unwrap();
-        (Self { folder, space, events }, notices)
+        (Self { folder, space, events, _appends: None }, notices)
     }
 
     /// Returns a rig on a file system that cannot exchange files. The thread of the test must lack
@@ -237,6 +254,21 @@ impl Rig {
         let (old, new) = (old.to_owned(), new.to_owned());
         let plan = Box::new(move |text: &str| edit::replace(text, LineRange::ALL, &old, &new));
         self.inner().edit(&path(name), hash(base), ["lines", "old"], plan).map(|edited| edited.hash)
+    }
+
+    /// Appends to a file that still is `base`.
+    pub(super) fn append(&self, name: &str, base: &str, more: &str) -> Result<EditedFile, Refusal> {
+        self.append_with(name, Base::Whole(hash(base)), more)
+    }
+
+    pub(super) fn append_with(
+        &self,
+        name: &str,
+        base: Base,
+        more: &str,
+    ) -> Result<EditedFile, Refusal> {
+        let added = |text: &str| edit::addition(text, more);
+        self.inner().change(|change| change.append_text(&path(name), base, &added))
     }
 
     /// Returns the names of our own files in the root.

@@ -1,4 +1,5 @@
 //! Compare and swap: changes a file if it still is the version that the caller read.
+//! [`super::append`] adds to a file as it is.
 //!
 //! While the folder is locked, the file is read and its hash compared. The new content is written
 //! to a file beside it, gets the old file's metadata, is synced, and is exchanged with the old file
@@ -61,7 +62,7 @@ pub(super) enum Base {
 
 impl Base {
     /// Whether a file with these bytes is the one that the caller knows.
-    fn is_of(self, bytes: &[u8]) -> bool {
+    pub(super) fn is_of(self, bytes: &[u8]) -> bool {
         match self {
             Self::Whole(hash) => ContentHash::digest(bytes) == hash,
             Self::Prefix { hash, size } => usize::try_from(size)
@@ -232,7 +233,7 @@ impl Change<'_> {
         Ok(LockedFile { path, name, folder: locked, kept, _large: large.flatten() })
     }
 
-    /// Changes a text file for `text.replace`, `text.insert`, `text.append` and `text.edit`.
+    /// Changes a text file for `text.replace`, `text.insert` and `text.edit`.
     pub(super) fn edit(
         &self,
         path: &SpacePath,
@@ -242,28 +243,10 @@ impl Change<'_> {
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         self.edit_bytes(path, base, &|bytes| {
-            let text = std::str::from_utf8(bytes).map_err(|_| match base {
-                // A caller that may not read the file learns nothing of it.
-                Base::Unread => Refusal::NotPermitted { path: path.clone() },
-                _ => Refusal::NotText {
-                    path: path.clone(),
-                    size_bytes: bytes.len() as u64,
-                    hash: ContentHash::digest(bytes),
-                },
-            })?;
+            let text = text_of(bytes, path, base)?;
             let new = plan(text).map_err(|error| explain(error, path, arguments, limit))?;
             Ok(new.into_bytes())
         })
-    }
-
-    /// Adds bytes to the end of any file, for `file.append`.
-    pub(super) fn append_bytes(
-        &self,
-        path: &SpacePath,
-        base: ContentHash,
-        more: &[u8],
-    ) -> Result<EditedFile, Stop> {
-        self.edit_bytes(path, Base::Whole(base), &|bytes| Ok([bytes, more].concat()))
     }
 
     pub(super) fn edit_bytes(
@@ -779,14 +762,37 @@ const MOST_STORED_TWICE: usize = 64 * 1024;
 fn kind_of_edit<'b>(old: &'b [u8], new: &[u8]) -> (PastChangeKind, VersionSource<'b>) {
     match new.starts_with(old) {
         false => (PastChangeKind::Replaced, VersionSource::Bytes(old)),
-        true if old.len() <= MOST_STORED_TWICE => {
-            (PastChangeKind::Appended, VersionSource::Bytes(old))
-        }
-        true => (PastChangeKind::Appended, VersionSource::WithinAfter),
+        true => (PastChangeKind::Appended, source_before_append(old)),
     }
 }
 
-fn edited_file(bytes: &[u8]) -> EditedFile {
+/// Returns what of a version the history stores before something is added to it.
+pub(super) fn source_before_append(old: &[u8]) -> VersionSource<'_> {
+    if old.len() <= MOST_STORED_TWICE {
+        VersionSource::Bytes(old)
+    } else {
+        VersionSource::WithinAfter
+    }
+}
+
+/// Returns the text of a file for a change of it.
+pub(super) fn text_of<'b>(
+    bytes: &'b [u8],
+    path: &SpacePath,
+    base: Base,
+) -> Result<&'b str, Refusal> {
+    std::str::from_utf8(bytes).map_err(|_| match base {
+        // A caller that may not read the file learns nothing of it.
+        Base::Unread => Refusal::NotPermitted { path: path.clone() },
+        _ => Refusal::NotText {
+            path: path.clone(),
+            size_bytes: bytes.len() as u64,
+            hash: ContentHash::digest(bytes),
+        },
+    })
+}
+
+pub(super) fn edited_file(bytes: &[u8]) -> EditedFile {
     let FileFacts { hash, lines } = facts_of(bytes);
     let total_lines = lines.map_or(0, |lines| lines.total_lines());
     EditedFile { hash, size_bytes: bytes.len() as u64, total_lines }

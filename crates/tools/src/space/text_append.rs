@@ -81,18 +81,16 @@ impl Tool for TextAppend {
                 ContentHash::digest(b"")
             )));
         }
-        let plan = move |text: &str| Ok(edit::append(text, &content));
+        let added = move |text: &str| edit::addition(text, &content);
         let edited = match (permit, size_bytes) {
             (AppendPermit::Unread(permit), _) => {
-                space.append_unread(permit, plan).await?;
+                space.append_unread(permit, added).await?;
                 return Ok(TextChanged::unread(path.into()));
             }
             (AppendPermit::Known(permit), Some(size)) => {
-                space.append_to_grown(permit, hash, size, plan).await?
+                space.append_to_grown(permit, hash, size, added).await?
             }
-            (AppendPermit::Known(permit), None) => {
-                space.edit(permit, hash, ["content", "content"], plan).await?
-            }
+            (AppendPermit::Known(permit), None) => space.append(permit, hash, added).await?,
         };
         Ok(TextChanged::new(path.into(), hash, &edited))
     }

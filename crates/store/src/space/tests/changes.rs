@@ -283,10 +283,10 @@ fn a_file_that_another_program_makes_at_the_last_moment_stays() {
 fn an_edit_without_an_exchange_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::on(folder, FileLimits::default());
-    let Rig { folder, space, events } = rig;
+    let Rig { folder, space, events, _appends } = rig;
     let mut inner = Arc::into_inner(space.inner).unwrap();
     inner.can_exchange = false;
-    let rig = Rig { folder, space: Space { inner: Arc::new(inner), ..space }, events };
+    let rig = Rig { folder, space: Space { inner: Arc::new(inner), ..space }, events, _appends };
     rig.put("a.md", "one\n");
     rig.replace("a.md", "one\n", "one", "two").unwrap();
     assert_eq!(rig.text("a.md"), "two\n");
@@ -334,10 +334,11 @@ fn a_root_that_was_moved_is_not_changed_until_it_is_back() {
         search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
+        appends_folder: None,
     };
     let (space, _) = Space::open_ambient(&root, options).unwrap();
     let append = |base: &str| {
-        let plan = Box::new(|text: &str| Ok(edit::append(text, "two\n")));
+        let plan = Box::new(|text: &str| Ok(text.to_owned() + &edit::addition(text, "two\n")));
         OnThisThread(&space).edit(&path("a.md"), hash(base), ["", ""], plan)
     };
     fs::rename(&root, &elsewhere).unwrap();

@@ -16,7 +16,7 @@ fn copy_file(rig: &Rig, from: &str, base: &str, to: &str) -> Result<CreatedFile,
 
 fn append(rig: &Rig, name: &str, base: Base, more: &str) -> Result<EditedFile, Refusal> {
     let more = more.to_owned();
-    let plan: Plan = Box::new(move |text| Ok(edit::append(text, &more)));
+    let plan: Plan = Box::new(move |text| Ok(text.to_owned() + &edit::addition(text, &more)));
     rig.inner().change(|change| change.edit(&path(name), base, ["content", "content"], &plan))
 }
 
@@ -232,7 +232,10 @@ fn bytes_are_added_to_a_file_of_any_kind() {
     let rig = Rig::new();
     fs::write(rig.file("a"), [0, 255]).unwrap();
     let base = ContentHash::digest(&[0, 255]);
-    let add = || rig.inner().change(|change| change.append_bytes(&path("/a"), base, &[254]));
+    let add = || {
+        rig.inner()
+            .change(|change| change.append(&path("/a"), Base::Whole(base), &|_| Ok(vec![254])))
+    };
     assert_eq!(add().unwrap().size_bytes, 3);
     assert_eq!(fs::read(rig.file("a")).unwrap(), [0, 255, 254]);
     assert_eq!(code(add()), "stale");

@@ -11,13 +11,14 @@ fn a_folder_that_another_process_locked_is_busy() {
         search_ignore: SearchIgnore::default(),
         lock_wait: Duration::from_millis(30),
         events: Arc::new(|_| {}),
+        appends_folder: None,
     };
     let (space, _) = Space::open_ambient(folder.path(), options).unwrap();
     fs::write(folder.path().join("a.md"), "one\n").unwrap();
     let other = os::open_root(folder.path()).unwrap();
     assert!(os::try_lock(&other).unwrap());
     let edit = || {
-        let plan = Box::new(|text: &str| Ok(edit::append(text, "two\n")));
+        let plan = Box::new(|text: &str| Ok(text.to_owned() + &edit::addition(text, "two\n")));
         OnThisThread(&space).edit(&path("a.md"), hash("one\n"), ["", ""], plan)
     };
     assert_eq!(code(edit()), "busy");
@@ -36,6 +37,7 @@ fn space_with_one_thread(
         search_ignore: SearchIgnore::default(),
         lock_wait,
         events: Arc::new(|_| {}),
+        appends_folder: None,
     };
     let (space, _) = Space::open_ambient(folder.path(), options).unwrap();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -184,7 +186,7 @@ fn from_a_mebibyte_on_two_files_are_changed_at_once_and_smaller_ones_at_any_time
     }
     let change = |name: &str| {
         let text = fs::read_to_string(folder.path().join(name)).unwrap();
-        let plan = Box::new(|text: &str| Ok(edit::append(text, "y")));
+        let plan = Box::new(|text: &str| Ok(text.to_owned() + &edit::addition(text, "y")));
         OnThisThread(&space).edit(&path(name), hash(&text), ["", ""], plan)
     };
     let first = inner.large_changes.try_enter().unwrap();
