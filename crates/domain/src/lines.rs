@@ -5,6 +5,8 @@
 //! is sparse: it holds one line start about every [`STRIDE`] bytes. So a window costs at most one
 //! extra stride of reading, and the index of a gigabyte stays in the hundreds of kilobytes.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::inline_schema::inline_schema;
@@ -141,6 +143,12 @@ pub fn count_lines(text: &str) -> u64 {
     scanner.finish().total_lines()
 }
 
+/// Whether a file has all lines of an earlier version of it, in any order.
+pub fn has_lines_of(now: &[u8], earlier: &[u8]) -> bool {
+    let now: HashSet<&[u8]> = now.split(|byte| *byte == b'\n').collect();
+    earlier.split(|byte| *byte == b'\n').all(|line| now.contains(line))
+}
+
 /// Returns the text without one final terminator.
 pub fn without_final_terminator(text: &str) -> &str {
     match text.strip_suffix('\n') {
@@ -243,6 +251,13 @@ mod tests {
         {
             assert_eq!(count_lines(text), lines, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_version_without_a_line_of_the_one_before_does_not_have_its_lines() {
+        assert!(has_lines_of(b"b\na\nc", b"a\nb"));
+        assert!(has_lines_of(b"a\n", b"") && has_lines_of(b"", b""));
+        assert!(!has_lines_of(b"a\nc\n", b"a\nb\n") && !has_lines_of(b"", b"a"));
     }
 
     #[test]

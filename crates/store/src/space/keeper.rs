@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use stile_domain::hash::ContentHash;
+use stile_domain::lines::has_lines_of;
 use stile_domain::path::SpacePath;
 
 use super::conflict::{SpaceEvents, make_conflict_copy, report_copy};
@@ -21,6 +22,7 @@ use super::held::Held;
 use super::identity::Identity;
 use super::names::Owner;
 use super::os;
+use super::read::read_whole;
 
 /// How long a displaced file is kept if many are kept, and otherwise.
 const SHORT_KEEP: Duration = Duration::from_secs(1);
@@ -83,6 +85,8 @@ pub(super) enum KeptPlace {
     Beside,
     /// In the folder of the history.
     Held,
+    /// In the folder of the file, as a copy of a save that was put back.
+    PutBack,
 }
 
 #[derive(Default)]
@@ -243,6 +247,9 @@ impl Keeper {
     /// Deletes a displaced file, or saves a copy if somebody changed it.
     fn release(&self, displaced: &Displaced) {
         let Displaced { folder, place, name, path, expected, .. } = displaced;
+        if *place == KeptPlace::PutBack {
+            return self.release_copy(&folder.handle, name, path);
+        }
         let held = self.held.as_ref().filter(|_| *place == KeptPlace::Held);
         let place = held.map_or(&*folder.handle, |held| &held.handle);
         let known = os::open_in(place, name).and_then(|file| hash_file(&file));
@@ -253,6 +260,27 @@ impl Keeper {
             }
             (Err(error), _) if error.kind() == std::io::ErrorKind::NotFound => {}
             _ => self.save_copy_from(place, &folder.handle, name, path),
+        }
+    }
+
+    /// Deletes the copy of a save that was put back, if all lines of the save are in the file still,
+    /// or no file has its name. Otherwise a program may have read our version before it was taken
+    /// back, and then have saved over the save: the copy becomes a conflict copy.
+    fn release_copy(&self, folder: &OwnedFd, name: &str, path: &SpacePath) {
+        let read = |name: &str| {
+            let file = os::open_in(folder, name)?;
+            read_whole(&file, os::status(&file)?.stamp.size, u64::MAX)
+        };
+        let file_name = path.split().map_or("", |(_, name)| name);
+        let is_kept = match (read(name), read(file_name)) {
+            (Ok(Some(saved)), Ok(Some(now))) => has_lines_of(&now, &saved),
+            (_, Err(error)) => error.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        };
+        if is_kept {
+            let _ = os::unlink(folder, name);
+        } else {
+            self.save_copy(folder, name, path);
         }
     }
 

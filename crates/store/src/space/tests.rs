@@ -13,6 +13,7 @@ mod listing;
 mod moves;
 mod reading;
 mod searches;
+mod taken_back;
 mod waiting;
 mod walks;
 

@@ -375,6 +375,8 @@ impl Change<'_> {
         draft.is_unused = false;
         let unknown = |_| Refusal::UnknownOutcome { path: target.path.clone() };
         if !self.is_version(target, &draft.name, base) {
+            // A program that read our version meanwhile may save over the save that is put back.
+            self.keep_copy(target, &draft.name);
             self.undo(target, &draft.name, (ours, hash, bytes.len() as u64), &recorded);
             os::sync(target.handle()).map_err(unknown)?;
             return Err(Refusal::Stale { path: target.path.clone(), argument: "hash" });
@@ -465,6 +467,25 @@ impl Change<'_> {
         os::open_in(target.handle(), name)
             .and_then(|file| hash_file(&file))
             .is_ok_and(|found| found == hash)
+    }
+
+    /// Keeps a copy of another program's save, which is about to be put back, for a while. Without
+    /// room for it, the save is put back without a copy.
+    fn keep_copy(&self, target: &LockedFile<'_>, aside: &str) {
+        let limit = self.options.limits.file_size;
+        let saved = os::open_in(target.handle(), aside)
+            .and_then(|file| read_whole(&file, os::status(&file)?.stamp.size, limit));
+        let Ok(Some(bytes)) = saved else { return };
+        let hash = ContentHash::digest(&bytes);
+        let name = self.temporary_name(target, ChangeKind::Exchange, Some(&hash), None);
+        let made = os::make_file(target.handle(), &name, 0o600)
+            .and_then(|(mut file, _)| os::write(&mut file, &bytes));
+        if made.is_err() {
+            let _ = os::unlink(target.handle(), &name);
+            return;
+        }
+        target.mark();
+        self.keep_at(KeptPlace::PutBack, target, name, (hash, bytes.len() as u64));
     }
 
     /// Undoes an exchange after another program saved just before it. The last save of that program
