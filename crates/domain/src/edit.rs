@@ -1,9 +1,9 @@
 //! Edits of whole lines: replace, insert, append. Bytes outside the edit never change.
 //!
 //! Each function takes the whole text of a file and returns the whole new text, or what is added to
-//! it. The store writes that or leaves the file as it was. Comparing a caller's lines with the file's lines
-//! ignores line terminators and nothing else. A byte order mark belongs to the file and not to the
-//! first line, so the mark stays in front of every edit.
+//! it. The store writes that or leaves the file as it was. Comparing a caller's lines with the
+//! file's lines ignores line terminators and nothing else. A byte order mark belongs to the file
+//! and not to the first line, so the mark stays in front of every edit.
 
 use std::ops::Range;
 

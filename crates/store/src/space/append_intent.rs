@@ -3,11 +3,12 @@
 //!
 //! Before an append is written, its bytes, its file and the size of that file are written to a slot
 //! and synced. A slot is a file of the state folder that one process keeps locked and uses for one
-//! append at a time. It is cleared, durably, before the append is answered: a slot that outlived its
-//! append could make a start cut off what a person has changed since.
+//! append at a time. It is cleared, durably, before the append is answered: a slot that outlived
+//! its append could make a start cut off what a person has changed since.
 //!
-//! *Shape* of a slot: the 8 bytes of [`MAGIC`]; the SHA-256 hash of all that follows it; 8 bytes with
-//! the length of the header, little-endian; the header as JSON; the bytes. A slot whose hash is wrong
+//! *Shape* of a slot: the 8 bytes of [`MAGIC`]; the SHA-256 hash of all that follows, as 64
+//! hexadecimal digits; the length of all that follows the length; the length of the header; the
+//! header as JSON; the bytes. Both lengths are 8 bytes, little-endian. A slot whose hash is wrong
 //! was not finished, and its append was never written.
 
 use std::fs::File;
@@ -170,8 +171,8 @@ impl Intent<'_> {
 }
 
 impl Drop for Intent<'_> {
-    /// Clears the slot of an append that was not made. If that is not on the disk after a power cut,
-    /// the start finds nothing of the append.
+    /// Clears the slot of an append that was not made. If that is not on the disk after a power
+    /// cut, the start finds nothing of the append.
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take()
             && os::overwrite(&slot.file, &[0; MAGIC.len()]).is_ok()

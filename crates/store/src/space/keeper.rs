@@ -263,9 +263,9 @@ impl Keeper {
         }
     }
 
-    /// Deletes the copy of a save that was put back, if all lines of the save are in the file still,
-    /// or no file has its name. Otherwise a program may have read our version before it was taken
-    /// back, and then have saved over the save: the copy becomes a conflict copy.
+    /// Deletes the copy of a save that was put back, if all lines of the save are still in the
+    /// file, or no file has its name. Otherwise a program may have read our version before it was
+    /// taken back, and then have saved over the save: the copy becomes a conflict copy.
     fn release_copy(&self, folder: &OwnedFd, name: &str, path: &SpacePath) {
         let read = |name: &str| {
             let file = os::open_in(folder, name)?;

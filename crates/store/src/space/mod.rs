@@ -569,8 +569,8 @@ impl Space {
         self.answer(to, move |inner| inner.try_edit(permit.path(), base, &plan)).await
     }
 
-    /// Adds text to the end of a file if it still is the version `base`. `added` makes the text from
-    /// that of the file.
+    /// Adds text to the end of a file if it still is the version `base`. `added` makes the text
+    /// from that of the file.
     ///
     /// # Errors
     /// A [`Refusal`]; the file is then unchanged.

@@ -5,7 +5,8 @@
 //! and removal of a name is there or not, whatever came before or after. A rename from one folder
 //! to another is there in both or in neither, and surely there once both are synced. A file that
 //! was not synced has its old content, none, a part, zeros or the new one, with the old or the new
-//! mode. What was synced of a file that is appended to stays. A disk in two has no rename that exchanges or refuses to replace.
+//! mode. What was synced of a file that is appended to stays. A disk in two has no rename that
+//! exchanges or refuses to replace.
 //!
 //! Law: after a start on such a disk, every acknowledged change is there whole. The change that was
 //! not acknowledged is there whole or not at all. The start removes the temporary files of Stile,

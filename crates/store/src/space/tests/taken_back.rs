@@ -1,5 +1,5 @@
-//! A program that saves just before an edit, reads again, and saves once more: at each moment of the
-//! edit, which may take its version back.
+//! A program that saves just before an edit, reads again, and saves once more: at each moment of
+//! the edit, which may take its version back.
 
 use super::*;
 
