@@ -121,8 +121,12 @@ pub fn sentence(line: &JournalLine) -> String {
     let to = line.to.as_ref().map(|to| format!(" to {}", to.as_str())).unwrap_or_default();
     let text = if kind(line) == CallKind::Event {
         event(line, path)
+    } else if let Some(calls) = line.calls {
+        let times = if calls == 1 { "time" } else { "times" };
+        format!("{who} was refused {calls} more {times} ({})", line.outcome)
     } else if line.outcome != "ok" {
-        let on = path.map(|path| format!(" on {path}")).unwrap_or_default();
+        let below = if line.shortened == Some(true) { "a path below " } else { "" };
+        let on = path.map(|path| format!(" on {below}{path}")).unwrap_or_default();
         format!("{who} was refused ({}): {}{on}{to}", line.outcome, line.tool)
     } else {
         let object = path.map(|path| format!(" {path}")).unwrap_or_default();
@@ -188,6 +192,8 @@ mod tests {
         };
         let refused =
             JournalLine { outcome: "stale".to_owned(), ..line("text.replace", Some("/a.md")) };
+        let many = JournalLine { calls: Some(1204), ..refused.clone() };
+        let deep = JournalLine { shortened: Some(true), ..refused.clone() };
         let user = JournalLine { client: None, ..line("text.read", Some("/a.md")) };
         let event = JournalLine {
             subject: None,
@@ -201,6 +207,8 @@ mod tests {
             edited(3),
             JournalLine { changed_lines: Some(2), ..line("text.append", Some("/log")) },
             refused,
+            many,
+            deep,
             user,
             line("get_note_outline", None),
             line("search", None),
@@ -216,6 +224,8 @@ mod tests {
         cursor changed 3 lines of /a.md (call 40)
         cursor added 2 lines to /log
         cursor was refused (stale): text.replace on /a.md
+        cursor was refused 1204 more times (stale)
+        cursor was refused (stale): text.replace on a path below /a.md
         ann read /a.md
         cursor read the outline of a note
         cursor called search

@@ -4,6 +4,8 @@
 //! With them the owner can compare a line with the file, and a later undo can find the old version.
 //! The line of a note tool has neither path nor heading, only the extent of the answer.
 
+pub mod refusals;
+
 use serde::{Deserialize, Serialize};
 
 use crate::hash::ContentHash;
@@ -11,6 +13,9 @@ use crate::history::past_change::ChangeNumber;
 use crate::notes::answers::AnswerExtent;
 use crate::path::SpacePath;
 use crate::permit::Principal;
+
+/// The longest path in the line of a refused call, in bytes.
+pub const MAX_REFUSED_PATH_BYTES: usize = 512;
 
 /// One call, or one event that no call caused, as a line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +60,13 @@ pub struct JournalLine {
     pub truncated: Option<bool>,
     /// `ok`, or the stable code of the refusal.
     pub outcome: String,
+    /// How many refused calls the line stands for; absent for the line of one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Whether `path` or `to` is a folder above the path of a refused call, which was too long to
+    /// keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortened: Option<bool>,
     /// The number that the server's log repeats, for the outcome `internal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
@@ -122,7 +134,57 @@ impl JournalLine {
             sections: trace.extent.map(|extent| extent.sections),
             truncated: trace.extent.map(|extent| extent.truncated),
             outcome: outcome.into(),
+            calls: None,
+            shortened: None,
             incident,
         }
+    }
+
+    /// Returns the line as it is kept: a refused call leaves at most [`MAX_REFUSED_PATH_BYTES`] of
+    /// each of its paths, since nobody needs to own the disk that a refused call fills.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        if self.outcome == "ok" {
+            return self;
+        }
+        for path in [&mut self.path, &mut self.to] {
+            if let Some(above) = path.as_ref().and_then(folder_above) {
+                *path = Some(above);
+                self.shortened = Some(true);
+            }
+        }
+        self
+    }
+}
+
+/// Returns the lowest folder above a path that is short enough for the line of a refused call;
+/// `None` if the path itself is.
+fn folder_above(path: &SpacePath) -> Option<SpacePath> {
+    let fits = |path: &SpacePath| path.as_str().len() <= MAX_REFUSED_PATH_BYTES;
+    let mut above = path.clone();
+    while !fits(&above) {
+        above = above.split()?.0;
+    }
+    (above != *path).then_some(above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refused_call_leaves_a_folder_for_a_path_that_is_too_long() {
+        let deep = format!("/{}", ["a".repeat(200), "b".repeat(200), "c".repeat(200)].join("/"));
+        let line = |path: &str, outcome: &str| JournalLine {
+            path: SpacePath::parse(path).ok(),
+            outcome: outcome.to_owned(),
+            ..JournalLine::default()
+        };
+        assert_eq!(line(&deep, "ok").bounded(), line(&deep, "ok"));
+        assert_eq!(line("/a.md", "stale").bounded(), line("/a.md", "stale"));
+        let kept = line(&deep, "stale").bounded();
+        let above = kept.path.unwrap();
+        assert_eq!((above.as_str().len(), kept.shortened), (402, Some(true)));
+        assert!(deep.starts_with(above.as_str()));
     }
 }

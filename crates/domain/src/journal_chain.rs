@@ -5,6 +5,10 @@
 //! hexadecimal digits, of the chain value of the line before (32 bytes) and of the line itself up
 //! to and including its number. The value before the first line is derived from the file's name,
 //! so a file under another name does not verify.
+//!
+//! A line that the owner removes leaves `{"removed":true   ,"n":17,"chain":"…"}`: its number and
+//! its chain value, from which the chain goes on, and spaces for the rest. That a removed line was removed by the owner, only
+//! their number can say, which is kept elsewhere.
 
 use crate::hash::ContentHash;
 
@@ -14,6 +18,8 @@ const NUMBER: &[u8] = b",\"n\":";
 const CHAIN: &[u8] = b",\"chain\":\"";
 const END: &[u8] = b"\"}";
 const HASH_DIGITS: usize = 64;
+/// A removed line up to its number.
+const REMOVED: &[u8] = b"{\"removed\":true";
 
 /// The state of a chain after some lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +99,41 @@ impl JournalChain {
             std::cmp::Ordering::Less => return Err(BrokenLink::Moved { found: number }),
             std::cmp::Ordering::Equal => {}
         }
+        if is_removed(linked) {
+            // The line after it verifies its chain value.
+            return Ok(Self { lines, head });
+        }
         let next = Self { lines, head: self.after(linked) };
         if next.head == head { Ok(next) } else { Err(BrokenLink::Altered) }
+    }
+
+    /// Returns what is left of a line that the owner removes: its number and its chain value, with
+    /// spaces that keep the line as long as it was. `None` for a line without a chain value, and
+    /// for one that is too short to be written by [`JournalChain::append`].
+    pub fn remove(line: &[u8]) -> Option<Vec<u8>> {
+        let (_, number, head) = split(line)?;
+        let (number, head) = (number.to_string(), head.to_string());
+        let end = [NUMBER, number.as_bytes(), CHAIN, head.as_bytes(), END].concat();
+        let spaces = line.len().checked_sub(REMOVED.len() + end.len())?;
+        Some([REMOVED, &b" ".repeat(spaces), &end].concat())
+    }
+
+    /// Returns whether a line is what is left of a removed one.
+    pub fn is_removed(line: &[u8]) -> bool {
+        split(line).is_some_and(|(linked, ..)| is_removed(linked))
     }
 
     fn after(&self, linked: &[u8]) -> ContentHash {
         ContentHash::digest(&[&self.head.as_bytes()[..], linked].concat())
     }
+}
+
+/// Returns whether the part of a line that the chain value covers is that of a removed line.
+fn is_removed(linked: &[u8]) -> bool {
+    linked.strip_prefix(REMOVED).is_some_and(|rest| {
+        let rest = rest.trim_ascii_start();
+        rest.strip_prefix(NUMBER).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
+    })
 }
 
 /// Splits a line into the part that the chain value covers, its number and its chain value.
@@ -181,6 +215,29 @@ mod tests {
             .fold(JournalChain::of_file("f"), |chain, line| chain.check(line).unwrap());
         forged[3] = chain.append(b"{\"tool\":\"forged\"}").1;
         assert_eq!(verify("f", &forged), (4, Some(BrokenLink::Altered)));
+    }
+
+    #[test]
+    fn a_removed_line_leaves_its_number_and_the_chain_goes_on() {
+        let mut lines = chained("f", &objects(4));
+        let left = JournalChain::remove(&lines[1]).unwrap();
+        assert!(!String::from_utf8(left.clone()).unwrap().contains("tool"));
+        assert_eq!(left.len(), lines[1].len());
+        lines[1] = left;
+        assert_eq!(verify("f", &lines), (4, None));
+        let removed: Vec<bool> = lines.iter().map(|line| JournalChain::is_removed(line)).collect();
+        assert_eq!(removed, [false, true, false, false]);
+        assert_eq!(
+            JournalChain::remove(&lines[1]),
+            Some(lines[1].clone()),
+            "removing is idempotent"
+        );
+        // A removed line cannot stand for another one.
+        lines.remove(2);
+        assert_eq!(verify("f", &lines), (2, Some(BrokenLink::Missing { found: 4 })));
+        let mut swapped = chained("f", &objects(3));
+        swapped[1] = JournalChain::remove(&chained("g", &objects(3))[1]).unwrap();
+        assert_eq!(verify("f", &swapped), (2, Some(BrokenLink::Altered)));
     }
 
     proptest! {

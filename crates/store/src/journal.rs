@@ -15,10 +15,12 @@
 //! Servers that share a database copy their lines into it ([`SharedJournal`]), so that the owner
 //! reads and verifies the lines of all servers in one place.
 
+mod anchor_key;
 mod anchors;
 mod copying;
 mod place;
 mod reading;
+mod removal;
 mod shared;
 #[cfg(test)]
 mod shared_tests;
@@ -38,6 +40,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use stile_domain::journal::JournalLine;
+use stile_domain::journal::refusals::{Admission, RefusalMeter};
 use stile_domain::journal_chain::JournalChain;
 use stile_domain::records::instant::Instant;
 use uuid::Uuid;
@@ -45,8 +48,9 @@ use uuid::Uuid;
 use anchors::{Anchor, Anchors};
 use copying::Copier;
 pub use place::JournalPlace;
-use reading::{EXTENSION, FOLDER, journal_files};
+use reading::{EXTENSION, FOLDER, chained_files, journal_files};
 pub use reading::{JournalContents, MergedLines, NewLines, read_all};
+pub use removal::RemovedLines;
 pub use shared::SharedJournal;
 use timestamp::timestamp;
 pub use verify::{FaultKind, JournalFault, Verification, verify_newest};
@@ -114,6 +118,8 @@ struct State {
     closing: bool,
     /// When the last line was written.
     last: Instant,
+    /// How many lines refused calls get.
+    refusals: RefusalMeter,
 }
 
 /// The file that lines are written to.
@@ -151,7 +157,13 @@ impl Journal {
         let folder = state_dir.path().join(FOLDER);
         make_folder(&folder)?;
         sync_folder(state_dir.path())?;
-        let state = State { current: None, unsynced: Vec::new(), closing: false, last: Instant(0) };
+        let state = State {
+            current: None,
+            unsynced: Vec::new(),
+            closing: false,
+            last: Instant(0),
+            refusals: RefusalMeter::default(),
+        };
         let shared = Arc::new(Shared {
             state_dir: state_dir.clone(),
             folder,
@@ -178,33 +190,25 @@ impl Journal {
         self.shared.prepare(&mut state)?.reserve(STEP).inspect_err(|_| state.current = None)
     }
 
-    /// Writes a line with the present time.
+    /// Writes a line with the present time. Of a caller who is refused very often, only some calls
+    /// get a line of their own, and later lines stand for the others ([`RefusalMeter`]).
     ///
     /// # Errors
     /// The error of the file system. A part of the line may then be in the file; readers ignore it.
-    pub fn append(&self, mut line: JournalLine) -> io::Result<()> {
+    pub fn append(&self, line: JournalLine) -> io::Result<()> {
         let mut state = self.shared.lock();
-        // The clock may step back; the lines of a file do not.
-        state.last = now().max(state.last);
-        line.at = timestamp(state.last);
-        let object = serde_json::to_vec(&line)?;
-        let current = self.shared.prepare(&mut state)?;
-        let (chain, mut bytes) = current.chain.append(&object);
-        bytes.push(b'\n');
-        if bytes.len() > MAX_LINE_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line is too long"));
+        let now = now();
+        for summary in state.refusals.take_due(now) {
+            self.shared.write(&mut state, summary)?;
         }
-        let (file, anchor) = (Arc::clone(&current.file), Anchor::new(&current.name, &chain));
-        current.chain = chain;
-        current.write(&bytes).inspect_err(|_| state.current = None)?;
-        match state.unsynced.iter_mut().find(|(unsynced, _)| Arc::ptr_eq(unsynced, &file)) {
-            Some((_, last)) => *last = anchor,
-            None => {
-                state.unsynced.push((file, anchor));
+        match state.refusals.admit(&line, now) {
+            Admission::Write => self.shared.write(&mut state, line.bounded()),
+            Admission::Count => {
+                // The thread that syncs writes the line that stands for the call.
                 self.shared.changed.notify_one();
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Syncs all lines now. Only a process that is about to end needs to call this function.
@@ -248,6 +252,31 @@ impl Shared {
         std::thread::Builder::new().name("journal-copy".to_owned()).spawn(run)
     }
 
+    /// Writes a line with the present time.
+    fn write(&self, state: &mut State, mut line: JournalLine) -> io::Result<()> {
+        // The clock may step back; the lines of a file do not.
+        state.last = now().max(state.last);
+        line.at = timestamp(state.last);
+        let object = serde_json::to_vec(&line)?;
+        let current = self.prepare(state)?;
+        let (chain, mut bytes) = current.chain.append(&object);
+        bytes.push(b'\n');
+        if bytes.len() > MAX_LINE_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line is too long"));
+        }
+        let (file, anchor) = (Arc::clone(&current.file), Anchor::new(&current.name, &chain));
+        current.chain = chain;
+        current.write(&bytes).inspect_err(|_| state.current = None)?;
+        match state.unsynced.iter_mut().find(|(unsynced, _)| Arc::ptr_eq(unsynced, &file)) {
+            Some((_, last)) => *last = anchor,
+            None => {
+                state.unsynced.push((file, anchor));
+                self.changed.notify_one();
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the file to write to, after creating it if there is none or if someone deleted it or
     /// moved it away.
     fn prepare<'a>(&self, state: &'a mut State) -> io::Result<&'a mut Current> {
@@ -277,8 +306,11 @@ impl Shared {
         let name =
             format!("{started}-{}-{}.{EXTENSION}", std::process::id(), Uuid::new_v4().simple());
         let path = self.folder.join(&name);
-        let file = Arc::new((self.create)(&path)?);
         let chain = JournalChain::of_file(&name);
+        // Before the file, so that no kill in between makes the file look as if it had been put
+        // there by somebody else.
+        self.with_anchors(|anchors| anchors.record(&[Anchor::new(&name, &chain)]));
+        let file = Arc::new((self.create)(&path)?);
         let mut current = Current { file, path, name, begun, chain, written: 0, reserved: Some(0) };
         // An empty file for each failed attempt would fill the folder.
         match current.reserve(STEP).and_then(|()| sync_folder(&self.folder)) {
@@ -321,7 +353,7 @@ impl Shared {
         let mut open = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
         let anchors = match open.take() {
             Some(anchors) => Ok(anchors),
-            None => Anchors::open(self.state_dir.path()),
+            None => Anchors::open(self.state_dir.path(), || chained_files(&self.state_dir)),
         };
         let worked = anchors.and_then(|mut anchors| work(&mut anchors).map(|()| anchors));
         match worked {
@@ -359,13 +391,38 @@ impl Shared {
         }
     }
 
+    /// Waits until something changed, or until a line is due that stands for counted calls.
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(Instant(due)) = state.refusals.next_summary() else {
+            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        let micros = u64::try_from(due.saturating_sub(now().0)).unwrap_or(0);
+        let waited = self.changed.wait_timeout(state, Duration::from_micros(micros));
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Writes the lines that stand for counted calls: those that are due, and all of them when the
+    /// journal closes.
+    fn write_summaries(&self, state: &mut State) {
+        let lines = match state.closing {
+            true => state.refusals.take_all(),
+            false => state.refusals.take_due(now()),
+        };
+        for line in lines {
+            if let Err(error) = self.write(state, line) {
+                let _ = crate::log_incident("journal", &error);
+            }
+        }
+    }
+
     /// Syncs after lines were written, until the journal is closed. Sleeps while no line is
     /// written.
     fn keep_synced(&self) {
         let mut state = self.lock();
         loop {
             while state.unsynced.is_empty() && !state.closing {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.wait(state);
+                self.write_summaries(&mut state);
             }
             if !state.closing {
                 let more =
@@ -373,6 +430,7 @@ impl Shared {
                 state = more.unwrap_or_else(PoisonError::into_inner).0;
             }
             let closing = state.closing;
+            self.write_summaries(&mut state);
             drop(state);
             self.sync();
             if closing {

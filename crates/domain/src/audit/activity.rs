@@ -42,7 +42,7 @@ impl ClientActivity {
             CallKind::Change => &mut counts.changes,
             _ => &mut counts.reads,
         };
-        *counter = counter.saturating_add(1);
+        *counter = counter.saturating_add(line.calls.unwrap_or(1));
     }
 
     /// Draws a bar chart for a terminal: a bar for each client and day, all to one scale, changes

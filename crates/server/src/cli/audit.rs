@@ -9,13 +9,13 @@ use stile_domain::audit::{AuditFilter, CallKind, kind, sentence};
 use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
-use stile_store::journal::{JournalPlace, NewLines, Verification};
+use stile_store::journal::{JournalPlace, NewLines, RemovedLines, Verification};
 
 use super::colours::{Colours, Meaning};
 use super::duration;
 use super::home::Home;
 use super::progress::{Progress, Step, Unit};
-use super::{Failure, Invocation, settings};
+use super::{Failure, Invocation, owner, settings};
 use crate::clock;
 
 /// How long after a line was written a follower may show it.
@@ -29,6 +29,9 @@ pub(super) fn run(
     if let Some(("verify", matches)) = matches.subcommand() {
         let found = verify_all(&place)?;
         return print_verification(&found, matches.get_flag("json"), output, colours);
+    }
+    if let Some(("remove", matches)) = matches.subcommand() {
+        return remove(&place, matches, output);
     }
     let filter = filter(matches)?;
     let since = since(matches)?;
@@ -142,6 +145,30 @@ fn verify_all(place: &JournalPlace) -> Result<Verification, Failure> {
     Ok(found?)
 }
 
+/// Removes the lines of a user, or shows how many there are.
+fn remove(
+    place: &JournalPlace,
+    matches: &ArgMatches,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let user = owner::text(matches, "user");
+    let is_meant = |line: &JournalLine| line.subject.as_deref() == user;
+    let (found, is_done) = match matches.get_flag("yes") {
+        true => (place.remove(&is_meant)?, true),
+        false => (place.plan_removal(&is_meant)?, false),
+    };
+    let RemovedLines { lines, files, unchained } = found;
+    let done = if is_done { "were removed" } else { "would be removed" };
+    writeln!(output, "{lines} lines in {files} files {done}.")?;
+    if unchained > 0 {
+        writeln!(output, "{unchained} lines are of an older version without a chain; they stay.")?;
+    }
+    if !is_done && lines > 0 {
+        writeln!(output, "Nothing was changed. Add --yes to do this. It cannot be taken back.")?;
+    }
+    Ok(())
+}
+
 /// Warns of lines that could not be read.
 pub(super) fn report_damage(damaged: usize) {
     if damaged > 0 {
@@ -158,7 +185,7 @@ fn print_verification(
     output: &mut dyn Write,
     colours: Colours,
 ) -> Result<(), Failure> {
-    let Verification { files, lines, unchained, retired, faults, .. } = found;
+    let Verification { files, lines, unchained, removed, retired, faults, .. } = found;
     if as_json {
         let faults: Vec<_> = faults
             .iter()
@@ -166,7 +193,7 @@ fn print_verification(
             .collect();
         let answer = json!({
             "intact": faults.is_empty(), "files": files, "lines": lines,
-            "lines_without_chain": unchained, "files_removed_for_age": retired, "faults": faults,
+            "lines_without_chain": unchained, "lines_removed": removed, "files_removed_for_age": retired, "faults": faults,
         });
         writeln!(output, "{answer:#}")?;
     } else {
@@ -181,14 +208,17 @@ fn print_verification(
         if *unchained > 0 {
             writeln!(output, "{unchained} lines are of an older version, which made no chain")?;
         }
+        if *removed > 0 {
+            writeln!(output, "{removed} lines were removed by the owner")?;
+        }
         if *retired > 0 {
             writeln!(output, "{retired} files were removed for their age")?;
         }
     }
     match faults.len() {
         0 => Ok(()),
-        1 => Err(Failure::Failed("the journal was changed in one file".to_owned())),
-        many => Err(Failure::Failed(format!("the journal was changed in {many} files"))),
+        1 => Err(Failure::Failed("the journal was changed in one place".to_owned())),
+        many => Err(Failure::Failed(format!("the journal was changed in {many} places"))),
     }
 }
 
@@ -268,11 +298,55 @@ mod tests {
             "<file>, line 2: the line was altered, or a line before it was replaced\n\
              1 lines in 1 files belong to an intact chain\n"
         );
-        assert_eq!(ran, Err("error: the journal was changed in one file\n".to_owned()));
+        assert_eq!(ran, Err("error: the journal was changed in one place\n".to_owned()));
         let (told, ran) = stile(&["audit", "verify", "--json"], |text| text[..10].to_owned());
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         assert_eq!((&told["intact"], &told["faults"][0]["line"]), (&json!(false), &json!(0)));
         assert!(ran.is_err());
+    }
+
+    #[test]
+    fn the_lines_of_a_user_are_removed_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let journal = Journal::open(&state).unwrap();
+        for (subject, tool) in [("ann", "text.read"), ("bob", "text.edit"), ("ann", "text.edit")] {
+            let line = JournalLine {
+                subject: Some(subject.to_owned()),
+                tool: tool.to_owned(),
+                outcome: "ok".to_owned(),
+                ..JournalLine::default()
+            };
+            journal.append(line).unwrap();
+        }
+        journal.sync();
+        let stile = |arguments: &[&str]| {
+            let flags = ["--state", folder.path().to_str().unwrap()];
+            let line = ["stile", "audit"].iter().chain(arguments).chain(&flags);
+            let mut output = Vec::new();
+            let environment = |name: &str| (name == "HOME").then(|| "/home/ann".to_owned());
+            let ran = super::super::run(line.map(|word| word.into()), &environment, &mut output);
+            ran.map_err(|failure| failure.report().0).unwrap();
+            String::from_utf8(output).unwrap()
+        };
+        let plan = stile(&["remove", "--user", "ann"]);
+        assert_eq!(
+            plan,
+            "2 lines in 1 files would be removed.\n\
+             Nothing was changed. Add --yes to do this. It cannot be taken back.\n"
+        );
+        assert_eq!(stile(&[]).lines().count(), 3);
+        // While the program goes on writing.
+        let removed = stile(&["remove", "--user", "ann", "--yes"]);
+        assert_eq!(removed, "2 lines in 1 files were removed.\n");
+        journal.append(JournalLine { tool: "later".to_owned(), ..JournalLine::default() }).unwrap();
+        drop(journal);
+        let told = stile(&["--json"]);
+        assert!(told.contains("bob") && told.contains("later") && !told.contains("ann"), "{told}");
+        assert_eq!(
+            stile(&["verify"]),
+            "2 lines in 1 files belong to an intact chain\n2 lines were removed by the owner\n"
+        );
     }
 
     #[test]

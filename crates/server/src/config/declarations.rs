@@ -20,8 +20,8 @@ use super::setting::CommandGroup::{
 use super::setting::{CommandGroup, declare_settings};
 use super::values::{
     AnswerForms, CredentialMode, HistoryMode, LogLevel, MIN_BYTES, ParseContext, SpaceRecords,
-    ToolGroups, ToolNames, YesNo, address, bytes, bytes_within, count, count_to, header_value,
-    ignore_rules, list, loopback, optional_count, optional_path, origin, path, paths_by_vault,
+    ToolGroups, ToolNames, YesNo, address, bytes, bytes_within, count, count_or_ever, count_to,
+    header_value, ignore_rules, list, loopback, optional_path, origin, path, paths_by_vault,
     space_paths, space_records, text, texts_by_vault, trusted_url, url, urls_by_vault, word,
 };
 use crate::by_vault::ByVault;
@@ -58,9 +58,10 @@ declare_settings! {
     /// reach, in place of ROOT. A person is the verified subject of a token.
     SPACES: Option<PathBuf> = Flag("spaces", "DIR"), optional_path, for &[Serve];
 
-    /// Keep the lines of the journal for this many days; left out, for ever. A file of the journal
-    /// is removed when its last line is older.
-    JOURNAL_DAYS: Option<u32> = Flag("journal_days", "DAYS"), optional_count, for SPACE;
+    /// Keep the lines of the journal for this many days, or for `ever`. A file of the journal is
+    /// removed when its last line is older.
+    JOURNAL_DAYS: Option<u32> = Flag("journal_days", "DAYS"), count_or_ever, default Text("400"),
+        for SPACE;
 
     /// Accept connections on this address and port.
     LISTEN: SocketAddr = Flag("listen", "ADDR:PORT"), address, default Text("127.0.0.1:9999"),

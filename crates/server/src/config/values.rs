@@ -292,12 +292,12 @@ pub(crate) fn count<T: FromStr + PartialEq + Default>(
     }
 }
 
-/// Parses a whole number above zero; `None` for an empty text.
-pub(super) fn optional_count<T: FromStr + PartialEq + Default>(
+/// Parses a whole number above zero; `None` for the word `ever`.
+pub(super) fn count_or_ever<T: FromStr + PartialEq + Default>(
     text: &str,
     context: &ParseContext<'_>,
 ) -> Result<Option<T>, String> {
-    if text.is_empty() { Ok(None) } else { count(text, context).map(Some) }
+    if text == "ever" { Ok(None) } else { count(text, context).map(Some) }
 }
 
 pub(super) fn word<T: FromStr<Err = String>>(

@@ -3,9 +3,11 @@
 
 use std::io;
 
+use stile_domain::journal::JournalLine;
 use stile_domain::records::instant::Instant;
 
 use super::reading::{MergedLines, NewLines};
+use super::removal::{self, RemovedLines};
 use super::shared::SharedJournal;
 use super::verify::{self, Verification};
 use crate::state::StateDir;
@@ -42,6 +44,37 @@ impl JournalPlace {
         match &self.shared {
             Some(journal) => NewLines::of_servers(journal),
             None => NewLines::of_files(self.state.clone()),
+        }
+    }
+
+    /// Counts the lines of this server that are meant, and changes nothing.
+    ///
+    /// # Errors
+    /// As for [`JournalPlace::remove`].
+    pub fn plan_removal(
+        &self,
+        is_meant: &dyn Fn(&JournalLine) -> bool,
+    ) -> io::Result<RemovedLines> {
+        self.only_here()?;
+        removal::plan(&self.state, is_meant)
+    }
+
+    /// Removes the lines of this server that are meant, for good. Each leaves its number and its
+    /// chain value. A removal that was interrupted can be run again.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database of anchors, and that servers share the
+    /// journal: their database has copies of the lines.
+    pub fn remove(&self, is_meant: &dyn Fn(&JournalLine) -> bool) -> io::Result<RemovedLines> {
+        self.only_here()?;
+        removal::remove(&self.state, is_meant)
+    }
+
+    fn only_here(&self) -> io::Result<()> {
+        let why = "lines that servers share cannot be removed by this command";
+        match self.shared {
+            Some(_) => Err(io::Error::new(io::ErrorKind::Unsupported, why)),
+            None => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use stile_domain::journal::JournalLine;
+use stile_domain::journal_chain::JournalChain;
 use stile_domain::records::instant::Instant;
 
 use super::shared::{SharedJournal, SharedLine};
@@ -50,6 +51,20 @@ pub(super) fn journal_files(state: &StateDir) -> io::Result<Vec<PathBuf>> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
     paths.sort();
     Ok(paths)
+}
+
+/// Returns the names of the files whose first line has a chain value.
+pub(super) fn chained_files(state: &StateDir) -> Vec<String> {
+    let is_chained = |path: &PathBuf| {
+        let mut line = Vec::new();
+        let read = File::open(path).map(BufReader::new);
+        let read = read.and_then(|mut file| file.read_until(b'\n', &mut line));
+        line.pop();
+        read.is_ok() && JournalChain::stated_by(&line).is_some()
+    };
+    let paths = journal_files(state).unwrap_or_default();
+    let chained = paths.iter().filter(|path| is_chained(path));
+    chained.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
 }
 
 /// The lines of a journal in the order of time.
@@ -301,10 +316,16 @@ impl FileLines {
             self.position += read as u64;
             match serde_json::from_slice(&bytes) {
                 Ok(line) => return Ok(Some(line)),
+                Err(_) if is_left_of_a_line(&bytes) => {}
                 Err(_) => self.damaged += 1,
             }
         }
     }
+}
+
+/// Returns whether a line, with its newline, is what is left of one that the owner removed.
+fn is_left_of_a_line(line: &[u8]) -> bool {
+    JournalChain::is_removed(line.strip_suffix(b"\n").unwrap_or(line))
 }
 
 /// Returns whether a file was written to at `since` or later, as far as the file system knows.

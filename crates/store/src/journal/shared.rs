@@ -55,8 +55,8 @@ impl CopiedFile {
     /// Returns how far the file had come, if its lines have a chain.
     pub(super) fn anchor(&self) -> Option<Anchor> {
         let Self { file, lines, retired, .. } = self;
-        let anchor = |head| Anchor { file: file.clone(), lines: *lines, head, retired: *retired };
-        self.head.map(anchor)
+        let (file, lines, retired) = (file.clone(), *lines, *retired);
+        self.head.map(|head| Anchor { file, lines, head, retired, removed: 0 })
     }
 }
 

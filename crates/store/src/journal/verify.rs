@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stile_domain::hash::ContentHash;
 use stile_domain::journal_chain::{BrokenLink, JournalChain};
 
-use super::anchors::{Anchor, Anchors};
+use super::anchors::{self, Anchor, Anchors, AnchorsFault};
 use super::reading::journal_files;
 use super::shared::{SharedJournal, SharedLine};
 use crate::state::StateDir;
@@ -22,6 +22,8 @@ pub struct Verification {
     pub lines: u64,
     /// How many lines an older version wrote, which gave them no chain.
     pub unchained: u64,
+    /// How many lines the owner removed, which left their number and their hash.
+    pub removed: u64,
     /// How many files were removed because of their age.
     pub retired: usize,
     /// How many files were not read, since the newer ones were as much as was asked for.
@@ -62,6 +64,52 @@ pub enum FaultKind {
         /// How many lines the file had at least.
         lines: u64,
     },
+    /// The lines form a chain, and the database of anchors, which knows each file from before its
+    /// first line, does not know the file.
+    #[error("the file has no anchor: it was put there, or its anchor was removed")]
+    Unanchored,
+    /// The anchor of the file was not written with the key of the anchors.
+    #[error("the anchor of the file was changed")]
+    AnchorChanged,
+    /// Other lines were removed than those that the owner removed.
+    #[error("{found} lines were removed, of which the owner removed {known}")]
+    Removed {
+        /// How many lines the file lacks.
+        found: u64,
+        /// How many of them the owner removed.
+        known: u64,
+    },
+    /// There was a database of anchors, and there is none.
+    #[error("the database of anchors is missing, so nothing says how far the files had come")]
+    AnchorsMissing,
+    /// The key of the anchors is missing.
+    #[error("the key of the anchors is missing, so none of them can be believed")]
+    KeyMissing,
+    /// A start found the database of anchors missing, and made another one.
+    #[error("the database of anchors was removed; what it knew of earlier files is lost")]
+    AnchorsMadeAnew,
+    /// Anchors are missing from their database, with their files or without.
+    #[error("{missing} anchors were removed from their database")]
+    AnchorsRemoved {
+        /// How many are missing.
+        missing: u64,
+    },
+    /// The number of anchors was changed or removed.
+    #[error("the number of anchors was changed")]
+    AnchorsChanged,
+}
+
+impl FaultKind {
+    /// Returns the fault of the database of anchors as the owner reads it.
+    fn of_anchors(fault: AnchorsFault) -> Self {
+        match fault {
+            AnchorsFault::Missing => Self::AnchorsMissing,
+            AnchorsFault::KeyMissing => Self::KeyMissing,
+            AnchorsFault::MadeAnew => Self::AnchorsMadeAnew,
+            AnchorsFault::TakenOut(0) => Self::AnchorsChanged,
+            AnchorsFault::TakenOut(missing) => Self::AnchorsRemoved { missing },
+        }
+    }
 }
 
 /// Verifies all files of a state folder. Reads one line at a time, and calls `on_read` with the
@@ -97,18 +145,20 @@ pub(super) fn verify_shared(
     state: &StateDir,
     on_read: &mut dyn FnMut(u64),
 ) -> io::Result<Verification> {
-    let anchors = Anchors::read_all(state.path()).map_err(io::Error::other)?;
+    let found = Anchors::read_all(state.path()).map_err(io::Error::other)?;
     let anchors: BTreeMap<&str, &Anchor> =
-        anchors.iter().map(|anchor| (anchor.file.as_str(), anchor)).collect();
+        found.anchors.iter().map(|anchor| (anchor.file.as_str(), anchor)).collect();
     let mut result = Verification::default();
+    result.faults.extend(found.fault.map(fault_of_anchors));
+    result.faults.extend(found.forged.iter().map(|file| changed_anchor(file)));
     for copied in journal.files("")? {
         if copied.retired {
             result.retired += 1;
             continue;
         }
         let last = copied.anchor();
-        let known =
-            Known { last: last.as_ref(), earlier: anchors.get(copied.file.as_str()).copied() };
+        let earlier = anchors.get(copied.file.as_str()).copied();
+        let known = Known { last: last.as_ref(), earlier, anchored: Anchored::Elsewhere };
         let (mut ready, mut read) = (VecDeque::new(), 0);
         let mut next_line = || {
             if ready.is_empty() {
@@ -132,11 +182,14 @@ fn verify_files(
     max_bytes: u64,
     on_read: &mut dyn FnMut(u64),
 ) -> io::Result<Verification> {
-    let anchors = Anchors::read_all(state.path()).map_err(io::Error::other)?;
-    let mut anchors: BTreeMap<String, Anchor> =
-        anchors.into_iter().map(|anchor| (anchor.file.clone(), anchor)).collect();
-    let mut result = Verification::default();
+    // The files first: a file that begins in between then has an anchor.
     let paths = journal_files(state)?;
+    let found = Anchors::read_all(state.path()).map_err(io::Error::other)?;
+    let mut anchors: BTreeMap<String, Anchor> =
+        found.anchors.into_iter().map(|anchor| (anchor.file.clone(), anchor)).collect();
+    let mut result = Verification::default();
+    result.faults.extend(found.fault.map(fault_of_anchors));
+    result.faults.extend(found.forged.iter().map(|file| changed_anchor(file)));
     let oldest = first_within(&paths, max_bytes);
     for (at, path) in paths.iter().enumerate() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -145,7 +198,13 @@ fn verify_files(
             result.unread += 1;
             continue;
         }
-        match verify_file(path, &name, anchor.as_ref(), &mut result, on_read) {
+        // A file with a fault of its own already needs no second one.
+        let anchored = match found.forged.contains(&name) {
+            true => Anchored::Elsewhere,
+            false => Anchored::Here,
+        };
+        let known = Known { last: anchor.as_ref(), earlier: None, anchored };
+        match verify_file(path, &name, known, &mut result, on_read) {
             // The file was removed because of its age in this moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             verified => verified?,
@@ -154,7 +213,7 @@ fn verify_files(
     for (file, anchor) in anchors {
         if anchor.retired {
             result.retired += 1;
-        } else {
+        } else if anchor.lines > 0 {
             let kind = FaultKind::FileMissing { lines: anchor.lines };
             result.faults.push(JournalFault { file, line: None, kind });
         }
@@ -178,7 +237,7 @@ fn first_within(paths: &[PathBuf], max_bytes: u64) -> usize {
 fn verify_file(
     path: &Path,
     name: &str,
-    anchor: Option<&Anchor>,
+    known: Known<'_>,
     result: &mut Verification,
     on_read: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
@@ -188,7 +247,6 @@ fn verify_file(
         reader.read_until(b'\n', &mut line)?;
         Ok((line.pop() == Some(b'\n')).then_some(line))
     };
-    let known = Known { last: anchor, earlier: None };
     verify_lines(name, &mut next_line, known, result, on_read)
 }
 
@@ -199,6 +257,28 @@ struct Known<'a> {
     last: Option<&'a Anchor>,
     /// How far the file came at some time, as another place knows.
     earlier: Option<&'a Anchor>,
+    /// Where its anchor must be.
+    anchored: Anchored,
+}
+
+/// Whether the database of anchors that is read must know a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Anchored {
+    /// It must.
+    Here,
+    /// The file may be another server's, or has a fault already.
+    Elsewhere,
+}
+
+/// Returns the fault of the database of anchors.
+fn fault_of_anchors(fault: AnchorsFault) -> JournalFault {
+    let file = anchors::NAME.to_owned();
+    JournalFault { file, line: None, kind: FaultKind::of_anchors(fault) }
+}
+
+/// Returns the fault of a file whose anchor is not bound to the key.
+fn changed_anchor(file: &str) -> JournalFault {
+    JournalFault { file: file.to_owned(), line: None, kind: FaultKind::AnchorChanged }
 }
 
 fn verify_lines(
@@ -210,14 +290,15 @@ fn verify_lines(
 ) -> io::Result<()> {
     result.files += 1;
     let mut chain = JournalChain::of_file(name);
-    let (mut number, mut unchained) = (0, 0);
+    let (mut number, mut unchained, mut removed) = (0, 0, 0);
     let fault = loop {
-        let Some(line) = next_line()? else { break end_fault(&chain, known.last) };
+        let Some(line) = next_line()? else { break end_fault(&chain, removed, known) };
         on_read(line.len() as u64 + 1);
         number += 1;
         match chain.check(&line) {
             Ok(next) => {
                 chain = next;
+                removed += u64::from(JournalChain::is_removed(&line));
                 if differs(&chain, known.last) || differs(&chain, known.earlier) {
                     break Some((chain.lines(), FaultKind::Rewritten));
                 }
@@ -229,7 +310,8 @@ fn verify_lines(
             Err(broken) => break Some((number, FaultKind::Line(broken))),
         }
     };
-    result.lines += chain.lines();
+    result.lines += chain.lines() - removed;
+    result.removed += removed;
     result.unchained += unchained;
     if let Some((line, kind)) = fault {
         result.faults.push(JournalFault { file: name.to_owned(), line: Some(line), kind });
@@ -237,10 +319,19 @@ fn verify_lines(
     Ok(())
 }
 
-/// Returns the fault of a file that ends here.
-fn end_fault(chain: &JournalChain, anchor: Option<&Anchor>) -> Option<(u64, FaultKind)> {
-    let missing = anchor?.lines.checked_sub(chain.lines()).filter(|missing| *missing > 0)?;
-    Some((chain.lines(), FaultKind::CutOff { missing }))
+/// Returns the fault of a file that ends here, after a chain of which `removed` lines are removed.
+fn end_fault(chain: &JournalChain, removed: u64, known: Known<'_>) -> Option<(u64, FaultKind)> {
+    let Some(anchor) = known.last else {
+        let unknown = known.anchored == Anchored::Here && chain.lines() > 0;
+        return unknown.then_some((chain.lines(), FaultKind::Unanchored));
+    };
+    let missing = anchor.lines.saturating_sub(chain.lines());
+    if missing > 0 {
+        return Some((chain.lines(), FaultKind::CutOff { missing }));
+    }
+    let expected = anchor.removed.max(known.earlier.map_or(0, |earlier| earlier.removed));
+    let kind = FaultKind::Removed { found: removed, known: expected };
+    (removed != expected).then_some((chain.lines(), kind))
 }
 
 /// Returns whether the file has come as far as its anchor, and with other lines.

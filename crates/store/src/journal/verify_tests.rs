@@ -86,7 +86,8 @@ fn a_file_that_was_removed_or_renamed_is_missing() {
     let (_folder, state, file) = ten_lines();
     std::fs::rename(&file, file.with_file_name("20200101T000000.000000Z-1-a.jsonl")).unwrap();
     let found = verify_all(&state).unwrap().faults;
-    assert_eq!(found.len(), 2, "the new name does not verify, and the old one is missing");
+    // The new name does not verify, and the old one is missing.
+    assert_eq!(found.len(), 2);
     assert_eq!(found[1].kind, FaultKind::FileMissing { lines: 10 });
 }
 
@@ -103,8 +104,9 @@ fn lines_of_an_older_version_are_counted_apart() {
 #[test]
 fn lines_from_before_calls_had_numbers_verify_beside_lines_with_them() {
     let (_folder, state, file) = ten_lines();
-    // As a version that gave lines no `call` wrote the file.
+    // As a version that gave lines no `call` wrote the file, and its database.
     let name = "20200101T000000.000000Z-1-a.jsonl";
+    make_old(&state);
     std::fs::write(
         file.with_file_name(name),
         "{\"at\":\"2020-01-01T00:00:00.000000Z\",\"subject\":\"ann\",\"client\":\"cursor\",\
@@ -204,6 +206,153 @@ fn the_newest_files_are_verified_up_to_a_bound_and_missing_ones_are_found_beyond
     let place = JournalPlace::new(state, None);
     place.verify(&mut |bytes| read += bytes).unwrap();
     assert_eq!(read, place.bytes().unwrap());
+}
+
+/// Makes the database of anchors as the version before this one left it.
+fn make_old(state: &StateDir) {
+    std::fs::remove_file(state.path().join(anchor_key::NAME)).unwrap();
+    let database = rusqlite::Connection::open(state.path().join(NAME)).unwrap();
+    database
+        .execute_batch(
+            "DROP TABLE ledger;
+             CREATE TABLE old (file TEXT PRIMARY KEY NOT NULL, lines INTEGER NOT NULL,
+                 chain BLOB NOT NULL, retired INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+             INSERT INTO old SELECT file, lines, chain, retired FROM anchors;
+             DROP TABLE anchors;
+             ALTER TABLE old RENAME TO anchors;
+             PRAGMA user_version = 1;",
+        )
+        .unwrap();
+}
+
+/// Returns the faults after a change of the state folder, and again after the next start.
+fn after_change(change: impl FnOnce(&StateDir, &Path)) -> [Vec<FaultKind>; 2] {
+    let (_folder, state, file) = ten_lines();
+    change(&state, &file);
+    let faults = || {
+        let found = verify_all(&state).unwrap();
+        found.faults.into_iter().map(|fault| fault.kind).collect::<Vec<_>>()
+    };
+    let before = faults();
+    let journal = Journal::open(&state).unwrap();
+    journal.append(line_of_tool("later")).unwrap();
+    drop(journal);
+    [before, faults()]
+}
+
+fn cut_half(file: &Path) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let half: String = text.lines().take(5).map(|line| format!("{line}\n")).collect();
+    std::fs::write(file, half).unwrap();
+}
+
+fn remove_database(state: &StateDir) {
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(state.path().join(format!("{NAME}{end}")));
+    }
+}
+
+fn change_database(state: &StateDir, sql: &str) {
+    rusqlite::Connection::open(state.path().join(NAME)).unwrap().execute_batch(sql).unwrap();
+}
+
+#[test]
+fn lines_that_were_cut_off_after_the_database_was_removed_are_an_alarm_for_good() {
+    use FaultKind::{AnchorsMadeAnew, AnchorsMissing, Unanchored};
+    let cut = after_change(|state, file| {
+        remove_database(state);
+        cut_half(file);
+    });
+    assert_eq!(cut, [vec![AnchorsMissing, Unanchored], vec![AnchorsMadeAnew, Unanchored]]);
+    let gone = after_change(|state, file| {
+        remove_database(state);
+        std::fs::remove_file(file).unwrap();
+    });
+    assert_eq!(gone, [vec![AnchorsMissing], vec![AnchorsMadeAnew]]);
+    let keyless = after_change(|state, file| {
+        remove_database(state);
+        std::fs::remove_file(state.path().join(anchor_key::NAME)).unwrap();
+        cut_half(file);
+    });
+    assert_eq!(keyless, [vec![Unanchored], vec![Unanchored]]);
+}
+
+#[test]
+fn an_anchor_that_was_changed_or_taken_out_is_found() {
+    use FaultKind::{AnchorChanged, AnchorsChanged, AnchorsRemoved, KeyMissing, Unanchored};
+    let lowered = after_change(|state, file| {
+        cut_half(file);
+        change_database(state, "UPDATE anchors SET lines = 5");
+    });
+    assert_eq!(lowered, [vec![AnchorChanged], vec![AnchorChanged]]);
+    let retired = after_change(|state, file| {
+        std::fs::remove_file(file).unwrap();
+        change_database(state, "UPDATE anchors SET retired = 1");
+    });
+    assert_eq!(retired, [vec![AnchorChanged], vec![AnchorChanged]]);
+    let taken = after_change(|state, file| {
+        std::fs::remove_file(file).unwrap();
+        change_database(state, "DELETE FROM anchors");
+    });
+    let missing = AnchorsRemoved { missing: 1 };
+    assert_eq!(taken, [vec![missing], vec![missing]]);
+    let counted = after_change(|state, file| {
+        std::fs::remove_file(file).unwrap();
+        change_database(state, "DELETE FROM anchors; UPDATE ledger SET files = 0");
+    });
+    assert_eq!(counted, [vec![AnchorsChanged], vec![AnchorsChanged]]);
+    let [keyless, _] = after_change(|state, _| {
+        std::fs::remove_file(state.path().join(anchor_key::NAME)).unwrap();
+    });
+    assert_eq!(keyless, [KeyMissing, AnchorChanged]);
+    let added = after_change(|_, file| {
+        let name = "29990101T000000.000000Z-1-a.jsonl";
+        let (_, mut line) = JournalChain::of_file(name).append(b"{\"tool\":\"forged\"}");
+        line.push(b'\n');
+        std::fs::write(file.with_file_name(name), line).unwrap();
+    });
+    assert_eq!(added, [vec![Unanchored], vec![Unanchored]]);
+}
+
+#[test]
+fn lines_that_the_owner_did_not_remove_are_found_missing() {
+    let (_folder, state, file) = ten_lines();
+    let place = JournalPlace::new(state.clone(), None);
+    let is_meant = |line: &JournalLine| ["tool3", "tool4"].contains(&line.tool.as_str());
+    let expected = RemovedLines { lines: 2, files: 1, unchained: 0 };
+    assert_eq!(place.plan_removal(&is_meant).unwrap(), expected);
+    let length = file.metadata().unwrap().len();
+    assert_eq!(place.remove(&is_meant).unwrap(), expected);
+    assert_eq!(file.metadata().unwrap().len(), length);
+    assert_eq!(place.remove(&is_meant).unwrap(), RemovedLines::default());
+    let found = verify_all(&state).unwrap();
+    assert_eq!((found.lines, found.removed, found.faults), (8, 2, vec![]));
+    let contents = read_all(&state).unwrap();
+    assert_eq!((contents.lines.len(), contents.damaged), (8, 0));
+    // Somebody else does as the owner did.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let line = text.lines().find(|line| line.contains("tool7")).unwrap();
+    let left = String::from_utf8(JournalChain::remove(line.as_bytes()).unwrap()).unwrap();
+    std::fs::write(&file, text.replace(line, &left)).unwrap();
+    let faults = verify_all(&state).unwrap().faults;
+    assert_eq!((faults.len(), faults[0].kind), (1, FaultKind::Removed { found: 3, known: 2 }));
+}
+
+#[test]
+fn a_state_of_the_version_before_goes_on_with_a_key() {
+    let old = after_change(|state, _| make_old(state));
+    assert_eq!(old, [vec![], vec![]]);
+    // A file that the version before had not anchored yet when it was killed.
+    let young = after_change(|state, _| {
+        make_old(state);
+        change_database(state, "DELETE FROM anchors");
+    });
+    assert_eq!(young, [vec![FaultKind::Unanchored], vec![]]);
+    let (_folder, state, file) = ten_lines();
+    make_old(&state);
+    cut_half(&file);
+    drop(Journal::open(&state).unwrap());
+    assert_eq!(verify_all(&state).unwrap().faults[0].kind, FaultKind::CutOff { missing: 5 });
 }
 
 #[test]

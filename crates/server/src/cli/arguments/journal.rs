@@ -17,9 +17,18 @@ fn audit(settings: Settings<'_>) -> Command {
         .after_help(
             "\
 Each line carries a hash over itself and the line before it, and a database beside the files keeps \
-how far each file had come. Prints the first fault of each file. The exit code is 1 if there is \
-one. A change of the last second before a kill does not show, and neither does one by somebody who \
-makes files and database anew.",
+how far each file had come, bound to a key. Prints the first fault of each file. The exit code is 1 \
+if there is one. A change of the last second before a kill does not show, and neither does one by \
+somebody who has the key.",
+        );
+    let remove = Command::new("remove")
+        .about("Removes the lines of a user for good. Each leaves its number and its hash.")
+        .arg(one("user", "NAME", "The user whose calls the lines are about.").required(true))
+        .arg(flag("yes", "Remove the lines. Without it, their number is shown."))
+        .after_help(
+            "\
+`stile audit verify` goes on to verify the journal, and counts the removed lines. Lines that \
+servers share in a database stay.",
         );
     let arguments = setting_arguments(settings, CommandGroup::Records);
     Command::new("audit")
@@ -42,6 +51,7 @@ makes files and database anew.",
         .arg(json().help("Print the lines of the journal as they are, one JSON object each."))
         .args_conflicts_with_subcommands(true)
         .subcommand(verify)
+        .subcommand(remove)
         .after_help(
             "\
 Times are in UTC. A change ends with the number of its call, which `stile undo` takes. The journal \

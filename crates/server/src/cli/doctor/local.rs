@@ -159,7 +159,7 @@ fn state_files(home: &Home) -> Vec<Finding> {
 /// Verifies the chain of the newest lines of the journal.
 fn chain(state: &StateDir) -> Finding {
     const STEP: &str = "chain";
-    const MEND: &str = "run `stile audit verify`, which names the file and the line; lines before \
+    const MEND: &str = "run `stile audit verify`, which says what was changed where; lines before \
                         it are as they were written, so look who could write in the state folder";
     let found = match journal::verify_newest(state, CHAIN_BYTES) {
         Ok(found) => found,
@@ -174,9 +174,9 @@ fn chain(state: &StateDir) -> Finding {
     };
     match found.faults.len() {
         0 => Finding::good(STEP, format!("{} lines are as they were written{unread}", found.lines)),
-        1 => Finding::bad(STEP, format!("1 file of the journal was changed{unread}"), MEND),
+        1 => Finding::bad(STEP, format!("the journal was changed in one place{unread}"), MEND),
         many => {
-            Finding::bad(STEP, format!("{many} files of the journal were changed{unread}"), MEND)
+            Finding::bad(STEP, format!("the journal was changed in {many} places{unread}"), MEND)
         }
     }
 }
