@@ -326,18 +326,25 @@ macro_rules! words {
             }
         }
 
+        impl $type {
+            /// Returns the word of the setting.
+            $visibility fn word(self) -> &'static str {
+                match self { $( Self::$variant => $word, )+ }
+            }
+        }
+
         impl ToToml for $type {
             fn to_toml(&self) -> Option<String> {
-                quoted(match self { $( Self::$variant => $word, )+ })
+                quoted(self.word())
             }
         }
     };
 }
 
 words! {
-    /// How lists spell the names of tools.
+    /// How lists, and all texts for a caller, spell the names of tools.
     pub enum ToolNames {
-        /// With dots, unless the client is known to refuse dots.
+        /// With underscores, unless the client is known to take dots.
         Auto = "auto",
         /// With dots, as in `file.create`.
         Dotted = "dotted",
