@@ -31,6 +31,7 @@ use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
 use super::{envelope, handshake, progress, resources, server_info, tool_definitions};
+use crate::auth::{StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
 use crate::service::Service;
@@ -43,8 +44,10 @@ const SESSION_ID: &str = "mcp-session-id";
 /// Where a handler finds the caller of a request.
 #[derive(Clone, Debug)]
 pub enum CallerSource {
-    /// One caller for as long as the process lives, on stdio.
+    /// One caller for as long as the process lives.
     Fixed(Caller),
+    /// The client that started this process, which may be ended while it runs.
+    Stdio(Arc<StdioClient>),
     /// The extensions of each HTTP request, into which the endpoint put the caller.
     Request,
 }
@@ -120,6 +123,10 @@ impl Handler {
                 // Each call is cancelled by itself.
                 Ok(Caller { cancellation: Cancellation::default(), ..caller.clone() })
             }
+            CallerSource::Stdio(client) => {
+                let principal = client.principal(client_name(context).as_deref());
+                principal.map(Caller::local).map_err(|refusal| refused(&refusal))
+            }
             CallerSource::Request => context
                 .extensions
                 .get::<http::request::Parts>()
@@ -160,6 +167,23 @@ impl Handler {
 fn internal(what: &'static str) -> ErrorData {
     let (message, data) = envelope::incident(what);
     ErrorData::internal_error(message, Some(data))
+}
+
+/// Returns the error for a client that started this process and may not act.
+fn refused(refusal: &StdioRefusal) -> ErrorData {
+    match refusal {
+        StdioRefusal::Ended { .. } => ErrorData::invalid_request(refusal.to_string(), None),
+        StdioRefusal::State(error) => {
+            tracing::error!(target: "stile::stdio", %error, "the client could not be looked up");
+            internal("the client could not be looked up")
+        }
+    }
+}
+
+/// Returns the name that the client gives itself, in this request or when it opened the session.
+fn client_name(context: &Context) -> Option<String> {
+    let session = || context.peer.peer_info().map(|session| session.client_info.name.clone());
+    context.meta.client_info().map(|client| client.name).or_else(session)
 }
 
 /// Runs `work`, and turns a panic into an internal error.

@@ -156,7 +156,7 @@ impl Pipes {
             their_input,
             their_output,
             service,
-            principal(records),
+            CallerSource::Fixed(Caller::local(principal(records))),
             Presentation::default(),
         ));
         let mut pipes = Self { input, output: BufReader::new(output) };
