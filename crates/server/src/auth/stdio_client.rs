@@ -106,6 +106,11 @@ impl StdioClient {
         Ok(principal)
     }
 
+    /// Writes when the client was last used, at the end of the process.
+    pub fn close(&self) {
+        self.uses.write();
+    }
+
     /// Whether the client was ended.
     pub fn is_ended(&self) -> bool {
         let admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -61,7 +61,7 @@ impl TokenUses {
     }
 
     /// Writes the collected uses. Uses that cannot be written are lost, and nothing else.
-    fn write(&self) {
+    pub(super) fn write(&self) {
         let collected = std::mem::take(&mut *self.lock());
         if collected.is_empty() {
             return;

@@ -43,11 +43,12 @@ pub(super) fn run(
     let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
     let service = open::service(&resolved.config, tools, &journal, records);
     let served = process::block_on(async {
-        let caller = CallerSource::Stdio(client);
+        let caller = CallerSource::Stdio(Arc::clone(&client));
         let served = serve(service, caller, Presentation::of(&resolved.config)).await;
         space.close().await;
         served
     });
+    client.close();
     journal.sync();
     served
 }

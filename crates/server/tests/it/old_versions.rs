@@ -302,6 +302,8 @@ fn agents_take_back_their_own_changes_alone_and_only_if_the_owner_allows_it() {
     assert_eq!(mine["changes"].as_array().unwrap().len(), 1, "{mine}");
     assert_eq!((&mine["changes"][0]["change"], &mine["truncated"]), (&json!(1), &json!(false)));
     assert_eq!(history(&mut codex)["changes"][0]["change"], 2);
+    // Any client may register under a name. The token counts.
+    assert_eq!(history(&mut stage.client("cursor"))["changes"], json!([]));
     // The version before the change of another caller is nobody else's business.
     let now = hash("three\n");
     let restore = |client: &mut Http, version: &str, hash: &str| {
