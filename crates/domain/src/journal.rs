@@ -76,7 +76,7 @@ pub struct CallTrace {
     pub after: Option<ContentHash>,
     /// How many lines the call adds or changes.
     pub changed_lines: Option<u64>,
-    /// Whether the call has `dry_run`: its answer shows what it would change, and it writes nothing.
+    /// Whether the call has `dry_run`: the answer shows what it would change, and nothing changes.
     pub is_dry_run: bool,
     /// How much of a note's structure the answer held.
     pub extent: Option<AnswerExtent>,

@@ -54,8 +54,8 @@ impl Principal {
         Self { approval: Some(approval.into()), ..self }
     }
 
-    /// Returns what this caller is recognised by later: the approval under which the client's tokens
-    /// are issued, which outlives each of them, or else the token's `jti`. Unlike the name of the
+    /// Returns what this caller is recognised by later: the approval under which the client's
+    /// tokens are issued, which outlives each of them, or else the token's `jti`. Unlike the name of the
     /// client, nobody can choose either. `None` for the local user.
     pub fn recognised_by(&self) -> Option<&str> {
         self.approval.as_deref().or(self.token.as_deref())

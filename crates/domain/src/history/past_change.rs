@@ -83,7 +83,7 @@ impl Author {
     }
 
     /// Whether two authors are the same caller, whatever tools they used: the same user with the
-    /// same approval or token. The name of a client counts only where neither has a token, since any
+    /// same approval or token. The name of a client counts only where neither has a token: any
     /// client may register under any name.
     pub fn is_same_caller(&self, other: &Self) -> bool {
         self.subject == other.subject
@@ -118,7 +118,7 @@ pub struct PastChange {
 }
 
 impl PastChange {
-    /// Returns the change for a caller who sees only some paths. A move shows its visible end alone.
+    /// Returns the change for a caller who sees only some paths. A move shows only a visible end.
     #[must_use]
     pub fn as_seen(self, may_see: impl Fn(&SpacePath) -> bool) -> Self {
         match self.to {

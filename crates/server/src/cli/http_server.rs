@@ -21,9 +21,9 @@ use crate::mcp::presentation::Presentation;
 use crate::service::Service;
 
 /// Serves an offer until the process is asked to stop, and its metrics if they are configured.
-/// `on_listening` is called with the address once connections are accepted. The note that it returns
-/// is withdrawn before the address is given up, so that nobody takes a later owner of the address
-/// for this server.
+/// `on_listening` is called with the address once connections are accepted. The note that it
+/// returns is withdrawn before the address is given up, so that nobody takes a later owner of the
+/// address for this server.
 pub(super) async fn serve(
     config: &Config,
     options: HttpOptions,

@@ -109,9 +109,17 @@ impl Handler {
 
     /// Tells the client of stdio when its lists change, for as long as it is there.
     fn tell_of_lists(&self, peer: Peer<RoleServer>) {
-        let CallerSource::Fixed(caller) = &self.shared.caller else { return };
+        let caller = match &self.shared.caller {
+            CallerSource::Fixed(caller) => caller.clone(),
+            // The client has its name since it opened the session.
+            CallerSource::Stdio(client) => match client.principal(None) {
+                Ok(principal) => Caller::local(principal),
+                Err(_) => return,
+            },
+            CallerSource::Request => return,
+        };
         let service = self.shared.service.clone();
-        let listener = ListListener::new(service, caller.clone(), None, self.rights());
+        let listener = ListListener::new(service, caller, None, self.rights());
         let client = peer.clone();
         let is_open: IsOpen = Arc::new(move || !client.is_transport_closed());
         tokio::spawn(listener.while_open(is_open).tell(peer));

@@ -841,8 +841,10 @@ fn scopes_decide_over_standard_input_and_output_as_over_http() {
         ("write", Holds::Write, &["write:/notes/"]),
     ] {
         let flags = scopes.iter().flat_map(|scope| ["--scope", *scope]);
-        let flags: Vec<&str> = flags.chain(["--owner"]).collect();
+        let flags: Vec<&str> = flags.chain(["--owner", "--client", caller]).collect();
         let mut client = ground.kit.rig.stdio(&flags);
+        // The start records the client among the tokens.
+        client.request("ping", json!({})).unwrap();
         for surface in Surface::all() {
             let needs = surface.needs();
             // With `--owner`, the client sees the records as their owner.

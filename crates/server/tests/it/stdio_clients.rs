@@ -56,7 +56,7 @@ fn call(client: &mut Stdio, tool: &str, arguments: Value) -> Value {
 }
 
 fn create(client: &mut Stdio, path: &str) {
-    let answer = call(client, "file.create", json!({ "path": path, "text": "new\n" }));
+    let answer = call(client, "file.create", json!({ "path": path, "content": "new\n" }));
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
 }
 
@@ -116,7 +116,7 @@ fn an_ended_client_is_refused_until_it_is_connected_again() {
     assert_eq!((&tokens[0]["transport"], &tokens[0]["expires"]), (&json!("stdio"), &Value::Null));
 
     owner.said(&["client", "end", id]);
-    let answer = call(&mut client, "file.create", json!({ "path": "/two.md", "text": "" }));
+    let answer = call(&mut client, "file.create", json!({ "path": "/two.md", "content": "" }));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("the owner ended the access of claude-desktop"), "{message}");
     assert!(!owner.rig.root.join("two.md").exists());
@@ -133,7 +133,7 @@ fn an_ended_client_is_refused_until_it_is_connected_again() {
     open(&mut again, "claude-ai");
     create(&mut again, "/three.md");
     owner.said(&["disconnect", "claude-desktop"]);
-    let answer = call(&mut again, "file.create", json!({ "path": "/four.md", "text": "" }));
+    let answer = call(&mut again, "file.create", json!({ "path": "/four.md", "content": "" }));
     assert!(answer["error"].is_object(), "{answer}");
 }
 

@@ -1,4 +1,4 @@
-//! The clients that start `stile stdio` on this computer: what each may do, until the owner ends it.
+//! The clients that start `stile stdio` on this computer, and what each may do until it is ended.
 //!
 //! Such a client has no bearer token. Its record is among the tokens all the same
 //! ([`TokenKind::Stdio`]), so that lists, revocation and the times of use are those of tokens.
