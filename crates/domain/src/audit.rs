@@ -53,7 +53,7 @@ pub fn kind(line: &JournalLine) -> CallKind {
         return CallKind::Event;
     }
     match deed(&line.tool) {
-        Some(deed) if deed.is_change => CallKind::Change,
+        Some(deed) if deed.is_change && line.dry_run != Some(true) => CallKind::Change,
         _ => CallKind::Read,
     }
 }
@@ -113,9 +113,12 @@ fn deed(tool: &str) -> Option<&'static Deed> {
 /// Says in a sentence what a line is about, without its time and without a final period.
 ///
 /// *Shape*: `cursor changed 3 lines of /work/plan.md (call 42)`, `cursor was refused (stale):
-/// text.replace on /work/plan.md`. The number is what `stile undo` takes. Control characters of
+/// text.replace on /work/plan.md`, `cursor would have moved /a.md to /b.md (dry run, nothing was
+/// changed)`. The number is what `stile undo` takes. Control characters of
 /// names are replaced, so the sentence is one line.
 pub fn sentence(line: &JournalLine) -> String {
+    let is_dry = line.dry_run == Some(true);
+    let would = if is_dry { "would have " } else { "" };
     let who = caller(line);
     let path = line.path.as_ref().map(SpacePath::as_str);
     let to = line.to.as_ref().map(|to| format!(" to {}", to.as_str())).unwrap_or_default();
@@ -132,14 +135,15 @@ pub fn sentence(line: &JournalLine) -> String {
         let object = path.map(|path| format!(" {path}")).unwrap_or_default();
         match (deed(&line.tool), line.changed_lines) {
             (Some(deed), Some(lines)) if deed.is_change && path.is_some() => {
-                format!("{who} {}{object}", counted(deed.verb, lines))
+                format!("{who} {would}{}{object}", counted(deed.verb, lines))
             }
-            (Some(deed), _) => format!("{who} {}{object}{to}", deed.verb),
+            (Some(deed), _) => format!("{who} {would}{}{object}{to}", deed.verb),
             (None, _) => format!("{who} called {}{object}{to}", line.tool),
         }
     };
     let call = line.call.map(|call| format!(" (call {call})")).unwrap_or_default();
-    let text = text + &call;
+    let dry = if is_dry { " (dry run, nothing was changed)" } else { "" };
+    let text = text + dry + &call;
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
@@ -195,6 +199,8 @@ mod tests {
         let many = JournalLine { calls: Some(1204), ..refused.clone() };
         let deep = JournalLine { shortened: Some(true), ..refused.clone() };
         let user = JournalLine { client: None, ..line("text.read", Some("/a.md")) };
+        let dry_move = JournalLine { dry_run: Some(true), ..moved.clone() };
+        let dry_edit = JournalLine { dry_run: Some(true), call: None, ..edited(3) };
         let event = JournalLine {
             subject: None,
             client: None,
@@ -212,6 +218,8 @@ mod tests {
             user,
             line("get_note_outline", None),
             line("search", None),
+            dry_move,
+            dry_edit,
             event,
             hostile,
         ]
@@ -229,6 +237,8 @@ mod tests {
         ann read /a.md
         cursor read the outline of a note
         cursor called search
+        cursor would have moved /a.md to /b.md (dry run, nothing was changed)
+        cursor would have changed 3 lines of /a.md (dry run, nothing was changed)
         stile kept a save of another program as /a (conflict).md
         a?[2J?b read /a.md
         ");

@@ -48,6 +48,9 @@ pub struct JournalLine {
     /// How many lines of the file the call added or changed; absent where nobody counted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_lines: Option<u64>,
+    /// Whether the call only showed what it would change, and wrote nothing; absent for all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
     /// The number of the call in the history, which `stile undo` takes; absent if the history has
     /// no change of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +88,8 @@ pub struct CallTrace {
     pub after: Option<ContentHash>,
     /// How many lines the call adds or changes.
     pub changed_lines: Option<u64>,
+    /// Whether the call has `dry_run`: the answer shows what it would change, and nothing changes.
+    pub is_dry_run: bool,
     /// How much of a note's structure the answer held.
     pub extent: Option<AnswerExtent>,
 }
@@ -99,6 +104,12 @@ impl CallTrace {
     #[must_use]
     pub fn with_target(self, to: &SpacePath) -> Self {
         Self { to: Some(to.clone()), ..self }
+    }
+
+    /// Marks the call as one that writes nothing.
+    #[must_use]
+    pub fn as_dry_run(self) -> Self {
+        Self { is_dry_run: true, ..self }
     }
 
     /// Adds how many lines the call adds or changes.
@@ -130,6 +141,7 @@ impl JournalLine {
             before: trace.before,
             after: trace.after,
             changed_lines: trace.changed_lines,
+            dry_run: trace.is_dry_run.then_some(true),
             call: None,
             sections: trace.extent.map(|extent| extent.sections),
             truncated: trace.extent.map(|extent| extent.truncated),

@@ -21,6 +21,7 @@ pub struct Principal {
     subject: Arc<str>,
     token: Option<Arc<str>>,
     client: Option<Arc<str>>,
+    approval: Option<Arc<str>>,
     scopes: Arc<Scopes>,
     records: RecordsClaim,
 }
@@ -41,9 +42,23 @@ impl Principal {
             subject: subject.into(),
             token: token.map(Into::into),
             client: client.map(Into::into),
+            approval: None,
             scopes: Arc::new(scopes),
             records,
         }
+    }
+
+    /// Adds the identifier of the approval under which the token was issued.
+    #[must_use]
+    pub fn under_approval(self, approval: &str) -> Self {
+        Self { approval: Some(approval.into()), ..self }
+    }
+
+    /// Returns what this caller is recognised by later: the approval under which the client's
+    /// tokens are issued, which outlives each of them, or else the token's `jti`. Unlike the name of the
+    /// client, nobody can choose either. `None` for the local user.
+    pub fn recognised_by(&self) -> Option<&str> {
+        self.approval.as_deref().or(self.token.as_deref())
     }
 
     /// Returns the user that the token names.

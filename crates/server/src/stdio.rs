@@ -37,7 +37,6 @@ use crate::mcp::presentation::Presentation;
 use crate::mcp::server_info;
 use crate::mcp::subscriptions::Subscriptions;
 use crate::service::Service;
-use stile_tools::toolset::Caller;
 
 /// The longest line in bytes, without its end: four times the default limit of a body over HTTP.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -52,12 +51,12 @@ const QUEUE_LENGTH: usize = 16;
 /// Writing to standard output failed.
 pub async fn serve(
     service: Service,
-    principal: Principal,
+    caller: CallerSource,
     presentation: Presentation,
 ) -> io::Result<()> {
     // Before the first response is sent, because a parent that has its response may exit.
     let parent_gone = parent_gone();
-    let served = serve_on(io::stdin(), tokio::io::stdout(), service, principal, presentation);
+    let served = serve_on(io::stdin(), tokio::io::stdout(), service, caller, presentation);
     tokio::select! {
         served = served => served,
         () = parent_gone => Ok(()),
@@ -72,7 +71,7 @@ pub async fn serve_on(
     input: impl Read + Send + 'static,
     output: impl AsyncWrite + Unpin + Send + 'static,
     service: Service,
-    principal: Principal,
+    caller: CallerSource,
     presentation: Presentation,
 ) -> io::Result<()> {
     let (line_sender, lines) = mpsc::channel(QUEUE_LENGTH);
@@ -82,10 +81,15 @@ pub async fn serve_on(
         .spawn(move || read_lines(input, &line_sender))?;
     let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
     let writer = tokio::spawn(write_lines(unwritten, output));
-    // The local user has no token that could be revoked.
     let rights: CurrentRights = Arc::new(|caller: &Principal| Some(caller.clone()));
-    let subscriptions = Subscriptions::new(Arc::new(|_| false), rights, CancellationToken::new());
-    let caller = CallerSource::Fixed(Caller::local(principal));
+    let is_revoked: Arc<dyn Fn(&Principal) -> bool + Send + Sync> = match &caller {
+        CallerSource::Stdio(client) => {
+            let client = Arc::clone(client);
+            Arc::new(move |_| client.is_ended())
+        }
+        CallerSource::Fixed(_) | CallerSource::Request => Arc::new(|_| false),
+    };
+    let subscriptions = Subscriptions::new(is_revoked, rights, CancellationToken::new());
     let handler = Handler::new(service, caller, presentation, Arc::new(subscriptions));
     let served = serve_server(
         handler,

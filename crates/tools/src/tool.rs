@@ -316,7 +316,7 @@ fn run<'a, T: Tool>(
         let answer = output.and_then(|output| {
             let (before, after) = output.versions();
             trace.before = before.or(trace.before);
-            trace.after = after;
+            trace.after = after.filter(|_| !trace.is_dry_run);
             trace.changed_lines = output.changed_lines().or(trace.changed_lines);
             let extent = output.extent();
             trace.extent = extent;

@@ -89,12 +89,15 @@ mod tests {
     fn clients_are_counted_by_day_and_drawn_to_one_scale() {
         let mut activity = ClientActivity::default();
         let mut count = |times: usize, client: &str, day: &str, tool: &str, outcome: &str| {
+            let (tool, dry_run) =
+                tool.strip_prefix("dry ").map_or((tool, None), |tool| (tool, Some(true)));
             let line = JournalLine {
                 at: format!("{day}T08:00:00.000000Z"),
                 subject: Some("ann".to_owned()),
                 client: Some(client.to_owned()),
                 tool: tool.to_owned(),
                 outcome: outcome.to_owned(),
+                dry_run,
                 ..JournalLine::default()
             };
             (0..times).for_each(|_| activity.count(&line));
@@ -102,6 +105,7 @@ mod tests {
         count(150, "cursor", "2026-01-30", "text.read", "ok");
         count(50, "cursor", "2026-01-30", "text.edit", "ok");
         count(1, "cursor", "2026-01-31", "text.edit", "stale");
+        count(3, "planner", "2026-01-31", "dry file.move", "ok");
         count(20, "claude\u{7}", "2026-01-31", "search", "ok");
         let event = JournalLine {
             at: "2026-01-31T08:00:00.000000Z".to_owned(),
@@ -116,6 +120,8 @@ mod tests {
         cursor
           2026-01-30  ██████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  150 reads, 50 changes, 0 refused
           2026-01-31  ×                                         0 reads, 0 changes, 1 refused
+        planner
+          2026-01-31  ░                                         3 reads, 0 changes, 0 refused
         ");
     }
 }

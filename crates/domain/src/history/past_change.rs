@@ -66,7 +66,8 @@ pub struct Author {
     pub subject: String,
     /// The client that the token was issued to; `None` where the token names none.
     pub client: Option<String>,
-    /// The token's `jti`; `None` for the local user.
+    /// The approval under which the token was issued, or the token's `jti`; `None` for the local
+    /// user.
     pub token: Option<String>,
 }
 
@@ -77,16 +78,17 @@ impl Author {
             tool: tool.to_owned(),
             subject: principal.subject().to_owned(),
             client: principal.client().map(str::to_owned),
-            token: principal.token().map(str::to_owned),
+            token: principal.recognised_by().map(str::to_owned),
         }
     }
 
     /// Whether two authors are the same caller, whatever tools they used: the same user with the
-    /// same client, or, where the tokens name no client, with the same token.
+    /// same approval or token. The name of a client counts only where neither has a token: any
+    /// client may register under any name.
     pub fn is_same_caller(&self, other: &Self) -> bool {
         self.subject == other.subject
-            && self.client == other.client
-            && (self.client.is_some() || self.token == other.token)
+            && self.token == other.token
+            && (self.token.is_some() || self.client == other.client)
     }
 }
 
@@ -116,6 +118,15 @@ pub struct PastChange {
 }
 
 impl PastChange {
+    /// Returns the change for a caller who sees only some paths. A move shows only a visible end.
+    #[must_use]
+    pub fn as_seen(self, may_see: impl Fn(&SpacePath) -> bool) -> Self {
+        match self.to {
+            Some(to) if !may_see(&self.path) => Self { path: to, to: None, ..self },
+            to => Self { to: to.filter(may_see), ..self },
+        }
+    }
+
     /// Whether the change concerns this file, under its path before or after a move.
     pub fn concerns(&self, path: &SpacePath) -> bool {
         self.path == *path || self.to.as_ref() == Some(path)
@@ -135,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_differ_by_user_and_client_and_else_by_token() {
+    fn callers_are_known_by_user_and_token_and_never_by_the_name_of_a_client() {
         let author = |subject: &str, client: Option<&str>, token: Option<&str>| Author {
             tool: "text.edit".to_owned(),
             subject: subject.to_owned(),
@@ -143,12 +154,44 @@ mod tests {
             token: token.map(str::to_owned),
         };
         let ann = author("ann", Some("cursor"), Some("t1"));
-        assert!(ann.is_same_caller(&author("ann", Some("cursor"), Some("t2"))));
+        assert!(ann.is_same_caller(&author("ann", Some("cursor"), Some("t1"))));
+        assert!(ann.is_same_caller(&author("ann", Some("a new name"), Some("t1"))));
+        assert!(!ann.is_same_caller(&author("ann", Some("cursor"), Some("t2"))));
+        assert!(!ann.is_same_caller(&author("ann", Some("cursor"), None)));
         assert!(!ann.is_same_caller(&author("bob", Some("cursor"), Some("t1"))));
-        assert!(!ann.is_same_caller(&author("ann", Some("codex"), Some("t1"))));
-        assert!(!ann.is_same_caller(&author("ann", None, Some("t1"))));
-        let nameless = author("ann", None, Some("t1"));
-        assert!(nameless.is_same_caller(&author("ann", None, Some("t1"))));
-        assert!(!nameless.is_same_caller(&author("ann", None, Some("t2"))));
+        let local = author("ann", Some("command line"), None);
+        assert!(local.is_same_caller(&author("ann", Some("command line"), None)));
+        assert!(!local.is_same_caller(&author("ann", None, None)));
+    }
+
+    #[test]
+    fn a_move_shows_no_end_that_is_hidden() {
+        let path = |text: &str| SpacePath::parse(text).unwrap();
+        let moved = PastChange {
+            number: ChangeNumber(1),
+            call: ChangeNumber(1),
+            at: Instant(0),
+            kind: PastChangeKind::Moved,
+            path: path("/secret/a.md"),
+            to: Some(path("/open/b.md")),
+            before: None,
+            size_before: 0,
+            after: None,
+            author: Author {
+                tool: "file.move".to_owned(),
+                subject: "ann".to_owned(),
+                client: None,
+                token: None,
+            },
+        };
+        let ends =
+            |change: PastChange| (change.path.to_string(), change.to.map(|to| to.to_string()));
+        let below =
+            |folder: &'static str| move |seen: &SpacePath| seen.as_str().starts_with(folder);
+        let all = ends(moved.clone().as_seen(|_| true));
+        assert_eq!(all, ("/secret/a.md".to_owned(), Some("/open/b.md".to_owned())));
+        let into = ends(moved.clone().as_seen(below("/open")));
+        assert_eq!(into, ("/open/b.md".to_owned(), None));
+        assert_eq!(ends(moved.as_seen(below("/secret"))), ("/secret/a.md".to_owned(), None));
     }
 }

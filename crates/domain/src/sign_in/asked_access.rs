@@ -6,6 +6,7 @@
 //! what it granted.
 
 use crate::path::SpacePath;
+use crate::records::authority::RecordsClaim;
 use crate::scope::{Scope, Scopes, Verb};
 
 /// The most scopes of one request.
@@ -194,6 +195,21 @@ pub fn sentence(scope: &Scope) -> String {
     }
 }
 
+/// Returns what a client may do with files and records, each as the rest of a sentence that begins
+/// with the client: `may read all files`, `sees no records`.
+pub fn rights(scopes: &Scopes, records: &RecordsClaim) -> Vec<String> {
+    let of_files = scopes.iter().map(|scope| match scope.verb() {
+        Verb::Deny => format!("will {}", sentence(scope)),
+        _ => format!("may {}", sentence(scope)),
+    });
+    let of_records = match records {
+        RecordsClaim::None => "sees no records".to_owned(),
+        RecordsClaim::Grant(grant) => format!("may see the records of the grant {grant}"),
+        RecordsClaim::Owner => "may see and change all records, as their owner".to_owned(),
+    };
+    of_files.chain([of_records]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -203,6 +219,19 @@ mod tests {
     fn asked(scope: &str) -> Vec<String> {
         let lines = AskedScopes::parse(Some(scope)).unwrap().lines(&Scopes::none());
         lines.into_iter().filter(AccessLine::is_proposed).map(|l| l.scope.to_string()).collect()
+    }
+
+    #[test]
+    fn what_a_client_may_do_is_said_in_sentences_about_files_and_records() {
+        let of = |claim: &str, records| rights(&Scopes::from_claim(claim), &records).join(", ");
+        assert_eq!(of("read:/", RecordsClaim::None), "may read all files, sees no records");
+        assert_eq!(
+            of("write:/work/ deny:/work/keys", RecordsClaim::Grant("g-1".into())),
+            "may read, change, make and remove the files in /work and below, will never touch \
+             /work/keys, with everything below it if it is a folder, may see the records of the \
+             grant g-1"
+        );
+        assert_eq!(of("", RecordsClaim::Owner), "may see and change all records, as their owner");
     }
 
     #[test]

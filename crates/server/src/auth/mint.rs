@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
-use stile_store::state::{Issued, StateError, TokenKey, TokenRecord, TokenStore};
+use stile_store::state::{Issued, StateError, TokenKey, TokenKind, TokenRecord, TokenStore};
 
 use super::claims::MAX_LIFE;
 use super::jws::{self, MAX_TOKEN_BYTES};
@@ -118,7 +118,7 @@ impl Minter<'_> {
         request: &MintRequest,
         now: SystemTime,
     ) -> Result<ShownToken, MintError> {
-        let wanted = TokenRecord { shown: true, ..self.new_record(request, now)? };
+        let wanted = TokenRecord { kind: TokenKind::Shown, ..self.new_record(request, now)? };
         let long_enough = unix_seconds(now + SHOWN_AGAIN);
         let earlier = self.tokens.list()?.into_iter().rev().find(|token| {
             token.revoked.is_none()
@@ -167,7 +167,7 @@ impl Minter<'_> {
         Ok(TokenRecord {
             jti: uuid::Uuid::new_v4().to_string(),
             audience: Some(self.audience.to_owned()),
-            shown: false,
+            kind: TokenKind::Bearer,
             subject: request.subject.clone(),
             client: request.client.clone(),
             grant,

@@ -18,6 +18,7 @@ mod rejection;
 #[cfg(test)]
 mod samples;
 mod signature;
+mod stdio_client;
 mod token_uses;
 #[cfg(test)]
 mod vectors;
@@ -37,6 +38,7 @@ pub use mint::{MintError, MintRequest, MintedToken, Minter, ShownToken};
 pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
 pub use provider_tokens::ProviderVerifier;
 pub use rejection::TokenRejected;
+pub use stdio_client::{DOCTOR, StdioClient, StdioRefusal, StdioRights, stdio_record};
 pub use token_uses::TokenUses;
 pub use verifier::TokenVerifier;
 
@@ -46,6 +48,14 @@ pub use verifier::TokenVerifier;
 pub fn local_user(name: &str, scopes: Scopes, records: RecordsClaim) -> Principal {
     let token = matches!(records, RecordsClaim::Grant(_)).then(|| uuid::Uuid::new_v4().to_string());
     Principal::assert_verified(name, token.as_deref(), None, scopes, records)
+}
+
+/// The client in the journal and the history where the owner's own command line was at work.
+pub const COMMAND_LINE: &str = "command line";
+
+/// Returns the owner at the command line of this program.
+pub fn command_line(name: &str, scopes: Scopes, records: RecordsClaim) -> Principal {
+    Principal::assert_verified(name, None, Some(COMMAND_LINE), scopes, records)
 }
 
 /// Returns the owner of the records, who has just shown a session of this server's pages.

@@ -61,7 +61,7 @@ impl TokenUses {
     }
 
     /// Writes the collected uses. Uses that cannot be written are lost, and nothing else.
-    fn write(&self) {
+    pub(super) fn write(&self) {
         let collected = std::mem::take(&mut *self.lock());
         if collected.is_empty() {
             return;
@@ -85,7 +85,7 @@ impl Drop for TokenUses {
 
 #[cfg(test)]
 mod tests {
-    use stile_store::state::{StateDir, TokenRecord};
+    use stile_store::state::{StateDir, TokenKind, TokenRecord};
 
     use super::*;
 
@@ -96,7 +96,7 @@ mod tests {
             let token = TokenRecord {
                 jti: jti.to_owned(),
                 audience: None,
-                shown: false,
+                kind: TokenKind::Bearer,
                 subject: "ann".to_owned(),
                 client: None,
                 grant: None,

@@ -108,20 +108,29 @@ fn stdio(settings: Settings<'_>) -> Command {
              [default: write:/]",
         ))
         .arg(deny())
-        .arg(grant(
-            "The grant that decides which records the client may see. \
-             [default: all records, as their owner]",
+        .arg(
+            grant("The grant that decides which records the client may see. [default: no records]")
+                .conflicts_with("owner"),
+        )
+        .arg(flag("owner", "Let the client see and change all records, as their owner."))
+        .arg(one(
+            "client",
+            "NAME",
+            "The name of the client in the history, the journal and the lists. `stile connect` \
+             writes it. [default: the name that the client gives itself, marked as such]",
         ))
         .after_help(format!(
             "\
-The client acts as you, with the scopes given here. No token is needed. The command ends when \
+The client acts for you, under its own name and with the scopes given here. No token is needed. \
+`stile client list` shows what it may do, and `stile client end` ends that. The command ends when \
 standard input ends.
 
 {SOURCES}
 
 Example, as most clients are configured:
   {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \
-\"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
+\"args\": [\"stdio\", \"/home/ann/notes\",
+    \"--client\", \"cursor\"]}}}}}}"
         ))
 }
 
@@ -297,13 +306,13 @@ fn sign_in(settings: Settings<'_>) -> Command {
             "address",
             "URL",
             "The address of the server in your browser, as in https://notes.example.org. \
-             [default: the public URL, or the address listened on]",
+             [default: the address of the server that runs]",
         ))
         .after_help(
             "\
-Open the link in the browser in which an application asks for access, or paste the code that is its \
-last part into the page. The link works once and for ten minutes. Whoever has it can decide in your \
-name, so give it to nobody.
+Open the link in the browser in which an application asks for access, or paste the code, which is \
+printed apart, into the page. The link goes to standard output, all else to standard error. It \
+works once and for ten minutes. Whoever has it can decide in your name, so give it to nobody.
 
 Examples:
   stile sign-in

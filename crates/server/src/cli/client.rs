@@ -1,11 +1,17 @@
 //! `stile client`: lists, shows, adds and ends the clients that the owner let in.
 
+use std::collections::HashMap;
+
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
+use stile_domain::scope::Scopes;
+use stile_domain::sign_in::asked_access::rights;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
-use stile_store::state::{AuthorizationRecord, ClientKind, ClientRecord, TokenStore};
+use stile_store::state::{
+    AuthorizationRecord, ClientKind, ClientRecord, TokenKind, TokenRecord, TokenStore,
+};
 
 use super::colours::Colours;
 use super::home::Home;
@@ -24,20 +30,22 @@ pub(super) fn run(
     let now = unix_seconds(wall_clock());
     match name {
         "list" => {
-            let all = known(&tokens)?;
+            let (all, local) = (known(&tokens)?, StdioClients::of(&tokens)?);
             if matches.get_flag("json") {
-                let all = all.iter().map(|known| known.to_json(now));
+                let all = all.iter().map(|known| known.to_json(now)).chain(local.to_json());
                 return Ok(writeln!(output, "{:#}", Value::from_iter(all))?);
             }
-            Ok(output.write_all(client_table(&all, now, colours).as_bytes())?)
+            Ok(output.write_all(client_table(&all, &local, now, colours).as_bytes())?)
         }
         "show" => {
             let id = text(matches, "id").unwrap_or_default();
             let all = known(&tokens)?;
             let id = full_id(id, all.iter().map(|known| &known.client.id)).to_owned();
-            let found = all.into_iter().find(|known| known.client.id == id);
-            let found = found.ok_or_else(|| unknown(&id))?;
-            Ok(writeln!(output, "{:#}", found.to_json(now))?)
+            let found = match all.into_iter().find(|known| known.client.id == id) {
+                Some(found) => found.to_json(now),
+                None => StdioClients::of(&tokens)?.find(&id).ok_or_else(|| unknown(&id))?,
+            };
+            Ok(writeln!(output, "{found:#}")?)
         }
         "add" => {
             let client = new_client(matches, now)?;
@@ -131,13 +139,85 @@ impl KnownClient {
     }
 }
 
-fn client_table(all: &[KnownClient], now: i64, colours: Colours) -> String {
+/// The clients that start `stile stdio` on this computer, with when each was last used.
+struct StdioClients {
+    records: Vec<TokenRecord>,
+    uses: HashMap<String, i64>,
+}
+
+impl StdioClients {
+    fn of(tokens: &TokenStore) -> Result<Self, Failure> {
+        let records = tokens.list()?.into_iter().filter(|it| it.kind == TokenKind::Stdio);
+        Ok(Self { records: records.collect(), uses: tokens.uses()? })
+    }
+
+    fn last_use(&self, record: &TokenRecord) -> Option<i64> {
+        self.uses.get(&record.jti).copied()
+    }
+
+    /// Says what a client may do, in words.
+    fn rights(record: &TokenRecord) -> Vec<String> {
+        rights(&Scopes::from_claim(&record.scopes), &record.records_claim())
+    }
+
+    fn state(record: &TokenRecord) -> &'static str {
+        if record.revoked.is_some() { "ended" } else { "allowed" }
+    }
+
+    fn json_of(&self, record: &TokenRecord) -> Value {
+        json!({
+            "client_id": record.jti,
+            "name": record.client,
+            "kind": "stdio",
+            "user": record.subject,
+            "scopes": record.scopes,
+            "grant": record.grant,
+            "owner": record.owner,
+            "rights": Self::rights(record),
+            "known_since": rfc3339(record.issued),
+            "last_used": self.last_use(record).map(rfc3339),
+            "ended": record.revoked.map(rfc3339),
+            "state": Self::state(record),
+        })
+    }
+
+    fn to_json(&self) -> impl Iterator<Item = Value> {
+        self.records.iter().map(|record| self.json_of(record))
+    }
+
+    fn find(&self, id: &str) -> Option<Value> {
+        self.records.iter().find(|record| record.jti == id).map(|record| self.json_of(record))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = [String; 6]> {
+        self.records.iter().map(|record| {
+            [
+                record.jti.clone(),
+                cell(record.client.as_deref()),
+                "stdio".to_owned(),
+                Self::state(record).to_owned(),
+                to_the_minute(self.last_use(record)),
+                if record.revoked.is_some() {
+                    String::new()
+                } else {
+                    Self::rights(record).join("; ")
+                },
+            ]
+        })
+    }
+}
+
+/// Returns a time of use to the minute, or a dash.
+fn to_the_minute(used: Option<i64>) -> String {
+    used.map(rfc3339).unwrap_or_default().get(..16).unwrap_or("-").replace('T', " ")
+}
+
+fn client_table(all: &[KnownClient], local: &StdioClients, now: i64, colours: Colours) -> String {
     let headings = ["CLIENT", "NAME", "KIND", "STATE", "LAST USE (UTC)", "ALLOWED"];
     let (ended, others): (Vec<_>, Vec<_>) =
         all.iter().partition(|known| known.state(now) == "ended");
     // What has ended stands last: it asks the owner again before it may do anything.
     let rows = others.into_iter().chain(ended).map(|known| {
-        let last_use = known.last_use().map(rfc3339).unwrap_or_default();
         let allowed: Vec<String> = known
             .live(now)
             .map(|live| [live.scopes.as_str(), live.grant.as_deref().unwrap_or("")].join(" "))
@@ -147,11 +227,11 @@ fn client_table(all: &[KnownClient], now: i64, colours: Colours) -> String {
             cell(Some(&known.client.name)),
             known.client.kind.word().to_owned(),
             known.state(now).to_owned(),
-            last_use.get(..16).unwrap_or("-").replace('T', " "),
+            to_the_minute(known.last_use()),
             allowed.join("; ").trim().to_owned(),
         ]
     });
-    table(colours, headings, rows)
+    table(colours, headings, rows.chain(local.rows()))
 }
 
 /// The length of an identifier as a list shows it, in bytes. Of a sealed identifier these name the
@@ -210,6 +290,13 @@ fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
     })
 }
 
+/// Ends a client that starts `stile stdio`; returns false if there is none with this identifier.
+fn end_stdio(tokens: &TokenStore, id: &str, now: i64) -> Result<bool, Failure> {
+    let record = tokens.find(id)?.filter(|record| record.kind == TokenKind::Stdio);
+    record.as_ref().map(|record| tokens.revoke(&record.jti, now)).transpose()?;
+    Ok(record.is_some())
+}
+
 /// Ends a client, one of its authorizations, or all. Revokes the grants that were made for them.
 fn end(
     matches: &ArgMatches,
@@ -230,7 +317,9 @@ fn end(
     let meant: Vec<AuthorizationRecord> = meant.collect();
     let ended = match id {
         Some(id) => {
-            let is_known = tokens.end_client(id, now)? || tokens.end_authorization(id, now)?;
+            let is_known = tokens.end_client(id, now)?
+                || tokens.end_authorization(id, now)?
+                || end_stdio(tokens, id, now)?;
             if !is_known {
                 return Err(unknown(id));
             }
@@ -239,6 +328,9 @@ fn end(
         None => {
             for client in &clients {
                 tokens.end_client(&client.id, now)?;
+            }
+            for record in StdioClients::of(tokens)?.records {
+                tokens.revoke(&record.jti, now)?;
             }
             "all clients have ended".to_owned()
         }

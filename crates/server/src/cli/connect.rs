@@ -8,8 +8,9 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::sign_in::asked_access::rights;
 use stile_store::foreign_file::Secrecy;
-use stile_store::state::{Revocation, TokenRecord};
+use stile_store::state::{AfterEnd, Revocation, RunningServer, TokenKind, TokenRecord};
 
 use super::client_entry::{
     ClientFile, EntryValues, Target, absolute, cannot, identifier, target, token as token_of,
@@ -17,11 +18,14 @@ use super::client_entry::{
 use super::clients::{CLIENTS, ClientRow, Platform, Transport, named};
 use super::colours::Colours;
 use super::home::Home;
-use super::{Failure, Invocation, duration, owner, settings, table, token, user_name, welcome};
-use crate::auth::{MintRequest, Minter};
+use super::{
+    Failure, Invocation, duration, found_server, owner, settings, table, token, user_name, welcome,
+};
+use crate::auth::{MintRequest, MintedToken, Minter, StdioRights, stdio_record};
 use crate::clock::{unix_seconds, wall_clock};
-use crate::config::declarations::{ROOT, STATE};
+use crate::config::declarations::{PUBLIC_URL, ROOT, STATE};
 use crate::config::{Environment, Resolved, Source, ToolNames};
+use crate::http::metadata::MCP_PATH;
 
 /// What stands for the token where none is shown.
 const NO_TOKEN: &str = "<token>";
@@ -75,6 +79,9 @@ pub(super) fn disconnect(
         let home = Home::open(&settings(matches, environment)?.config)?;
         revoke(&home, &jti, output)?;
     }
+    if let Some(Target::Command(words)) = target(&entry) {
+        end_stdio_client(matches, environment, &words, output)?;
+    }
     let written = match file.text_before(&entry) {
         Some(None) => file.file.remove(),
         Some(Some(before)) => file.file.replace(&before, Secrecy::AsBefore),
@@ -84,6 +91,43 @@ pub(super) fn disconnect(
     writeln!(output, "removed `{}` from {path}", name(matches))?;
     writeln!(output, "If {} runs, start it again.", client.title)?;
     Ok(())
+}
+
+/// Ends the client that an entry with a command names.
+fn end_stdio_client(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    words: &[String],
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    // An entry of an earlier version names no client.
+    let Some(client) = value_after(words, "--client") else { return Ok(()) };
+    let mut config = settings(matches, environment)?.config;
+    if let Some(state) = value_after(words, "--state") {
+        config.state = PathBuf::from(state);
+    }
+    let home = Home::open(&config)?;
+    let (tokens, now) = (home.tokens()?, unix_seconds(wall_clock()));
+    // Where the folder is not known under this path, the client ends in all folders.
+    let root = value_after(words, "stdio").map(PathBuf::from);
+    let space = tokens.spaces()?.into_iter().find(|space| space.path == root);
+    let listed = tokens.list()?.into_iter().filter(|record| {
+        record.kind == TokenKind::Stdio
+            && record.client.as_deref() == Some(client)
+            && record.revoked.is_none()
+            && space.as_ref().is_none_or(|it| Some(&it.audience) == record.audience.as_ref())
+    });
+    for record in listed {
+        home.revoke(&record.jti, now)?;
+        writeln!(output, "the access of {client} has ended")?;
+    }
+    Ok(())
+}
+
+/// Returns the word after a flag.
+fn value_after<'w>(words: &'w [String], flag: &str) -> Option<&'w str> {
+    let (_, after) = words.split_at(words.iter().position(|word| word == flag)?);
+    after.get(1).map(String::as_str)
 }
 
 fn revoke(home: &Home, jti: &str, output: &mut dyn Write) -> Result<(), Failure> {
@@ -112,6 +156,8 @@ struct Order {
     resolved: Resolved,
     /// The folder that is served.
     root: PathBuf,
+    /// The address of `/mcp` for a client.
+    url: String,
     audience: String,
     transport: Transport,
     request: MintRequest,
@@ -128,7 +174,7 @@ impl Order {
         client: &ClientRow,
     ) -> Result<Self, Failure> {
         let resolved = settings(matches, environment)?;
-        let records = token::grant(matches)?.unwrap_or_default();
+        let records = token::records_claim(matches)?;
         if let RecordsClaim::Grant(id) = &records {
             token::check_grant(matches, environment, id)?;
         }
@@ -158,7 +204,8 @@ impl Order {
         }
         let home = Home::open(&resolved.config)?;
         let tokens = home.tokens()?;
-        let audience = token::audience(matches, environment, &tokens)?;
+        let server = found_server::found(&resolved, &home, &tokens)?;
+        let audience = token::audience(matches, environment, &home, &tokens)?;
         let root = match resolved.source(&ROOT) {
             Source::Default => {
                 let spaces = tokens.spaces()?;
@@ -167,6 +214,7 @@ impl Order {
             }
             _ => resolved.config.root.clone(),
         };
+        let url = url(&resolved, server.as_ref());
         let request = MintRequest {
             subject: user_name(environment),
             scopes,
@@ -177,14 +225,15 @@ impl Order {
         let names = owner::text(matches, "tool_names").map(str::parse::<ToolNames>).transpose();
         let names = names.map_err(|why| Failure::Usage(format!("--tool-names {why}")))?;
         let root = absolute(&root);
-        Ok(Self { home, resolved, root, audience, transport, request, scope_arguments, names })
+        Ok(Self { home, resolved, root, url, audience, transport, request, scope_arguments, names })
     }
 
     /// Returns the entry with a token.
     fn entry(&self, client: &ClientRow, token: String) -> Result<Value, Failure> {
-        let mut url = welcome::client_url(&self.resolved.config, self.resolved.config.listen);
+        let mut url = self.url.clone();
         let mut arguments = vec!["stdio".to_owned(), self.root.to_string_lossy().into_owned()];
         arguments.extend(self.scope_arguments.iter().cloned());
+        arguments.extend(["--client".to_owned(), client.name.to_owned()]);
         if let Some(names) = self.names {
             url += &format!("?names={}", names.word());
             arguments.extend(["--tool-names".to_owned(), names.word().to_owned()]);
@@ -199,10 +248,33 @@ impl Order {
         })
     }
 
-    fn mint(&self) -> Result<crate::auth::MintedToken, Failure> {
+    fn mint(&self) -> Result<MintedToken, Failure> {
         let (key, tokens) = (self.home.key()?, self.home.tokens()?);
         let minter = Minter { key: &key, tokens: &tokens, audience: &self.audience };
         Ok(minter.mint(&self.request, wall_clock())?)
+    }
+
+    /// Lets in a client that starts the server itself.
+    fn let_in(&self, client: &ClientRow, now: i64) -> Result<(), Failure> {
+        let rights = StdioRights {
+            subject: self.request.subject.clone(),
+            audience: self.audience.clone(),
+            scopes: self.request.scopes.clone(),
+            records: self.request.records.clone(),
+        };
+        let record = stdio_record(&rights, client.name, now);
+        self.home.tokens()?.admit_stdio_client(&record, AfterEnd::IsLetIn)?;
+        Ok(())
+    }
+
+    /// Says what the client may do, in a sentence without its end.
+    fn rights(&self) -> String {
+        let rights = rights(&self.request.scopes, &self.request.records);
+        match rights.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{}, and {last}", others.join(", ")),
+            None => "may do nothing".to_owned(),
+        }
     }
 
     /// Returns whether a token is what [`Order::mint`] would make, and stays valid for another day.
@@ -218,8 +290,19 @@ impl Order {
             && token.subject == *subject
             && token.client == *client
             && token.grant == grant
-            && !token.owner
+            && token.owner == (*records == RecordsClaim::Owner)
             && token.scopes == scopes.to_string()
+    }
+}
+
+/// Returns the address for a client: the one that the settings name, or else that of the server
+/// that runs.
+fn url(resolved: &Resolved, server: Option<&RunningServer>) -> String {
+    match server {
+        Some(server) if *resolved.source(&PUBLIC_URL) == Source::Default => {
+            format!("{}{MCP_PATH}", found_server::client_origin(server))
+        }
+        _ => welcome::client_url(&resolved.config, resolved.config.listen),
     }
 }
 
@@ -230,8 +313,10 @@ fn scope_arguments(matches: &ArgMatches, records: &RecordsClaim) -> Vec<String> 
         let values = owner::texts(matches, flag).into_iter();
         arguments.extend(values.flat_map(|value| [format!("--{flag}"), value]));
     }
-    if let RecordsClaim::Grant(id) = records {
-        arguments.extend(["--grant".to_owned(), id.to_string()]);
+    match records {
+        RecordsClaim::Grant(id) => arguments.extend(["--grant".to_owned(), id.to_string()]),
+        RecordsClaim::Owner => arguments.push("--owner".to_owned()),
+        RecordsClaim::None => {}
     }
     arguments
 }
@@ -259,6 +344,9 @@ fn write(
     if let Some(token) = kept
         && present == Some(&order.entry(client, token)?)
     {
+        if order.transport == Transport::Stdio {
+            order.let_in(client, now)?;
+        }
         writeln!(output, "{} is connected already: {path} has the entry", client.title)?;
         return Ok(());
     }
@@ -271,7 +359,11 @@ fn write(
     let token = minted.as_ref().map(|minted| minted.token.clone()).unwrap_or_default();
     let secrecy = if minted.is_some() { Secrecy::OwnerOnly } else { Secrecy::AsBefore };
     let written = keep_copy(file, present)
-        .and_then(|()| replace(file, &order.entry(client, token)?, secrecy));
+        .and_then(|()| replace(file, &order.entry(client, token)?, secrecy))
+        .and_then(|()| match order.transport {
+            Transport::Http => Ok(()),
+            Transport::Stdio => order.let_in(client, now),
+        });
     if let Err(failure) = written {
         // Nobody has the new token.
         if let Some(minted) = &minted {
@@ -286,23 +378,36 @@ fn write(
         let copy = copy.file_name().unwrap_or_default().to_string_lossy().into_owned();
         writeln!(output, "the file as it was before is beside it, as {copy}")?;
     }
-    if let Some(minted) = minted {
-        let until = token::minute(minted.expires);
-        let scopes = &order.request.scopes;
-        let grant = match &order.request.records {
-            RecordsClaim::Grant(id) => format!(" and the records of grant {id}"),
-            RecordsClaim::None | RecordsClaim::Owner => String::new(),
-        };
-        writeln!(
-            output,
-            "{} may use `{scopes}`{grant} until {until} (UTC); token {}",
-            client.title, minted.jti
-        )?;
-    }
+    write_rights(order, client, minted.as_ref(), output)?;
     if let Some(record) = old_record.filter(|token| token.revoked.is_none()) {
         revoke(&order.home, &record.jti, output)?;
     }
     writeln!(output, "{}", client.after)?;
+    Ok(())
+}
+
+/// Says what a connected client may do, and until when.
+fn write_rights(
+    order: &Order,
+    client: &ClientRow,
+    minted: Option<&MintedToken>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (root, rights) = (order.root.display(), order.rights());
+    writeln!(output, "In {root}, {} {rights}.", client.title)?;
+    match minted {
+        Some(MintedToken { jti, expires, .. }) => writeln!(
+            output,
+            "This ends on {} (UTC), or when you revoke its token {jti}.",
+            token::minute(*expires)
+        )?,
+        None => writeln!(
+            output,
+            "This ends with `stile disconnect {0}`. What it does is in the history under the \
+             name {0}.",
+            client.name
+        )?,
+    }
     Ok(())
 }
 

@@ -3,6 +3,10 @@
 //! The checks of this machine are in `local`. `replay` sends the first requests of a client to a
 //! running server, and to where the entry of each connected client leads. A check never changes
 //! the space. It may migrate the state, as every command does.
+//!
+//! The doctor calls under its own name: instead of the token of a client it sends one of its own
+//! with the same rights, so that the journal names the doctor and the client was not "used". It
+//! sends a token only to a server that runs with this state ([`found_server`]).
 
 mod local;
 mod public;
@@ -12,17 +16,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::scope::{Scope, Verb};
-use stile_store::state::{TokenRecord, TokenStore};
+use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_store::state::{RunningServer, TokenRecord, TokenStore};
 
 use super::client_entry::{ClientFile, Target, identifier, target};
 use super::clients::{CLIENTS, ClientRow};
 use super::colours::{Colours, Meaning};
 use super::home::Home;
-use super::{Failure, Invocation, owner, settings, token, user_name, welcome};
-use crate::auth::{MintRequest, MintedToken, Minter};
+use super::{Failure, Invocation, found_server, owner, settings, token, user_name};
+use crate::auth::{DOCTOR, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
-use crate::config::Environment;
+use crate::config::{Config, Environment};
+use crate::http::metadata::MCP_PATH;
 
 /// How long the token lives that the doctor sends to the server of this machine.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
@@ -84,35 +89,34 @@ fn check_this_machine(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let resolved = settings(matches, environment)?;
-    let mut sections = vec![Section {
-        title: "this machine".to_owned(),
-        findings: local::check(matches, environment, &resolved)?,
-    }];
     let home = Home::open_existing(&resolved.config).ok();
     let tokens = home.as_ref().and_then(|home| home.tokens().ok());
-    if let (Some(home), Some(tokens), true) =
-        (&home, &tokens, local::is_listening(resolved.config.listen))
-    {
-        let url = welcome::client_url(&resolved.config, resolved.config.listen);
-        let findings = match minted(home, tokens, matches, environment) {
-            Ok(minted) => {
-                let findings = replay::http(&resolved.config, &url, Some(&minted.token));
-                let _ = home.revoke(&minted.jti, unix_seconds(wall_clock()));
-                findings
-            }
-            Err(failure) => vec![Finding::warning(
-                "token",
-                "no token could be made to try the server with",
-                failure.report().0.trim().trim_start_matches("error: "),
-            )],
+    let mut servers = Vec::new();
+    let mut server = None;
+    if let (Some(home), Some(tokens)) = (&home, &tokens) {
+        servers = found_server::running(home)?;
+        server = found_server::found(&resolved, home, tokens)?;
+    }
+    let mut sections = vec![Section {
+        title: "this machine".to_owned(),
+        findings: local::check(matches, environment, &resolved, server.as_ref())?,
+    }];
+    if let (Some(home), Some(tokens), Some(server)) = (&home, &tokens, &server) {
+        let url = format!("{}{MCP_PATH}", found_server::client_origin(server));
+        let rights = MintRequest {
+            subject: user_name(environment),
+            scopes: [Scope::everything(Verb::Read)].into_iter().collect(),
+            client: Some(DOCTOR.to_owned()),
+            records: RecordsClaim::None,
+            life: TOKEN_LIFE,
         };
+        let findings = replay_with(&resolved.config, home, tokens, &url, &server.audience, &rights);
         sections.push(Section { title: format!("the server at {url}"), findings });
     }
+    let place = ClientPlace { config: &resolved.config, home: home.as_ref(), tokens, servers };
     for client in CLIENTS {
         let name = owner::text(matches, "name").unwrap_or("stile");
-        if let Some(findings) =
-            of_client(client, name, environment, &resolved.config, tokens.as_ref())
-        {
+        if let Some(findings) = of_client(client, name, environment, &place) {
             sections.push(Section { title: client.title.to_owned(), findings });
         }
     }
@@ -129,24 +133,89 @@ fn check_this_machine(
     }
 }
 
-/// Makes a token that may list everything, for a minute.
-fn minted(
+/// Replays the requests of a client with a token of the doctor's own, which ends then.
+fn replay_with(
+    config: &Config,
     home: &Home,
     tokens: &TokenStore,
-    matches: &clap::ArgMatches,
-    environment: Environment<'_>,
-) -> Result<MintedToken, Failure> {
-    let audience = token::audience(matches, environment, tokens)?;
-    let key = home.key()?;
-    let request = MintRequest {
-        subject: user_name(environment),
-        scopes: [Scope::everything(Verb::Read)].into_iter().collect(),
-        client: Some("stile-doctor".to_owned()),
-        records: RecordsClaim::None,
-        life: TOKEN_LIFE,
-    };
-    let minter = Minter { key: &key, tokens, audience: &audience };
-    Ok(minter.mint(&request, wall_clock())?)
+    url: &str,
+    audience: &str,
+    rights: &MintRequest,
+) -> Vec<Finding> {
+    let minted = home.key().map_err(Failure::from).and_then(|key| {
+        let minter = Minter { key: &key, tokens, audience };
+        Ok(minter.mint(rights, wall_clock())?)
+    });
+    match minted {
+        Ok(minted) => {
+            let findings = replay::http(config, url, Some(&minted.token));
+            let _ = home.revoke(&minted.jti, unix_seconds(wall_clock()));
+            findings
+        }
+        Err(failure) => vec![Finding::warning(
+            "token",
+            "no token could be made to try the server with",
+            failure.report().0.trim().trim_start_matches("error: "),
+        )],
+    }
+}
+
+/// What the entries of clients are checked against.
+struct ClientPlace<'a> {
+    config: &'a Config,
+    home: Option<&'a Home>,
+    tokens: Option<TokenStore>,
+    /// The servers that run with this state.
+    servers: Vec<RunningServer>,
+}
+
+impl ClientPlace<'_> {
+    /// Replays the requests of a client with the rights of its token, under the doctor's name.
+    /// Without a token of this state, or where no server of this state listens, sends no token.
+    fn replay(&self, url: &str, token: Option<&str>) -> Vec<Finding> {
+        let (Some(home), Some(tokens)) = (self.home, &self.tokens) else {
+            return replay::http(self.config, url, None);
+        };
+        let jti = token.and_then(identifier);
+        let Some(record) = jti.and_then(|jti| tokens.find(&jti).ok()?) else {
+            return replay::http(self.config, url, None);
+        };
+        let server = self.servers.iter().find(|server| found_server::leads_to(server, url));
+        let Some(server) = server else {
+            let mut findings = replay::http(self.config, url, None);
+            if findings.iter().all(|finding| finding.outcome != Outcome::Bad) {
+                findings.push(Finding::bad(
+                    "server",
+                    "another program than a server of this state answers there, so it got no token",
+                    "stop that program, or start `stile serve` and connect the client again",
+                ));
+            }
+            return findings;
+        };
+        if record.audience.as_ref() != Some(&server.audience) {
+            return vec![Finding::bad(
+                "authentication",
+                format!("the token is for another folder than {}", server.root.display()),
+                "serve the folder of the token at that address, or connect the client again",
+            )];
+        }
+        // A grant may be for the first token that uses it, which must not be the doctor's.
+        let records = match record.records_claim() {
+            RecordsClaim::Grant(_) if record.scopes.is_empty() => {
+                return replay::http(self.config, url, None);
+            }
+            RecordsClaim::Grant(_) => RecordsClaim::None,
+            claim => claim,
+        };
+        let rights = MintRequest {
+            subject: record.subject.clone(),
+            scopes: Scopes::from_claim(&record.scopes),
+            client: Some(DOCTOR.to_owned()),
+            records,
+            life: TOKEN_LIFE,
+        };
+        replay_with(self.config, home, tokens, url, &server.audience, &rights)
+    }
 }
 
 /// Checks the entry of a client; `None` if the client has none.
@@ -154,8 +223,7 @@ fn of_client(
     client: &'static ClientRow,
     name: &str,
     environment: Environment<'_>,
-    config: &crate::config::Config,
-    tokens: Option<&TokenStore>,
+    place: &ClientPlace<'_>,
 ) -> Option<Vec<Finding>> {
     let read = ClientFile::read(client, name, environment).and_then(|file| {
         let entry = file.entry()?;
@@ -180,17 +248,36 @@ fn of_client(
             format!("the entry `{name}` has neither an address nor a command"),
             again,
         )),
-        Some(Target::Command(command)) => findings.extend(replay::command(&command)),
+        Some(Target::Command(command)) => findings.extend(replay::command(&as_doctor(command))),
         Some(Target::Http { url, token }) => {
-            if let Some(finding) = of_token(token.as_deref(), tokens, &again) {
+            if let Some(finding) = of_token(token.as_deref(), place.tokens.as_ref(), &again) {
                 findings.push(finding);
             }
             if findings.iter().all(|finding| finding.outcome != Outcome::Bad) {
-                findings.extend(replay::http(config, &url, token.as_deref()));
+                findings.extend(place.replay(&url, token.as_deref()));
             }
         }
     }
     Some(findings)
+}
+
+/// Returns the command of an entry under the doctor's name. A command that does not start
+/// `stile stdio` stays as it is.
+fn as_doctor(mut command: Vec<String>) -> Vec<String> {
+    const FLAG: &str = "--client";
+    let Some(start) = command.iter().position(|word| word == "stdio") else { return command };
+    match command.iter().position(|word| word == FLAG) {
+        Some(flag) => {
+            if let Some(name) = command.get_mut(flag + 1) {
+                DOCTOR.clone_into(name);
+            }
+        }
+        None => {
+            let own = [FLAG, DOCTOR].map(str::to_owned);
+            command.splice(start + 1..start + 1, own);
+        }
+    }
+    command
 }
 
 /// Judges the token of an entry; `None` if nothing can be said about the token here.
@@ -261,6 +348,19 @@ fn as_json(sections: &[Section]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_tried_under_the_doctors_name() {
+        let doctored =
+            |line: &str| as_doctor(line.split(' ').map(str::to_owned).collect()).join(" ");
+        assert_eq!(
+            doctored("/opt/stile stdio /n --client cursor --grant g"),
+            "/opt/stile stdio /n --client stile-doctor --grant g"
+        );
+        assert_eq!(doctored("stile stdio /n"), "stile stdio --client stile-doctor /n");
+        assert_eq!(doctored("docker run x"), "docker run x");
+        assert_eq!(doctored("stile stdio --client"), "stile stdio --client");
+    }
 
     #[test]
     fn findings_are_shown_with_what_to_do() {

@@ -65,6 +65,8 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
         let on_listening = |address| {
             print_vaults(upstreams);
             http_server::print_address(config, address);
+            // A gateway has no space that a command could be about.
+            None
         };
         http_server::serve(config, options, service, verifier, on_listening).await
     })

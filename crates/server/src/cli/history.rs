@@ -25,7 +25,7 @@ use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 use super::audit::since;
 use super::home::Home;
 use super::table::{cell, table};
-use super::{Failure, Invocation, open, owner, process, settings, user_name};
+use super::{Failure, Invocation, found_server, open, owner, process, settings, user_name};
 use crate::auth;
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Resolved, Source};
@@ -52,7 +52,7 @@ impl FilesOwner {
         let resolved = with_served_root(settings(matches, environment)?)?;
         process::log(resolved.config.log);
         let everything = Scopes::from_iter([Scope::everything(Verb::Write)]);
-        let caller = auth::local_user(&user_name(environment), everything, RecordsClaim::None);
+        let caller = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
         let (_, open_space) = open::open_space(&resolved)?;
         let call = Arc::new(Call::new(Author::new(tool, &caller)));
         let tools = open_space.tools().for_owner(Arc::clone(&call));
@@ -112,28 +112,27 @@ impl FilesOwner {
     }
 }
 
-/// Names the folder that was served with this state, where the command line and the settings name
-/// none. If several were served, the default must be one of them.
+/// Names the folder that is served, or was served with this state, where the command line and the
+/// settings name none. If several were served, the default must be one of them.
 fn with_served_root(mut resolved: Resolved) -> Result<Resolved, Failure> {
     if *resolved.source(&ROOT) != Source::Default {
         return Ok(resolved);
     }
     let Ok(home) = Home::open_existing(&resolved.config) else { return Ok(resolved) };
-    let spaces = home.tokens()?.spaces()?.into_iter();
-    let known: Vec<PathBuf> = spaces.filter_map(|space| space.path).collect();
-    match known.as_slice() {
-        [] => {}
-        [only] => resolved.config.root.clone_from(only),
-        several if several.contains(&resolved.config.root) => {}
-        several => {
-            let roots = several.iter().map(|root| format!("\n  --root {}", root.display()));
-            return Err(Failure::Usage(format!(
-                "several folders were served with this state; name one of them:{}",
-                roots.collect::<String>()
-            )));
-        }
+    let tokens = home.tokens()?;
+    if let Some(root) = found_server::served_root(&resolved, &home, &tokens)? {
+        resolved.config.root = root;
+        return Ok(resolved);
     }
-    Ok(resolved)
+    let known: Vec<PathBuf> = tokens.spaces()?.into_iter().filter_map(|it| it.path).collect();
+    if known.is_empty() || known.contains(&resolved.config.root) {
+        return Ok(resolved);
+    }
+    let roots = known.iter().map(|root| format!("\n  --root {}", root.display()));
+    Err(Failure::Usage(format!(
+        "several folders were served with this state; name one of them:{}",
+        roots.collect::<String>()
+    )))
 }
 
 impl From<HistoryError> for Failure {

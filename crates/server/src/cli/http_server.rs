@@ -2,11 +2,12 @@
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::uri::Scheme;
 use stile_store::files::others_can_read;
+use stile_store::state::RunningNote;
 use tokio_util::sync::CancellationToken;
 
 use super::settings_files::read_secret;
@@ -20,15 +21,24 @@ use crate::mcp::presentation::Presentation;
 use crate::service::Service;
 
 /// Serves an offer until the process is asked to stop, and its metrics if they are configured.
-/// `on_listening` is called with the address once connections are accepted.
+/// `on_listening` is called with the address once connections are accepted. The note that it
+/// returns is withdrawn before the address is given up, so that nobody takes a later owner of the
+/// address for this server.
 pub(super) async fn serve(
     config: &Config,
     options: HttpOptions,
     service: Service,
     verifier: Arc<dyn TokenVerifier>,
-    on_listening: impl FnOnce(SocketAddr),
+    on_listening: impl FnOnce(SocketAddr) -> Option<RunningNote>,
 ) -> Result<(), Failure> {
+    let note = Mutex::new(None);
+    let lock = || note.lock().unwrap_or_else(PoisonError::into_inner);
+    let on_listening = |address| *lock() = on_listening(address);
     let stop = process::stop_signal()?;
+    let stop = async {
+        stop.await;
+        lock().take();
+    };
     let Some(metrics_listen) = config.metrics_listen else {
         let served = crate::http::serve(options, service, verifier, stop, on_listening).await;
         return served.map_err(|error| listen_failure(config.listen, &error));

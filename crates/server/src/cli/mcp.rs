@@ -10,11 +10,13 @@ use std::time::Duration;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_ladder::port::MAX_ANSWER_BYTES;
+use stile_tools::toolset::Caller;
 
 use super::settings_files::{http_client, read_secret};
 use super::{Failure, open, process, required, stdio, user_name, warn_if_exposed};
 use crate::auth;
 use crate::config::{Config, Environment, Resolved};
+use crate::mcp::handler::CallerSource;
 use crate::mcp::presentation::Presentation;
 use crate::outbound::OutboundLimits;
 use crate::provider::{HttpRecordServer, TokenReader};
@@ -37,7 +39,8 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let principal = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
     process::log(config.log);
     let service = Service::new(open::ladder(config, server), None);
-    process::block_on(stdio::serve(service, principal, Presentation::of(config)))
+    let caller = CallerSource::Fixed(Caller::local(principal));
+    process::block_on(stdio::serve(service, caller, Presentation::of(config)))
 }
 
 fn record_server(

@@ -20,6 +20,7 @@ mod doctor;
 mod duration;
 mod export;
 mod extract_text;
+mod found_server;
 mod gateway;
 mod generated;
 mod grant;

@@ -39,7 +39,7 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
     let path = matches.get_one::<String>("path").map(String::as_str).unwrap_or_default();
     let resolved = settings(matches, environment)?;
     let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
-    let principal = auth::local_user(&user_name(environment), everything, RecordsClaim::None);
+    let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
     process::log(resolved.config.log);
     let open_space = open::open_space_to_read(&resolved.config)?;
     let (tools, caller) = (open_space.tools(), Caller::local(principal));

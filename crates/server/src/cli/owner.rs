@@ -42,7 +42,7 @@ pub(super) fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result
 
 /// Makes the owner's session with a database of records.
 pub(super) fn of_records(records: Records, environment: Environment<'_>) -> Owner {
-    let caller = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
+    let caller = auth::command_line(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
     Owner { services: RecordService::new(records), caller, now: clock::now() }
 }
 

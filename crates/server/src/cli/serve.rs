@@ -1,6 +1,7 @@
 //! `stile serve`: serves a folder and its records over HTTP.
 
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,14 @@ use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_import::importer::ImportTarget;
 use stile_records::RecordService;
 use stile_store::space::Space;
-use stile_store::state::{SESSION_SECONDS, SpaceOfFolder, StateDir, TokenKey, TokenStore};
+use stile_store::state::{
+    RunningNote, RunningServer, SESSION_SECONDS, SpaceOfFolder, StateDir, TokenKey, TokenStore,
+};
 use stile_tools::space::SpaceTools;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::client_entry::absolute;
 use super::home::Home;
 use super::identity_provider::IdentityProvider;
 use super::notify::Notifier;
@@ -24,7 +28,7 @@ use super::open_people::PeopleFolder;
 use super::settings_files::{http_client, public_https};
 use super::{Failure, http_server, open, process, user_name, welcome};
 use crate::auth::{EitherVerifier, LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
-use crate::clock::wall_clock;
+use crate::clock::{unix_seconds, wall_clock};
 use crate::config::{Config, Environment, Resolved, SpaceRecords, YesNo};
 use crate::fleet::Fleet;
 use crate::http::HttpOptions;
@@ -156,8 +160,10 @@ async fn serve_hosted(
     let outbound = http_client(config)?;
     let verifier = provider.verifier(outbound.clone()).await?;
     let on_listening = |address| {
+        let note = local.and_then(|local| local.note(config, address));
         http_server::print_address(config, address);
         notifier.ready();
+        note
     };
     if let Some(local) = local {
         let sign_in = provider
@@ -175,6 +181,7 @@ async fn serve_hosted(
 
 /// The tokens that were minted with the key in the state folder, for the space that is served.
 struct LocalTokens {
+    state: StateDir,
     key: TokenKey,
     tokens: Arc<TokenStore>,
     space: SpaceOfFolder,
@@ -191,7 +198,26 @@ impl LocalTokens {
         let uses = TokenUses::new(Arc::clone(&tokens));
         let verifier = LocalVerifier::new(&key, &space.audience, Arc::clone(&tokens), wall_clock)
             .with_uses(Arc::clone(&uses));
-        Ok(Self { key, tokens, space, verifier: Arc::new(verifier), uses })
+        let state = home.state().clone();
+        Ok(Self { state, key, tokens, space, verifier: Arc::new(verifier), uses })
+    }
+
+    /// Notes in the state folder where this server listens, so that commands find it.
+    fn note(&self, config: &Config, address: SocketAddr) -> Option<RunningNote> {
+        let folder = config.spaces.as_ref().unwrap_or(&config.root);
+        let server = RunningServer {
+            origin: format!("{}://{address}", http_server::scheme(config)),
+            public_url: config.public_url.clone(),
+            audience: self.space.audience.clone(),
+            root: absolute(folder),
+            pid: std::process::id(),
+            started: unix_seconds(wall_clock()),
+        };
+        RunningNote::publish(&self.state, &server)
+            .map_err(|error| {
+                tracing::warn!(target: "stile", %error, "commands will not find this server");
+            })
+            .ok()
     }
 
     /// Returns what makes tokens for the owner's requests.
@@ -291,8 +317,10 @@ async fn serve_local(
     }
     let minter = Minter { key, tokens, audience: &space.audience };
     let on_listening = |address| {
+        let note = local.note(&resolved.config, address);
         welcome::print_welcome(resolved, environment, minter, space, address);
         notifier.ready();
+        note
     };
     let verifier = Arc::clone(verifier);
     http_server::serve(&resolved.config, options, service, verifier, on_listening).await

@@ -9,9 +9,10 @@ use stile_store::foreign_file::{ForeignFile, Secrecy};
 
 use super::client_entry::{absolute, cannot};
 use super::clients::{Platform, home_place};
+use super::home::Home;
 use super::service_files::{LABEL, NAME, ServicePlan, file};
-use super::{Failure, Invocation, owner, settings, welcome};
-use crate::config::declarations::{CONFIG, STATE};
+use super::{Failure, Invocation, found_server, owner, settings, welcome};
+use crate::config::declarations::{CONFIG, ROOT, STATE};
 use crate::config::{Environment, Source};
 
 const LINGER: &str = "It starts when you log in. On a machine without a login: `loginctl \
@@ -24,7 +25,10 @@ pub(super) fn run(
     match matches.subcommand() {
         Some(("install", matches)) => install(matches, environment, output),
         Some(("uninstall", _)) => uninstall(environment, output),
-        Some(("status", _)) => passed_through("systemctl", &["--user", "status", NAME]),
+        Some(("status", matches)) => {
+            write_running(matches, environment, output)?;
+            passed_through("systemctl", &["--user", "status", NAME])
+        }
         Some(("logs", matches)) => {
             let mut arguments = vec!["--user", "--user-unit", NAME, "--lines", "100"];
             if matches.get_flag("follow") {
@@ -48,7 +52,13 @@ fn place(platform: Platform, environment: Environment<'_>) -> Result<PathBuf, Fa
 }
 
 fn plan(matches: &ArgMatches, environment: Environment<'_>) -> Result<ServicePlan, Failure> {
-    let resolved = settings(matches, environment)?;
+    let mut resolved = settings(matches, environment)?;
+    if *resolved.source(&ROOT) == Source::Default
+        && let Ok(home) = Home::open_existing(&resolved.config)
+        && let Some(server) = found_server::found(&resolved, &home, &home.tokens()?)?
+    {
+        resolved.config.root = server.root;
+    }
     let text = |path: &PathBuf| absolute(path).to_string_lossy().into_owned();
     let (root, state) = (text(&resolved.config.root), text(&resolved.config.state));
     let mut command = vec![welcome::program(), "serve".to_owned(), root.clone()];
@@ -61,6 +71,22 @@ fn plan(matches: &ArgMatches, environment: Environment<'_>) -> Result<ServicePla
         }
     }
     Ok(ServicePlan { command, writable: vec![root, state] })
+}
+
+/// Lists the servers that run with the state.
+fn write_running(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let Ok(home) = Home::open_existing(&settings(matches, environment)?.config) else {
+        return Ok(());
+    };
+    for server in found_server::running(&home)? {
+        let (root, pid) = (server.root.display(), server.pid);
+        writeln!(output, "{root} is served at {} by process {pid}", server.origin)?;
+    }
+    Ok(output.flush()?)
 }
 
 fn install(

@@ -3,26 +3,51 @@
 use stile_domain::percent::encode_component;
 
 use super::home::Home;
-use super::{Failure, Invocation, http_server, settings, user_name};
+use super::{Failure, Invocation, found_server, http_server, owner, settings, user_name};
 use crate::clock::{unix_seconds, wall_clock};
+use crate::config::declarations::PUBLIC_URL;
+use crate::config::{Resolved, Source};
 use crate::pages::sign_in_page::SIGN_IN_PATH;
 use crate::sign_in::secret::RandomSecret;
 
-/// Records a one-time code and prints its link.
+/// Records a one-time code, and prints its link and the code apart.
 pub(super) fn run(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let config = settings(matches, environment)?.config;
-    let home = Home::open(&config)?;
+    let resolved = settings(matches, environment)?;
+    let home = Home::open(&resolved.config)?;
+    let tokens = home.tokens()?;
+    let origin = match owner::text(matches, "address") {
+        Some(address) => address.to_owned(),
+        None => origin(&resolved, &home)?,
+    };
     let code = RandomSecret::draw().map_err(|error| Failure::Failed(error.to_string()))?;
     let now = unix_seconds(wall_clock());
-    home.tokens()?.record_link(&code.digest(), &user_name(environment), now)?;
-    let given = matches.get_one::<String>("address").cloned().or_else(|| config.public_url.clone());
-    let origin =
-        given.unwrap_or_else(|| format!("{}://{}", http_server::scheme(&config), config.listen));
+    tokens.record_link(&code.digest(), &user_name(environment), now)?;
+    let code = code.reveal();
     let page = format!("{}{SIGN_IN_PATH}", origin.trim_end_matches('/'));
-    // The link stands alone on its line, for programs and for terminals that open links.
-    writeln!(output, "{page}?code={}", encode_component(code.reveal()))?;
-    writeln!(output, "Or open {page} and paste this code: {}", code.reveal())?;
+    // A script that reads the link finds nothing else on standard output.
+    writeln!(output, "{page}?code={}", encode_component(code))?;
+    owner::print_to_stderr(&format!(
+        "Open the link in a browser, or open {page} and paste this code:\n\n  {code}\n\nBoth \
+         work once between them, for ten minutes. Whoever has one can decide in your name."
+    ))?;
     Ok(())
+}
+
+/// Returns the origin of the server whose pages the link opens.
+fn origin(resolved: &Resolved, home: &Home) -> Result<String, Failure> {
+    let config = &resolved.config;
+    let server = found_server::found(resolved, home, &home.tokens()?)?;
+    Ok(match (&config.public_url, server) {
+        (Some(url), _) if *resolved.source(&PUBLIC_URL) != Source::Default => url.clone(),
+        (_, Some(server)) => found_server::client_origin(&server),
+        (_, None) => {
+            owner::print_to_stderr(
+                "warning: no server runs with this state; start `stile serve` before you open the \
+                 link",
+            )?;
+            format!("{}://{}", http_server::scheme(config), config.listen)
+        }
+    })
 }

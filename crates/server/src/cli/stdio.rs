@@ -1,14 +1,17 @@
 //! `stile stdio`: serves a folder and its records to the one client that started this process.
 
+use std::sync::Arc;
+
 use clap::ArgMatches;
-use stile_domain::permit::Principal;
-use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::sign_in::client_metadata::ClientName;
 
 use super::open::OpenSpace;
-use super::{Failure, open, process, token, user_name};
-use crate::auth;
+use super::{Failure, open, owner, process, token, user_name};
+use crate::auth::{StdioClient, StdioRefusal, StdioRights};
+use crate::clock::{unix_seconds, wall_clock};
 use crate::config::{Environment, Resolved};
+use crate::mcp::handler::CallerSource;
 use crate::mcp::presentation::Presentation;
 use crate::service::Service;
 
@@ -21,20 +24,31 @@ pub(super) fn run(
     let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
     let scopes = token::scopes(matches)?.unwrap_or_else(everything);
     let scopes = token::with_denials(scopes, matches)?;
-    let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
-    let principal = auth::local_user(&user_name(environment), scopes, records);
+    let claim = token::records_claim(matches)?;
+    let given = owner::text(matches, "client").map(client_name).transpose()?;
     process::log(resolved.config.log);
     let (home, open_space) = open::open_space(resolved)?;
+    let tokens = Arc::new(home.tokens()?);
+    let rights = StdioRights {
+        subject: user_name(environment),
+        audience: tokens.space_of(&resolved.config.root)?.audience,
+        scopes,
+        records: claim,
+    };
+    let client = Arc::new(StdioClient::new(rights, given, tokens, || unix_seconds(wall_clock())));
+    client.check()?;
     let tools = open_space.tools();
     let OpenSpace { space, journal } = open_space;
     // If nothing was ever imported, there are no records to offer, and no database is made.
     let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
     let service = open::service(&resolved.config, tools, &journal, records);
     let served = process::block_on(async {
-        let served = serve(service, principal, Presentation::of(&resolved.config)).await;
+        let caller = CallerSource::Stdio(Arc::clone(&client));
+        let served = serve(service, caller, Presentation::of(&resolved.config)).await;
         space.close().await;
         served
     });
+    client.close();
     journal.sync();
     served
 }
@@ -43,13 +57,33 @@ pub(super) fn run(
 /// to stop.
 pub(super) async fn serve(
     service: Service,
-    principal: Principal,
+    caller: CallerSource,
     presentation: Presentation,
 ) -> Result<(), Failure> {
     let failure = |error| Failure::Failed(format!("the server failed: {error}"));
     let stop = process::stop_signal().map_err(failure)?;
     tokio::select! {
-        served = crate::stdio::serve(service, principal, presentation) => served.map_err(failure),
+        served = crate::stdio::serve(service, caller, presentation) => served.map_err(failure),
         () = stop => Ok(()),
+    }
+}
+
+impl From<StdioRefusal> for Failure {
+    fn from(refusal: StdioRefusal) -> Self {
+        match refusal {
+            StdioRefusal::Ended { .. } => Self::Failed(refusal.to_string()),
+            StdioRefusal::State(error) => error.into(),
+        }
+    }
+}
+
+/// Checks the name that `--client` gives.
+fn client_name(text: &str) -> Result<String, Failure> {
+    match ClientName::clean(text) {
+        Some(name) if name.as_str() == text => Ok(text.to_owned()),
+        _ => Err(Failure::Usage(format!(
+            "--client: `{}` is not a name of printable characters, such as claude-desktop",
+            text.escape_debug()
+        ))),
     }
 }

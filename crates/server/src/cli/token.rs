@@ -11,11 +11,11 @@ use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes};
 use stile_records::grant_answers::status_name;
 use stile_store::records::GrantStatus;
-use stile_store::state::{KnownSpace, Revocation, TokenRecord, TokenStore};
+use stile_store::state::{KnownSpace, Revocation, TokenKind, TokenRecord, TokenStore};
 
 use super::colours::Colours;
 use super::home::Home;
-use super::{Failure, Invocation, duration, grant, owner, settings, user_name};
+use super::{Failure, Invocation, duration, found_server, grant, owner, settings, user_name};
 use crate::auth::{MintError, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
@@ -56,7 +56,7 @@ pub(super) fn run(
             }
             let home = home(matches, environment)?;
             let (key, tokens) = (home.key()?, home.tokens()?);
-            let audience = audience(matches, environment, &tokens)?;
+            let audience = audience(matches, environment, &home, &tokens)?;
             let folder = folder_of(matches, environment, &tokens, &audience)?;
             for note in doubts(&order.scopes, folder.as_deref()) {
                 owner::print_to_stderr(&note)?;
@@ -84,15 +84,19 @@ fn home(matches: &ArgMatches, environment: Environment<'_>) -> Result<Home, Fail
 }
 
 /// Returns the `aud` of the space that a new token is for: the folder that `--root` or a setting
-/// names, or the only space of the state.
+/// names, the one that is served now, or the only space of the state.
 pub(super) fn audience(
     matches: &ArgMatches,
     environment: Environment<'_>,
+    home: &Home,
     tokens: &TokenStore,
 ) -> Result<String, Failure> {
     let resolved = settings(matches, environment)?;
     if *resolved.source(&ROOT) != Source::Default {
         return Ok(tokens.space_of(&resolved.config.root)?.audience);
+    }
+    if let Some(server) = found_server::found(&resolved, home, tokens)? {
+        return Ok(server.audience);
     }
     if let Some(audience) = tokens.only_space()? {
         return Ok(audience);
@@ -152,8 +156,7 @@ or for records with --owner or --grant; `stile token --help` explains all of the
 
 fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintRequest, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
-    let owner = matches.get_flag("owner").then_some(RecordsClaim::Owner);
-    let records = self::grant(matches)?.or(owner).unwrap_or_default();
+    let records = records_claim(matches)?;
     let scopes = match scopes(matches)? {
         Some(scopes) => with_denials(scopes, matches)?,
         // A token for records needs no scope, because scopes are about files.
@@ -207,6 +210,12 @@ pub(super) fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failur
     Ok(Some(RecordsClaim::Grant(id.as_str().into())))
 }
 
+/// Parses `--grant` and `--owner`. Without either the client sees no records.
+pub(super) fn records_claim(matches: &ArgMatches) -> Result<RecordsClaim, Failure> {
+    let owner = matches.get_flag("owner").then_some(RecordsClaim::Owner);
+    Ok(grant(matches)?.or(owner).unwrap_or_default())
+}
+
 /// Refuses a grant that does not exist. A server would refuse it only when the token is used.
 pub(super) fn check_grant(
     matches: &ArgMatches,
@@ -232,6 +241,11 @@ fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     }
 }
 
+/// Returns when a token expires, in UTC seconds; `None` for one that does not.
+pub(super) fn expiry(token: &TokenRecord) -> Option<i64> {
+    (token.expires < TokenRecord::NEVER).then_some(token.expires)
+}
+
 /// Returns seconds since 1970 as RFC 3339 in UTC: `2027-01-15T08:00:00Z`.
 pub(super) fn rfc3339(seconds: i64) -> String {
     Instant(seconds.saturating_mul(1_000_000)).to_rfc3339()
@@ -253,18 +267,18 @@ fn folder(token: &TokenRecord, spaces: &[KnownSpace]) -> Option<String> {
 fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colours) -> String {
     let headings = [
         "JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES",
-        "FOLDER",
+        "FOLDER", "BY",
     ];
     let rows = tokens.iter().map(|token| {
         [
             token.jti.clone(),
             token.subject.clone(),
             token.client.clone().unwrap_or_else(|| {
-                if token.shown { "(terminal)".to_owned() } else { "-".to_owned() }
+                if token.kind == TokenKind::Shown { "(terminal)" } else { "-" }.to_owned()
             }),
             state_name(token, now).to_owned(),
             minute(token.issued),
-            minute(token.expires),
+            expiry(token).map_or_else(|| "never".to_owned(), minute),
             if token.owner {
                 "owner".to_owned()
             } else {
@@ -272,6 +286,7 @@ fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colou
             },
             token.scopes.clone(),
             folder(token, spaces).unwrap_or_else(|| "-".to_owned()),
+            if token.kind == TokenKind::Stdio { "stdio" } else { "http" }.to_owned(),
         ]
     });
     super::table::table(colours, headings, rows)
@@ -285,11 +300,12 @@ fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String 
             "client": token.client,
             "scopes": token.scopes,
             "folder": folder(token, spaces),
-            "shown": token.shown,
+            "shown": token.kind == TokenKind::Shown,
+            "transport": if token.kind == TokenKind::Stdio { "stdio" } else { "http" },
             "grant": token.grant,
             "owner": token.owner,
             "issued": rfc3339(token.issued),
-            "expires": rfc3339(token.expires),
+            "expires": expiry(token).map(rfc3339),
             "revoked": token.revoked.map(rfc3339),
             "state": state_name(token, now),
         })
@@ -305,7 +321,7 @@ mod tests {
         let token = TokenRecord {
             jti: "0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01".to_owned(),
             audience: None,
-            shown: false,
+            kind: TokenKind::Bearer,
             subject: "ann".to_owned(),
             client: None,
             grant: None,
@@ -340,6 +356,14 @@ mod tests {
                 jti: "t5".to_owned(),
                 audience: Some("urn:uuid:1".to_owned()),
                 grant: Some("g-1".to_owned()),
+                ..token.clone()
+            },
+            TokenRecord {
+                jti: "t6".to_owned(),
+                audience: Some("urn:uuid:1".to_owned()),
+                kind: TokenKind::Stdio,
+                client: Some("claude-desktop".to_owned()),
+                expires: TokenRecord::NEVER,
                 ..token
             },
         ]

@@ -32,6 +32,7 @@ use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
 use super::{envelope, handshake, progress, resources, server_info, tool_definitions};
+use crate::auth::{StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
 use crate::service::Service;
@@ -44,8 +45,10 @@ const SESSION_ID: &str = "mcp-session-id";
 /// Where a handler finds the caller of a request.
 #[derive(Clone, Debug)]
 pub enum CallerSource {
-    /// One caller for as long as the process lives, on stdio.
+    /// One caller for as long as the process lives.
     Fixed(Caller),
+    /// The client that started this process, which may be ended while it runs.
+    Stdio(Arc<StdioClient>),
     /// The extensions of each HTTP request, into which the endpoint put the caller, with the
     /// spelling of tool names for that caller.
     Request,
@@ -108,9 +111,17 @@ impl Handler {
 
     /// Tells the client of stdio when its lists change, for as long as it is there.
     fn tell_of_lists(&self, peer: Peer<RoleServer>) {
-        let CallerSource::Fixed(caller) = &self.shared.caller else { return };
+        let caller = match &self.shared.caller {
+            CallerSource::Fixed(caller) => caller.clone(),
+            // The client has its name since it opened the session.
+            CallerSource::Stdio(client) => match client.principal(None) {
+                Ok(principal) => Caller::local(principal),
+                Err(_) => return,
+            },
+            CallerSource::Request => return,
+        };
         let service = self.shared.service.clone();
-        let listener = ListListener::new(service, caller.clone(), None, self.rights());
+        let listener = ListListener::new(service, caller, None, self.rights());
         let client = peer.clone();
         let is_open: IsOpen = Arc::new(move || !client.is_transport_closed());
         tokio::spawn(listener.while_open(is_open).tell(peer));
@@ -124,6 +135,11 @@ impl Handler {
                 cancellation: Cancellation::default(),
                 ..caller.clone()
             }),
+            CallerSource::Stdio(client) => {
+                let principal = client.principal(client_name(context).as_deref());
+                let caller = principal.map(Caller::local).map_err(|refusal| refused(&refusal))?;
+                Ok(Caller { names: self.spelling(&caller, context), ..caller })
+            }
             CallerSource::Request => context
                 .extensions
                 .get::<http::request::Parts>()
@@ -165,6 +181,23 @@ impl Handler {
 fn internal(what: &'static str) -> ErrorData {
     let (message, data) = envelope::incident(what);
     ErrorData::internal_error(message, Some(data))
+}
+
+/// Returns the error for a client that started this process and may not act.
+fn refused(refusal: &StdioRefusal) -> ErrorData {
+    match refusal {
+        StdioRefusal::Ended { .. } => ErrorData::invalid_request(refusal.to_string(), None),
+        StdioRefusal::State(error) => {
+            tracing::error!(target: "stile::stdio", %error, "the client could not be looked up");
+            internal("the client could not be looked up")
+        }
+    }
+}
+
+/// Returns the name that the client gives itself, in this request or when it opened the session.
+fn client_name(context: &Context) -> Option<String> {
+    let session = || context.peer.peer_info().map(|session| session.client_info.name.clone());
+    context.meta.client_info().map(|client| client.name).or_else(session)
 }
 
 /// Runs `work`, and turns a panic into an internal error.

@@ -8,10 +8,10 @@ use stile_domain::percent::encode_component;
 use stile_domain::records::grant::{Grant, StreamGrant};
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_domain::sign_in::asked_access::sentence;
+use stile_domain::sign_in::asked_access::{rights, sentence};
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_store::records::{GrantRecord, GrantStatus};
-use stile_store::state::{AuthorizationRecord, StateError, TokenRecord};
+use stile_store::state::{AuthorizationRecord, StateError, TokenKind, TokenRecord};
 
 use super::access_view::{AccessView, AuthorizationRow, GrantRow, KEPT_FIELD, RightRow, TokenRow};
 use super::browser_session::BrowserSession;
@@ -262,27 +262,22 @@ fn authorization_row(
 }
 
 fn token_row(token: TokenRecord, uses: &HashMap<String, i64>) -> TokenRow {
-    let scopes = Scopes::from_claim(&token.scopes);
-    let mut rights: Vec<String> = scopes
-        .iter()
-        .map(|scope| match scope.verb() {
-            Verb::Deny => format!("Will {}", sentence(scope)),
-            _ => format!("May {}", sentence(scope)),
-        })
-        .collect();
-    if token.owner {
-        rights.push("May see and change all records, as their owner".to_owned());
-    }
-    rights.extend(token.grant.map(|grant| format!("May see what the grant {grant} says")));
+    let rights = rights(&Scopes::from_claim(&token.scopes), &token.records_claim());
     TokenRow {
         last_used: uses.get(&token.jti).copied().map(minute),
         jti: token.jti,
         client_name: token.client,
         subject: token.subject,
-        rights,
+        rights: rights.iter().map(|right| capitalised(right)).collect(),
         created: minute(token.issued),
-        expires: minute(token.expires),
+        expires: (token.expires < TokenRecord::NEVER).then(|| minute(token.expires)),
+        starts_stile: token.kind == TokenKind::Stdio,
     }
+}
+
+/// Returns a text with its first letter, one of ASCII, as a capital.
+fn capitalised(text: &str) -> String {
+    text.get(..1).map_or_else(String::new, str::to_ascii_uppercase) + text.get(1..).unwrap_or("")
 }
 
 fn grant_row(record: GrantRecord) -> Option<GrantRow> {

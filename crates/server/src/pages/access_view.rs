@@ -64,8 +64,11 @@ pub(super) struct TokenRow {
     pub(super) subject: String,
     pub(super) rights: Vec<String>,
     pub(super) created: String,
-    pub(super) expires: String,
+    /// When the token ends; `None` if only the owner ends it.
+    pub(super) expires: Option<String>,
     pub(super) last_used: Option<String>,
+    /// Whether the client starts `stile stdio` on this computer and so needs no token.
+    pub(super) starts_stile: bool,
 }
 
 /// One grant on records.
@@ -88,9 +91,17 @@ impl AccessView<'_> {
             h2 { "Clients that you approved" }
             @for row in &self.authorizations { (self.authorization(row)) }
             @if self.authorizations.is_empty() { p { "You approved no client." } }
+            @if self.tokens.iter().any(|row| row.starts_stile) {
+                h2 { "Programs on this computer that start Stile" }
+                @for row in self.tokens.iter().filter(|row| row.starts_stile) {
+                    (self.token(row))
+                }
+            }
             h2 { "Tokens made by command" }
-            @for row in &self.tokens { (self.token(row)) }
-            @if self.tokens.is_empty() { p { "There is no valid token." } }
+            @for row in self.tokens.iter().filter(|row| !row.starts_stile) { (self.token(row)) }
+            @if self.tokens.iter().all(|row| row.starts_stile) {
+                p { "There is no valid token." }
+            }
             h2 { "Grants on records" }
             @for row in &self.grants { (self.grant(row)) }
             @if self.grants.is_empty() { p { "No grant counts." } }
@@ -145,9 +156,10 @@ impl AccessView<'_> {
                     }
                 }
                 ul class="rights" { @for right in &row.rights { li { (right) } } }
-                (times(&row.created, Some(&row.expires), row.last_used.as_deref()))
+                (times(&row.created, row.expires.as_deref(), row.last_used.as_deref()))
                 p class="muted" { code { (row.jti) } }
-                (self.button(REVOKE_TOKEN_PATH, "jti", &row.jti, "Revoke this token"))
+                @let label = if row.starts_stile { "End this access" } else { "Revoke this token" };
+                (self.button(REVOKE_TOKEN_PATH, "jti", &row.jti, label))
             }
         }
     }

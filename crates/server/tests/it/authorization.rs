@@ -840,11 +840,14 @@ fn scopes_decide_over_standard_input_and_output_as_over_http() {
         ("read", Holds::Read, &["read:/notes/"]),
         ("write", Holds::Write, &["write:/notes/"]),
     ] {
-        let flags: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", *scope]).collect();
+        let flags = scopes.iter().flat_map(|scope| ["--scope", *scope]);
+        let flags: Vec<&str> = flags.chain(["--owner", "--client", caller]).collect();
         let mut client = ground.kit.rig.stdio(&flags);
+        // The start records the client among the tokens.
+        client.request("ping", json!({})).unwrap();
         for surface in Surface::all() {
             let needs = surface.needs();
-            // Without `--grant`, the user of the terminal is the owner of the records.
+            // With `--owner`, the client sees the records as their owner.
             let expected = match needs {
                 Needs::Records => "ok",
                 _ => expected(needs, holds),

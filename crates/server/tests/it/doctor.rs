@@ -63,10 +63,11 @@ fn doctor_finds_true_documents_at_the_address_that_clients_use() {
     let public = format!("https://localhost:{}", server.address.port());
     let (lines, code) = stage.doctor_with_authority(&public);
     // The address is of this machine, and no documents of clients are fetched without a public URL.
-    assert_eq!(words(&lines), ["note", "ok", "ok", "ok", "note", "note"], "{lines:#?}");
+    assert_eq!(words(&lines), ["note", "note", "ok", "ok", "ok", "note", "note"], "{lines:#?}");
     assert_eq!(code, Some(0));
-    assert!(lines[1].contains("with a trusted certificate"), "{lines:#?}");
-    assert!(lines[4].contains("oauth-authorization-server is true"), "{lines:#?}");
+    assert!(lines[1].contains("hosted clients") && lines[1].contains("port 443"), "{lines:#?}");
+    assert!(lines[2].contains("with a trusted certificate"), "{lines:#?}");
+    assert!(lines[5].contains("oauth-authorization-server is true"), "{lines:#?}");
 }
 
 #[test]
@@ -75,8 +76,8 @@ fn doctor_says_that_a_certificate_is_not_trusted() {
     let server = stage.serve_tls(&[]);
     let public = format!("https://localhost:{}", server.address.port());
     let (lines, code) = stage.doctor(&public, &[]);
-    assert_eq!((words(&lines), code), (vec!["note", "bad"], Some(1)), "{lines:#?}");
-    assert!(lines[1].contains("its certificate is not trusted"), "{lines:#?}");
+    assert_eq!((words(&lines), code), (vec!["note", "note", "bad"], Some(1)), "{lines:#?}");
+    assert!(lines[2].contains("its certificate is not trusted"), "{lines:#?}");
 }
 
 #[test]
@@ -85,8 +86,12 @@ fn doctor_finds_a_server_that_describes_another_address() {
     let server = stage.serve_tls(&["--public-url", "https://notes.example.org"]);
     let public = format!("https://localhost:{}", server.address.port());
     let (lines, code) = stage.doctor_with_authority(&public);
-    assert_eq!((words(&lines), code), (vec!["note", "ok", "bad", "bad"], Some(1)), "{lines:#?}");
-    for line in &lines[2..] {
+    assert_eq!(
+        (words(&lines), code),
+        (vec!["note", "note", "ok", "bad", "bad"], Some(1)),
+        "{lines:#?}"
+    );
+    for line in &lines[3..] {
         assert!(line.contains(&format!("--public-url {public}")), "{lines:#?}");
     }
 }

@@ -233,7 +233,7 @@ fn three_classes_of_clients_quote_from_a_megabyte_over_stdio() {
     let mut stdio = elsewhere.stdio(&["--grant", &library.grant]);
     library.quoted("stdio --grant", &mut stdio, &mut table);
     drop(stdio);
-    let mut owner = elsewhere.stdio(&[]);
+    let mut owner = elsewhere.stdio(&["--owner"]);
     library.quoted("stdio, owner", &mut owner, &mut table);
     println!("{table}");
 }

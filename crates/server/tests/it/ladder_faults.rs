@@ -18,11 +18,13 @@ use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
 use stile_server::http::{self, HttpOptions};
+use stile_server::mcp::handler::CallerSource;
 use stile_server::mcp::presentation::Presentation;
 use stile_server::service::Service;
 use stile_server::stdio;
 use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{LIFECYCLES, Peer, message_of};
+use stile_tools::toolset::Caller;
 use tokio::sync::oneshot;
 
 use crate::support::{call, initialize, request};
@@ -156,7 +158,7 @@ impl Pipes {
             their_input,
             their_output,
             service,
-            principal(records),
+            CallerSource::Fixed(Caller::local(principal(records))),
             Presentation::default(),
         ));
         let mut pipes = Self { input, output: BufReader::new(output) };

@@ -229,7 +229,8 @@ fn the_local_user_sees_record_tools_if_there_are_records() {
     let (grant, rig) = (kit.client(GRANT).0, beside(&kit));
     let all =
         || expected(&[&LADDER, &FILE_READERS, &NOTE_READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]);
-    assert_eq!(shown(&mut rig.stdio(&[])), all());
+    assert_eq!(shown(&mut rig.stdio(&[])), files(), "a client sees no records by default");
+    assert_eq!(shown(&mut rig.stdio(&["--owner"])), all());
     assert_eq!(shown(&mut rig.stdio(&["--grant", &grant])), all());
     let narrow = expected(&[&LADDER, &FILE_READERS, &NOTE_READERS], &[&TEMPLATES, &[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&["--grant", &grant, "--scope", "read:/x/"])), narrow);

@@ -98,7 +98,9 @@ fn a_version_is_shown_compared_and_restored_beside_a_running_server() {
     assert_eq!(stage.text("plan.md").as_deref(), Some("two\n"));
     let state = StateDir::open(&stage.rig.state).unwrap();
     let lines = journal::read_all(&state).unwrap().lines;
-    let restored = lines.iter().filter(|line| line.tool == "file.restore" && line.client.is_none());
+    let is_owner = |client: &Option<String>| client.as_deref() == Some("command line");
+    let restored =
+        lines.iter().filter(|line| line.tool == "file.restore" && is_owner(&line.client));
     assert_eq!(restored.count(), 2);
 }
 
@@ -231,6 +233,8 @@ fn commands_find_the_only_folder_that_was_served_and_ask_if_there_were_several()
     let mut token = stage.rig.command(&["token", "--scope", "read:/", "--root"]);
     token.arg(&other).arg("--state").arg(&stage.rig.state);
     assert!(token.output().unwrap().status.success());
+    assert_eq!(undo().status.code(), Some(0), "the folder is meant that is served now");
+    drop(stage.server);
     let asked = undo();
     assert_eq!(asked.status.code(), Some(2));
     let error = String::from_utf8_lossy(&asked.stderr);
@@ -302,6 +306,8 @@ fn agents_take_back_their_own_changes_alone_and_only_if_the_owner_allows_it() {
     assert_eq!(mine["changes"].as_array().unwrap().len(), 1, "{mine}");
     assert_eq!((&mine["changes"][0]["change"], &mine["truncated"]), (&json!(1), &json!(false)));
     assert_eq!(history(&mut codex)["changes"][0]["change"], 2);
+    // Any client may register under a name. The token counts.
+    assert_eq!(history(&mut stage.client("cursor"))["changes"], json!([]));
     // The version before the change of another caller is nobody else's business.
     let now = hash("three\n");
     let restore = |client: &mut Http, version: &str, hash: &str| {

@@ -5,9 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stile_server::mcp::handler::CallerSource;
 use stile_server::mcp::presentation::Presentation;
 use stile_server::service::Service;
 use stile_server::stdio::{self, MAX_LINE_BYTES};
+use stile_tools::toolset::Caller;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -28,7 +30,7 @@ impl Pipes {
             tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
         let ground = Ground::new();
         let tools = ground.tools.clone();
-        let caller = principal("local", None, scopes);
+        let caller = CallerSource::Fixed(Caller::local(principal("local", None, scopes)));
         let served = tokio::spawn(stdio::serve_on(
             their_input,
             their_output,

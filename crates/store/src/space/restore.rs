@@ -53,7 +53,9 @@ impl Space {
             let found = inner.known_history(path)?.changes(&query);
             let mut changes = found.map_err(|error| no_version(path, error.into()))?;
             changes.retain(|change| change.concerns(path));
-            Ok(changes)
+            let sight = permit.sight();
+            let seen = changes.into_iter().map(|it| it.as_seen(|path| sight.may_see(path)));
+            Ok(seen.collect())
         })
         .await
     }

@@ -13,6 +13,7 @@ mod key;
 mod owner_credentials;
 mod private;
 mod reserve;
+mod running_servers;
 #[cfg(test)]
 mod server_tests;
 mod session_rows;
@@ -22,6 +23,7 @@ mod sign_in_tests;
 mod spaces;
 mod standing;
 mod state_dir;
+mod stdio_clients;
 mod sync_lock;
 mod tables;
 mod token_uses;
@@ -46,6 +48,7 @@ pub(crate) use copying::{ACCESS_TABLES, AccessRow};
 pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
+pub use running_servers::{RunningNote, RunningServer, running_servers};
 pub use session_rows::ClientSession;
 pub use short_lived::ShortLived;
 pub(crate) use spaces::folder_identity;
@@ -53,10 +56,11 @@ pub use spaces::{KnownSpace, SpaceOfFolder};
 pub use standing::{ApprovedRights, TokenStanding};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
+pub use stdio_clients::{AfterEnd, StdioAccess};
 pub use sync_lock::SyncLock;
 pub(crate) use tables::Cell as AccessCell;
 pub use tables::TableError;
-pub use tokens::{Revocation, TokenRecord, TokenStore};
+pub use tokens::{Revocation, TokenKind, TokenRecord, TokenStore};
 
 /// The size of the largest settings file that is read, in bytes.
 const SETTINGS_BYTES: u64 = 1 << 20;

@@ -78,7 +78,7 @@ fn is_full(error: &StateError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tokens::{Revocation, TokenRecord, TokenStore};
+    use super::super::tokens::{Revocation, TokenKind, TokenRecord, TokenStore};
     use super::*;
 
     fn full() -> StateError {
@@ -145,7 +145,7 @@ mod tests {
         let token = TokenRecord {
             jti: "a".to_owned(),
             audience: None,
-            shown: false,
+            kind: TokenKind::Bearer,
             subject: "ann".to_owned(),
             client: None,
             grant: None,

@@ -9,7 +9,7 @@ use super::authorizations::{
 };
 use super::browser_sessions::{LINK_SECONDS, SESSION_IDLE_SECONDS, SESSION_SECONDS};
 use super::clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
-use super::{ApprovedRights, StateDir, TokenRecord, TokenStanding, TokenStore};
+use super::{ApprovedRights, StateDir, TokenKind, TokenRecord, TokenStanding, TokenStore};
 
 const NOW: i64 = 1_800_000_000;
 
@@ -87,7 +87,7 @@ fn token(jti: &str, issued: i64) -> TokenRecord {
     TokenRecord {
         jti: jti.to_owned(),
         audience: Some("urn:uuid:1".to_owned()),
-        shown: false,
+        kind: TokenKind::Bearer,
         subject: "ann".to_owned(),
         client: Some("Editor".to_owned()),
         grant: None,

@@ -70,13 +70,13 @@ impl TokenStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{StateDir, TokenRecord};
+    use crate::state::{StateDir, TokenKind, TokenRecord};
 
     fn token(jti: &str) -> TokenRecord {
         TokenRecord {
             jti: jti.to_owned(),
             audience: None,
-            shown: false,
+            kind: TokenKind::Bearer,
             subject: "ann".to_owned(),
             client: None,
             grant: None,

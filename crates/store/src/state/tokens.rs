@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use stile_domain::percent;
+use stile_domain::records::authority::RecordsClaim;
 
 use super::before_migration::copy_before_migration;
 use super::private::lock_database;
@@ -66,8 +67,40 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
-const COLUMNS: &str = "jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
+pub(super) const COLUMNS: &str = "jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
                        expires, revoked";
+
+/// How the holder of a token shows that it may act.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenKind {
+    /// The holder sends the token with each request.
+    #[default]
+    Bearer,
+    /// The same; `stile serve` made the token to show it on a terminal.
+    Shown,
+    /// The holder is a client that starts `stile stdio` on this computer. The record says what the
+    /// client may do and is revoked like a token. No bearer token was made.
+    Stdio,
+}
+
+impl TokenKind {
+    /// Returns the number in the column `shown`, which had only 0 and 1 before there was `Stdio`.
+    fn number(self) -> i64 {
+        match self {
+            Self::Bearer => 0,
+            Self::Shown => 1,
+            Self::Stdio => 2,
+        }
+    }
+
+    fn of_number(number: i64) -> Self {
+        match number {
+            2 => Self::Stdio,
+            0 => Self::Bearer,
+            _ => Self::Shown,
+        }
+    }
+}
 
 /// A token that was minted here. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +109,8 @@ pub struct TokenRecord {
     pub jti: String,
     /// The space that the token is for; `None` for a token of a version that did not bind them.
     pub audience: Option<String>,
-    /// Whether `stile serve` made the token to show it on a terminal.
-    pub shown: bool,
+    /// How the holder of the token shows that it may act.
+    pub kind: TokenKind,
     /// The user that the token is for.
     pub subject: String,
     /// The client that the token was minted for.
@@ -90,10 +123,24 @@ pub struct TokenRecord {
     pub scopes: String,
     /// When the token was minted.
     pub issued: i64,
-    /// When the token expires.
+    /// When the token expires; [`TokenRecord::NEVER`] for a client that starts `stile stdio`.
     pub expires: i64,
     /// When the token was revoked.
     pub revoked: Option<i64>,
+}
+
+impl TokenRecord {
+    /// The time at which nothing expires: the last second of the year 9999.
+    pub const NEVER: i64 = 253_402_300_799;
+
+    /// Returns what the token says about records.
+    pub fn records_claim(&self) -> RecordsClaim {
+        match &self.grant {
+            Some(grant) => RecordsClaim::Grant(grant.as_str().into()),
+            None if self.owner => RecordsClaim::Owner,
+            None => RecordsClaim::None,
+        }
+    }
 }
 
 /// The result of revoking a token.
@@ -328,18 +375,19 @@ pub(super) fn insert_token(tables: Tables<'_>, token: &TokenRecord) -> Result<()
     let insert = "INSERT INTO tokens \
                   (jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
                   expires, revoked) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let kind = token.kind.number();
     let row = values![
-        token.jti, token.audience, token.shown, token.subject, token.client, token.grant,
-        token.owner, token.scopes, token.issued, token.expires, token.revoked,
+        token.jti, token.audience, kind, token.subject, token.client, token.grant, token.owner,
+        token.scopes, token.issued, token.expires, token.revoked,
     ];
     tables.execute(insert, row).map(drop)
 }
 
-fn record(row: &TableRow) -> Result<TokenRecord, TableError> {
+pub(super) fn record(row: &TableRow) -> Result<TokenRecord, TableError> {
     Ok(TokenRecord {
         jti: row.get(0)?,
         audience: row.get(1)?,
-        shown: row.get(2)?,
+        kind: TokenKind::of_number(row.get(2)?),
         subject: row.get(3)?,
         client: row.get(4)?,
         grant: row.get(5)?,
@@ -459,7 +507,7 @@ mod tests {
         TokenRecord {
             jti: jti.to_owned(),
             audience: None,
-            shown: false,
+            kind: TokenKind::Bearer,
             subject: "ann".to_owned(),
             client: None,
             grant: None,

@@ -205,6 +205,7 @@ impl Tool for FileMove {
     }
 
     fn trace(&self) -> CallTrace {
-        CallTrace::of_file(&self.path, Some(self.hash)).with_target(&self.to)
+        let trace = CallTrace::of_file(&self.path, Some(self.hash)).with_target(&self.to);
+        if self.dry_run { trace.as_dry_run() } else { trace }
     }
 }

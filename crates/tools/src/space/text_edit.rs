@@ -171,6 +171,7 @@ impl Tool for EditText {
     }
 
     fn trace(&self) -> CallTrace {
-        CallTrace::of_file(&self.path, Some(self.hash))
+        let trace = CallTrace::of_file(&self.path, Some(self.hash));
+        if self.dry_run { trace.as_dry_run() } else { trace }
     }
 }

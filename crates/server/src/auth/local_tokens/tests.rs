@@ -9,7 +9,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_store::state::{StateDir, TokenRecord};
+use stile_store::state::{StateDir, TokenKind, TokenRecord};
 
 use super::*;
 use crate::auth::jws::MAX_TOKEN_BYTES;
@@ -40,7 +40,7 @@ fn rig() -> Rig {
     let record = TokenRecord {
         jti: "t1".to_owned(),
         audience: Some(HERE.to_owned()),
-        shown: false,
+        kind: TokenKind::Bearer,
         subject: "ann".to_owned(),
         client: None,
         grant: None,

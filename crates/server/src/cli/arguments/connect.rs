@@ -42,7 +42,11 @@ fn connect(settings: Settings<'_>) -> Command {
         .arg(flag("write", "Change the client's file. A copy of the file is kept beside it."))
         .arg(scope("What the client may do with files. May be repeated. [default: write:/]"))
         .arg(deny())
-        .arg(grant("Let the client see the records of this grant."))
+        .arg(
+            grant("Let the client see the records of this grant. [default: no records]")
+                .conflicts_with("owner"),
+        )
+        .arg(flag("owner", "Let the client see and change all records, as their owner."))
         .arg(
             one("expires", "DURATION", "How long the client's token is valid; at most 366d.")
                 .default_value("90d"),
@@ -93,7 +97,7 @@ Examples:
 
 fn disconnect(settings: Settings<'_>) -> Command {
     Command::new("disconnect")
-        .about("Removes this server from a client's configuration file, and revokes its token.")
+        .about("Removes this server from a client's configuration file, and ends its access.")
         .arg(client().required(true).help("The client."))
         .arg(name())
         .args(

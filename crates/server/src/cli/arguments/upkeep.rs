@@ -89,7 +89,12 @@ Examples:
                 ),
         )
         .subcommand(Command::new("uninstall").about("Stops the service and removes its file."))
-        .subcommand(Command::new("status").about("Shows whether the service runs."))
+        .subcommand(
+            Command::new("status")
+                .about("Shows which servers run with the state, and whether the service does.")
+                .arg(setting_argument(&STATE.declaration))
+                .arg(setting_argument(&CONFIG.declaration)),
+        )
         .subcommand(
             Command::new("logs")
                 .about("Shows what the service printed.")

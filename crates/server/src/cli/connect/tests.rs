@@ -106,7 +106,15 @@ fn each_client_gets_an_entry_in_a_new_file_and_the_file_goes_again() {
                 #[cfg(unix)]
                 assert_eq!(mode(&home.file(client)), 0o600);
             }
-            Transport::Stdio => assert_eq!(home.live(), 0),
+            Transport::Stdio => {
+                let args = entry["args"].as_array().unwrap();
+                let at = args.iter().position(|word| word == "--client").unwrap();
+                assert_eq!(args[at + 1], name);
+                let row = home.tokens().remove(0);
+                assert_eq!((&row["client"], &row["transport"]), (&json!(name), &json!("stdio")));
+                assert_eq!((&row["scopes"], &row["expires"]), (&json!("write:/"), &Value::Null));
+                assert!(said.contains("Claude Desktop may read, change, make and remove all files, and sees no records"), "{said}");
+            }
         }
         let again = home.stile(&format!("connect {name} --write")).unwrap();
         assert!(again.contains("connected already"), "{again}");
@@ -137,7 +145,7 @@ fn each_clients_used_file_is_restored_byte_for_byte() {
         // Other rights: a new entry, and for a token the end of the old one.
         home.stile(&format!("connect {name} --scope write:/notes/ --write")).unwrap();
         assert_ne!(home.text(client), with);
-        assert_eq!(home.live(), usize::from(client.best == Transport::Http));
+        assert_eq!(home.live(), 1);
         home.stile(&format!("disconnect {name}")).unwrap();
         assert_eq!(home.text(client), before, "{name}");
         assert_eq!(home.live(), 0);
@@ -192,7 +200,9 @@ fn an_entry_says_what_was_asked_for() {
     let more = format!("--scope read:/a --deny /a/b --root {notes} --write");
     home.stile(&format!("connect claude-desktop {more}")).unwrap();
     let args = home.entry(named("claude-desktop").unwrap())["args"].clone();
-    let wanted = ["stdio", notes, "--scope", "read:/a", "--deny", "/a/b"];
+    let wanted = [
+        "stdio", notes, "--scope", "read:/a", "--deny", "/a/b", "--client", "claude-desktop",
+    ];
     assert_eq!(args, json!(wanted));
     home.stile("connect codex --public-url https://notes.example.org --write").unwrap();
     let url = home.entry(named("codex").unwrap())["url"].clone();

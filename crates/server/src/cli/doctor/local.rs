@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use stile_store::journal;
 use stile_store::probe;
-use stile_store::state::{StateDir, StateError, TokenRecord, check_disjoint};
+use stile_store::state::{RunningServer, StateDir, StateError, TokenRecord, check_disjoint};
 
 use super::Finding;
 use crate::cli::home::Home;
@@ -32,6 +32,7 @@ pub(super) fn check(
     matches: &ArgMatches,
     environment: Environment<'_>,
     resolved: &Resolved,
+    server: Option<&RunningServer>,
 ) -> Result<Vec<Finding>, Failure> {
     let config = &resolved.config;
     let mut findings = vec![root(resolved)];
@@ -63,7 +64,12 @@ pub(super) fn check(
             }
         }
     }
-    findings.push(port(config.listen));
+    findings.push(match server {
+        Some(RunningServer { origin, root, .. }) => {
+            Finding::good("port", format!("{} is served at {origin}", root.display()))
+        }
+        None => port(config.listen),
+    });
     Ok(findings)
 }
 
@@ -218,7 +224,7 @@ fn records(matches: &ArgMatches, environment: Environment<'_>) -> Finding {
 }
 
 /// Returns whether something accepts connections there.
-pub(super) fn is_listening(listen: SocketAddr) -> bool {
+fn is_listening(listen: SocketAddr) -> bool {
     let mut address = listen;
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -231,7 +237,12 @@ pub(super) fn is_listening(listen: SocketAddr) -> bool {
 
 fn port(listen: SocketAddr) -> Finding {
     if is_listening(listen) {
-        return Finding::good("port", format!("something listens on {listen}"));
+        return Finding::warning(
+            "port",
+            format!("another program listens on {listen}, or a server with another state"),
+            "name that state with --state; or stop the program, or choose another port with \
+             --listen",
+        );
     }
     match TcpListener::bind(listen) {
         Ok(_) => Finding::warning(
@@ -250,6 +261,7 @@ fn port(listen: SocketAddr) -> Finding {
 #[cfg(test)]
 mod tests {
     use stile_domain::journal::JournalLine;
+    use stile_store::state::TokenKind;
 
     use super::super::Outcome;
     use super::*;
@@ -258,7 +270,7 @@ mod tests {
         TokenRecord {
             jti: String::new(),
             audience: None,
-            shown: false,
+            kind: TokenKind::Bearer,
             subject: String::new(),
             client: None,
             grant: None,
@@ -310,7 +322,7 @@ mod tests {
     fn a_free_port_and_a_used_one_are_told_apart() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        assert_eq!(port(address).outcome, Outcome::Good);
+        assert!(port(address).detail.contains("another program listens"));
         drop(taken);
         assert_eq!(port(address).outcome, Outcome::Warning);
         assert_eq!(port("192.0.2.1:9".parse().unwrap()).outcome, Outcome::Bad);

@@ -22,6 +22,8 @@ use crate::outbound::{OutboundClient, OutboundError, OutboundLimits, OutboundRes
 /// The limits of one request.
 const LIMITS: OutboundLimits =
     OutboundLimits { total: Duration::from_secs(10), body_bytes: 256 * 1024 };
+/// The port of an address over TLS that names none.
+const HTTPS_PORT: u16 = 443;
 /// How long a connection is waited for.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The paths of the metadata of an authorization server, the first of which is the standard's.
@@ -82,7 +84,7 @@ impl PublicAddress {
             return Err(usage());
         };
         let port = match scheme {
-            "https" => uri.port_u16().unwrap_or(443),
+            "https" => uri.port_u16().unwrap_or(HTTPS_PORT),
             "http" => uri.port_u16().unwrap_or(80),
             _ => return Err(usage()),
         };
@@ -91,6 +93,11 @@ impl PublicAddress {
         }
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self { origin: text.to_owned(), host, port })
+    }
+
+    /// The host as an address has it: an IPv6 address in brackets.
+    fn shown_host(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 
     fn is_https(&self) -> bool {
@@ -118,6 +125,7 @@ async fn examine(client: &OutboundClient, address: &PublicAddress) -> Vec<Findin
                 .to_owned(),
         ));
     }
+    findings.extend(judge_port(address));
     let health = get(client, address, "/health").await;
     findings.push(judge_health(address, &health));
     if matches!(findings.last(), Some(Bad(_))) {
@@ -169,6 +177,22 @@ fn judge_addresses(host: &str, addresses: Option<&[IpAddr]>) -> Finding {
              only if the name has a public address elsewhere"
         ))
     }
+}
+
+/// Judges the port of an address over TLS; `None` if every client calls it.
+///
+/// *Source*: hosted Claude connects to port 443 and to no other
+/// (github.com/anthropics/claude-ai-mcp/issues/85, github.com/home-assistant/core/issues/153820).
+fn judge_port(address: &PublicAddress) -> Option<Finding> {
+    (address.is_https() && address.port != HTTPS_PORT).then(|| {
+        Limited(format!(
+            "the address names port {}, and hosted clients (Claude on the web and on the phone) \
+             call port 443 only: let the router, the proxy or the tunnel lead port 443 to the \
+             server, and give clients https://{} without a port",
+            address.port,
+            address.shown_host()
+        ))
+    })
 }
 
 fn judge_health(address: &PublicAddress, answer: &Answer) -> Finding {
@@ -329,6 +353,18 @@ mod tests {
             assert_eq!(port(text), None, "{text}");
         }
         assert_eq!(port("https://me@a.example"), None);
+    }
+
+    #[test]
+    fn a_port_that_hosted_clients_do_not_call_is_named() {
+        let judge = |text: &str| judge_port(&PublicAddress::parse(text).unwrap());
+        assert_eq!(judge(ORIGIN), None);
+        assert_eq!(judge("https://notes.example.org:443"), None);
+        assert_eq!(judge("http://127.0.0.1:9999"), None, "plain HTTP has a finding of its own");
+        for text in ["https://notes.example.org:9999", "https://[2001:db8::1]:8443"] {
+            let Some(Limited(said)) = judge(text) else { panic!("{text}") };
+            assert!(said.contains("call port 443 only"), "{said}");
+        }
     }
 
     #[test]

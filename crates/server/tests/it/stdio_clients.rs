@@ -1,0 +1,176 @@
+//! Clients that start `stile stdio`: seen, undone and ended under their own names.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+use stile_testkit::client::Stdio;
+use stile_testkit::process::Rig;
+
+use crate::support::initialize;
+
+struct Owner {
+    _folder: tempfile::TempDir,
+    rig: Rig,
+}
+
+impl Owner {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        std::fs::create_dir_all(rig.home()).unwrap();
+        Self { _folder: folder, rig }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let state = self.rig.state.to_str().unwrap();
+        self.rig.command(&[arguments, &["--state", state]].concat()).output().unwrap()
+    }
+
+    /// Runs a command that must succeed, and returns its standard output.
+    fn said(&self, arguments: &[&str]) -> String {
+        let ran = self.run(arguments);
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    }
+
+    fn listed(&self, arguments: &[&str]) -> Vec<Value> {
+        serde_json::from_str(&self.said(arguments)).unwrap()
+    }
+}
+
+/// Opens a session under the name that a client gives itself.
+fn open(client: &mut Stdio, name: &str) {
+    client.send(initialize("2025-11-25", name).to_string().as_bytes()).unwrap();
+    assert!(client.receive().unwrap()["result"].is_object());
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    client.send(initialized.to_string().as_bytes()).unwrap();
+}
+
+fn call(client: &mut Stdio, tool: &str, arguments: Value) -> Value {
+    let call = json!({
+        "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": { "name": tool, "arguments": arguments },
+    });
+    client.send(call.to_string().as_bytes()).unwrap();
+    client.receive().unwrap()
+}
+
+fn create(client: &mut Stdio, path: &str) {
+    let answer = call(client, "file.create", json!({ "path": path, "content": "new\n" }));
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+}
+
+fn names<'v>(rows: &'v [Value], key: &str) -> Vec<&'v str> {
+    rows.iter().map(|row| row[key].as_str().unwrap_or("-")).collect()
+}
+
+#[test]
+fn each_client_is_seen_and_undone_under_its_own_name() {
+    let owner = Owner::new();
+    let mut named = owner.rig.stdio(&["--client", "cursor"]);
+    open(&mut named, "claude-ai");
+    create(&mut named, "/by-cursor.md");
+    let mut unnamed = owner.rig.stdio(&[]);
+    open(&mut unnamed, "claude-ai");
+    create(&mut unnamed, "/by-claude.md");
+
+    let self_named = "claude-ai (self-named)";
+    assert_eq!(names(&owner.listed(&["history", "--json"]), "client"), [self_named, "cursor"]);
+    let mut clients = owner.listed(&["client", "list", "--json"]);
+    // Both may have become known in one second.
+    clients.sort_by_key(|client| client["name"] != "cursor");
+    assert_eq!(names(&clients, "name"), ["cursor", self_named]);
+    assert_eq!(names(&clients, "kind"), ["stdio", "stdio"]);
+    assert_eq!(
+        clients[0]["rights"],
+        json!(["may read, change, make and remove all files", "sees no records"])
+    );
+    let audit = owner.said(&["audit", "--since", "1h"]);
+    assert!(audit.contains("cursor created /by-cursor.md"), "{audit}");
+    assert!(audit.contains("claude-ai (self-named) created /by-claude.md"), "{audit}");
+    named.finish().unwrap();
+    let listed = owner.listed(&["client", "list", "--json"]);
+    let cursor = listed.iter().find(|client| client["name"] == "cursor").unwrap();
+    assert!(cursor["last_used"].is_string(), "the use is written at the end");
+
+    owner.said(&["undo", "--client", self_named, "--since", "1h", "--yes"]);
+    assert!(owner.rig.root.join("by-cursor.md").exists());
+    assert!(!owner.rig.root.join("by-claude.md").exists());
+    let changes = owner.listed(&["history", "--json"]);
+    assert_eq!(names(&changes, "client"), ["command line", self_named, "cursor"]);
+    let activity = owner.said(&["activity"]);
+    for name in ["command line\n", "claude-ai (self-named)\n", "cursor\n"] {
+        assert!(activity.contains(name), "{activity}");
+    }
+}
+
+#[test]
+fn an_ended_client_is_refused_until_it_is_connected_again() {
+    let owner = Owner::new();
+    let start = || owner.rig.stdio(&["--client", "claude-desktop"]);
+    let mut client = start();
+    open(&mut client, "claude-ai");
+    create(&mut client, "/one.md");
+    let tokens = owner.listed(&["token", "list", "--json"]);
+    let id = tokens[0]["jti"].as_str().unwrap();
+    assert_eq!((&tokens[0]["transport"], &tokens[0]["expires"]), (&json!("stdio"), &Value::Null));
+
+    owner.said(&["client", "end", id]);
+    let answer = call(&mut client, "file.create", json!({ "path": "/two.md", "content": "" }));
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("the owner ended the access of claude-desktop"), "{message}");
+    assert!(!owner.rig.root.join("two.md").exists());
+    let refused =
+        owner.run(&["stdio", owner.rig.root.to_str().unwrap(), "--client", "claude-desktop"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("stile connect"));
+    // Another client is not concerned.
+    open(&mut owner.rig.stdio(&["--client", "cursor"]), "cursor");
+
+    let root = owner.rig.root.to_str().unwrap();
+    owner.said(&["connect", "claude-desktop", "--root", root, "--write"]);
+    let mut again = start();
+    open(&mut again, "claude-ai");
+    create(&mut again, "/three.md");
+    owner.said(&["disconnect", "claude-desktop"]);
+    let answer = call(&mut again, "file.create", json!({ "path": "/four.md", "content": "" }));
+    assert!(answer["error"].is_object(), "{answer}");
+}
+
+#[test]
+fn the_doctor_tries_an_entry_under_its_own_name() {
+    let owner = Owner::new();
+    let root = owner.rig.root.to_str().unwrap();
+    owner.said(&["connect", "claude-desktop", "--root", root, "--write"]);
+    let before = owner.listed(&["client", "list", "--json"]);
+    let found = owner.run(&["doctor", "--root", root, "--json"]);
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert!(found.to_string().contains("Claude Desktop"), "{found:#}");
+    assert_eq!(owner.listed(&["client", "list", "--json"]), before, "the client was not used");
+    let audit = owner.said(&["audit", "--since", "1h"]);
+    assert!(audit.contains("stile-doctor listed /"), "{audit}");
+    assert!(!audit.contains("claude-desktop"), "{audit}");
+}
+
+#[test]
+fn a_dry_run_is_told_as_one_and_counts_as_a_read() {
+    let owner = Owner::new();
+    let mut client = owner.rig.stdio(&["--client", "cursor"]);
+    open(&mut client, "cursor");
+    create(&mut client, "/a.md");
+    let read = call(&mut client, "text.read", json!({ "path": "/a.md" }));
+    let hash = read["result"]["structuredContent"]["hash"].as_str().unwrap().to_owned();
+    let moved = call(
+        &mut client,
+        "file.move",
+        json!({ "path": "/a.md", "hash": hash, "to": "/b.md", "rewrite_links": true, "dry_run": true }),
+    );
+    assert_eq!(moved["result"]["isError"], json!(false), "{moved}");
+    let audit = owner.said(&["audit", "--since", "1h"]);
+    assert!(
+        audit.contains("cursor would have moved /a.md to /b.md (dry run, nothing was changed)"),
+        "{audit}"
+    );
+    let activity = owner.listed(&["activity", "--json"]);
+    assert_eq!((&activity[0]["changes"], &activity[0]["reads"]), (&json!(1), &json!(2)));
+}
