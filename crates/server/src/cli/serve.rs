@@ -43,7 +43,8 @@ use crate::sign_in::routes::routes;
 use crate::sign_in::settings::{AuthorizationServer, FolderLister, SignInSettings};
 
 const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
-    before, so it is a space of its own: tokens of the other folder are refused here";
+    before, so it is a space of its own: tokens of the other folder are refused here. If it is the \
+    same folder from a backup or another disk, stop the server and run `stile space adopt`";
 
 /// The stream of the notes that `--records-of-space` keeps as records.
 const NOTES: &str = "notes";
@@ -81,7 +82,8 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     };
     let notes = served_notes(config, home.state(), &records, &space, environment)?;
     let service = open::service(config, tools, &journal, Some(records));
-    let people = people.map(|people| people.people(config, &journal, &service, provider.is_none()));
+    let people =
+        people.map(|people| people.people(resolved, &journal, &service, provider.is_none()));
     let notifier = Notifier::new(environment);
     let fleet = match home.database() {
         Some(_) => Some(Fleet::new(Arc::new(home.tokens()?))),

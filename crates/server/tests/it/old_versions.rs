@@ -91,10 +91,16 @@ fn a_version_is_shown_compared_and_restored_beside_a_running_server() {
     assert_eq!(stage.owner(&["show", &format!("plan.md@{short}")]), "one\n");
     let diff = stage.owner(&["diff", "plan.md"]);
     assert_eq!(diff, "--- /plan.md@1\n+++ /plan.md\n@@ -1 +1 @@\n-one\n+two\n");
-    stage.owner(&["restore", "plan.md@1"]);
+    let plan = "restore /plan.md as before change 1\nNothing was changed. Add --yes to do this.\n";
+    assert_eq!(stage.owner(&["restore", "plan.md@1"]), plan);
+    assert_eq!(stage.text("plan.md").as_deref(), Some("two\n"));
+    let done = stage.owner(&["restore", "plan.md@1", "--yes"]);
+    assert!(done.ends_with("Done. `stile undo 2` takes this back.\n"), "{done}");
     assert_eq!(stage.text("plan.md").as_deref(), Some("one\n"));
+    let again = stage.owner(&["restore", "plan.md@1", "--yes"]);
+    assert_eq!(again, "/plan.md is what it was at 1. Nothing is to be done.\n");
     // What the command replaced is kept too.
-    stage.owner(&["restore", "plan.md"]);
+    stage.owner(&["restore", "plan.md", "--yes"]);
     assert_eq!(stage.text("plan.md").as_deref(), Some("two\n"));
     let state = StateDir::open(&stage.rig.state).unwrap();
     let lines = journal::read_all(&state).unwrap().lines;
@@ -266,8 +272,8 @@ fn a_damaged_version_is_named_and_the_rest_is_taken_back() {
     let output = stage.stile(&["undo", "--client", "cursor", "--since", "1h", "--yes"]);
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("/large.md: ") && error.contains("is damaged"), "{error}");
-    assert!(error.contains(&hash(&noise)[..12]), "{error}");
+    assert!(error.contains("/large.md cannot come back"), "{error}");
+    assert!(error.contains("is damaged"), "{error}");
     assert_eq!(stage.text("small.md").as_deref(), Some("one\n"));
     assert_eq!(stage.text("large.md"), None);
 }
@@ -378,4 +384,150 @@ fn an_undo_that_is_killed_leaves_whole_files_and_goes_on_when_it_is_run_again() 
     assert!(names.iter().all(is_back));
     assert_eq!(hidden(&stage.rig.root), 0);
     assert_eq!(std::fs::read_dir(&stage.rig.root).unwrap().count(), names.len());
+}
+
+#[test]
+fn reading_deletes_nothing_and_says_when_its_settings_are_not_those_of_the_server() {
+    let stage = Stage::new(&["--history-days", "365"]);
+    let noise: String = (0..200).map(|line| hash(&line.to_string())).collect();
+    stage.put("a.md", &format!("{noise}\n"));
+    let removal = json!({ "path": "/a.md", "hash": hash(&format!("{noise}\n")) });
+    stage.client("cursor").tool("file.remove", removal).unwrap();
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    for command in [&["history"][..], &["show", "a.md@1"], &["diff", "a.md"], &undo] {
+        let output = stage.stile(&[command, &["--history-bytes", "1024"]].concat());
+        let note = String::from_utf8(output.stderr).unwrap();
+        let expected = "note: history_bytes is 1024 here, but 1073741824 for the server that keeps \
+                        this history, and the server's setting counts\n";
+        assert!(note.starts_with(expected), "{command:?}: {note}");
+    }
+    let days = stage.stile(&["history", "--history-days", "30", "--history", "off"]);
+    let notes = String::from_utf8(days.stderr).unwrap();
+    assert!(notes.contains("history_days is 30 here, but 365 for the server"), "{notes}");
+    assert!(notes.contains("history is off here, but keep for the server"), "{notes}");
+    // The server's own settings, and none, are no disagreement.
+    assert_eq!(stage.stile(&["history", "--history-days", "365"]).stderr, b"");
+    let done = stage.owner(&[&undo[..], &["--yes"]].concat());
+    assert!(done.contains("1 of 1 done."), "{done}");
+    assert_eq!(stage.text("a.md"), Some(format!("{noise}\n")));
+}
+
+#[test]
+fn a_blocked_path_is_left_and_named_and_the_rest_is_taken_back() {
+    let stage = Stage::new(&[]);
+    std::fs::create_dir(stage.rig.root.join("d")).unwrap();
+    for name in ["x.md", "d/inside.md", "link.md", "plain.md"] {
+        stage.put(name, "one\n");
+    }
+    let mut agent = stage.client("cursor");
+    let one = hash("one\n");
+    for name in ["/x.md", "/d/inside.md"] {
+        agent.tool("file.remove", json!({ "path": name, "hash": one })).unwrap();
+    }
+    replace(&mut agent, "/link.md", "one", "two");
+    replace(&mut agent, "/plain.md", "one", "two");
+    // A folder in place of a file, and a file in place of a folder.
+    agent.tool("folder.create", json!({ "path": "/x.md" })).unwrap();
+    agent.tool("folder.remove", json!({ "path": "/d" })).unwrap();
+    agent.tool("file.create", json!({ "path": "/d", "content": "in the way\n" })).unwrap();
+    std::fs::remove_file(stage.rig.root.join("link.md")).unwrap();
+    std::os::unix::fs::symlink("plain.md", stage.rig.root.join("link.md")).unwrap();
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    let planned = stage.stile(&undo);
+    assert_eq!(planned.status.code(), Some(1), "a plan that lacks something fails");
+    insta::assert_snapshot!(String::from_utf8(planned.stdout).unwrap());
+    let done = stage.stile(&[&undo[..], &["--yes"]].concat());
+    assert_eq!(done.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8(done.stderr).unwrap());
+    assert_eq!(stage.text("plain.md").as_deref(), Some("one\n"));
+    assert_eq!(stage.text("d/inside.md").as_deref(), Some("one\n"));
+    assert!(stage.rig.root.join("x.md").is_dir());
+    // With the folder out of the way, the same command brings the file back.
+    std::fs::remove_dir(stage.rig.root.join("x.md")).unwrap();
+    stage.stile(&[&undo[..], &["--yes"]].concat());
+    assert_eq!(stage.text("x.md").as_deref(), Some("one\n"));
+}
+
+#[test]
+fn an_undo_names_what_the_history_had_no_room_for() {
+    let stage = Stage::new(&["--history-bytes", "64KiB"]);
+    let noise = |number: u32| -> String {
+        let lines = (0..1_200).map(|line| format!("{}\n", hash(&format!("{number} {line}"))));
+        lines.collect()
+    };
+    let mut agent = stage.client("cursor");
+    stage.put("small.md", "one\n");
+    stage.put("large.md", &noise(0));
+    replace(&mut agent, "/small.md", "one", "two");
+    // Bulk that the agent made itself takes no room from what it found.
+    agent.tool("file.create", json!({ "path": "/bulk.md", "content": noise(1) })).unwrap();
+    let removal = |number| json!({ "path": "/bulk.md", "hash": hash(&noise(number)) });
+    agent.tool("file.remove", removal(1)).unwrap();
+    let large = json!({ "path": "/large.md", "hash": hash(&noise(0)) });
+    assert_eq!(agent.tool("file.remove", large).unwrap()["path"], "/large.md");
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    for more in [&[][..], &["--yes"]] {
+        let output = stage.stile(&[&undo[..], more].concat());
+        assert_eq!(output.status.code(), Some(1), "{more:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        let named = "/large.md cannot come back, since its version is not in the history";
+        assert!(error.contains(named), "{error}");
+    }
+    assert_eq!(stage.text("small.md").as_deref(), Some("one\n"));
+    assert_eq!(stage.text("large.md"), None);
+}
+
+#[test]
+fn a_restored_folder_is_adopted_by_its_owner_alone() {
+    let stage = Stage::new(&[]);
+    stage.put("a.md", "one\n");
+    let token = stage.rig.token(&["write:/"], &["--client", "cursor"]);
+    let ended = stage.rig.token(&["read:/"], &["--client", "codex"]);
+    replace(&mut stage.server.client(&token), "/a.md", "one", "two");
+    let stile = |arguments: &[&str]| {
+        let mut command = stage.rig.command(arguments);
+        command.arg("--state").arg(&stage.rig.state).output().unwrap()
+    };
+    let list = stile(&["token", "list", "--json"]);
+    let list: Value = serde_json::from_slice(&list.stdout).unwrap();
+    let codex = list.as_array().unwrap().iter().find(|token| token["client"] == "codex").unwrap();
+    assert!(stile(&["token", "revoke", codex["jti"].as_str().unwrap()]).status.success());
+    let root = stage.rig.root.to_str().unwrap().to_owned();
+    let copy = stage.folder.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::write(copy.join("a.md"), "two\n").unwrap();
+    let adopt =
+        |more: &[&str]| stile(&[&["space", "adopt", copy.to_str().unwrap()], more].concat());
+    // A folder that is there is adopted only if its owner names it, and never while it is served.
+    assert_eq!(adopt(&["--yes"]).status.code(), Some(2));
+    let served = adopt(&["--from", &root, "--yes"]);
+    let error = String::from_utf8(served.stderr).unwrap();
+    assert!(error.contains("a server uses one of the two folders"), "{error}");
+    let Stage { folder, rig, server } = stage;
+    server.kill();
+    let away = folder.path().join("away");
+    std::fs::rename(&rig.root, &away).unwrap();
+    std::fs::rename(&copy, &rig.root).unwrap();
+    let stage = Stage { server: rig.serve(&[]), rig, folder };
+    let refused = stage.server.client(&token).post("tools/list", json!({})).unwrap();
+    assert_eq!(refused.status, 401, "no folder is adopted by itself");
+    let Stage { folder, rig, server } = stage;
+    server.kill();
+    let stile = |arguments: &[&str]| {
+        let mut command = rig.command(arguments);
+        command.arg("--state").arg(&rig.state).output().unwrap()
+    };
+    let planned = stile(&["space", "adopt", &root]);
+    let plan = String::from_utf8(planned.stdout).unwrap();
+    let position = |text: &str| plan.find(text).unwrap_or_else(|| panic!("{text}: {plan}"));
+    assert!(position("These will open the new folder") < position("of cursor, `write:/`, until"));
+    assert!(position("These ended, and stay ended:") < position("of codex, `read:/`: revoked on"));
+    assert!(plan.ends_with("Nothing was changed. Add --yes to do this.\n"), "{plan}");
+    assert!(stile(&["space", "adopt", &root, "--yes"]).status.success());
+    let stage = Stage { server: rig.serve(&[]), rig, folder };
+    let status =
+        |token: &str| stage.server.client(token).post("tools/list", json!({})).unwrap().status;
+    assert_eq!((status(&token), status(&ended)), (200, 401));
+    stage.owner(&["undo", "1", "--yes"]);
+    assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
 }

@@ -13,7 +13,7 @@ use super::disclosure::Disclosure;
 use super::lock::Stop;
 use super::read::{read_whole, regular};
 use super::write::{Base, Change, Like};
-use super::{HistoryReach, Inner, RestoredFile, Space, refusal};
+use super::{HistoryReach, Inner, RestoredFile, Space};
 
 impl Space {
     /// Returns the same space for a caller who may see all changes, as the owner may.
@@ -112,14 +112,10 @@ impl Inner {
         caller: Option<&Author>,
     ) -> Result<Vec<u8>, Refusal> {
         let (history, limit) = (self.known_history(path)?, self.options.limits.file_size);
-        let current = match self.root.open_file(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            opened => {
-                let opened = regular(opened, path)?;
-                read_whole(&opened.file, opened.status.stamp.size, limit)
-                    .map_err(|error| refusal(&error, path))?
-            }
-        };
+        // The version may be the beginning of the file, if a file is there.
+        let current = regular(self.root.open_file(path), path)
+            .ok()
+            .and_then(|now| read_whole(&now.file, now.status.stamp.size, limit).ok().flatten());
         history
             .find_version(path, version, caller)
             .and_then(|hash| history.bytes_of(path, hash, current.as_deref(), limit))
@@ -136,15 +132,17 @@ impl Change<'_> {
         made: &mut Vec<SpacePath>,
     ) -> Result<RestoredFile, Stop> {
         let bytes = self.version(path, version, caller)?;
+        let hash = ContentHash::digest(&bytes);
+        let metadata = self.known_history(path)?.metadata_of(path, version, hash);
+        let like = metadata.as_ref().map(Like::Removed);
         Ok(match base {
             Some(base) => {
-                let edited = self.edit_bytes(path, Base::Whole(base), &|_| Ok(bytes.clone()))?;
+                // A file that was made after the removal has a mode of its own.
+                let edited =
+                    self.edit_like(path, Base::Whole(base), like, &|_| Ok(bytes.clone()))?;
                 RestoredFile { hash: edited.hash, size_bytes: edited.size_bytes }
             }
             None => {
-                let history = self.known_history(path)?;
-                let metadata = history.metadata_of(path, ContentHash::digest(&bytes));
-                let like = metadata.as_ref().map(Like::Removed);
                 let created = self.create_like(path, &bytes, made, like)?;
                 RestoredFile { hash: created.hash, size_bytes: created.size_bytes }
             }

@@ -52,7 +52,7 @@ pub use running_servers::{RunningNote, RunningServer, running_servers};
 pub use session_rows::ClientSession;
 pub use short_lived::ShortLived;
 pub(crate) use spaces::folder_identity;
-pub use spaces::{KnownSpace, SpaceOfFolder};
+pub use spaces::{KnownSpace, OldSpace, SpaceOfFolder};
 pub use standing::{ApprovedRights, TokenStanding};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
