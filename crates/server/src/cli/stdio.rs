@@ -27,6 +27,7 @@ pub(super) fn run(
     let claim = token::records_claim(matches)?;
     let given = owner::text(matches, "client").map(client_name).transpose()?;
     process::log(resolved.config.log);
+    let texts = open::owner_texts(&resolved.config)?;
     let (home, open_space) = open::open_space(resolved)?;
     let tokens = Arc::new(home.tokens()?);
     let rights = StdioRights {
@@ -41,7 +42,7 @@ pub(super) fn run(
     let OpenSpace { space, journal } = open_space;
     // If nothing was ever imported, there are no records to offer, and no database is made.
     let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
-    let service = open::service(&resolved.config, tools, &journal, records);
+    let service = open::service(&resolved.config, tools, &journal, records).with_owner_texts(texts);
     let served = process::block_on(async {
         let caller = CallerSource::Stdio(Arc::clone(&client));
         let served = serve(service, caller, Presentation::of(&resolved.config)).await;

@@ -24,6 +24,8 @@ use serde_json::Value;
 use stile_domain::tool_name::Spelling;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
+use stile_tools::prompts::{PromptRefused, Prompts};
+use stile_tools::space::file_resource;
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
 use super::client_names::spelling;
@@ -31,7 +33,7 @@ use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
-use super::{envelope, handshake, progress, resources, server_info, tool_definitions};
+use super::{envelope, handshake, progress, prompts, resources, server_info, tool_definitions};
 use crate::auth::{StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
@@ -167,6 +169,20 @@ impl Handler {
         server_info::server_config(service, caller)
     }
 
+    /// Returns the prompts of the service.
+    fn prompts(&self, context: &Context) -> Result<Arc<Prompts>, ErrorData> {
+        let prompts = &self.service(context).owner_texts().prompts;
+        prompts.clone().ok_or_else(no_such_method)
+    }
+
+    /// Returns the canonical names of the tools that a caller is shown.
+    async fn shown_tools(&self, caller: &Caller, context: &Context) -> Vec<&'static str> {
+        let listed = self.service(context).listed(caller).await;
+        let groups = self.presentation(context).groups;
+        let is_shown = |name: &&'static str| self.shared.definitions.is_shown(name, groups);
+        listed.into_iter().filter(is_shown).collect()
+    }
+
     /// Returns the spelling of tool names for the caller on stdio.
     fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
         // A request that carries its own version belongs to no session, whatever came before it.
@@ -223,7 +239,7 @@ fn meta(context: &Context) -> Option<MetaObject> {
     is_sessionless(context).then(server_info::result_meta)
 }
 
-/// Refuses every cursor. All lists fit one page, so the server never sent one.
+/// Refuses every cursor of a list that fits one page, so that the server never sent one.
 fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor.as_ref()) {
         Some(_) => {
@@ -364,12 +380,20 @@ impl ServerHandler for Handler {
         context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
         guarded(async {
-            only_page(request.as_ref())?;
+            let cursor = request.and_then(|request| request.cursor);
             let caller = self.caller(&context)?;
-            let resources = self.service(&context).resources(&caller);
-            let resources =
-                resources.iter().map(|kind| resources::resource(kind, caller.names)).collect();
-            Ok(uncached!(ListResourcesResult, resources, &context))
+            let service = self.service(&context);
+            let page = service.recent_files(cursor.as_deref(), &caller).await;
+            let page = page.map_err(resources::error)?;
+            let mut listed = Vec::new();
+            if cursor.is_none() {
+                let kinds = service.resources(&caller);
+                listed.extend(kinds.iter().map(|kind| resources::resource(kind, caller.names)));
+            }
+            listed.extend(page.files.into_iter().map(resources::file));
+            let mut result = uncached!(ListResourcesResult, listed, &context);
+            result.next_cursor = page.next_cursor;
+            Ok(result)
         })
         .await
     }
@@ -457,21 +481,42 @@ impl ServerHandler for Handler {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
-        _: Context,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Err(no_such_method())
+        guarded(async {
+            let prompts = self.prompts(&context)?;
+            only_page(request.as_ref())?;
+            let caller = self.caller(&context)?;
+            let listed = prompts.list(&self.shown_tools(&caller, &context).await).await;
+            let listed = listed.into_iter().map(prompts::prompt).collect();
+            Ok(uncached!(ListPromptsResult, listed, &context))
+        })
+        .await
     }
 
     async fn get_prompt(
         &self,
-        _: GetPromptRequestParams,
-        _: Context,
+        request: GetPromptRequestParams,
+        context: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Err(no_such_method())
+        guarded(async {
+            let prompts = self.prompts(&context)?;
+            let caller = self.caller(&context)?;
+            let tools = self.shown_tools(&caller, &context).await;
+            let values = request.arguments.unwrap_or_default();
+            let spell = |name: &str| caller.names.name(name).into_owned();
+            let got = prompts.get(&request.name, &values, &tools, spell);
+            let filled = got.await.map_err(|refused| prompts::error(&refused))?;
+            let mut result = prompts::filled(filled);
+            result.meta = meta(&context);
+            Ok(result.into())
+        })
+        .await
     }
 
-    /// Completes the path of a listing. All else has no completions.
+    /// Completes the path of a listing or a file, and the argument `path` of a prompt. All else has
+    /// no completions.
     async fn complete(
         &self,
         request: CompleteRequestParams,
@@ -482,13 +527,21 @@ impl ServerHandler for Handler {
                 return Err(no_such_method());
             }
             let caller = self.caller(&context)?;
-            let Reference::Resource(template) = &request.r#ref else {
-                return Err(ErrorData::invalid_params("there are no prompts to complete", None));
-            };
             let argument = &request.argument;
             let service = self.service(&context);
-            let found =
-                service.complete(&template.uri, &argument.name, &argument.value, &caller).await;
+            let template = match &request.r#ref {
+                Reference::Resource(template) => template.uri.as_str(),
+                Reference::Prompt(prompt) => {
+                    let tools = self.shown_tools(&caller, &context).await;
+                    let listed = self.prompts(&context)?.list(&tools).await;
+                    if !listed.iter().any(|listed| listed.name == prompt.name) {
+                        return Err(prompts::error(&PromptRefused::Unknown));
+                    }
+                    if argument.name == "path" { file_resource::TEMPLATE_URI } else { "" }
+                }
+                _ => "",
+            };
+            let found = service.complete(template, &argument.name, &argument.value, &caller).await;
             let mut completion = CompletionInfo::default();
             completion.values = found.values;
             completion.has_more = Some(found.has_more);
@@ -514,7 +567,11 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         context: Context,
     ) -> Result<CustomResult, ErrorData> {
-        if is_known(&request.method, is_sessionless(&context)) {
+        let is_of_prompts = matches!(request.method.as_str(), "prompts/list" | "prompts/get");
+        if is_of_prompts && self.prompts(&context).is_err() {
+            return Err(no_such_method());
+        }
+        if is_of_prompts || is_known(&request.method, is_sessionless(&context)) {
             let message = format!("the parameters do not fit {}", request.method);
             return Err(ErrorData::invalid_params(message, None));
         }

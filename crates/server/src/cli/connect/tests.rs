@@ -200,9 +200,8 @@ fn an_entry_says_what_was_asked_for() {
     let more = format!("--scope read:/a --deny /a/b --root {notes} --write");
     home.stile(&format!("connect claude-desktop {more}")).unwrap();
     let args = home.entry(named("claude-desktop").unwrap())["args"].clone();
-    let wanted = [
-        "stdio", notes, "--scope", "read:/a", "--deny", "/a/b", "--client", "claude-desktop",
-    ];
+    let wanted =
+        ["stdio", notes, "--scope", "read:/a", "--deny", "/a/b", "--client", "claude-desktop"];
     assert_eq!(args, json!(wanted));
     home.stile("connect codex --public-url https://notes.example.org --write").unwrap();
     let url = home.entry(named("codex").unwrap())["url"].clone();
