@@ -31,7 +31,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::history::{History, HistoryLimits, UnkeptChange};
+use stile_store::history::{History, HistoryLimits, HistorySettings, UnkeptChange};
 use stile_store::space::{SearchIgnore, Space, SpaceOptions, WindowStart};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, timed};
@@ -103,7 +103,8 @@ fn main() {
     let state_folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(state_folder.path()).unwrap();
     let limits = HistoryLimits { days: 30, bytes: 1 << 30 };
-    let history = History::open(&state, folder.path(), limits, UnkeptChange::IsRefused).unwrap();
+    let settings = HistorySettings { limits, unkept: UnkeptChange::IsRefused };
+    let history = History::open(&state, folder.path(), settings).unwrap();
     let (kept, _) =
         Space::open_ambient_with(folder.path(), options(), Some(Arc::new(history))).unwrap();
     edits.compare(&kept, "the same, and the old version is kept", 20_000);

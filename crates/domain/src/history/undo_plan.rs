@@ -3,9 +3,10 @@
 //! The plan compares hashes alone. It goes through the changes from the last to the first, and
 //! keeps for each path which version the file would have by then. A change is taken back only if
 //! its file would be exactly the version that the change made. So a plan never touches what anybody
-//! else wrote later.
+//! else wrote later. What cannot be given back is left with the reason, and the rest is planned
+//! without it: a folder or a link at the path of a file, or a version that is not in the history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
@@ -55,6 +56,30 @@ impl UndoStep {
     }
 }
 
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathNow {
+    /// A file with this version.
+    File(ContentHash),
+    /// Nothing.
+    Nothing,
+    /// Something that is not a file that can be read.
+    Blocked(Obstacle),
+}
+
+/// What keeps a file from its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// A folder, or something else that is not a file, has the path.
+    NotAFile,
+    /// A file has the path of a folder above.
+    FileAbove,
+    /// The path is a link, or leads through one.
+    Link,
+    /// The path cannot be read.
+    Unreadable,
+}
+
 /// A change that is not taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftChange {
@@ -75,6 +100,14 @@ pub enum LeftReason {
     GoneSince,
     /// Another file has the path to which a file would go back.
     PathTaken,
+    /// Something that is not a file keeps the file from its path.
+    Blocked(Obstacle),
+    /// The version that the file would become is not in the history.
+    NotKept,
+    /// The version that the file would become is damaged.
+    Damaged,
+    /// The version that the file would become is larger than a file may be.
+    TooLarge,
 }
 
 impl LeftReason {
@@ -84,6 +117,30 @@ impl LeftReason {
             Self::ChangedSince => "was changed since",
             Self::GoneSince => "is not there any more",
             Self::PathTaken => "cannot go back, since there is another file at its earlier path",
+            Self::Blocked(Obstacle::NotAFile) => {
+                "cannot come back, since a folder or something else that is not a file has its path"
+            }
+            Self::Blocked(Obstacle::FileAbove) => {
+                "cannot come back, since a file has the path of its folder"
+            }
+            Self::Blocked(Obstacle::Link) => {
+                "cannot come back, since its path is a link or leads through one"
+            }
+            Self::Blocked(Obstacle::Unreadable) => {
+                "cannot come back, since its path cannot be read"
+            }
+            Self::NotKept => "cannot come back, since its version is not in the history",
+            Self::Damaged => "cannot come back, since its version in the history is damaged",
+            Self::TooLarge => "cannot come back, since its version is larger than a file may be",
+        }
+    }
+
+    /// Whether the undo fails to give something back. Otherwise somebody changed the file since, so
+    /// the undo leaves it on purpose.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::ChangedSince | Self::GoneSince | Self::PathTaken => false,
+            Self::Blocked(_) | Self::NotKept | Self::Damaged | Self::TooLarge => true,
         }
     }
 }
@@ -93,8 +150,15 @@ impl LeftReason {
 pub struct UndoPlan {
     /// The steps in the order in which they must be made.
     pub steps: Vec<UndoStep>,
-    /// The changes that are left, the latest first.
+    /// The changes that are left. A file that cannot be given back is named once.
     pub left: Vec<LeftChange>,
+}
+
+impl UndoPlan {
+    /// Whether something cannot be given back.
+    pub fn has_failures(&self) -> bool {
+        self.left.iter().any(|left| left.why.is_failure())
+    }
 }
 
 /// A file on the way through the plan.
@@ -106,28 +170,43 @@ struct Planned {
     wanted: Option<ContentHash>,
     /// The first change that is taken back since the last step for the file.
     before: ChangeNumber,
+    /// What was at the path at first.
+    at_first: PathNow,
+}
+
+/// What an undo has to know of the files and the history.
+pub trait UndoFacts {
+    /// Returns what is at a path now.
+    fn now(&mut self, path: &SpacePath) -> PathNow;
+
+    /// Returns why a restoring step cannot be made; `None` if the history can give its version.
+    fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason>;
 }
 
 /// What the plan knows of each path.
 struct Planner<'a> {
-    current: &'a mut dyn FnMut(&SpacePath) -> Option<ContentHash>,
+    facts: &'a mut dyn UndoFacts,
     files: BTreeMap<SpacePath, Planned>,
+    /// The files that cannot be given back, which are named already.
+    named: BTreeSet<SpacePath>,
     plan: UndoPlan,
 }
 
-/// Plans the undo of `changes`, which are in the order of their numbers. `current` returns the
-/// present version of a file; `None` where there is none.
-pub fn undo_plan(
-    changes: &[PastChange],
-    current: &mut dyn FnMut(&SpacePath) -> Option<ContentHash>,
-) -> UndoPlan {
-    let mut planner = Planner { current, files: BTreeMap::new(), plan: UndoPlan::default() };
+/// Plans the undo of `changes`, which are in the order of their numbers.
+pub fn undo_plan(changes: &[PastChange], facts: &mut dyn UndoFacts) -> UndoPlan {
+    let mut planner = Planner {
+        facts,
+        files: BTreeMap::new(),
+        named: BTreeSet::new(),
+        plan: UndoPlan::default(),
+    };
     for change in changes.iter().rev() {
         match (&change.to, change.kind) {
             (Some(to), PastChangeKind::Moved) => planner.move_back(change, to),
             _ => planner.take_back(change),
         }
     }
+    // A path comes before the paths below it, so a file goes before a folder takes its place.
     let paths: Vec<SpacePath> = planner.files.keys().cloned().collect();
     for path in paths {
         planner.settle(&path);
@@ -138,13 +217,20 @@ pub fn undo_plan(
 impl Planner<'_> {
     fn file(&mut self, path: &SpacePath, number: ChangeNumber) -> &mut Planned {
         self.files.entry(path.clone()).or_insert_with(|| {
-            let version = (self.current)(path);
-            Planned { made: version, wanted: version, before: number }
+            let at_first = self.facts.now(path);
+            let version = match at_first {
+                PathNow::File(version) => Some(version),
+                PathNow::Nothing | PathNow::Blocked(_) => None,
+            };
+            Planned { made: version, wanted: version, before: number, at_first }
         })
     }
 
-    fn leave(&mut self, change: &PastChange, path: &SpacePath, why: LeftReason) {
-        self.plan.left.push(LeftChange { number: change.number, path: path.clone(), why });
+    fn leave(&mut self, number: ChangeNumber, path: &SpacePath, why: LeftReason) {
+        if why.is_failure() && !self.named.insert(path.clone()) {
+            return;
+        }
+        self.plan.left.push(LeftChange { number, path: path.clone(), why });
     }
 
     fn take_back(&mut self, change: &PastChange) {
@@ -154,8 +240,12 @@ impl Planner<'_> {
             file.before = change.number;
         } else if file.wanted != change.before {
             let is_gone = file.wanted.is_none();
-            let why = if is_gone { LeftReason::GoneSince } else { LeftReason::ChangedSince };
-            self.leave(change, &change.path, why);
+            let missing = if is_gone { LeftReason::GoneSince } else { LeftReason::ChangedSince };
+            let why = match file.at_first {
+                PathNow::Blocked(obstacle) if is_gone => LeftReason::Blocked(obstacle),
+                _ => missing,
+            };
+            self.leave(change.number, &change.path, why);
         }
         // Otherwise the change was taken back before, or never made after it was recorded.
     }
@@ -165,9 +255,17 @@ impl Planner<'_> {
         let here = self.file(&change.path, change.number).wanted;
         match (there, here) {
             (Some(version), None) if Some(version) == change.after => {
-                // The move is a step of its own, so what was planned for the file comes before.
+                // The move is a step of its own, so what was planned for the files comes before.
                 self.settle(to);
                 self.settle(&change.path);
+                let left = self.file(to, change.number).made != Some(version);
+                let why = match self.obstacle(&change.path) {
+                    _ if left => Some(LeftReason::NotKept),
+                    obstacle => obstacle.map(LeftReason::Blocked),
+                };
+                if let Some(why) = why {
+                    return self.leave(change.number, to, why);
+                }
                 let path = to.clone();
                 let step = UndoStep::MoveBack { path, from: version, to: change.path.clone() };
                 self.plan.steps.push(step);
@@ -176,33 +274,74 @@ impl Planner<'_> {
             }
             // The move was taken back before, or never made after it was recorded.
             (_, Some(version)) if Some(version) == change.before && there != change.after => {}
-            (None, _) => self.leave(change, to, LeftReason::GoneSince),
-            (Some(version), Some(_)) if Some(version) == change.after => {
-                self.leave(change, to, LeftReason::PathTaken);
+            (None, _) => {
+                let why = match self.file(to, change.number).at_first {
+                    PathNow::Blocked(obstacle) => LeftReason::Blocked(obstacle),
+                    PathNow::File(_) | PathNow::Nothing => LeftReason::GoneSince,
+                };
+                self.leave(change.number, to, why);
             }
-            _ => self.leave(change, to, LeftReason::ChangedSince),
+            (Some(version), Some(_)) if Some(version) == change.after => {
+                self.leave(change.number, to, LeftReason::PathTaken);
+            }
+            _ => self.leave(change.number, to, LeftReason::ChangedSince),
         }
     }
 
     fn set(&mut self, path: &SpacePath, version: Option<ContentHash>, before: ChangeNumber) {
-        let planned = Planned { made: version, wanted: version, before };
-        self.files.insert(path.clone(), planned);
+        let file = self.file(path, before);
+        (file.made, file.wanted, file.before) = (version, version, before);
     }
 
-    /// Adds the step that makes of a file what is wanted, unless it is that already.
+    /// Returns what will keep a file from a path after the steps so far. Those steps may have
+    /// removed the file that has the path of a folder above, once that is settled here.
+    fn obstacle(&mut self, path: &SpacePath) -> Option<Obstacle> {
+        let PathNow::Blocked(obstacle) = self.files.get(path)?.at_first else { return None };
+        if obstacle != Obstacle::FileAbove {
+            return Some(obstacle);
+        }
+        let mut above = path.split().map(|(folder, _)| folder);
+        while let Some(folder) = above {
+            let file = self.files.get(&folder).copied();
+            if let Some(Planned { at_first: PathNow::File(_), .. }) = file {
+                self.settle(&folder);
+                let stays = self.files.get(&folder).is_some_and(|file| file.made.is_some());
+                return stays.then_some(obstacle);
+            }
+            above = folder.split().map(|(folder, _)| folder);
+        }
+        Some(obstacle)
+    }
+
+    /// Adds the step that makes of a file what is wanted, unless it is that already. If that cannot
+    /// be done, the file stays as the steps so far make it.
     fn settle(&mut self, path: &SpacePath) {
-        let Some(file) = self.files.get_mut(path) else { return };
-        let Planned { made, wanted, before } = *file;
+        let Some(Planned { made, wanted, before, .. }) = self.files.get(path).copied() else {
+            return;
+        };
         if made == wanted {
             return;
         }
-        file.made = wanted;
-        let path = path.clone();
-        self.plan.steps.extend(match (made, wanted) {
-            (from, Some(to)) => Some(UndoStep::Restore { path, from, to, before }),
-            (Some(from), None) => Some(UndoStep::Remove { path, from }),
-            (None, None) => None,
-        });
+        let step = match (made, wanted) {
+            (from, Some(to)) => UndoStep::Restore { path: path.clone(), from, to, before },
+            (Some(from), None) => UndoStep::Remove { path: path.clone(), from },
+            (None, None) => return,
+        };
+        let why = match step {
+            UndoStep::Restore { .. } => match self.obstacle(path) {
+                Some(obstacle) => Some(LeftReason::Blocked(obstacle)),
+                None => self.facts.lacks(&step),
+            },
+            _ => None,
+        };
+        let becomes = if why.is_some() { made } else { wanted };
+        if let Some(file) = self.files.get_mut(path) {
+            (file.made, file.wanted) = (becomes, becomes);
+        }
+        match why {
+            Some(why) => self.leave(before, path, why),
+            None => self.plan.steps.push(step),
+        }
     }
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange};
+use stile_domain::history::undo_plan::{LeftReason, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
@@ -22,6 +24,7 @@ use stile_tools::space::SpaceTools;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
 use super::audit::since;
+use super::colours::Meaning;
 use super::home::Home;
 use super::table::{cell, table};
 use super::{Failure, Invocation, open, owner, process, settings, user_name};
@@ -52,18 +55,17 @@ impl FilesOwner {
         process::log(resolved.config.log);
         let everything = Scopes::from_iter([Scope::everything(Verb::Write)]);
         let caller = auth::local_user(&user_name(environment), everything, RecordsClaim::None);
-        let (_, open_space) = open::open_space(&resolved)?;
+        let (open_space, history) = open::open_space_of_owner(&resolved)?;
         let call = Arc::new(Call::new(Author::new(tool, &caller)));
         let tools = open_space.tools().for_owner(Arc::clone(&call));
-        let history = open_space.space.history().cloned().ok_or_else(|| {
-            Failure::Usage("there is no history, since the setting `history` is off".to_owned())
-        })?;
         Ok(Self { tools, history, caller, journal: open_space.journal, call })
     }
 
-    /// Returns the number under which the changes of this session are taken back, if there are any.
-    pub(super) fn call_number(&self) -> Option<ChangeNumber> {
-        self.call.number()
+    /// Returns a sentence that says how to take the changes of this session back; nothing if there
+    /// are none.
+    pub(super) fn how_to_take_back(&self) -> String {
+        let back = self.call.number().map(|call| format!(" `stile undo {call}` takes this back."));
+        back.unwrap_or_default()
     }
 
     /// Calls a tool, and returns its structured answer, or its refusal as text.
@@ -76,6 +78,11 @@ impl FilesOwner {
             None => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
             Some(_) => Err(answer.text),
         }
+    }
+
+    /// Returns the most bytes that a file may have.
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.tools.space().limits().file_size
     }
 
     /// Runs `work`, which changes nothing.
@@ -270,9 +277,9 @@ pub(super) fn diff(
     Ok(output.write_all(text.as_bytes())?)
 }
 
-/// Gives a file an old version.
+/// Shows that a file would get an old version, and gives it the version if the owner said so.
 pub(super) fn restore(
-    Invocation { matches, environment, output, .. }: Invocation<'_>,
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let (path, version) = path_and_version(matches)?;
     let owner = FilesOwner::open(matches, environment, "restore")?;
@@ -280,14 +287,36 @@ pub(super) fn restore(
         Some(version) => version,
         None => owner.last_version(&path)?,
     };
-    owner.run(async {
-        let hash = owner.tools.current_hash(&owner.caller, &path).await?;
-        let mut arguments = json!({ "path": path, "version": version.to_string() });
-        if let (Some(hash), Some(arguments)) = (hash, arguments.as_object_mut()) {
-            arguments.insert("hash".to_owned(), json!(hash));
+    let bytes = owner.tools.version_bytes(&owner.caller, &path, Some(version.clone()));
+    let wanted = ContentHash::digest(&owner.read(bytes)?);
+    let now = owner.read(owner.tools.path_now(&owner.caller, &path))?;
+    let (verb, hash) = match now {
+        PathNow::Blocked(obstacle) => {
+            let why = LeftReason::Blocked(obstacle).text();
+            return Err(Failure::Failed(format!("{path} {why}")));
         }
-        owner.call("file.restore", arguments).await.map_err(Failure::Failed)
-    })?;
-    writeln!(output, "{path} is what it was at {version}")?;
+        PathNow::Nothing => ("bring back", None),
+        PathNow::File(hash) if hash == wanted => {
+            writeln!(output, "{path} is what it was at {version}. Nothing is to be done.")?;
+            return Ok(());
+        }
+        PathNow::File(hash) => ("restore", Some(hash)),
+    };
+    let verb = colours.paint(verb, Meaning::Good);
+    let at = match &version {
+        OldVersion::Before(number) => format!("as before change {number}"),
+        OldVersion::Hash(_) => format!("as version {version}"),
+    };
+    writeln!(output, "{verb} {path} {at}")?;
+    if !matches.get_flag("yes") {
+        writeln!(output, "Nothing was changed. Add --yes to do this.")?;
+        return Ok(());
+    }
+    let mut arguments = json!({ "path": path, "version": version.to_string() });
+    if let (Some(hash), Some(arguments)) = (hash, arguments.as_object_mut()) {
+        arguments.insert("hash".to_owned(), json!(hash));
+    }
+    owner.run(async { owner.call("file.restore", arguments).await.map_err(Failure::Failed) })?;
+    writeln!(output, "Done.{}", owner.how_to_take_back())?;
     Ok(())
 }

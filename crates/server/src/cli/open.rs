@@ -8,7 +8,9 @@ use std::time::Duration;
 use stile_ladder::port::RecordServer;
 use stile_ladder::{Ladder, SchemaStyle};
 use stile_records::RecordService;
-use stile_store::history::{History, HistoryLimits, UnkeptChange};
+use stile_store::history::{
+    History, HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange,
+};
 use stile_store::journal::{Journal, JournalOptions};
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
@@ -18,8 +20,8 @@ use stile_tools::space::SpaceTools;
 use super::Failure;
 use super::home::Home;
 use crate::clock;
-use crate::config::declarations::ROOT;
-use crate::config::{Config, HistoryMode, Resolved, Source, YesNo};
+use crate::config::declarations::{HISTORY, HISTORY_BYTES, HISTORY_DAYS, ROOT};
+use crate::config::{Config, HistoryMode, Resolved, Setting, Source, YesNo};
 use crate::service::Service;
 use crate::shares::Shares;
 use crate::stored_records::StoredRecords;
@@ -48,7 +50,24 @@ pub(super) fn open_space(resolved: &Resolved) -> Result<(Home, OpenSpace), Failu
     Ok((home, open_space))
 }
 
-/// Opens the journal and the space of a state that is open.
+/// Opens the same for a command of the owner about old versions. The command uses the history by
+/// the settings that its server stored, and removes nothing from it.
+pub(super) fn open_space_of_owner(
+    resolved: &Resolved,
+) -> Result<(OpenSpace, Arc<History>), Failure> {
+    let config = &resolved.config;
+    check_places(config)?;
+    let home = Home::open(config)?;
+    let journal = open_journal(&home, config)?;
+    let history = Arc::new(History::open(home.state(), &config.root, settings_of(config))?);
+    for line in disagreements(resolved, &history.settings()) {
+        writeln!(io::stderr(), "note: {line}")?;
+    }
+    let space = open_space_in(config, home.state(), Some(Arc::clone(&history)), &journal)?;
+    Ok((OpenSpace { space, journal }, history))
+}
+
+/// Opens the journal and the space of a state that is open, to serve the space.
 pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpace, Failure> {
     let config = &resolved.config;
     check_places(config)?;
@@ -59,7 +78,7 @@ pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpac
         })?;
     }
     // The only place that names the root of a space to the store in order to change files.
-    let history = open_history(config, home.state())?;
+    let history = open_history(config, home.state(), server_settings(resolved).as_ref())?;
     let space = open_space_in(config, home.state(), history, &journal)?;
     Ok(OpenSpace { space, journal })
 }
@@ -70,13 +89,14 @@ pub(super) fn open_space_of_person(
     config: &Config,
     folder: &Path,
     journal: &Arc<Journal>,
+    history: Option<&ServerSettings>,
 ) -> Result<Space, Failure> {
     // Makes the folder for the user of this program alone.
     StateDir::open(folder)?;
     let config = Config { root: folder.join(NOTES), ..config.clone() };
     let state = StateDir::open(&folder.join(STATE))?;
     create_space_folder(&config.root)?;
-    let history = open_history(&config, &state)?;
+    let history = open_history(&config, &state, history)?;
     open_space_in(&config, &state, history, journal)
 }
 
@@ -104,25 +124,83 @@ fn open_space_in(
     Ok(space)
 }
 
-/// Opens the history of the space, as the settings want it. If it cannot be used, that is said, and
-/// the space is opened without it unless the owner requires it.
-fn open_history(config: &Config, state: &StateDir) -> Result<Option<Arc<History>>, Failure> {
-    let unkept = match config.history {
-        HistoryMode::Off => return Ok(None),
-        HistoryMode::Keep => UnkeptChange::GoesOn,
-        HistoryMode::Require => UnkeptChange::IsRefused,
-    };
-    let limits = HistoryLimits { days: config.history_days, bytes: config.history_bytes };
-    match History::open(state, &config.root, limits, unkept) {
+/// Opens the history of the space to serve it, as the settings want it. If it cannot be used, that
+/// is said, and the space is opened without it unless the owner requires it.
+fn open_history(
+    config: &Config,
+    state: &StateDir,
+    server: Option<&ServerSettings>,
+) -> Result<Option<Arc<History>>, Failure> {
+    let Some(server) = server else { return Ok(None) };
+    match History::open_to_serve(state, &config.root, server) {
         Ok(history) => Ok(Some(Arc::new(history))),
         // The space reports what is wrong with its folder.
         Err(_) if !config.root.is_dir() => Ok(None),
-        Err(error) if unkept == UnkeptChange::IsRefused => Err(Failure::Failed(error.to_string())),
+        Err(error) if config.history == HistoryMode::Require => Err(error.into()),
         Err(error) => {
             writeln!(io::stderr(), "{error}; old versions of files are not kept")?;
             Ok(None)
         }
     }
+}
+
+/// Returns the settings of the history as a server got them; `None` if the server keeps none.
+pub(super) fn server_settings(resolved: &Resolved) -> Option<ServerSettings> {
+    fn setting<S, T>(resolved: &Resolved, of: &Setting<S>, value: T) -> ServerSetting<T> {
+        match resolved.source(of) {
+            Source::Default => ServerSetting::Default(value),
+            _ => ServerSetting::Named(value),
+        }
+    }
+    let config = &resolved.config;
+    Some(ServerSettings {
+        days: setting(resolved, &HISTORY_DAYS, config.history_days),
+        bytes: setting(resolved, &HISTORY_BYTES, config.history_bytes),
+        unkept: setting(resolved, &HISTORY, unkept(config.history)?),
+    })
+}
+
+fn unkept(mode: HistoryMode) -> Option<UnkeptChange> {
+    match mode {
+        HistoryMode::Off => None,
+        HistoryMode::Keep => Some(UnkeptChange::GoesOn),
+        HistoryMode::Require => Some(UnkeptChange::IsRefused),
+    }
+}
+
+fn settings_of(config: &Config) -> HistorySettings {
+    let limits = HistoryLimits { days: config.history_days, bytes: config.history_bytes };
+    HistorySettings { limits, unkept: unkept(config.history).unwrap_or(UnkeptChange::GoesOn) }
+}
+
+/// Returns a sentence for each setting of the history that the owner named for a command, and that
+/// differs from the one that the server stored with the history.
+fn disagreements(resolved: &Resolved, stored: &HistorySettings) -> Vec<String> {
+    let config = &resolved.config;
+    let stored_mode = match stored.unkept {
+        UnkeptChange::GoesOn => HistoryMode::Keep,
+        UnkeptChange::IsRefused => HistoryMode::Require,
+    };
+    let limits = stored.limits;
+    let sentence = |setting: &str, named: &str, stored: &str| {
+        format!(
+            "{setting} is {named} here, but {stored} for the server that keeps this history, and \
+             the server's setting counts"
+        )
+    };
+    let mut sentences = Vec::new();
+    if *resolved.source(&HISTORY) != Source::Default && config.history != stored_mode {
+        sentences.push(sentence("history", config.history.word(), stored_mode.word()));
+    }
+    for (source, key, named, stored) in [
+        (resolved.source(&HISTORY_DAYS), "history_days", config.history_days, limits.days),
+        (resolved.source(&HISTORY_BYTES), "history_bytes", config.history_bytes, limits.bytes),
+    ] {
+        if *source != Source::Default && named != stored {
+            sentences.push(sentence(key, &named.to_string(), &stored.to_string()));
+        }
+    }
+    sentences
 }
 
 /// Opens the same for a command that only reads. A missing space is not made, and an existing one

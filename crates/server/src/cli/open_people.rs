@@ -62,14 +62,15 @@ impl PeopleFolder {
     /// Returns the people, whose services share what `everybody` shares.
     pub(super) fn people(
         self,
-        config: &Config,
+        resolved: &Resolved,
         journal: &Arc<Journal>,
         everybody: &Service,
         has_note_tools: bool,
     ) -> Arc<People> {
-        let (config, journal, everybody) = (config.clone(), Arc::clone(journal), everybody.clone());
+        let (resolved, journal, everybody) =
+            (resolved.clone(), Arc::clone(journal), everybody.clone());
         let open: OpenService = Box::new(move |subject| {
-            let opened = self.open(&config, &journal, &everybody, subject, has_note_tools);
+            let opened = self.open(&resolved, &journal, &everybody, subject, has_note_tools);
             opened.map_err(|failure| {
                 tracing::error!(target: "stile::people", ?failure, "a space was not opened");
                 Unavailable
@@ -80,14 +81,16 @@ impl PeopleFolder {
 
     fn open(
         &self,
-        config: &Config,
+        resolved: &Resolved,
         journal: &Arc<Journal>,
         everybody: &Service,
         subject: &str,
         has_note_tools: bool,
     ) -> Result<Service, Failure> {
+        let (config, history) = (&resolved.config, open::server_settings(resolved));
         let tenant = self.tenant(Some(subject))?;
-        let space = open::open_space_of_person(config, &self.folder.join(tenant.id()), journal)?;
+        let folder = self.folder.join(tenant.id());
+        let space = open::open_space_of_person(config, &folder, journal, history.as_ref())?;
         let tools = SpaceTools::new(space, Arc::clone(journal));
         let tools = if has_note_tools { tools } else { tools.without_note_tools() };
         let records = match self.home.database() {

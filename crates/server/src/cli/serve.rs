@@ -77,7 +77,8 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     };
     let notes = served_notes(config, home.state(), &records, &space, environment)?;
     let service = open::service(config, tools, &journal, Some(records));
-    let people = people.map(|people| people.people(config, &journal, &service, provider.is_none()));
+    let people =
+        people.map(|people| people.people(resolved, &journal, &service, provider.is_none()));
     let notifier = Notifier::new(environment);
     let fleet = match home.database() {
         Some(_) => Some(Fleet::new(Arc::new(home.tokens()?))),

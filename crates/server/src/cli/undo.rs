@@ -1,8 +1,9 @@
 //! `stile undo`: takes back what one call or one client changed.
 //!
-//! The plan comes from `domain::history::undo_plan`. Each step is one call of a tool, guarded by
-//! the hash of the file, so a file that somebody changes meanwhile is left as it is. After an
-//! interruption the next run plans anew and goes on.
+//! The plan comes from `domain::history::undo_plan`. It names what cannot be given back before
+//! anything is changed, and the command then ends with exit code 1. Each step is one call of a
+//! tool, guarded by the hash of the file, so a file that somebody changes meanwhile is left as it
+//! is. After an interruption the next run plans anew and goes on.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -10,9 +11,12 @@ use std::io::Write;
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
-use stile_domain::history::undo_plan::{UndoPlan, UndoStep, undo_plan};
+use stile_domain::history::undo_plan::{
+    LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, undo_plan,
+};
+use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
-use stile_store::history::ChangeQuery;
+use stile_store::history::{ChangeQuery, VersionError};
 
 use super::audit::since;
 use super::colours::{Colours, Meaning};
@@ -39,19 +43,19 @@ pub(super) fn run(
             "the history has no such change; `stile history` shows all changes".to_owned(),
         ));
     }
-    let versions = owner.read(current_versions(&owner, &changes))?;
-    let plan = undo_plan(&changes, &mut |path| versions.get(path).copied().flatten());
+    let plan = owner.read(plan_of(&owner, &changes))?;
     if matches.get_flag("json") {
-        return Ok(writeln!(output, "{:#}", plan_json(&plan))?);
+        writeln!(output, "{:#}", plan_json(&plan))?;
+        return refuse_failures(&plan, Vec::new());
     }
     write_plan(&plan, output, colours)?;
     if plan.steps.is_empty() {
         writeln!(output, "Nothing is to be done.")?;
-        return Ok(());
+        return refuse_failures(&plan, Vec::new());
     }
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
-        return Ok(());
+        return refuse_failures(&plan, Vec::new());
     }
     let outcomes = owner.run(async {
         let mut outcomes = Vec::new();
@@ -68,16 +72,20 @@ pub(super) fn run(
     let failed: Vec<(&UndoStep, String)> =
         plan.steps.iter().zip(outcomes).filter_map(|(step, error)| Some((step, error?))).collect();
     let done = plan.steps.len() - failed.len();
-    let back = owner.call_number().map(|call| format!(" `stile undo {call}` takes this back."));
-    writeln!(output, "{done} of {} done.{}", plan.steps.len(), back.unwrap_or_default())?;
-    if failed.is_empty() {
+    writeln!(output, "{done} of {} done.{}", plan.steps.len(), owner.how_to_take_back())?;
+    refuse_failures(&plan, failed)
+}
+
+/// Fails with a line for each file that the plan cannot give back, and for each step that failed.
+fn refuse_failures(plan: &UndoPlan, failed: Vec<(&UndoStep, String)>) -> Result<(), Failure> {
+    let left = plan.left.iter().filter(|left| left.why.is_failure());
+    let left = left.map(|left| format!("{} {}", left.path, left.why.text()));
+    let failed = failed.into_iter().map(|(step, error)| format!("{}: {error}", step.path()));
+    let lines: Vec<String> = left.chain(failed).collect();
+    if lines.is_empty() {
         return Ok(());
     }
-    let lines = failed.iter().map(|(step, error)| format!("{}: {error}", step.path()));
-    Err(Failure::Failed(format!(
-        "not everything was taken back:\n{}",
-        lines.collect::<Vec<_>>().join("\n")
-    )))
+    Err(Failure::Failed(format!("not everything can be taken back:\n{}", lines.join("\n"))))
 }
 
 fn call_number(text: &str) -> Result<ChangeNumber, Failure> {
@@ -85,19 +93,83 @@ fn call_number(text: &str) -> Result<ChangeNumber, Failure> {
     text.parse().map(ChangeNumber).map_err(|_| wrong())
 }
 
-/// Returns the present version of each file that a change concerns.
-async fn current_versions(
-    owner: &FilesOwner,
-    changes: &[PastChange],
-) -> Result<BTreeMap<SpacePath, Option<ContentHash>>, Failure> {
-    let mut versions = BTreeMap::new();
+/// What the command found out for the plan.
+#[derive(Default)]
+struct Found {
+    now: BTreeMap<SpacePath, PathNow>,
+    /// Why a version cannot be given, by the file and the change before which the file had it.
+    lacks: BTreeMap<(SpacePath, ChangeNumber), Option<LeftReason>>,
+    /// The restoring steps that were planned without knowing that.
+    unknown: Vec<UndoStep>,
+}
+
+impl UndoFacts for Found {
+    fn now(&mut self, path: &SpacePath) -> PathNow {
+        self.now.get(path).copied().unwrap_or(PathNow::Nothing)
+    }
+
+    fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason> {
+        let UndoStep::Restore { path, before, .. } = step else { return None };
+        let known = self.lacks.get(&(path.clone(), *before)).copied();
+        if known.is_none() {
+            self.unknown.push(step.clone());
+        }
+        known.flatten()
+    }
+}
+
+/// Plans the undo of changes. Reads each version that the plan needs, so that no step is planned
+/// whose version is missing or damaged.
+async fn plan_of(owner: &FilesOwner, changes: &[PastChange]) -> Result<UndoPlan, Failure> {
+    let mut found = Found::default();
     for path in changes.iter().flat_map(|change| [Some(&change.path), change.to.as_ref()]).flatten()
     {
-        if !versions.contains_key(path) {
-            versions.insert(path.clone(), owner.tools.current_hash(&owner.caller, path).await?);
+        if !found.now.contains_key(path) {
+            let now = owner.tools.path_now(&owner.caller, path).await?;
+            found.now.insert(path.clone(), now);
         }
     }
-    Ok(versions)
+    loop {
+        let plan = undo_plan(changes, &mut found);
+        let unknown = std::mem::take(&mut found.unknown);
+        if unknown.is_empty() {
+            return Ok(plan);
+        }
+        for step in unknown {
+            let UndoStep::Restore { path, from, to, before } = step else { continue };
+            let lacks = lacks(owner, &found, &path, before, (from, to)).await;
+            found.lacks.insert((path, before), lacks);
+        }
+    }
+}
+
+/// Returns why the history cannot give a file its version before a change. `from` is the version
+/// that the file has by then, of which the other one may be the beginning.
+async fn lacks(
+    owner: &FilesOwner,
+    found: &Found,
+    path: &SpacePath,
+    before: ChangeNumber,
+    (from, to): (Option<ContentHash>, ContentHash),
+) -> Option<LeftReason> {
+    let version = OldVersion::Before(before);
+    if owner.tools.version_bytes(&owner.caller, path, Some(version)).await.is_ok() {
+        return None;
+    }
+    // The file with the bytes may be at another path now, from which the plan moves it back.
+    let is_source = |now: &PathNow| from.is_some_and(|from| *now == PathNow::File(from));
+    let source = found.now.iter().find(|(_, now)| is_source(now)).map(|(path, _)| path);
+    let bytes = match (source, from) {
+        (Some(source), _) => owner.tools.version_bytes(&owner.caller, source, None).await.ok(),
+        (None, Some(from)) => owner.history.version_bytes(from, owner.most_bytes()).ok(),
+        (None, None) => None,
+    };
+    match owner.history.bytes_of(path, to, bytes.as_deref(), owner.most_bytes()) {
+        Ok(_) => None,
+        Err(VersionError::Damaged { .. }) => Some(LeftReason::Damaged),
+        Err(VersionError::TooLarge { .. }) => Some(LeftReason::TooLarge),
+        Err(_) => Some(LeftReason::NotKept),
+    }
 }
 
 fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Result<(), Failure> {

@@ -326,9 +326,16 @@ macro_rules! words {
             }
         }
 
+        impl $type {
+            /// Returns the word that the setting has for the value.
+            pub(crate) fn word(self) -> &'static str {
+                match self { $( Self::$variant => $word, )+ }
+            }
+        }
+
         impl ToToml for $type {
             fn to_toml(&self) -> Option<String> {
-                quoted(match self { $( Self::$variant => $word, )+ })
+                quoted(self.word())
             }
         }
     };

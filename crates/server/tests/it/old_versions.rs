@@ -91,10 +91,16 @@ fn a_version_is_shown_compared_and_restored_beside_a_running_server() {
     assert_eq!(stage.owner(&["show", &format!("plan.md@{short}")]), "one\n");
     let diff = stage.owner(&["diff", "plan.md"]);
     assert_eq!(diff, "--- /plan.md@1\n+++ /plan.md\n@@ -1 +1 @@\n-one\n+two\n");
-    stage.owner(&["restore", "plan.md@1"]);
+    let plan = "restore /plan.md as before change 1\nNothing was changed. Add --yes to do this.\n";
+    assert_eq!(stage.owner(&["restore", "plan.md@1"]), plan);
+    assert_eq!(stage.text("plan.md").as_deref(), Some("two\n"));
+    let done = stage.owner(&["restore", "plan.md@1", "--yes"]);
+    assert!(done.ends_with("Done. `stile undo 2` takes this back.\n"), "{done}");
     assert_eq!(stage.text("plan.md").as_deref(), Some("one\n"));
+    let again = stage.owner(&["restore", "plan.md@1", "--yes"]);
+    assert_eq!(again, "/plan.md is what it was at 1. Nothing is to be done.\n");
     // What the command replaced is kept too.
-    stage.owner(&["restore", "plan.md"]);
+    stage.owner(&["restore", "plan.md", "--yes"]);
     assert_eq!(stage.text("plan.md").as_deref(), Some("two\n"));
     let state = StateDir::open(&stage.rig.state).unwrap();
     let lines = journal::read_all(&state).unwrap().lines;
@@ -262,8 +268,8 @@ fn a_damaged_version_is_named_and_the_rest_is_taken_back() {
     let output = stage.stile(&["undo", "--client", "cursor", "--since", "1h", "--yes"]);
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("/large.md: ") && error.contains("is damaged"), "{error}");
-    assert!(error.contains(&hash(&noise)[..12]), "{error}");
+    assert!(error.contains("/large.md cannot come back"), "{error}");
+    assert!(error.contains("is damaged"), "{error}");
     assert_eq!(stage.text("small.md").as_deref(), Some("one\n"));
     assert_eq!(stage.text("large.md"), None);
 }
@@ -372,4 +378,66 @@ fn an_undo_that_is_killed_leaves_whole_files_and_goes_on_when_it_is_run_again() 
     assert!(names.iter().all(is_back));
     assert_eq!(hidden(&stage.rig.root), 0);
     assert_eq!(std::fs::read_dir(&stage.rig.root).unwrap().count(), names.len());
+}
+
+#[test]
+fn reading_deletes_nothing_and_says_when_its_settings_are_not_those_of_the_server() {
+    let stage = Stage::new(&["--history-days", "365"]);
+    let noise: String = (0..200).map(|line| hash(&line.to_string())).collect();
+    stage.put("a.md", &format!("{noise}\n"));
+    let removal = json!({ "path": "/a.md", "hash": hash(&format!("{noise}\n")) });
+    stage.client("cursor").tool("file.remove", removal).unwrap();
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    for command in [&["history"][..], &["show", "a.md@1"], &["diff", "a.md"], &undo] {
+        let output = stage.stile(&[command, &["--history-bytes", "1024"]].concat());
+        let note = String::from_utf8(output.stderr).unwrap();
+        let expected = "note: history_bytes is 1024 here, but 1073741824 for the server that keeps \
+                        this history, and the server's setting counts\n";
+        assert!(note.starts_with(expected), "{command:?}: {note}");
+    }
+    let days = stage.stile(&["history", "--history-days", "30", "--history", "off"]);
+    let notes = String::from_utf8(days.stderr).unwrap();
+    assert!(notes.contains("history_days is 30 here, but 365 for the server"), "{notes}");
+    assert!(notes.contains("history is off here, but keep for the server"), "{notes}");
+    // The server's own settings, and none, are no disagreement.
+    assert_eq!(stage.stile(&["history", "--history-days", "365"]).stderr, b"");
+    let done = stage.owner(&[&undo[..], &["--yes"]].concat());
+    assert!(done.contains("1 of 1 done."), "{done}");
+    assert_eq!(stage.text("a.md"), Some(format!("{noise}\n")));
+}
+
+#[test]
+fn a_blocked_path_is_left_and_named_and_the_rest_is_taken_back() {
+    let stage = Stage::new(&[]);
+    std::fs::create_dir(stage.rig.root.join("d")).unwrap();
+    for name in ["x.md", "d/inside.md", "link.md", "plain.md"] {
+        stage.put(name, "one\n");
+    }
+    let mut agent = stage.client("cursor");
+    let one = hash("one\n");
+    for name in ["/x.md", "/d/inside.md"] {
+        agent.tool("file.remove", json!({ "path": name, "hash": one })).unwrap();
+    }
+    replace(&mut agent, "/link.md", "one", "two");
+    replace(&mut agent, "/plain.md", "one", "two");
+    // A folder in place of a file, and a file in place of a folder.
+    agent.tool("folder.create", json!({ "path": "/x.md" })).unwrap();
+    agent.tool("folder.remove", json!({ "path": "/d" })).unwrap();
+    agent.tool("file.create", json!({ "path": "/d", "content": "in the way\n" })).unwrap();
+    std::fs::remove_file(stage.rig.root.join("link.md")).unwrap();
+    std::os::unix::fs::symlink("plain.md", stage.rig.root.join("link.md")).unwrap();
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    let planned = stage.stile(&undo);
+    assert_eq!(planned.status.code(), Some(1), "a plan that lacks something fails");
+    insta::assert_snapshot!(String::from_utf8(planned.stdout).unwrap());
+    let done = stage.stile(&[&undo[..], &["--yes"]].concat());
+    assert_eq!(done.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8(done.stderr).unwrap());
+    assert_eq!(stage.text("plain.md").as_deref(), Some("one\n"));
+    assert_eq!(stage.text("d/inside.md").as_deref(), Some("one\n"));
+    assert!(stage.rig.root.join("x.md").is_dir());
+    // With the folder out of the way, the same command brings the file back.
+    std::fs::remove_dir(stage.rig.root.join("x.md")).unwrap();
+    stage.stile(&[&undo[..], &["--yes"]].concat());
+    assert_eq!(stage.text("x.md").as_deref(), Some("one\n"));
 }

@@ -70,6 +70,12 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE changes ADD COLUMN mode INTEGER;
     ALTER TABLE changes ADD COLUMN attributes TEXT;
 ",
+    "
+    CREATE TABLE settings (
+        name TEXT PRIMARY KEY NOT NULL,
+        value INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The row of a change, without its number.
@@ -190,7 +196,7 @@ pub(super) fn record(connection: &mut Connection, waiting: &[Waiting]) {
 }
 
 /// Returns a number as the database keeps it.
-fn integer(number: u64) -> i64 {
+pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

@@ -5,7 +5,8 @@
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `retention` removes the oldest, and `reading` finds
 //! changes and their versions. `file_metadata` is what a removed file had beside its content.
-//! Several processes use one history at once.
+//! Several processes use one history at once, by the `settings` that are kept with it. Only those
+//! that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
@@ -17,6 +18,7 @@ mod file_metadata;
 mod objects;
 mod reading;
 mod retention;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +37,7 @@ use crate::state::{StateDir, folder_identity, make_folder};
 pub use change_query::{ChangeQuery, NewestFirst};
 pub use error::{HistoryError, VersionError};
 pub(crate) use file_metadata::FileMetadata;
+pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
 
 /// The folder of the history in the state folder.
 const FOLDER: &str = "history";
@@ -43,30 +46,21 @@ const HELD: &str = "held";
 /// After this many changes the oldest are removed again, if there are too many.
 const CHANGES_BETWEEN_PRUNES: u64 = 256;
 
-/// How much is kept, and for how long.
+/// What a process does with the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistoryLimits {
-    /// Changes that are older are removed, in days.
-    pub days: u64,
-    /// The most bytes that all versions may take, compressed. A tenth of the disk is a limit too.
-    pub bytes: u64,
-}
-
-/// What happens to a change whose old version cannot be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnkeptChange {
-    /// The change is made, and the journal says that nothing was kept.
-    GoesOn,
-    /// The change is refused.
-    IsRefused,
+enum Role {
+    /// It serves, and removes what is old.
+    Serves,
+    /// It runs a command of the owner, and removes nothing.
+    RunsCommand,
 }
 
 /// The history of one space. All clones of its `Arc` are the same.
 pub struct History {
     folder: PathBuf,
     space: i64,
-    limits: HistoryLimits,
-    unkept: UnkeptChange,
+    settings: HistorySettings,
+    role: Role,
     /// Writes durably.
     connection: Mutex<Connection>,
     /// Writes what may be lost in a power cut, and reads.
@@ -134,27 +128,54 @@ struct Waiting {
 }
 
 impl History {
-    /// Opens the history of the space in `root`, and makes it on first use. Removes what is too
-    /// old.
+    /// Opens the history of the space in `root` for a command of the owner, and makes it on first
+    /// use. `otherwise` counts for settings that no server stored. Removes nothing.
     ///
     /// # Errors
     /// [`HistoryError`].
     pub fn open(
         state: &StateDir,
         root: &Path,
-        limits: HistoryLimits,
-        unkept: UnkeptChange,
+        otherwise: HistorySettings,
+    ) -> Result<Self, HistoryError> {
+        Self::open_as(Role::RunsCommand, state, root, |connection| {
+            Ok(settings::load(connection, &otherwise)?)
+        })
+    }
+
+    /// Opens the history of the space in `root` for a server, and makes it on first use. Stores the
+    /// settings, and removes what is too old by them.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn open_to_serve(
+        state: &StateDir,
+        root: &Path,
+        server: &ServerSettings,
+    ) -> Result<Self, HistoryError> {
+        let history = Self::open_as(Role::Serves, state, root, |connection| {
+            settings::store(connection, server)
+        })?;
+        history.remove_orphans()?;
+        history.prune()?;
+        Ok(history)
+    }
+
+    fn open_as(
+        role: Role,
+        state: &StateDir,
+        root: &Path,
+        settings: impl FnOnce(&mut Connection) -> Result<HistorySettings, HistoryError>,
     ) -> Result<Self, HistoryError> {
         let folder = state.path().join(FOLDER);
         make_folder(&folder)?;
         let (mut connection, relaxed) = database::open(&folder)?;
         let path = root.canonicalize()?;
         let identity = folder_identity(&path.metadata()?, &path);
-        let space = database::space(&mut connection, &identity, &path.to_string_lossy())?;
         let history = Self {
-            space,
-            limits,
-            unkept,
+            space: database::space(&mut connection, &identity, &path.to_string_lossy())?,
+            settings: settings(&mut connection)?,
+            role,
             connection: Mutex::new(connection),
             relaxed: Mutex::new(relaxed),
             waiting: Mutex::default(),
@@ -163,14 +184,17 @@ impl History {
         };
         make_folder(&history.held_folder())?;
         make_folder(&history.objects())?;
-        history.remove_orphans()?;
-        history.prune()?;
         Ok(history)
+    }
+
+    /// Returns the settings that held when this process opened the history.
+    pub fn settings(&self) -> HistorySettings {
+        self.settings
     }
 
     /// Returns whether a change goes on whose old version cannot be kept.
     pub(crate) fn unkept(&self) -> UnkeptChange {
-        self.unkept
+        self.settings.unkept
     }
 
     /// Returns the folder for displaced files of this space that other programs may still write to.
@@ -233,10 +257,11 @@ impl History {
         let _ = self.relaxed().execute("DELETE FROM held WHERE name = ?1", [name]);
     }
 
-    /// Removes the oldest changes if many were recorded since this was last done. Runs on a thread
-    /// that no call waits for.
+    /// Removes the oldest changes if this process serves, and many were recorded since this was last
+    /// done. Runs on a thread that no call waits for.
     pub(crate) fn prune_if_due(&self) {
-        if self.since_prune.load(Ordering::Relaxed) < CHANGES_BETWEEN_PRUNES {
+        let is_due = self.since_prune.load(Ordering::Relaxed) >= CHANGES_BETWEEN_PRUNES;
+        if self.role != Role::Serves || !is_due {
             return;
         }
         self.since_prune.store(0, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use super::History;
 use super::error::HistoryError;
+use super::settings::{self, HistoryLimits};
 use crate::clock::wall_clock;
 use crate::now;
 
@@ -22,12 +23,19 @@ const FREED_PAGES: u32 = 1024;
 impl History {
     /// Returns the most bytes that all versions may take.
     pub(super) fn most_bytes(&self) -> u64 {
-        self.limits.bytes.min(disk_bytes(&self.folder) / SHARE_OF_DISK)
+        self.limits().bytes.min(disk_bytes(&self.folder) / SHARE_OF_DISK)
+    }
+
+    /// Returns the limits that hold now. Another server may have stored others since this process
+    /// opened the history.
+    fn limits(&self) -> HistoryLimits {
+        let stored = settings::load(&self.relaxed(), &self.settings);
+        stored.unwrap_or(self.settings).limits
     }
 
     /// Removes changes that are too old, and the oldest ones while the versions take too much room.
     pub(super) fn prune(&self) -> Result<(), HistoryError> {
-        let days = i64::try_from(self.limits.days).unwrap_or(i64::MAX);
+        let days = i64::try_from(self.limits().days).unwrap_or(i64::MAX);
         let oldest = now().0.saturating_sub(days.saturating_mul(MICROS_A_DAY));
         let most = i64::try_from(self.most_bytes()).unwrap_or(i64::MAX);
         loop {

@@ -52,7 +52,23 @@ impl Rig {
 
 fn open(folder: &tempfile::TempDir, limits: HistoryLimits) -> Result<History, HistoryError> {
     let state = StateDir::open(&folder.path().join("state")).unwrap();
-    History::open(&state, &folder.path().join("root"), limits, UnkeptChange::GoesOn)
+    History::open_to_serve(&state, &folder.path().join("root"), &named(limits))
+}
+
+/// Returns the settings of a server whose owner named all of them.
+fn named(limits: HistoryLimits) -> ServerSettings {
+    ServerSettings {
+        days: ServerSetting::Named(limits.days),
+        bytes: ServerSetting::Named(limits.bytes),
+        unkept: ServerSetting::Named(UnkeptChange::GoesOn),
+    }
+}
+
+/// Opens the history as a command of the owner does.
+fn open_for_command(folder: &tempfile::TempDir, limits: HistoryLimits) -> History {
+    let state = StateDir::open(&folder.path().join("state")).unwrap();
+    let otherwise = HistorySettings { limits, unkept: UnkeptChange::GoesOn };
+    History::open(&state, &folder.path().join("root"), otherwise).unwrap()
 }
 
 fn author(subject: &str) -> Author {
@@ -270,7 +286,7 @@ fn another_folder_has_a_history_of_its_own() {
     let other = rig.folder.path().join("other");
     fs::create_dir(&other).unwrap();
     let state = StateDir::open(&rig.folder.path().join("state")).unwrap();
-    let other = History::open(&state, &other, LIMITS, UnkeptChange::GoesOn).unwrap();
+    let other = History::open_to_serve(&state, &other, &named(LIMITS)).unwrap();
     assert_eq!(other.changes(&ChangeQuery::default()).unwrap(), []);
     assert_ne!(other.held_folder(), rig.history.held_folder());
 }
@@ -341,7 +357,7 @@ fn a_history_of_the_first_version_keeps_its_changes_and_gets_room_for_metadata()
     // The first version of the schema had no metadata.
     let database = rusqlite::Connection::open(folder.path().join("state/history/history.db"));
     let first = "ALTER TABLE changes DROP COLUMN mode; ALTER TABLE changes DROP COLUMN attributes; \
-                 PRAGMA user_version = 1;";
+                 DROP TABLE settings; PRAGMA user_version = 1;";
     database.unwrap().execute_batch(first).unwrap();
     let history = Arc::new(open(&folder, LIMITS).unwrap());
     let rig = Rig { folder, history };
@@ -357,4 +373,56 @@ fn a_recorded_change_survives_a_power_cut_since_its_connection_syncs_each_commit
     let full: i64 =
         rig.history.connection().pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
     assert_eq!(full, 2, "2 stands for FULL");
+}
+
+#[test]
+fn reading_removes_nothing_whatever_the_settings_of_the_reader_are() {
+    let rig = Rig::new();
+    let number = rig.replace("/a.md", b"one\n", b"two\n");
+    rig.history.connection().execute("UPDATE changes SET at = 0", []).unwrap();
+    let orphan = rig.history.objects().join("orphan.zst");
+    fs::write(&orphan, b"x").unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    fs::File::options().append(true).open(&orphan).unwrap().set_modified(long_ago).unwrap();
+    let reader = open_for_command(&rig.folder, HistoryLimits { days: 0, bytes: 0 });
+    // A long undo records many changes, and removes none of them either.
+    reader.since_prune.store(CHANGES_BETWEEN_PRUNES, Ordering::Relaxed);
+    reader.prune_if_due();
+    assert_eq!(rig.version("/a.md", &number.to_string()).unwrap(), b"one\n");
+    assert!(orphan.exists());
+}
+
+#[test]
+fn the_settings_of_the_last_server_hold_and_what_nobody_named_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("root")).unwrap();
+    let limits = |days, bytes| HistoryLimits { days, bytes };
+    // A history whose server never stored its settings has those of the reader.
+    assert_eq!(open_for_command(&folder, limits(1, 2)).settings().limits, limits(1, 2));
+    let state = StateDir::open(&folder.path().join("state")).unwrap();
+    let serve = |days, bytes| {
+        let unkept = ServerSetting::Default(UnkeptChange::GoesOn);
+        let server = ServerSettings { days, bytes, unkept };
+        let root = folder.path().join("root");
+        History::open_to_serve(&state, &root, &server).unwrap().settings().limits
+    };
+    use ServerSetting::{Default, Named};
+    assert_eq!(serve(Default(30), Named(500)), limits(30, 500));
+    assert_eq!(serve(Named(365), Default(1 << 30)), limits(365, 500));
+    assert_eq!(serve(Default(30), Default(1 << 30)), limits(365, 500));
+    assert_eq!(open_for_command(&folder, limits(1, 2)).settings().limits, limits(365, 500));
+}
+
+#[test]
+fn a_server_removes_by_the_settings_that_another_one_stored_meanwhile() {
+    let rig = Rig::with(HistoryLimits { days: 1, bytes: 1 << 30 });
+    let number = rig.replace("/a.md", b"one\n", b"two\n");
+    let two_days_ago = crate::now().0 - 2 * 86_400 * 1_000_000;
+    let age = "UPDATE changes SET at = ?1";
+    rig.history.connection().execute(age, [two_days_ago]).unwrap();
+    open(&rig.folder, HistoryLimits { days: 365, bytes: 1 << 30 }).unwrap();
+    rig.history.prune().unwrap();
+    assert_eq!(rig.version("/a.md", &number.to_string()).unwrap(), b"one\n");
+    open(&rig.folder, HistoryLimits { days: 1, bytes: 1 << 30 }).unwrap();
+    assert_eq!(rig.numbers(&ChangeQuery::default()), [0; 0]);
 }

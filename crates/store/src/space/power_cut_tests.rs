@@ -31,7 +31,7 @@ use stile_domain::limits::FileLimits;
 use stile_domain::path::SpacePath;
 use stile_testkit::chance::{Chance, scaled_long, seed};
 
-use crate::history::{History, HistoryLimits, UnkeptChange};
+use crate::history::{History, HistoryLimits, HistorySettings, UnkeptChange};
 use crate::state::{StateDir, folder_identity};
 
 use super::append_intent;
@@ -486,7 +486,8 @@ impl Both {
     fn open(folder: tempfile::TempDir, space: tempfile::TempDir) -> Self {
         let state = StateDir::open(&folder.path().join(STATE)).unwrap();
         let limits = HistoryLimits { days: 30, bytes: 1 << 30 };
-        let history = History::open(&state, space.path(), limits, UnkeptChange::IsRefused).unwrap();
+        let settings = HistorySettings { limits, unkept: UnkeptChange::IsRefused };
+        let history = History::open(&state, space.path(), settings).unwrap();
         let history = Arc::new(history);
         let options = (FileLimits::default(), Vec::new(), Duration::from_secs(20));
         let appends = folder.path().join(APPENDS);

@@ -13,7 +13,7 @@ use super::disclosure::Disclosure;
 use super::lock::Stop;
 use super::read::{read_whole, regular};
 use super::write::{Base, Change, Like};
-use super::{HistoryReach, Inner, RestoredFile, Space, refusal};
+use super::{HistoryReach, Inner, RestoredFile, Space};
 
 impl Space {
     /// Returns the same space for a caller who may see all changes, as the owner may.
@@ -110,14 +110,10 @@ impl Inner {
         caller: Option<&Author>,
     ) -> Result<Vec<u8>, Refusal> {
         let (history, limit) = (self.known_history(path)?, self.options.limits.file_size);
-        let current = match self.root.open_file(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            opened => {
-                let opened = regular(opened, path)?;
-                read_whole(&opened.file, opened.status.stamp.size, limit)
-                    .map_err(|error| refusal(&error, path))?
-            }
-        };
+        // The version may be the beginning of the file, if a file is there.
+        let current = regular(self.root.open_file(path), path)
+            .ok()
+            .and_then(|now| read_whole(&now.file, now.status.stamp.size, limit).ok().flatten());
         history
             .find_version(path, version, caller)
             .and_then(|hash| history.bytes_of(path, hash, current.as_deref(), limit))

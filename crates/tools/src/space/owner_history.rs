@@ -1,12 +1,12 @@
 //! What the owner's commands need of the history beside the tools.
 //!
 //! The commands change files through the tools, as a client does. Here are the reads that no tool
-//! offers: the hash of a file now, and the bytes of any version.
+//! offers: what is at a path now, and the bytes of any version.
 
 use std::sync::Arc;
 
 use stile_domain::error::Refusal;
-use stile_domain::hash::ContentHash;
+use stile_domain::history::undo_plan::{Obstacle, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Principal, Read};
@@ -24,21 +24,25 @@ impl SpaceTools {
         self.with_history_tools()
     }
 
-    /// Returns the hash of a file; `None` if there is no file at the path.
+    /// Returns what is at a path.
     ///
     /// # Errors
-    /// A [`Refusal`] if the file cannot be read.
-    pub async fn current_hash(
+    /// A [`Refusal`] if the whole space cannot be used.
+    pub async fn path_now(
         &self,
         principal: &Principal,
         path: &SpacePath,
-    ) -> Result<Option<ContentHash>, Refusal> {
+    ) -> Result<PathNow, Refusal> {
         let permit = principal.gate().permit::<Read>(path)?;
-        match self.space.read_bytes(permit, 0, 0).await {
-            Ok(file) => Ok(Some(file.hash)),
-            Err(Refusal::NotFound { .. }) => Ok(None),
-            Err(refusal) => Err(refusal),
-        }
+        Ok(PathNow::Blocked(match self.space.read_bytes(permit, 0, 0).await {
+            Ok(file) => return Ok(PathNow::File(file.hash)),
+            Err(Refusal::NotFound { .. }) => return Ok(PathNow::Nothing),
+            Err(refusal @ Refusal::RootMoved) => return Err(refusal),
+            Err(Refusal::NotAFile { .. }) => Obstacle::NotAFile,
+            Err(Refusal::NotADirectory { .. }) => Obstacle::FileAbove,
+            Err(Refusal::SymlinkRefused { .. }) => Obstacle::Link,
+            Err(_) => Obstacle::Unreadable,
+        }))
     }
 
     /// Returns the bytes of an old version of a file, or of the file as it is now.

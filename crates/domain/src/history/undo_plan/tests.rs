@@ -23,6 +23,28 @@ fn hash(version: u8) -> ContentHash {
 struct Recorded {
     disk: Disk,
     changes: Vec<PastChange>,
+    /// Paths with something that is not a file.
+    obstacles: BTreeMap<SpacePath, Obstacle>,
+    /// Versions that the history does not have.
+    lacking: Vec<ContentHash>,
+}
+
+impl UndoFacts for &Recorded {
+    fn now(&mut self, path: &SpacePath) -> PathNow {
+        if let Some(obstacle) = self.obstacles.get(path) {
+            return PathNow::Blocked(*obstacle);
+        }
+        let is_above = |file: &SpacePath| path.as_str().starts_with(&format!("{file}/"));
+        if self.disk.keys().any(is_above) {
+            return PathNow::Blocked(Obstacle::FileAbove);
+        }
+        self.disk.get(path).map_or(PathNow::Nothing, |version| PathNow::File(*version))
+    }
+
+    fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason> {
+        let UndoStep::Restore { to, .. } = step else { return None };
+        self.lacking.contains(to).then_some(LeftReason::NotKept)
+    }
 }
 
 /// What somebody does to a file.
@@ -113,7 +135,7 @@ impl Recorded {
     }
 
     fn plan(&self, changes: &[PastChange]) -> UndoPlan {
-        undo_plan(changes, &mut |path| self.disk.get(path).copied())
+        undo_plan(changes, &mut &*self)
     }
 }
 
@@ -254,4 +276,99 @@ fn a_change_that_was_recorded_and_never_made_is_passed_over() {
     assert_eq!(plan.left, []);
     world.carry_out(&plan);
     assert_eq!(world.disk[&path("/a")], hash(1));
+}
+
+/// Returns what a plan leaves, and its steps as words with paths.
+fn shown(plan: &UndoPlan) -> (Vec<String>, Vec<String>) {
+    let step = |step: &UndoStep| match step {
+        UndoStep::Restore { path, .. } => format!("restore {path}"),
+        UndoStep::Remove { path, .. } => format!("remove {path}"),
+        UndoStep::MoveBack { path, to, .. } => format!("move {path} to {to}"),
+    };
+    let left = |left: &LeftChange| format!("{}: {:?}", left.path, left.why);
+    (plan.steps.iter().map(step).collect(), plan.left.iter().map(left).collect())
+}
+
+#[test]
+fn a_path_that_is_blocked_is_named_once_and_the_rest_is_taken_back() {
+    let mut world = Recorded::default();
+    for name in ["/a", "/b", "/c", "/d"] {
+        world.write(&path(name), hash(1));
+    }
+    let from = world.changes.len();
+    for version in 2..5 {
+        world.write(&path("/a"), hash(version));
+    }
+    world.remove(&path("/a"));
+    world.write(&path("/b"), hash(2));
+    world.remove(&path("/c"));
+    world.rename(&path("/d"), &path("/e"));
+    // The path of nothing that is to come back may be blocked.
+    world.write(&path("/new"), hash(7));
+    world.remove(&path("/new"));
+    world.disk.remove(&path("/b"));
+    for (name, obstacle) in [
+        ("/a", Obstacle::NotAFile),
+        ("/b", Obstacle::Link),
+        ("/d", Obstacle::Unreadable),
+        ("/new", Obstacle::NotAFile),
+    ] {
+        world.obstacles.insert(path(name), obstacle);
+    }
+    let plan = world.plan(&world.changes[from..]);
+    let (steps, left) = shown(&plan);
+    assert_eq!(steps, ["restore /c"]);
+    assert_eq!(left, ["/e: Blocked(Unreadable)", "/b: Blocked(Link)", "/a: Blocked(NotAFile)"],);
+    assert!(plan.has_failures());
+    world.carry_out(&plan);
+}
+
+#[test]
+fn a_file_that_an_agent_put_in_the_place_of_a_folder_goes_first() {
+    let mut world = Recorded::default();
+    world.write(&path("/d/a"), hash(1));
+    world.write(&path("/d/b"), hash(2));
+    let first = world.disk.clone();
+    let from = world.changes.len();
+    world.remove(&path("/d/a"));
+    world.rename(&path("/d/b"), &path("/b"));
+    world.write(&path("/d"), hash(9));
+    let plan = world.plan(&world.changes[from..]);
+    assert_eq!(shown(&plan).0, ["remove /d", "move /b to /d/b", "restore /d/a"]);
+    assert_eq!(plan.left, []);
+    world.carry_out(&plan);
+    assert_eq!(world.disk, first);
+}
+
+#[test]
+fn a_file_of_a_person_in_the_place_of_a_folder_stays() {
+    let mut world = Recorded::default();
+    world.write(&path("/d/a"), hash(1));
+    let from = world.changes.len();
+    world.remove(&path("/d/a"));
+    world.disk.insert(path("/d"), hash(9));
+    let (steps, left) = shown(&world.plan(&world.changes[from..]));
+    assert_eq!((steps.len(), left), (0, vec!["/d/a: Blocked(FileAbove)".to_owned()]));
+}
+
+#[test]
+fn a_version_that_the_history_lacks_leaves_its_file_and_nothing_else() {
+    let mut world = Recorded::default();
+    for (name, version) in [("/a", 1), ("/b", 2), ("/c", 3)] {
+        world.write(&path(name), hash(version));
+    }
+    let from = world.changes.len();
+    for name in ["/a", "/b", "/c"] {
+        world.write(&path(name), hash(7));
+    }
+    world.rename(&path("/a"), &path("/m"));
+    world.write(&path("/m"), hash(8));
+    world.lacking = vec![hash(2), hash(7)];
+    let plan = world.plan(&world.changes[from..]);
+    let (steps, left) = shown(&plan);
+    // The move of a file goes back only with the content that it had when it was moved.
+    assert_eq!(steps, ["restore /c"]);
+    assert_eq!(left, ["/m: NotKept", "/a: GoneSince", "/b: NotKept"]);
+    world.carry_out(&plan);
+    assert_eq!((world.disk[&path("/m")], world.disk[&path("/c")]), (hash(8), hash(3)));
 }

@@ -35,6 +35,10 @@ fn since(help: &'static str) -> Arg {
     one("since", "TIME", help)
 }
 
+fn yes() -> Arg {
+    flag("yes", "Do it. Without this flag the command only shows what it would do.")
+}
+
 fn history() -> Command {
     Command::new("history")
         .about("Shows what agents changed: when, who, and which versions there are.")
@@ -85,14 +89,16 @@ fn restore() -> Command {
     Command::new("restore")
         .about("Gives a file an old version again, also if it was removed.")
         .arg(positional("path", "PATH[@VERSION]", PATH_HELP).allow_hyphen_values(true))
+        .arg(yes())
         .after_help(
             "\
-Without a version the file becomes what it was before its last change. What the file holds now goes \
-to the history, so the command can be taken back in the same way. It may run beside a server.
+It first shows what it would do. Without a version the file becomes what it was before its last \
+change. What the file holds now goes to the history, so the command can be taken back in the same \
+way. It may run beside a server.
 
 Examples:
   stile restore notes/plan.md
-  stile restore notes/plan.md@42",
+  stile restore notes/plan.md@42 --yes",
         )
 }
 
@@ -103,13 +109,13 @@ fn undo() -> Command {
         .arg(client("Take back what tokens of this client changed.").requires("since"))
         .arg(since("Take back changes since then, as in 2026-01-31T08:00:00Z, 90m, 12h or 7d."))
         .arg(one("path", "PATH", "Take back changes of this file or folder only."))
-        .arg(flag("yes", "Do it. Without this flag the command only shows what it would do."))
+        .arg(yes())
         .arg(json().help("Print the plan as JSON.").conflicts_with("yes"))
         .group(ArgGroup::new("what").args(["call", "client"]).required(true))
         .after_help(
             "\
-It first shows the plan. A file that anybody changed since is left as it is. Files that were moved go \
-back, files that were created are removed; what they held stays in the history. An undo is a change \
+It first shows the plan. A file that anybody changed since is left as it is. What cannot be given \
+back is named, and the command ends with exit code 1 after the rest. Files that were moved go back, files that were created are removed; what they held stays in the history. An undo is a change \
 like others, so `stile undo` takes it back too. After an interruption, run it again: it goes on.
 
 Examples:

@@ -4,12 +4,13 @@ use super::super::LinkRewriting;
 use super::moves::{EINVAL, WithoutFlags, all_texts, move_file};
 use super::*;
 use crate::history::{
-    Call, ChangeQuery, History, HistoryLimits, NewChange, UnkeptChange, VersionSource,
+    Call, ChangeQuery, History, NewChange, ServerSetting, ServerSettings, UnkeptChange,
+    VersionSource,
 };
 use crate::state::StateDir;
 use std::io::Write as _;
 use stile_domain::history::past_change::{PastChange, PastChangeKind};
-use stile_domain::history::undo_plan::{UndoStep, undo_plan};
+use stile_domain::history::undo_plan::{LeftReason, PathNow, UndoFacts, UndoStep, undo_plan};
 use stile_domain::history::version::OldVersion;
 
 /// A space with a history, in one folder.
@@ -20,9 +21,13 @@ struct Kept {
 }
 
 fn open_history(state: &Path, root: &Path, unkept: UnkeptChange) -> Arc<History> {
-    let limits = HistoryLimits { days: 30, bytes: 1 << 30 };
+    let server = ServerSettings {
+        days: ServerSetting::Named(30),
+        bytes: ServerSetting::Named(1 << 30),
+        unkept: ServerSetting::Named(unkept),
+    };
     let state = StateDir::open(state).unwrap();
-    Arc::new(History::open(&state, root, limits, unkept).unwrap())
+    Arc::new(History::open_to_serve(&state, root, &server).unwrap())
 }
 
 impl Kept {
@@ -306,6 +311,20 @@ fn a_file_that_a_refused_move_displaced_stays_in_the_folder_since_no_version_is_
     }
 }
 
+/// The facts for an undo whose history has every version. The function returns where a file is.
+struct Files<'a>(&'a dyn Fn(&SpacePath) -> PathBuf);
+
+impl UndoFacts for Files<'_> {
+    fn now(&mut self, path: &SpacePath) -> PathNow {
+        let read = fs::read(self.0(path));
+        read.map_or(PathNow::Nothing, |bytes| PathNow::File(ContentHash::digest(&bytes)))
+    }
+
+    fn lacks(&mut self, _: &UndoStep) -> Option<LeftReason> {
+        None
+    }
+}
+
 #[tokio::test]
 async fn a_move_and_the_notes_that_it_rewrites_are_one_call_that_can_be_undone() {
     let kept = Kept::new();
@@ -337,9 +356,7 @@ async fn a_move_and_the_notes_that_it_rewrites_are_one_call_that_can_be_undone()
         assert_eq!(kept.version(&name[1..], change.number.0), *text);
     }
     let file = |path: &SpacePath| kept.rig.file(path.as_str().trim_start_matches('/'));
-    let plan = undo_plan(&changes, &mut |path| {
-        fs::read(file(path)).ok().map(|bytes| ContentHash::digest(&bytes))
-    });
+    let plan = undo_plan(&changes, &mut Files(&file));
     assert!(plan.left.is_empty());
     let back = plan.steps.iter().filter(|step| matches!(step, UndoStep::Restore { .. })).count();
     assert_eq!((plan.steps.len(), back), (4, 3));

@@ -1,0 +1,220 @@
+//! Which versions a history keeps where there is no room for all.
+//!
+//! The version before a client's first change of a file is a *first* version. The client did not
+//! make it, and it may be the only copy of what somebody wrote. A first version stays until it is
+//! too old. A version that the same client made before is a *later* version. Later versions go
+//! where there is no room: those of the file that is changed, and then the oldest.
+//!
+//! First versions are shared by a dynamic threshold: those of one client may take as much as they
+//! leave to all others. So a client that is alone has half of the history for first versions, and a
+//! client that keeps little always finds room, however much the others keep.
+
+use super::past_change::PastChangeKind;
+use crate::hash::ContentHash;
+
+/// What a version is to the client that changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionClass {
+    /// Somebody else made the version.
+    First,
+    /// The client made the version itself.
+    Later,
+}
+
+/// The last change of a file by the client that changes it now.
+#[derive(Clone, Copy, Debug)]
+pub struct LastChange {
+    /// What the change did.
+    pub kind: PastChangeKind,
+    /// The version that the change made.
+    pub after: Option<ContentHash>,
+    /// What the version before that change was to the client.
+    pub class: VersionClass,
+}
+
+/// Returns what a version is to the client that changes it. `last` is the client's last change that
+/// gave the file its path or its content.
+pub fn class_of(before: Option<ContentHash>, last: Option<LastChange>) -> VersionClass {
+    match last {
+        Some(last) if before.is_some() && last.after == before => match last.kind {
+            // A move makes no content, so the content is what it was before.
+            PastChangeKind::Moved => last.class,
+            _ => VersionClass::Later,
+        },
+        _ => VersionClass::First,
+    }
+}
+
+/// How much a history holds. All sizes are in bytes, compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryUse {
+    /// The most that the history may hold.
+    pub limit: u64,
+    /// What it holds.
+    pub used: u64,
+    /// The first versions of all clients.
+    pub firsts: u64,
+    /// The first versions of the client that changes a file.
+    pub own_firsts: u64,
+}
+
+/// What is to be added to a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addition {
+    /// The bytes that are new; 0 for a version that the history has.
+    pub added: u64,
+    /// The bytes that become first versions of the client; 0 for a later version.
+    pub charged: u64,
+}
+
+/// Whether there is room in a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// There is room.
+    Free,
+    /// There is room once later versions of so many bytes are gone.
+    After(u64),
+    /// There is no room, since the client would keep more than it leaves to others.
+    OverShare,
+    /// The version alone is larger than the history.
+    TooLarge,
+}
+
+/// Decides whether there is room for an addition.
+pub fn room_for(Addition { added, charged }: Addition, history: &HistoryUse) -> Room {
+    let HistoryUse { limit, used, firsts, own_firsts } = *history;
+    if added.max(charged) > limit {
+        return Room::TooLarge;
+    }
+    let firsts_then = firsts.saturating_add(charged);
+    let left_to_others = limit.saturating_sub(firsts_then);
+    if charged > 0 && own_firsts.saturating_add(charged) > left_to_others {
+        return Room::OverShare;
+    }
+    // First versions stay, so that much cannot become free.
+    let stays = if charged > 0 { firsts_then } else { firsts.saturating_add(added) };
+    match used.saturating_add(added).saturating_sub(limit) {
+        0 => Room::Free,
+        _ if stays > limit => Room::OverShare,
+        excess => Room::After(excess),
+    }
+}
+
+/// Returns which later versions go so that `excess` bytes become free. `laters` are the candidates
+/// with their sizes, in the order in which they go.
+pub fn victims<T>(laters: impl IntoIterator<Item = (T, u64)>, excess: u64) -> Vec<T> {
+    let mut freed = 0_u64;
+    let mut gone = Vec::new();
+    for (version, bytes) in laters {
+        if freed >= excess {
+            break;
+        }
+        freed = freed.saturating_add(bytes);
+        gone.push(version);
+    }
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A history that does what the functions decide, and checks the law after each step.
+    #[derive(Default)]
+    struct Model {
+        limit: u64,
+        /// The client, the file, whether it is a first version, and the bytes. The oldest is first.
+        versions: Vec<(u8, u8, bool, u64)>,
+    }
+
+    impl Model {
+        fn sum(&self, counts: impl Fn(&(u8, u8, bool, u64)) -> bool) -> u64 {
+            self.versions.iter().filter(|version| counts(version)).map(|version| version.3).sum()
+        }
+
+        fn keep(&mut self, client: u8, file: u8, is_first: bool, bytes: u64) -> Room {
+            let history = HistoryUse {
+                limit: self.limit,
+                used: self.sum(|_| true),
+                firsts: self.sum(|version| version.2),
+                own_firsts: self.sum(|version| version.2 && version.0 == client),
+            };
+            let charged = if is_first { bytes } else { 0 };
+            let room = room_for(Addition { added: bytes, charged }, &history);
+            if let Room::After(excess) = room {
+                let mut laters: Vec<(usize, u64)> = (0..self.versions.len())
+                    .filter(|at| !self.versions[*at].2)
+                    .map(|at| (at, self.versions[at].3))
+                    .collect();
+                let of_file = |at: usize| self.versions[at].0 == client && self.versions[at].1 == file;
+                laters.sort_by_key(|(at, _)| (!of_file(*at), *at));
+                let gone = victims(laters.clone(), excess);
+                let freed: u64 = gone.iter().map(|at| self.versions[*at].3).sum();
+                let last = gone.last().map_or(0, |at| self.versions[*at].3);
+                assert!(freed >= excess && freed - last < excess, "no more goes than must");
+                let mut at = 0;
+                self.versions.retain(|_| {
+                    at += 1;
+                    !gone.contains(&(at - 1))
+                });
+            }
+            if matches!(room, Room::Free | Room::After(_)) {
+                self.versions.push((client, file, is_first, bytes));
+            }
+            room
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_limit_holds_firsts_stay_and_who_keeps_little_finds_room(
+            limit in 0_u64..2_000,
+            steps in prop::collection::vec((0_u8..4, 0_u8..4, any::<bool>(), 0_u64..400), 1..60),
+        ) {
+            let mut model = Model { limit, ..Model::default() };
+            for (client, file, is_first, bytes) in steps {
+                let firsts = model.versions.iter().filter(|version| version.2).count();
+                let own = model.sum(|version| version.2 && version.0 == client);
+                let left = limit.saturating_sub(model.sum(|version| version.2));
+                let room = model.keep(client, file, is_first, bytes);
+                prop_assert!(model.sum(|_| true) <= limit);
+                let now = model.versions.iter().filter(|version| version.2).count();
+                let is_kept = matches!(room, Room::Free | Room::After(_));
+                prop_assert_eq!(now - firsts, usize::from(is_first && is_kept));
+                if own + 2 * bytes <= left {
+                    prop_assert!(is_kept, "{:?} for {} of {}", room, bytes, left);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_version_is_later_only_if_the_client_made_exactly_that_content() {
+        use PastChangeKind::{Moved, Replaced};
+        use VersionClass::{First, Later};
+        let (mine, other) = (ContentHash::digest(b"mine"), ContentHash::digest(b"other"));
+        let last = |kind, class| Some(LastChange { kind, after: Some(mine), class });
+        assert_eq!(class_of(Some(mine), None), First);
+        assert_eq!(class_of(Some(mine), last(Replaced, First)), Later);
+        assert_eq!(class_of(Some(other), last(Replaced, First)), First);
+        // Content that was moved is the client's only if it was before.
+        assert_eq!(class_of(Some(mine), last(Moved, First)), First);
+        assert_eq!(class_of(Some(mine), last(Moved, Later)), Later);
+        assert_eq!(class_of(None, None), First);
+    }
+
+    #[test]
+    fn a_client_that_is_alone_has_half_and_the_next_one_half_of_the_rest() {
+        let history = |firsts, own_firsts| HistoryUse { limit: 100, used: firsts, firsts, own_firsts };
+        let first = |bytes| Addition { added: bytes, charged: bytes };
+        assert_eq!(room_for(first(50), &history(0, 0)), Room::Free);
+        assert_eq!(room_for(first(51), &history(0, 0)), Room::OverShare);
+        assert_eq!(room_for(first(1), &history(50, 50)), Room::OverShare);
+        assert_eq!(room_for(first(25), &history(50, 0)), Room::Free);
+        assert_eq!(room_for(first(101), &history(0, 0)), Room::TooLarge);
+        let later = Addition { added: 60, charged: 0 };
+        assert_eq!(room_for(later, &history(50, 50)), Room::OverShare);
+        assert_eq!(room_for(later, &HistoryUse { used: 90, ..history(40, 40) }), Room::After(50));
+    }
+}
