@@ -50,7 +50,7 @@ pub fn class_of(before: Option<ContentHash>, last: Option<LastChange>) -> Versio
 pub struct HistoryUse {
     /// The most that the history may hold.
     pub limit: u64,
-    /// What it holds.
+    /// The bytes that it holds.
     pub used: u64,
     /// The first versions of all clients.
     pub firsts: u64,
@@ -80,15 +80,31 @@ pub enum Room {
     TooLarge,
 }
 
-/// Decides whether there is room for an addition.
-pub fn room_for(Addition { added, charged }: Addition, history: &HistoryUse) -> Room {
+/// Decides whether there is room for a version.
+pub fn room_for(addition: Addition, history: &HistoryUse) -> Room {
+    room_within(1, addition, history)
+}
+
+/// Decides whether there is room for the row of a change. A row is small, and an undo needs it, so
+/// a client whose share of versions is used up still has rows.
+pub fn room_for_row(bytes: u64, history: &HistoryUse) -> Room {
+    room_within(ROW_SHARE, Addition { added: bytes, charged: bytes }, history)
+}
+
+/// With rows, a client may take this many times what is left to others.
+const ROW_SHARE: u64 = 4;
+
+/// Decides whether a client may take an addition, if all its first versions may take `share` times
+/// what is left to others.
+fn room_within(share: u64, Addition { added, charged }: Addition, history: &HistoryUse) -> Room {
     let HistoryUse { limit, used, firsts, own_firsts } = *history;
     if added.max(charged) > limit {
         return Room::TooLarge;
     }
     let firsts_then = firsts.saturating_add(charged);
     let left_to_others = limit.saturating_sub(firsts_then);
-    if charged > 0 && own_firsts.saturating_add(charged) > left_to_others {
+    let most = left_to_others.saturating_mul(share);
+    if charged > 0 && own_firsts.saturating_add(charged) > most {
         return Room::OverShare;
     }
     // First versions stay, so that much cannot become free.
@@ -147,7 +163,8 @@ mod tests {
                     .filter(|at| !self.versions[*at].2)
                     .map(|at| (at, self.versions[at].3))
                     .collect();
-                let of_file = |at: usize| self.versions[at].0 == client && self.versions[at].1 == file;
+                let of_file =
+                    |at: usize| self.versions[at].0 == client && self.versions[at].1 == file;
                 laters.sort_by_key(|(at, _)| (!of_file(*at), *at));
                 let gone = victims(laters.clone(), excess);
                 let freed: u64 = gone.iter().map(|at| self.versions[*at].3).sum();
@@ -206,13 +223,18 @@ mod tests {
 
     #[test]
     fn a_client_that_is_alone_has_half_and_the_next_one_half_of_the_rest() {
-        let history = |firsts, own_firsts| HistoryUse { limit: 100, used: firsts, firsts, own_firsts };
+        let history =
+            |firsts, own_firsts| HistoryUse { limit: 100, used: firsts, firsts, own_firsts };
         let first = |bytes| Addition { added: bytes, charged: bytes };
         assert_eq!(room_for(first(50), &history(0, 0)), Room::Free);
         assert_eq!(room_for(first(51), &history(0, 0)), Room::OverShare);
         assert_eq!(room_for(first(1), &history(50, 50)), Room::OverShare);
         assert_eq!(room_for(first(25), &history(50, 0)), Room::Free);
         assert_eq!(room_for(first(101), &history(0, 0)), Room::TooLarge);
+        // Rows of the client find room until a fifth is left to others.
+        assert_eq!(room_for_row(1, &history(50, 50)), Room::Free);
+        assert_eq!(room_for_row(1, &history(79, 79)), Room::Free);
+        assert_eq!(room_for_row(1, &history(80, 80)), Room::OverShare);
         let later = Addition { added: 60, charged: 0 };
         assert_eq!(room_for(later, &history(50, 50)), Room::OverShare);
         assert_eq!(room_for(later, &HistoryUse { used: 90, ..history(40, 40) }), Room::After(50));

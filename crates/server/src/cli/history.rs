@@ -56,7 +56,7 @@ impl FilesOwner {
         let everything = Scopes::from_iter([Scope::everything(Verb::Write)]);
         let caller = auth::local_user(&user_name(environment), everything, RecordsClaim::None);
         let (open_space, history) = open::open_space_of_owner(&resolved)?;
-        let call = Arc::new(Call::new(Author::new(tool, &caller)));
+        let call = Arc::new(Call::of_owner(Author::new(tool, &caller)));
         let tools = open_space.tools().for_owner(Arc::clone(&call));
         Ok(Self { tools, history, caller, journal: open_space.journal, call })
     }

@@ -48,6 +48,7 @@ mod service;
 mod service_files;
 mod settings_files;
 mod sign_in;
+mod space;
 mod stdio;
 mod streams;
 mod table;
@@ -197,6 +198,7 @@ fn run(
         "diff" => history::diff,
         "restore" => history::restore,
         "undo" => undo::run,
+        "space" => space::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -278,7 +280,7 @@ mod tests {
              token revoke, connect, disconnect, doctor, service, service install, service logs, \
              completions, import, connections, streams, records, records show, declare, export, \
              backup, restore-backup, migrate-store, grant, grant create, grant list, grant show, grant revoke, \
-             audit, audit verify, activity, history, show, diff, restore, undo, sign-in, client, \
+             audit, audit verify, activity, history, show, diff, restore, undo, space, space adopt, sign-in, client, \
              client list, client show, client add, client end, owner, owner password, \
              owner passkeys, owner sessions, owner sign-out, owner remove-passkey, config";
         for command in commands.split(", ") {

@@ -59,6 +59,12 @@ pub(super) fn open_space_of_owner(
     check_places(config)?;
     let home = Home::open(config)?;
     let journal = open_journal(&home, config)?;
+    if !config.root.is_dir() {
+        let root = config.root.display();
+        return Err(Failure::Usage(format!(
+            "{root} is not a folder; name the one that was served"
+        )));
+    }
     let history = Arc::new(History::open(home.state(), &config.root, settings_of(config))?);
     for line in disagreements(resolved, &history.settings()) {
         writeln!(io::stderr(), "note: {line}")?;

@@ -39,7 +39,8 @@ use crate::sign_in::routes::routes;
 use crate::sign_in::settings::{AuthorizationServer, FolderLister, SignInSettings};
 
 const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
-    before, so it is a space of its own: tokens of the other folder are refused here";
+    before, so it is a space of its own: tokens of the other folder are refused here. If it is the \
+    same folder from a backup or another disk, stop the server and run `stile space adopt`";
 
 /// The stream of the notes that `--records-of-space` keeps as records.
 const NOTES: &str = "notes";

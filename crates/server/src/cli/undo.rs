@@ -38,7 +38,8 @@ pub(super) fn run(
     };
     let mut changes = owner.history.changes(&query)?;
     changes.reverse();
-    if changes.is_empty() {
+    let unrecorded = unrecorded(&owner, &query)?;
+    if changes.is_empty() && unrecorded.is_empty() {
         return Err(Failure::Failed(
             "the history has no such change; `stile history` shows all changes".to_owned(),
         ));
@@ -46,16 +47,16 @@ pub(super) fn run(
     let plan = owner.read(plan_of(&owner, &changes))?;
     if matches.get_flag("json") {
         writeln!(output, "{:#}", plan_json(&plan))?;
-        return refuse_failures(&plan, Vec::new());
+        return refuse_failures(&plan, unrecorded, Vec::new());
     }
     write_plan(&plan, output, colours)?;
     if plan.steps.is_empty() {
         writeln!(output, "Nothing is to be done.")?;
-        return refuse_failures(&plan, Vec::new());
+        return refuse_failures(&plan, unrecorded, Vec::new());
     }
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
-        return refuse_failures(&plan, Vec::new());
+        return refuse_failures(&plan, unrecorded, Vec::new());
     }
     let outcomes = owner.run(async {
         let mut outcomes = Vec::new();
@@ -73,15 +74,41 @@ pub(super) fn run(
         plan.steps.iter().zip(outcomes).filter_map(|(step, error)| Some((step, error?))).collect();
     let done = plan.steps.len() - failed.len();
     writeln!(output, "{done} of {} done.{}", plan.steps.len(), owner.how_to_take_back())?;
-    refuse_failures(&plan, failed)
+    refuse_failures(&plan, unrecorded, failed)
 }
 
-/// Fails with a line for each file that the plan cannot give back, and for each step that failed.
-fn refuse_failures(plan: &UndoPlan, failed: Vec<(&UndoStep, String)>) -> Result<(), Failure> {
+/// Returns a line for the changes of the client that no history has, if there are any.
+fn unrecorded(owner: &FilesOwner, query: &ChangeQuery) -> Result<Vec<String>, Failure> {
+    let Some(client) = &query.client else { return Ok(Vec::new()) };
+    let lines = owner.history.unrecorded()?.into_iter();
+    let of_client = lines.filter(|unrecorded| {
+        let is_later = query.since.is_none_or(|since| unrecorded.until >= since);
+        unrecorded.client.as_ref() == Some(client) && is_later
+    });
+    Ok(of_client
+        .map(|unrecorded| {
+            format!(
+                "{} changes by {client} between {} and {} (UTC) are not in the history, which had \
+                 no room for them",
+                unrecorded.changes,
+                owner::minute(unrecorded.since),
+                owner::minute(unrecorded.until)
+            )
+        })
+        .collect())
+}
+
+/// Fails with a line for each file that the plan cannot give back, for the changes that are not in
+/// the history, and for each step that failed.
+fn refuse_failures(
+    plan: &UndoPlan,
+    unrecorded: Vec<String>,
+    failed: Vec<(&UndoStep, String)>,
+) -> Result<(), Failure> {
     let left = plan.left.iter().filter(|left| left.why.is_failure());
     let left = left.map(|left| format!("{} {}", left.path, left.why.text()));
     let failed = failed.into_iter().map(|(step, error)| format!("{}: {error}", step.path()));
-    let lines: Vec<String> = left.chain(failed).collect();
+    let lines: Vec<String> = left.chain(unrecorded).chain(failed).collect();
     if lines.is_empty() {
         return Ok(());
     }

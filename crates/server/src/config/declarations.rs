@@ -184,7 +184,7 @@ declare_settings! {
     HISTORY_DAYS: u64 = Flag("history_days", "DAYS"), count, default Text("30"), for CHANGES;
 
     /// Keep at most this much of old versions, compressed, and no more than a tenth of the disk.
-    /// The oldest go first.
+    /// What the agent made itself goes first.
     HISTORY_BYTES: u64 = Flag("history_bytes", "BYTES"), bytes, default Text("1GiB"), for CHANGES;
 
     /// Let agents see and take back their own changes, with file.history and file.restore (yes or

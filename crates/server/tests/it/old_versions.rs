@@ -441,3 +441,87 @@ fn a_blocked_path_is_left_and_named_and_the_rest_is_taken_back() {
     stage.stile(&[&undo[..], &["--yes"]].concat());
     assert_eq!(stage.text("x.md").as_deref(), Some("one\n"));
 }
+
+#[test]
+fn an_undo_names_what_the_history_had_no_room_for() {
+    let stage = Stage::new(&["--history-bytes", "64KiB"]);
+    let noise = |number: u32| -> String {
+        let lines = (0..1_200).map(|line| format!("{}\n", hash(&format!("{number} {line}"))));
+        lines.collect()
+    };
+    let mut agent = stage.client("cursor");
+    stage.put("small.md", "one\n");
+    stage.put("large.md", &noise(0));
+    replace(&mut agent, "/small.md", "one", "two");
+    // Bulk that the agent made itself takes no room from what it found.
+    agent.tool("file.create", json!({ "path": "/bulk.md", "content": noise(1) })).unwrap();
+    let removal = |number| json!({ "path": "/bulk.md", "hash": hash(&noise(number)) });
+    agent.tool("file.remove", removal(1)).unwrap();
+    let large = json!({ "path": "/large.md", "hash": hash(&noise(0)) });
+    assert_eq!(agent.tool("file.remove", large).unwrap()["path"], "/large.md");
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    for more in [&[][..], &["--yes"]] {
+        let output = stage.stile(&[&undo[..], more].concat());
+        assert_eq!(output.status.code(), Some(1), "{more:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        let named = "/large.md cannot come back, since its version is not in the history";
+        assert!(error.contains(named), "{error}");
+    }
+    assert_eq!(stage.text("small.md").as_deref(), Some("one\n"));
+    assert_eq!(stage.text("large.md"), None);
+}
+
+#[test]
+fn a_restored_folder_is_adopted_by_its_owner_alone() {
+    let stage = Stage::new(&[]);
+    stage.put("a.md", "one\n");
+    let token = stage.rig.token(&["write:/"], &["--client", "cursor"]);
+    let ended = stage.rig.token(&["read:/"], &["--client", "codex"]);
+    replace(&mut stage.server.client(&token), "/a.md", "one", "two");
+    let stile = |arguments: &[&str]| {
+        let mut command = stage.rig.command(arguments);
+        command.arg("--state").arg(&stage.rig.state).output().unwrap()
+    };
+    let list = stile(&["token", "list", "--json"]);
+    let list: Value = serde_json::from_slice(&list.stdout).unwrap();
+    let codex = list.as_array().unwrap().iter().find(|token| token["client"] == "codex").unwrap();
+    assert!(stile(&["token", "revoke", codex["jti"].as_str().unwrap()]).status.success());
+    let root = stage.rig.root.to_str().unwrap().to_owned();
+    let copy = stage.folder.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::write(copy.join("a.md"), "two\n").unwrap();
+    let adopt =
+        |more: &[&str]| stile(&[&["space", "adopt", copy.to_str().unwrap()], more].concat());
+    // A folder that is there is adopted only if its owner names it, and never while it is served.
+    assert_eq!(adopt(&["--yes"]).status.code(), Some(2));
+    let served = adopt(&["--from", &root, "--yes"]);
+    let error = String::from_utf8(served.stderr).unwrap();
+    assert!(error.contains("a server uses one of the two folders"), "{error}");
+    let Stage { folder, rig, server } = stage;
+    server.kill();
+    let away = folder.path().join("away");
+    std::fs::rename(&rig.root, &away).unwrap();
+    std::fs::rename(&copy, &rig.root).unwrap();
+    let stage = Stage { server: rig.serve(&[]), rig, folder };
+    let refused = stage.server.client(&token).post("tools/list", json!({})).unwrap();
+    assert_eq!(refused.status, 401, "no folder is adopted by itself");
+    let Stage { folder, rig, server } = stage;
+    server.kill();
+    let stile = |arguments: &[&str]| {
+        let mut command = rig.command(arguments);
+        command.arg("--state").arg(&rig.state).output().unwrap()
+    };
+    let planned = stile(&["space", "adopt", &root]);
+    let plan = String::from_utf8(planned.stdout).unwrap();
+    let position = |text: &str| plan.find(text).unwrap_or_else(|| panic!("{text}: {plan}"));
+    assert!(position("These will open the new folder") < position("of cursor, `write:/`, until"));
+    assert!(position("These ended, and stay ended:") < position("of codex, `read:/`: revoked on"));
+    assert!(plan.ends_with("Nothing was changed. Add --yes to do this.\n"), "{plan}");
+    assert!(stile(&["space", "adopt", &root, "--yes"]).status.success());
+    let stage = Stage { server: rig.serve(&[]), rig, folder };
+    let status =
+        |token: &str| stage.server.client(token).post("tools/list", json!({})).unwrap().status;
+    assert_eq!((status(&token), status(&ended)), (200, 401));
+    stage.owner(&["undo", "1", "--yes"]);
+    assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
+}

@@ -36,4 +36,5 @@ mod rotation;
 mod servers;
 mod soak;
 mod starts;
+mod undo;
 mod usage;

@@ -35,6 +35,11 @@ pub(crate) enum Process {
     Stdio(Piped),
 }
 
+/// Returns the program to try: the one that `STILE_BIN` names, or the one that was built.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("STILE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_stile").into()).into()
+}
+
 impl Field {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -48,9 +53,7 @@ impl Field {
 
     /// The rig with a state folder of its own name, on the one root.
     fn rig(&self, state: &str) -> Rig {
-        let binary =
-            std::env::var_os("STILE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_stile").into());
-        Rig { binary: binary.into(), root: self.root(), state: self.folder.path().join(state) }
+        Rig { binary: binary(), root: self.root(), state: self.folder.path().join(state) }
     }
 
     /// Starts a process whose state is in the folder `state`.

@@ -25,3 +25,16 @@ pub struct ChangeQuery {
 
 /// Changes in the order from the latest to the earliest.
 pub type NewestFirst = Vec<PastChange>;
+
+/// Changes of a client that are not in the history, since there was no room for their rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnrecordedChanges {
+    /// The client that the tokens name.
+    pub client: Option<String>,
+    /// How many changes there were.
+    pub changes: u64,
+    /// When the first of them was made.
+    pub since: Instant,
+    /// When the last of them was made.
+    pub until: Instant,
+}

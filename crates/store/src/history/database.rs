@@ -6,23 +6,24 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior, params};
-use stile_domain::history::past_change::Author;
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use stile_domain::history::past_change::ChangeNumber;
+use stile_domain::history::retention::VersionClass;
 
+use super::change_row::integer;
 use super::error::HistoryError;
-use super::file_metadata::FileMetadata;
-use super::objects::Place;
-use super::{NewChange, Waiting};
-use crate::now;
+use super::room::RoomMaker;
+use super::settings::UnkeptChange;
+use super::{CallBy, Kept, Waiting};
 use crate::state::lock_database;
 
-const NAME: &str = "history.db";
+pub(super) const NAME: &str = "history.db";
 /// `Stih`: tells the database from those of other programs.
 const APPLICATION: i32 = 0x5374_6968;
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
 /// Each item migrates the schema from the version that is its index.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE spaces (
         space INTEGER PRIMARY KEY,
@@ -76,45 +77,8 @@ const MIGRATIONS: &[&str] = &[
         value INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 ",
+    include_str!("shares.sql"),
 ];
-
-/// The row of a change, without its number.
-pub(super) struct ChangeRow {
-    space: i64,
-    /// The number of the call, if it made a change before.
-    call: Option<i64>,
-    at: i64,
-    kind: &'static str,
-    path: String,
-    destination: Option<String>,
-    before: Option<[u8; 32]>,
-    size_before: i64,
-    after: Option<[u8; 32]>,
-    author: Author,
-    mode: Option<u32>,
-    attributes: Option<String>,
-    held: Option<String>,
-}
-
-impl ChangeRow {
-    pub(super) fn new(space: i64, change: &NewChange<'_>) -> Self {
-        Self {
-            space,
-            call: change.call.number().map(|number| number.0),
-            at: now().0,
-            kind: change.kind.word(),
-            path: change.path.as_str().to_owned(),
-            destination: change.to.map(|path| path.as_str().to_owned()),
-            before: change.before.map(|hash| *hash.as_bytes()),
-            size_before: integer(change.size_before),
-            after: change.after.map(|hash| *hash.as_bytes()),
-            author: change.call.author().clone(),
-            mode: change.metadata.map(|metadata| metadata.mode),
-            attributes: change.metadata.and_then(FileMetadata::attribute_text),
-            held: change.held.map(str::to_owned),
-        }
-    }
-}
 
 /// Opens the database in `folder`, and makes it on first use. Returns the connection that syncs and
 /// the one that does not.
@@ -162,21 +126,59 @@ pub(super) fn space(
     Ok(connection.query_row(store, [folder, path], |row| row.get(0))?)
 }
 
-/// Records all changes that wait in one transaction, and replies to each.
-pub(super) fn record(connection: &mut Connection, waiting: &[Waiting]) {
-    let recorded: rusqlite::Result<Vec<i64>> = (|| {
+/// Returns the numbers of the spaces with folders.
+pub(super) fn spaces_of<const N: usize>(
+    connection: &Connection,
+    folders: [&str; N],
+) -> rusqlite::Result<[Option<i64>; N]> {
+    let mut spaces = [None; N];
+    let mut query = connection.prepare_cached("SELECT space FROM spaces WHERE folder = ?1")?;
+    for (space, folder) in spaces.iter_mut().zip(folders) {
+        *space = query.query_row([folder], |row| row.get(0)).optional()?;
+    }
+    Ok(spaces)
+}
+
+/// Gives the space `to` another folder, with what was recorded for that folder as the space `from`.
+pub(super) fn adopt(
+    connection: &mut Connection,
+    (to, from): (i64, Option<i64>),
+    (folder, path): (&str, &str),
+) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if let Some(from) = from.filter(|from| *from != to) {
+        transaction.execute("UPDATE changes SET space = ?2 WHERE space = ?1", [from, to])?;
+        let unrecorded = "UPDATE OR REPLACE unrecorded SET space = ?2 WHERE space = ?1";
+        transaction.execute(unrecorded, [from, to])?;
+        transaction.execute("DELETE FROM spaces WHERE space = ?1", [from])?;
+    }
+    let adopt = "UPDATE spaces SET folder = ?2, path = ?3 WHERE space = ?1";
+    transaction.execute(adopt, params![to, folder, path])?;
+    transaction.commit()
+}
+
+/// Records all changes that wait in one transaction, and replies to each. Returns the files of the
+/// versions that went to make room.
+pub(super) fn record(
+    connection: &mut Connection,
+    waiting: &[Waiting],
+    (limit, unkept): (u64, UnkeptChange),
+) -> Vec<String> {
+    let recorded: rusqlite::Result<_> = (|| {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let numbers: rusqlite::Result<Vec<i64>> =
-            waiting.iter().map(|change| insert(&transaction, change)).collect();
-        let numbers = numbers?;
+        let mut room = RoomMaker::new(&transaction, limit);
+        let replies: rusqlite::Result<Vec<_>> =
+            waiting.iter().map(|change| insert(&mut room, change, unkept)).collect();
+        let (replies, gone) = (replies?, room.gone);
         transaction.commit()?;
-        Ok(numbers)
+        Ok((replies, gone))
     })();
     match recorded {
-        Ok(numbers) => {
-            for (change, number) in waiting.iter().zip(numbers) {
-                let _ = change.reply.send(Ok(number));
+        Ok((replies, gone)) => {
+            for (change, reply) in waiting.iter().zip(replies) {
+                let _ = change.reply.send(reply);
             }
+            gone
         }
         Err(error) => {
             for version in waiting.iter().filter_map(|change| change.version.as_ref()) {
@@ -191,47 +193,44 @@ pub(super) fn record(connection: &mut Connection, waiting: &[Waiting]) {
             for change in waiting {
                 let _ = change.reply.send(Err(HistoryError::Database(code(&error))));
             }
+            Vec::new()
         }
     }
 }
 
-/// Returns a number as the database keeps it.
-pub(super) fn integer(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn insert(transaction: &Connection, waiting: &Waiting) -> rusqlite::Result<i64> {
+/// Records a change, after making room for it. The outer error is of the database, the inner one
+/// says why the change cannot be recorded.
+fn insert(
+    room: &mut RoomMaker<'_>,
+    waiting: &Waiting,
+    unkept: UnkeptChange,
+) -> rusqlite::Result<Result<Kept, HistoryError>> {
     let Waiting { row, version, .. } = waiting;
-    let version = match version {
-        None => None,
-        Some(stored) => {
-            let mut insert = transaction.prepare_cached(
-                "INSERT INTO versions (hash, size, stored, file) VALUES (?1, ?2, ?3, ?4) \
-                 ON CONFLICT (hash) DO NOTHING",
-            )?;
-            let file = match &stored.place {
-                Place::Database(_) => None,
-                Place::File(name) => Some(name),
-            };
-            let row =
-                params![stored.hash.as_bytes(), integer(stored.size), integer(stored.stored), file];
-            let is_new = insert.execute(row)? > 0;
-            stored.is_used.set(is_new);
-            let mut find =
-                transaction.prepare_cached("SELECT version FROM versions WHERE hash = ?1")?;
-            let version: i64 = find.query_row([stored.hash.as_bytes()], |row| row.get(0))?;
-            if let (true, Place::Database(bytes)) = (is_new, &stored.place) {
-                transaction
-                    .prepare_cached("INSERT INTO contents (version, bytes) VALUES (?1, ?2)")?
-                    .execute(params![version, bytes])?;
-            }
-            Some(version)
+    let transaction = room.transaction;
+    let class = room.class_of(row)?;
+    let refuses = unkept == UnkeptChange::IsRefused && row.by == CallBy::Client;
+    if let Some(why) = room.make_for_row(row)? {
+        if !refuses {
+            room.count_unrecorded(row)?;
         }
+        return Ok(Err(why));
+    }
+    let (class, lacks) = match version {
+        None => (class, waiting.lacks),
+        Some(stored) => room.make_for_version(row, class, stored)?,
+    };
+    if let Some(why) = lacks.filter(|_| refuses) {
+        return Ok(Err(why.into()));
+    }
+    let version = match version.as_ref().filter(|_| lacks.is_none()) {
+        None => None,
+        Some(stored) => Some(room.store(row, class, stored)?),
     };
     let mut insert = transaction.prepare_cached(
         "INSERT INTO changes (space, call, at, kind, path, destination, before, size_before, \
-         after, version, tool, subject, client, token, mode, attributes) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+         after, version, tool, subject, client, token, mode, attributes, share, is_later, bytes) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
+         ?19)",
     )?;
     insert.execute(params![
         row.space,
@@ -250,8 +249,15 @@ fn insert(transaction: &Connection, waiting: &Waiting) -> rusqlite::Result<i64> 
         row.author.token,
         row.mode,
         row.attributes,
+        row.share,
+        class == VersionClass::Later,
+        integer(row.bytes()),
     ])?;
     let number = transaction.last_insert_rowid();
+    room.row_bytes = 0;
+    if let Some(version) = version {
+        room.name_change(version, number)?;
+    }
     if row.call.is_none() {
         transaction
             .prepare_cached("UPDATE changes SET call = number WHERE number = ?1")?
@@ -262,5 +268,5 @@ fn insert(transaction: &Connection, waiting: &Waiting) -> rusqlite::Result<i64> 
             .prepare_cached("INSERT OR REPLACE INTO held (name, path) VALUES (?1, ?2)")?
             .execute(params![held, row.path])?;
     }
-    Ok(number)
+    Ok(Ok(Kept { number: ChangeNumber(number), lacks: lacks.map(HistoryError::from) }))
 }

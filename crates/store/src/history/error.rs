@@ -15,12 +15,15 @@ pub enum HistoryError {
     /// A newer version of Stile made the history.
     #[error("the history was made by a newer stile; use that version")]
     Newer,
-    /// The version alone is larger than the whole history may be.
-    #[error("the version is larger than the history may be")]
-    TooLarge,
+    /// There is no room for the version.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// The version on the disk is another one than was to be kept.
     #[error("the file changed while it was being kept")]
     Changed,
+    /// A server uses the space.
+    #[error("a server uses one of the two folders; stop it, and run the command again")]
+    InUse,
     /// A thread ended before it recorded the change.
     #[error("the change was not recorded")]
     Stopped,
@@ -31,7 +34,8 @@ impl HistoryError {
     pub fn outcome(&self) -> &'static str {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
-            Self::TooLarge => "too_large",
+            Self::NoRoom(NoRoom::TooLarge) => "too_large",
+            Self::NoRoom(NoRoom::OverShare) => "over_share",
             Self::Io(error) if matches!(error.kind(), StorageFull | QuotaExceeded) => "no_space",
             Self::Database(error)
                 if matches!(
@@ -44,6 +48,17 @@ impl HistoryError {
             _ => "failed",
         }
     }
+}
+
+/// Why there is no room for a version or a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoom {
+    /// The version alone is larger than the whole history may be.
+    #[error("the version is larger than the history may be")]
+    TooLarge,
+    /// The client keeps as much of the history as it leaves to others.
+    #[error("the client keeps as much of the history as it may")]
+    OverShare,
 }
 
 /// Why a version cannot be given.

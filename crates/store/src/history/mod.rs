@@ -3,26 +3,30 @@
 //! Before a change is made, `History::keep` stores the version that the change replaces or removes,
 //! and a row that says who changes what. Both are durable when the function returns. A version is
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
-//! `objects` the large versions as files, `retention` removes the oldest, and `reading` finds
-//! changes and their versions. `file_metadata` is what a removed file had beside its content.
-//! Several processes use one history at once, by the `settings` that are kept with it. Only those
-//! that serve remove what is old.
+//! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
+//! removes what is too old, and `reading` finds changes and their versions. `file_metadata` is what
+//! a removed file had beside its content, `change_row` the row of a change, and `stored_version` a
+//! compressed version. Several processes use one history at once, by the `settings` that are kept
+//! with it. Only those that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
 
 mod change_query;
+mod change_row;
 mod database;
 mod error;
 mod file_metadata;
 mod objects;
 mod reading;
 mod retention;
+mod room;
 mod settings;
+mod stored_version;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -32,10 +36,10 @@ use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
 use stile_domain::path::SpacePath;
 
-use crate::state::{StateDir, folder_identity, make_folder};
+use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
-pub use change_query::{ChangeQuery, NewestFirst};
-pub use error::{HistoryError, VersionError};
+pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
+pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::FileMetadata;
 pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
 
@@ -43,6 +47,8 @@ pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings
 const FOLDER: &str = "history";
 /// The name of the folder with displaced files that other programs may still write to.
 const HELD: &str = "held";
+/// The extension of the locked files that show that a process lives.
+const MARKER: &str = "alive";
 /// After this many changes the oldest are removed again, if there are too many.
 const CHANGES_BETWEEN_PRUNES: u64 = 256;
 
@@ -53,6 +59,22 @@ enum Role {
     Serves,
     /// It runs a command of the owner, and removes nothing.
     RunsCommand,
+}
+
+/// Returns whether a living process holds files in a folder of held files.
+fn is_served(held: &Path) -> std::io::Result<bool> {
+    let entries = match std::fs::read_dir(held) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let is_marker = path.extension().is_some_and(|extension| extension == MARKER);
+        if is_marker && matches!(File::open(path)?.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The history of one space. All clones of its `Arc` are the same.
@@ -96,17 +118,33 @@ pub(crate) enum VersionSource<'a> {
     WithinAfter,
 }
 
+/// Who makes a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum CallBy {
+    /// A client, which has a share of the history.
+    #[default]
+    Client,
+    /// A command of the owner, which is never refused.
+    Owner,
+}
+
 /// The call that makes changes. Its number is that of its first change.
 #[derive(Debug, Default)]
 pub struct Call {
     author: Author,
+    by: CallBy,
     number: OnceLock<ChangeNumber>,
 }
 
 impl Call {
     /// Creates a call that has not changed anything yet.
     pub fn new(author: Author) -> Self {
-        Self { author, number: OnceLock::new() }
+        Self { author, by: CallBy::Client, number: OnceLock::new() }
+    }
+
+    /// Creates the call of a command of the owner. The history refuses none of its changes.
+    pub fn of_owner(author: Author) -> Self {
+        Self { by: CallBy::Owner, ..Self::new(author) }
     }
 
     /// Returns who makes the call.
@@ -122,9 +160,19 @@ impl Call {
 
 /// A change whose version is stored, and which waits for the transaction that records it.
 struct Waiting {
-    row: database::ChangeRow,
-    version: Option<objects::StoredVersion>,
-    reply: mpsc::Sender<Result<i64, HistoryError>>,
+    row: change_row::ChangeRow,
+    version: Option<stored_version::StoredVersion>,
+    /// Why there was no room for the version.
+    lacks: Option<NoRoom>,
+    reply: mpsc::Sender<Result<Kept, HistoryError>>,
+}
+
+/// A change that is recorded.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) number: ChangeNumber,
+    /// Why the history does not have the version before the change; `None` if it has.
+    pub(crate) lacks: Option<HistoryError>,
 }
 
 impl History {
@@ -187,14 +235,50 @@ impl History {
         Ok(history)
     }
 
+    /// Makes the history of an old space the history of the folder `root`, with what was recorded
+    /// of that folder already. Does nothing if the old space has no history.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn adopt(state: &StateDir, root: &Path, old: &OldSpace) -> Result<(), HistoryError> {
+        let folder = state.path().join(FOLDER);
+        if !folder.join(database::NAME).exists() {
+            return Ok(());
+        }
+        let (mut connection, _) = database::open(&folder)?;
+        let path = root.canonicalize()?;
+        let identity = folder_identity(&path.metadata()?, &path);
+        let held = |space: i64| folder.join(HELD).join(space.to_string());
+        let spaces = database::spaces_of(&connection, [&old.identity, &identity])?;
+        let [Some(to), from] = spaces else { return Ok(()) };
+        for space in spaces.into_iter().flatten() {
+            if is_served(&held(space))? {
+                return Err(HistoryError::InUse);
+            }
+        }
+        database::adopt(&mut connection, (to, from), (&identity, &path.to_string_lossy()))?;
+        // What a killed server of the folder held is found under the number that counts now.
+        if let Some(from) = from.filter(|from| held(*from).exists()) {
+            make_folder(&held(to))?;
+            for entry in std::fs::read_dir(held(from))? {
+                let entry = entry?;
+                std::fs::rename(entry.path(), held(to).join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the settings that held when this process opened the history.
     pub fn settings(&self) -> HistorySettings {
         self.settings
     }
 
-    /// Returns whether a change goes on whose old version cannot be kept.
-    pub(crate) fn unkept(&self) -> UnkeptChange {
-        self.settings.unkept
+    /// Returns what happens to a change of a call whose old version cannot be kept.
+    pub(crate) fn unkept(&self, call: &Call) -> UnkeptChange {
+        match call.by {
+            CallBy::Client => self.settings.unkept,
+            CallBy::Owner => UnkeptChange::GoesOn,
+        }
     }
 
     /// Returns the folder for displaced files of this space that other programs may still write to.
@@ -202,27 +286,31 @@ impl History {
         self.folder.join(HELD).join(self.space.to_string())
     }
 
-    /// Stores the version before a change, and records the change. Both are durable afterwards.
-    /// `bytes` are the version; `None` if the change leaves it within the version after.
+    /// Stores the version before a change, and records the change. Both are durable afterwards. A
+    /// change is recorded without its version if there is no room for that and it may go on.
     pub(crate) fn keep(
         &self,
         change: &NewChange<'_>,
         source: VersionSource<'_>,
-    ) -> Result<ChangeNumber, HistoryError> {
-        let version = match change.before {
-            Some(hash) => self.store_version(hash, source)?,
-            None => None,
+    ) -> Result<Kept, HistoryError> {
+        let row = change_row::ChangeRow::new(self.space, change);
+        let stored = change.before.map(|hash| self.store_version(&row, hash, source));
+        let (version, lacks) = match stored.transpose() {
+            Ok(version) => (version.flatten(), None),
+            Err(HistoryError::NoRoom(why)) => (None, Some(why)),
+            Err(error) => return Err(error),
         };
-        let row = database::ChangeRow::new(self.space, change);
         let (reply, replied) = mpsc::channel();
-        self.waiting().push(Waiting { row, version, reply });
+        self.waiting().push(Waiting { row, version, lacks, reply });
+        let limits = (self.most_bytes(), self.settings.unkept);
         // Whoever gets the connection records all that wait, with one sync.
         let mut connection = self.connection();
         let recorded = match replied.try_recv() {
             Ok(recorded) => recorded,
             Err(_) => {
                 let waiting = std::mem::take(&mut *self.waiting());
-                database::record(&mut connection, &waiting);
+                let gone = database::record(&mut connection, &waiting, limits);
+                self.remove_objects(gone);
                 waiting.iter().filter_map(|change| change.version.as_ref()).for_each(|version| {
                     self.drop_unused(version);
                 });
@@ -230,10 +318,10 @@ impl History {
             }
         };
         drop(connection);
-        let number = ChangeNumber(recorded?);
-        let _ = change.call.number.set(number);
+        let kept = recorded?;
+        let _ = change.call.number.set(kept.number);
         self.since_prune.fetch_add(1, Ordering::Relaxed);
-        Ok(number)
+        Ok(kept)
     }
 
     /// Forgets a change that was recorded and then not made.
@@ -257,8 +345,8 @@ impl History {
         let _ = self.relaxed().execute("DELETE FROM held WHERE name = ?1", [name]);
     }
 
-    /// Removes the oldest changes if this process serves, and many were recorded since this was last
-    /// done. Runs on a thread that no call waits for.
+    /// Removes the oldest changes if this process serves, and many were recorded since this was
+    /// last done. Runs on a thread that no call waits for.
     pub(crate) fn prune_if_due(&self) {
         let is_due = self.since_prune.load(Ordering::Relaxed) >= CHANGES_BETWEEN_PRUNES;
         if self.role != Role::Serves || !is_due {

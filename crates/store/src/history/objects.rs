@@ -6,10 +6,14 @@ use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::PathBuf;
 
-use rusqlite::OptionalExtension as _;
+use rusqlite::{OptionalExtension as _, TransactionBehavior};
 use stile_domain::hash::{ContentHash, ContentHasher};
+use stile_domain::history::retention::VersionClass;
 
+use super::change_row::ChangeRow;
 use super::error::{HistoryError, VersionError};
+use super::room::RoomMaker;
+use super::stored_version::{Place, StoredVersion};
 use super::{History, VersionSource};
 use crate::state::{create_private, sync_folder};
 
@@ -22,35 +26,15 @@ const MOST_IN_DATABASE: usize = 128 * 1024;
 /// Longer versions are compressed piece by piece into a file.
 const MOST_IN_MEMORY: u64 = 4 * 1024 * 1024;
 
-/// A version that is compressed, and durable if it is a file.
-pub(super) struct StoredVersion {
-    pub(super) hash: ContentHash,
-    pub(super) size: u64,
-    /// The bytes that it takes.
-    pub(super) stored: u64,
-    pub(super) place: Place,
-    /// Whether the database names this copy. Otherwise it has the version already.
-    pub(super) is_used: Cell<bool>,
-}
-
-/// Where a version is.
-pub(super) enum Place {
-    /// Its compressed bytes go into the database.
-    Database(Vec<u8>),
-    /// It is a file with this name already. Each copy has a name of its own, so that no process
-    /// removes the file of another.
-    File(String),
-}
-
 impl History {
-    /// Compresses a version, and makes a file of a large one. Returns `None` if the source has
-    /// nothing to store.
+    /// Compresses a version, and makes a file of a large one once there is room for it. Returns
+    /// `None` if the source has nothing to store.
     pub(super) fn store_version(
         &self,
+        row: &ChangeRow,
         hash: ContentHash,
         source: VersionSource<'_>,
     ) -> Result<Option<StoredVersion>, HistoryError> {
-        let limit = self.most_bytes();
         let bytes;
         let bytes: &[u8] = match source {
             VersionSource::WithinAfter => return Ok(None),
@@ -63,70 +47,65 @@ impl History {
                 &bytes
             }
             VersionSource::File(file, size) => {
-                return self.store_file(hash, file, size, limit).map(Some);
+                return self.store_file(row, hash, (file, size)).map(Some);
             }
         };
         let size = bytes.len() as u64;
         // The version may be there already; the transaction decides, since others may remove it.
         let compressed = zstd::bulk::compress(bytes, LEVEL)?;
         let stored = compressed.len() as u64;
-        if stored > limit {
-            return Err(HistoryError::TooLarge);
-        }
-        let place = if compressed.len() <= MOST_IN_DATABASE {
-            Place::Database(compressed)
-        } else {
-            Place::File(self.write_object(hash, |file| file.write_all(&compressed))?.0)
+        let version = |place| StoredVersion {
+            hash,
+            size,
+            stored,
+            place,
+            reserved: None,
+            is_used: Cell::new(false),
         };
-        Ok(Some(StoredVersion { hash, size, stored, place, is_used: Cell::new(false) }))
+        if compressed.len() <= MOST_IN_DATABASE {
+            return Ok(Some(version(Place::Database(compressed))));
+        }
+        let version = version(Place::File(new_object(hash)));
+        self.write_reserved(row, version, |file| file.write_all(&compressed)).map(Some)
     }
 
-    /// Compresses a large file piece by piece.
+    /// Compresses a large file piece by piece: once to know its size, and once there is room for
+    /// it, into a file.
     fn store_file(
         &self,
+        row: &ChangeRow,
         hash: ContentHash,
-        file: &File,
-        size: u64,
-        limit: u64,
+        (file, size): (&File, u64),
     ) -> Result<StoredVersion, HistoryError> {
+        let mut counted = Counted(0);
+        if compress(file, &mut counted)? != hash {
+            return Err(HistoryError::Changed);
+        }
+        let place = Place::File(new_object(hash));
+        let (stored, is_used) = (counted.0, Cell::new(false));
+        let version = StoredVersion { hash, size, stored, place, reserved: None, is_used };
         let mut is_same = false;
-        let (name, stored) = self.write_object(hash, |object| {
-            let mut encoder = zstd::stream::write::Encoder::new(object, LEVEL)?;
-            let mut hasher = ContentHasher::default();
-            let mut buffer = vec![0; 256 * 1024];
-            let mut pieces = Pieces { file, offset: 0 };
-            loop {
-                let read = match pieces.read(&mut buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    read => read?,
-                };
-                let piece = buffer.get(..read).unwrap_or_default();
-                if piece.is_empty() {
-                    break;
-                }
-                hasher.update(piece);
-                encoder.write_all(piece)?;
-            }
-            encoder.finish()?;
-            is_same = hasher.finish() == hash;
+        let version = self.write_reserved(row, version, |object| {
+            is_same = compress(file, object)? == hash;
             Ok(())
         })?;
-        if !is_same || stored > limit {
-            let _ = std::fs::remove_file(self.objects().join(name));
-            return Err(if is_same { HistoryError::TooLarge } else { HistoryError::Changed });
+        if !is_same {
+            self.drop_unused(&version);
+            return Err(HistoryError::Changed);
         }
-        let place = Place::File(name);
-        Ok(StoredVersion { hash, size, stored, place, is_used: Cell::new(false) })
+        Ok(version)
     }
 
-    /// Writes a version as a file, durably. Returns its name and its length.
-    fn write_object(
+    /// Reserves room for a version, and writes its file, durably.
+    fn write_reserved(
         &self,
-        hash: ContentHash,
+        row: &ChangeRow,
+        mut version: StoredVersion,
         write: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<(String, u64), HistoryError> {
-        let name = format!("{hash}-{}.zst", uuid::Uuid::new_v4().simple());
-        let path = self.objects().join(&name);
+    ) -> Result<StoredVersion, HistoryError> {
+        let Place::File(name) = &version.place else { return Ok(version) };
+        let path = self.objects().join(name);
+        version.reserved = Some(self.reserve(row, &version)?);
         let written = (|| {
             let mut file = create_private(&path)?;
             write(&mut file)?;
@@ -134,16 +113,49 @@ impl History {
             sync_folder(&self.objects())?;
             file.metadata().map(|metadata| metadata.len())
         })();
-        if written.is_err() {
-            let _ = std::fs::remove_file(&path);
+        match written {
+            Ok(length) if length == version.stored => Ok(version),
+            Ok(_) => {
+                self.drop_unused(&version);
+                Err(HistoryError::Changed)
+            }
+            Err(error) => {
+                self.drop_unused(&version);
+                Err(error.into())
+            }
         }
-        Ok((name, written?))
+    }
+
+    /// Makes room for a version that becomes a file, and reserves it.
+    fn reserve(
+        &self,
+        row: &ChangeRow,
+        version: &StoredVersion,
+    ) -> Result<VersionClass, HistoryError> {
+        let limit = self.most_bytes();
+        let mut connection = self.connection();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut room = RoomMaker::new(&transaction, limit);
+        let reserved = room.reserve(row, version)?;
+        let gone = room.gone;
+        transaction.commit()?;
+        drop(connection);
+        self.remove_objects(gone);
+        Ok(reserved?)
+    }
+
+    /// Removes files of versions that the database does not name any more.
+    pub(super) fn remove_objects(&self, names: Vec<String>) {
+        for name in names {
+            let _ = std::fs::remove_file(self.objects().join(name));
+        }
     }
 
     /// Removes the file of a version that the database does not name.
     pub(super) fn drop_unused(&self, version: &StoredVersion) {
         if let (Place::File(name), false) = (&version.place, version.is_used.get()) {
             let _ = std::fs::remove_file(self.objects().join(name));
+            let _ = self.relaxed().execute("DELETE FROM reservations WHERE file = ?1", [name]);
         }
     }
 
@@ -194,6 +206,48 @@ impl History {
             return Err(damaged());
         }
         Ok(version)
+    }
+}
+
+/// Returns the name of a new file for a version. Each file has a name of its own, so that no
+/// process removes the file of another.
+fn new_object(hash: ContentHash) -> String {
+    format!("{hash}-{}.zst", uuid::Uuid::new_v4().simple())
+}
+
+/// Compresses a file piece by piece. Returns the hash of what was read.
+fn compress(file: &File, to: impl io::Write) -> io::Result<ContentHash> {
+    let mut encoder = zstd::stream::write::Encoder::new(to, LEVEL)?;
+    let mut hasher = ContentHasher::default();
+    let mut buffer = vec![0; 256 * 1024];
+    let mut pieces = Pieces { file, offset: 0 };
+    loop {
+        let read = match pieces.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        let piece = buffer.get(..read).unwrap_or_default();
+        if piece.is_empty() {
+            break;
+        }
+        hasher.update(piece);
+        encoder.write_all(piece)?;
+    }
+    encoder.finish()?;
+    Ok(hasher.finish())
+}
+
+/// Counts bytes, and keeps none.
+struct Counted(u64);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

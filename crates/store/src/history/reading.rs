@@ -117,16 +117,32 @@ impl History {
         }
     }
 
-    /// Returns what a file had beside its content when it was removed for the last time with this
-    /// version; `None` if that was not recorded.
-    pub(crate) fn metadata_of(&self, path: &SpacePath, hash: ContentHash) -> Option<FileMetadata> {
-        let (mode, attributes): (u32, Option<String>) = self
-            .relaxed()
+    /// Returns what a file had beside its content when it was next removed after it had a version;
+    /// `None` if no removal after that version is recorded.
+    pub(crate) fn metadata_of(
+        &self,
+        path: &SpacePath,
+        version: &OldVersion,
+        hash: ContentHash,
+    ) -> Option<FileMetadata> {
+        let connection = self.relaxed();
+        let first = match version {
+            OldVersion::Before(ChangeNumber(number)) => *number,
+            OldVersion::Hash(_) => connection
+                .query_row(
+                    "SELECT number FROM changes WHERE space = ?1 AND path = ?2 AND before = ?3 \
+                     ORDER BY number DESC LIMIT 1",
+                    params![self.space, path.as_str(), hash.as_bytes()],
+                    |row| row.get(0),
+                )
+                .ok()?,
+        };
+        let (mode, attributes): (u32, Option<String>) = connection
             .query_row(
                 "SELECT mode, attributes FROM changes \
-                 WHERE space = ?1 AND path = ?2 AND before = ?3 AND mode IS NOT NULL \
-                 ORDER BY number DESC LIMIT 1",
-                params![self.space, path.as_str(), hash.as_bytes()],
+                 WHERE space = ?1 AND path = ?2 AND number >= ?3 AND mode IS NOT NULL \
+                 ORDER BY number LIMIT 1",
+                params![self.space, path.as_str(), first],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .ok()?;

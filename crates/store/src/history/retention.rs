@@ -1,13 +1,14 @@
 //! Removes the oldest changes, and the versions that no change needs any more.
 
-use std::time::Duration;
-
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
-use super::History;
+use stile_domain::history::retention::victims;
+use stile_domain::records::instant::Instant;
+
 use super::error::HistoryError;
+use super::room::{RESERVATION_AGE, RoomMaker};
 use super::settings::{self, HistoryLimits};
-use crate::clock::wall_clock;
+use super::{History, UnrecordedChanges};
 use crate::now;
 
 const MICROS_A_DAY: i64 = 86_400 * 1_000_000;
@@ -15,8 +16,14 @@ const MICROS_A_DAY: i64 = 86_400 * 1_000_000;
 const SHARE_OF_DISK: u64 = 10;
 /// How many changes one transaction removes, so that no call waits long for the database.
 const AT_ONCE: i64 = 256;
-/// After this time a version that no row names was not about to be recorded.
-const ORPHAN_AGE: Duration = Duration::from_secs(3600);
+/// Counts a version for the changes that still need it.
+const NEEDED_BY_OTHERS: &str = "
+    UPDATE versions SET
+        is_first = EXISTS (SELECT 1 FROM changes WHERE version = ?1 AND is_later = 0),
+        share = (SELECT share FROM changes WHERE version = ?1 ORDER BY is_later, number LIMIT 1),
+        last_change = (SELECT max(number) FROM changes WHERE version = ?1),
+        last_path = (SELECT path FROM changes WHERE version = ?1 ORDER BY number DESC LIMIT 1)
+    WHERE version = ?1";
 /// How many free pages of the database are given back at once.
 const FREED_PAGES: u32 = 1024;
 
@@ -33,16 +40,19 @@ impl History {
         stored.unwrap_or(self.settings).limits
     }
 
-    /// Removes changes that are too old, and the oldest ones while the versions take too much room.
+    /// Removes changes that are too old. Where the versions take too much room by the settings of
+    /// now, removes later versions, and if that is not enough, the oldest changes.
     pub(super) fn prune(&self) -> Result<(), HistoryError> {
         let days = i64::try_from(self.limits().days).unwrap_or(i64::MAX);
         let oldest = now().0.saturating_sub(days.saturating_mul(MICROS_A_DAY));
-        let most = i64::try_from(self.most_bytes()).unwrap_or(i64::MAX);
+        let most = self.most_bytes();
+        self.relaxed().execute("DELETE FROM unrecorded WHERE until < ?1", [oldest])?;
+        self.prune_laters(most)?;
         loop {
             let connection = self.relaxed();
             let mut numbers = too_old(&connection, oldest)?;
             if numbers.is_empty() {
-                numbers = too_many(&connection, most)?;
+                numbers = too_many(&connection, used(&connection)?.saturating_sub(most))?;
             }
             if numbers.is_empty() {
                 let freed = format!("PRAGMA incremental_vacuum({FREED_PAGES})");
@@ -52,34 +62,48 @@ impl History {
             self.remove_changes(&numbers)?;
         }
     }
+
+    /// Removes later versions while all versions take more than `most` bytes.
+    fn prune_laters(&self, most: u64) -> Result<(), HistoryError> {
+        let mut connection = self.connection();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let excess = used(&transaction)?.saturating_sub(most);
+        let mut room = RoomMaker::new(&transaction, most);
+        room.remove_laters(None, excess, None)?;
+        let gone = room.gone;
+        transaction.commit()?;
+        drop(connection);
+        self.remove_objects(gone);
+        Ok(())
+    }
 }
 
 impl History {
     /// Removes changes, and the versions that no other change needs.
     pub(super) fn remove_changes(&self, numbers: &[i64]) -> Result<(), HistoryError> {
-        let mut connection = self.relaxed();
+        let mut connection = self.connection();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let gone = remove(&transaction, numbers)?;
         transaction.commit()?;
         drop(connection);
-        for name in gone {
-            let _ = std::fs::remove_file(self.objects().join(name));
-        }
+        self.remove_objects(gone);
         Ok(())
     }
 
-    /// Removes files of versions that a killed process wrote and never recorded.
+    /// Removes files of versions that a killed process wrote and never recorded, and the
+    /// reservations of such processes.
     pub(super) fn remove_orphans(&self) -> Result<(), HistoryError> {
+        let dead = now().0.saturating_sub(RESERVATION_AGE);
+        self.relaxed().execute("DELETE FROM reservations WHERE at < ?1", [dead])?;
         for entry in std::fs::read_dir(self.objects())? {
             let entry = entry?;
-            let written = entry.metadata().and_then(|metadata| metadata.modified());
-            let is_old = written.is_ok_and(|written| {
-                wall_clock().duration_since(written).is_ok_and(|age| age > ORPHAN_AGE)
-            });
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|_| is_old) else { continue };
+            let Some(name) = name.to_str() else { continue };
+            // A file is reserved before it is written, and recorded in the same transaction in
+            // which its reservation goes.
             let is_known: bool = self.relaxed().query_row(
-                "SELECT EXISTS (SELECT 1 FROM versions WHERE file = ?1)",
+                "SELECT EXISTS (SELECT 1 FROM versions WHERE file = ?1 \
+                 UNION ALL SELECT 1 FROM reservations WHERE file = ?1)",
                 [name],
                 |row| row.get(0),
             )?;
@@ -89,6 +113,34 @@ impl History {
         }
         Ok(())
     }
+
+    /// Returns the changes that were made without a row, since there was no room for one.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn unrecorded(&self) -> Result<Vec<UnrecordedChanges>, HistoryError> {
+        let connection = self.relaxed();
+        let mut query = connection.prepare_cached(
+            "SELECT client, changes, since, until FROM unrecorded WHERE space = ?1 ORDER BY share",
+        )?;
+        let rows = query.query_map([self.space], |row| {
+            Ok(UnrecordedChanges {
+                client: row.get(0)?,
+                changes: u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default(),
+                since: Instant(row.get(2)?),
+                until: Instant(row.get(3)?),
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+/// Returns the bytes that the history takes.
+pub(super) fn used(connection: &Connection) -> rusqlite::Result<u64> {
+    let used: i64 = connection
+        .prepare_cached("SELECT coalesce(sum(firsts + laters), 0) FROM shares")?
+        .query_row([], |row| row.get(0))?;
+    Ok(u64::try_from(used).unwrap_or_default())
 }
 
 /// Returns changes that were made before a time.
@@ -98,26 +150,16 @@ fn too_old(connection: &Connection, oldest: i64) -> rusqlite::Result<Vec<i64>> {
     query.query_map([oldest, AT_ONCE], |row| row.get(0))?.collect()
 }
 
-/// Returns the oldest changes whose versions take what is above `most` bytes.
-fn too_many(connection: &Connection, most: i64) -> rusqlite::Result<Vec<i64>> {
-    let total: i64 = connection
-        .prepare_cached("SELECT coalesce(sum(stored), 0) FROM versions")?
-        .query_row([], |row| row.get(0))?;
-    let mut excess = total.saturating_sub(most);
+/// Returns the oldest changes that take `excess` bytes with their versions.
+fn too_many(connection: &Connection, excess: u64) -> rusqlite::Result<Vec<i64>> {
     let mut query = connection.prepare_cached(
-        "SELECT number, coalesce(stored, 0) FROM changes LEFT JOIN versions USING (version) \
-         ORDER BY number LIMIT ?1",
+        "SELECT number, changes.bytes + coalesce(stored, 0) FROM changes \
+         LEFT JOIN versions USING (version) ORDER BY number LIMIT ?1",
     )?;
-    let mut numbers = Vec::new();
-    for row in query.query_map([AT_ONCE], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))? {
-        if excess <= 0 {
-            break;
-        }
-        let (number, stored) = row?;
-        excess -= stored;
-        numbers.push(number);
-    }
-    Ok(numbers)
+    let oldest = query.query_map([AT_ONCE], |row| {
+        Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
+    })?;
+    Ok(victims(oldest.collect::<rusqlite::Result<Vec<_>>>()?, excess))
 }
 
 /// Removes changes, and the versions that no other change needs. Returns those that are files.
@@ -134,6 +176,7 @@ fn remove(transaction: &Connection, numbers: &[i64]) -> rusqlite::Result<Vec<Str
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM changes WHERE version = ?1)")?
             .query_row([version], |row| row.get(0))?;
         if is_needed {
+            transaction.prepare_cached(NEEDED_BY_OTHERS)?.execute([version])?;
             continue;
         }
         transaction

@@ -6,7 +6,6 @@
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::database::integer;
 use super::error::HistoryError;
 
 /// How much is kept, and for how long.
@@ -97,7 +96,8 @@ pub(super) fn store(
                 ("INSERT OR IGNORE INTO settings (name, value) VALUES (?1, ?2)", value)
             }
         };
-        transaction.execute(statement, params![name, integer(value)])?;
+        let stored = i64::try_from(value).unwrap_or(i64::MAX);
+        transaction.execute(statement, params![name, stored])?;
         Ok(find(&transaction, name)?.unwrap_or(value))
     };
     let limits = HistoryLimits { days: one(DAYS, server.days)?, bytes: one(BYTES, server.bytes)? };

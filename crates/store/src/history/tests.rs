@@ -1,5 +1,6 @@
 //! Tests of the history on a real disk.
 
+use std::collections::HashMap;
 use std::fs;
 use std::sync::Arc;
 
@@ -32,6 +33,17 @@ impl Rig {
     /// Records that `after` replaced `before`.
     fn replace(&self, name: &str, before: &[u8], after: &[u8]) -> ChangeNumber {
         keep(&self.history, &author("ann"), name, before, after).unwrap()
+    }
+
+    /// Returns the bytes that the history takes, by its own count, after checking the count.
+    fn used(&self) -> u64 {
+        check_count(&self.history);
+        retention::used(&self.history.connection()).unwrap()
+    }
+
+    /// Returns the bytes of the files of versions.
+    fn in_files(&self) -> u64 {
+        self.objects().iter().map(|path| path.metadata().unwrap().len()).sum()
     }
 
     fn version(&self, name: &str, version: &str) -> Result<Vec<u8>, VersionError> {
@@ -86,18 +98,49 @@ fn keep(
     before: &[u8],
     after: &[u8],
 ) -> Result<ChangeNumber, HistoryError> {
+    let kept = keep_as(history, &Call::new(author.clone()), name, [Some(before), Some(after)])?;
+    kept.lacks.map_or(Ok(kept.number), Err)
+}
+
+/// Records a change of a file from one content to another.
+fn keep_as(
+    history: &History,
+    call: &Call,
+    name: &str,
+    [before, after]: [Option<&[u8]>; 2],
+) -> Result<Kept, HistoryError> {
+    let hash = |bytes: Option<&[u8]>| bytes.map(ContentHash::digest);
+    let kind = match (before, after) {
+        (None, _) => PastChangeKind::Created,
+        (_, None) => PastChangeKind::Removed,
+        _ => PastChangeKind::Replaced,
+    };
     let change = NewChange {
-        kind: PastChangeKind::Replaced,
+        kind,
         path: &path(name),
         to: None,
-        before: Some(ContentHash::digest(before)),
-        size_before: before.len() as u64,
-        after: Some(ContentHash::digest(after)),
+        before: hash(before),
+        size_before: before.map_or(0, <[u8]>::len) as u64,
+        after: hash(after),
         held: None,
         metadata: None,
-        call: &Call::new(author.clone()),
+        call,
     };
-    history.keep(&change, VersionSource::Bytes(before))
+    history.keep(&change, before.map_or(VersionSource::WithinAfter, VersionSource::Bytes))
+}
+
+/// Checks the bytes that the triggers count against a slow count.
+fn check_count(history: &History) {
+    let connection = history.connection();
+    let sum = |query: &str| -> i64 { connection.query_row(query, [], |row| row.get(0)).unwrap() };
+    let firsts = "SELECT (SELECT coalesce(sum(bytes), 0) FROM changes) + \
+                  (SELECT coalesce(sum(stored), 0) FROM versions WHERE is_first)";
+    let laters = "SELECT coalesce(sum(stored), 0) FROM versions WHERE NOT is_first";
+    assert_eq!(sum("SELECT coalesce(sum(firsts), 0) FROM shares"), sum(firsts));
+    assert_eq!(sum("SELECT coalesce(sum(laters), 0) FROM shares"), sum(laters));
+    let wrong = "SELECT count(*) FROM versions WHERE is_first <> \
+                 EXISTS (SELECT 1 FROM changes WHERE version = versions.version AND is_later = 0)";
+    assert_eq!(sum(wrong), 0);
 }
 
 /// Returns bytes that hardly compress.
@@ -165,8 +208,8 @@ fn a_file_that_is_longer_than_memory_should_hold_is_compressed_in_pieces() {
     let other = ContentHash::digest(b"another");
     assert!(matches!(rig.history.keep(&change(other), source), Err(HistoryError::Changed)));
     assert_eq!(rig.objects(), Vec::<PathBuf>::new());
-    let number = rig.history.keep(&change(ContentHash::digest(&bytes)), source).unwrap();
-    assert_eq!(rig.version("/large", &number.to_string()).unwrap(), bytes);
+    let kept = rig.history.keep(&change(ContentHash::digest(&bytes)), source).unwrap();
+    assert_eq!(rig.version("/large", &kept.number.to_string()).unwrap(), bytes);
 }
 
 #[test]
@@ -189,29 +232,117 @@ fn a_damaged_version_is_named_and_the_others_are_still_there() {
 }
 
 #[test]
-fn the_oldest_changes_go_first_when_there_is_no_room() {
+fn later_versions_of_the_file_go_first_and_then_the_oldest_and_their_changes_stay() {
     let rig = Rig::with(HistoryLimits { days: 30, bytes: 1_000_000 });
-    for number in 0..6 {
-        rig.replace("/a", &noise(250_000, number), b"x");
+    let version = |number| noise(150_000, number);
+    // The first version of each file is somebody else's. The later ones are the client's own.
+    for number in 0..3 {
+        rig.replace("/a", &version(number), &version(number + 1));
     }
-    // A version that a later change needs too stays.
-    rig.replace("/b", &noise(250_000, 2), b"x");
-    rig.history.prune().unwrap();
-    let all = rig.numbers(&ChangeQuery::default());
-    assert_eq!(all.first(), Some(&7), "{all:?}");
-    assert!(!all.contains(&1), "{all:?}");
-    let stored: u64 = rig.objects().iter().map(|path| path.metadata().unwrap().len()).sum();
-    assert!(stored <= 1_000_000, "{stored}");
-    assert_eq!(rig.version("/b", "7").unwrap(), noise(250_000, 2));
+    for number in 10..14 {
+        rig.replace("/b", &version(number), &version(number + 1));
+        assert!(rig.used() <= 1_000_000 && rig.in_files() <= 1_000_000, "{}", rig.used());
+    }
+    let has = |name: &str, number: i64| rig.version(name, &number.to_string()).is_ok();
+    // The fourth version of /b took the room of its second one.
+    assert_eq!([1, 2, 3].map(|number| has("/a", number)), [true; 3]);
+    assert_eq!([4, 5, 6, 7].map(|number| has("/b", number)), [true, false, true, true]);
+    rig.replace("/c", &version(20), &version(21));
+    assert!(!has("/a", 2), "the oldest later version of all goes");
+    assert!(has("/a", 1) && has("/b", 4), "first versions stay");
+    assert_eq!(rig.numbers(&ChangeQuery::default()), [8, 7, 6, 5, 4, 3, 2, 1]);
+}
+
+#[test]
+fn a_client_over_its_share_is_not_kept_and_others_and_the_owner_are() {
+    let rig = Rig::with(HistoryLimits { days: 30, bytes: 1_000_000 });
+    let client = |name: &str| Call::new(Author { client: Some(name.to_owned()), ..author("ann") });
+    let remove = |call: &Call, number: u64, length: usize| {
+        let bytes = noise(length, number);
+        keep_as(&rig.history, call, &format!("/{number}"), [Some(&bytes), None]).unwrap()
+    };
+    let greedy = client("greedy");
+    for number in 0..8 {
+        let lacks = remove(&greedy, number, 150_000).lacks;
+        let is_over = matches!(lacks, Some(HistoryError::NoRoom(NoRoom::OverShare)));
+        assert_eq!(is_over, number >= 3, "{lacks:?}");
+        assert_eq!(lacks.map(|lacks| lacks.outcome()), is_over.then_some("over_share"));
+    }
+    assert!(remove(&client("modest"), 100, 200_000).lacks.is_none());
+    // An undo of the owner displaces what the client made. It is kept while there is room.
+    let made = noise(300_000, 50);
+    keep_as(&rig.history, &greedy, "/made", [None, Some(&made)]).unwrap();
+    let owner = Call::of_owner(author("ann"));
+    assert!(keep_as(&rig.history, &owner, "/made", [Some(&made), None]).unwrap().lacks.is_none());
+    assert!(rig.used() <= 1_000_000 && rig.in_files() <= 1_000_000);
+    assert!(remove(&client("other"), 200, 100_000).lacks.is_none(), "the owner's version goes");
+    assert!(rig.version("/made", "11").is_err());
+    for number in 0..3 {
+        let kept = rig.version(&format!("/{number}"), &(number + 1).to_string());
+        assert_eq!(kept.unwrap(), noise(150_000, number));
+    }
+}
+
+#[test]
+fn a_change_that_must_be_kept_is_refused_only_for_the_client_over_its_share() {
+    let rig = Rig::with(HistoryLimits { days: 30, bytes: 1_000_000 });
+    let state = StateDir::open(&rig.folder.path().join("state")).unwrap();
+    let server = ServerSettings {
+        unkept: ServerSetting::Named(UnkeptChange::IsRefused),
+        ..named(HistoryLimits { days: 30, bytes: 1_000_000 })
+    };
+    let strict = History::open_to_serve(&state, &rig.folder.path().join("root"), &server).unwrap();
+    let remove = |call: &Call, number: u64| {
+        let bytes = noise(400_000, number);
+        keep_as(&strict, call, &format!("/{number}"), [Some(&bytes), None]).map(|_| ())
+    };
+    let greedy = Call::new(author("ann"));
+    remove(&greedy, 1).unwrap();
+    assert!(matches!(remove(&greedy, 2), Err(HistoryError::NoRoom(NoRoom::OverShare))));
+    assert_eq!(rig.numbers(&ChangeQuery::default()), [1], "a refused change has no row");
+    remove(&Call::of_owner(author("ann")), 3).unwrap();
+    assert!(rig.used() <= 1_000_000 && rig.in_files() <= 1_000_000);
+}
+
+#[test]
+fn changes_that_have_no_room_for_a_row_are_counted() {
+    let rig = Rig::with(HistoryLimits { days: 30, bytes: 4_000 });
+    let call = Call::new(Author { client: Some("greedy".to_owned()), ..author("ann") });
+    let made: Vec<_> = (0..20)
+        .map(|number| keep_as(&rig.history, &call, &format!("/{number}"), [None, Some(b"x")]))
+        .collect();
+    let recorded = made.iter().filter(|made| made.is_ok()).count();
+    assert!((8..13).contains(&recorded), "{recorded}");
+    let [unrecorded] = rig.history.unrecorded().unwrap().try_into().unwrap();
+    assert_eq!(
+        (unrecorded.client.as_deref(), unrecorded.changes),
+        (Some("greedy"), 20 - recorded as u64)
+    );
+    assert!(rig.used() <= 4_000);
 }
 
 #[test]
 fn a_version_larger_than_the_history_may_be_is_not_kept() {
     let rig = Rig::with(HistoryLimits { days: 30, bytes: 100_000 });
     let kept = keep(&rig.history, &author("ann"), "/a", &noise(150_000, 1), b"x");
-    assert!(matches!(kept, Err(HistoryError::TooLarge)), "{kept:?}");
+    assert!(matches!(kept, Err(HistoryError::NoRoom(NoRoom::TooLarge))), "{kept:?}");
     assert_eq!(kept.unwrap_err().outcome(), "too_large");
     assert_eq!(rig.objects(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_smaller_limit_takes_effect_when_the_server_starts() {
+    let rig = Rig::new();
+    for number in 0..4 {
+        rig.replace("/a", &noise(150_000, number), &noise(150_000, number + 1));
+    }
+    rig.replace("/b", &noise(150_000, 9), b"x");
+    open(&rig.folder, HistoryLimits { days: 30, bytes: 400_000 }).unwrap();
+    assert!(rig.version("/a", "1").is_ok() && rig.version("/b", "5").is_ok());
+    assert_eq!(rig.numbers(&ChangeQuery::default()).len(), 5);
+    open(&rig.folder, HistoryLimits { days: 30, bytes: 200_000 }).unwrap();
+    assert!(rig.version("/a", "1").is_err() && rig.version("/b", "5").is_ok());
+    assert!(rig.used() <= 200_000 && rig.in_files() <= 200_000);
 }
 
 #[test]
@@ -332,39 +463,68 @@ fn a_history_of_a_newer_program_is_left_alone() {
 }
 
 #[test]
-fn versions_that_no_row_names_are_removed_when_they_are_old() {
+fn files_of_versions_that_a_killed_process_left_are_removed() {
     let rig = Rig::new();
     rig.replace("/a", &noise(300_000, 1), b"x");
     let [known] = rig.objects().try_into().unwrap();
-    let [old, new] = ["old.zst", "new.zst"].map(|name| rig.history.objects().join(name));
-    for path in [&old, &new] {
+    let [left, reserved] =
+        ["left.zst", "reserved.zst"].map(|name| rig.history.objects().join(name));
+    for path in [&left, &reserved] {
         fs::write(path, b"x").unwrap();
     }
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
-    for path in [&old, &known] {
-        fs::File::options().append(true).open(path).unwrap().set_modified(long_ago).unwrap();
-    }
+    let reserve = "INSERT INTO reservations (file, share, is_first, bytes, at) \
+                   VALUES ('reserved.zst', 's', 1, 400, ?1)";
+    rig.history.connection().execute(reserve, [crate::now().0]).unwrap();
     open(&rig.folder, LIMITS).unwrap();
-    assert_eq!([old, new, known].map(|path| path.exists()), [false, true, true]);
+    assert_eq!([&left, &reserved, &known].map(|path| path.exists()), [false, true, true]);
+    rig.history.connection().execute("UPDATE reservations SET at = 0", []).unwrap();
+    open(&rig.folder, LIMITS).unwrap();
+    assert_eq!([&reserved, &known].map(|path| path.exists()), [false, true]);
 }
 
 #[test]
-fn a_history_of_the_first_version_keeps_its_changes_and_gets_room_for_metadata() {
-    let rig = Rig::new();
-    let number = rig.replace("/a.md", b"one", b"two");
-    let Rig { folder, history } = rig;
-    drop(history);
-    // The first version of the schema had no metadata.
-    let database = rusqlite::Connection::open(folder.path().join("state/history/history.db"));
-    let first = "ALTER TABLE changes DROP COLUMN mode; ALTER TABLE changes DROP COLUMN attributes; \
-                 DROP TABLE settings; PRAGMA user_version = 1;";
-    database.unwrap().execute_batch(first).unwrap();
+fn a_history_of_the_first_version_keeps_its_changes_and_gets_its_shares() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fs::create_dir_all(folder.path().join("state/history")).unwrap();
+    fs::create_dir(&root).unwrap();
+    let root = root.canonicalize().unwrap();
+    let database = Connection::open(folder.path().join("state/history/history.db")).unwrap();
+    database.execute_batch(database::MIGRATIONS[0]).unwrap();
+    database.pragma_update(None, "user_version", 1).unwrap();
+    let identity = folder_identity(&root.metadata().unwrap(), &root);
+    database.execute("INSERT INTO spaces VALUES (1, ?1, '/x')", [identity]).unwrap();
+    let texts = ["one", "two", "three"];
+    for (number, text) in (1_i64..).zip(texts) {
+        let hash = *ContentHash::digest(text.as_bytes()).as_bytes();
+        let after =
+            *ContentHash::digest(texts.get(number as usize).unwrap_or(&"x").as_bytes()).as_bytes();
+        let bytes = zstd::bulk::compress(text.as_bytes(), 1).unwrap();
+        let version = "INSERT INTO versions VALUES (?1, ?2, ?3, ?4, NULL)";
+        let sizes = (text.len() as i64, bytes.len() as i64);
+        database.execute(version, rusqlite::params![number, hash, sizes.0, sizes.1]).unwrap();
+        let content = "INSERT INTO contents VALUES (?1, ?2)";
+        database.execute(content, rusqlite::params![number, bytes]).unwrap();
+        let change = "INSERT INTO changes VALUES \
+            (?1, 1, ?1, ?2, 'replaced', '/a.md', NULL, ?3, 3, ?4, ?1, 't', 'ann', 'cursor', NULL)";
+        let values = rusqlite::params![number, crate::now().0, hash, after];
+        database.execute(change, values).unwrap();
+    }
+    drop(database);
     let history = Arc::new(open(&folder, LIMITS).unwrap());
     let rig = Rig { folder, history };
-    assert_eq!(rig.version("/a.md", &number.0.to_string()).unwrap(), b"one");
+    for (number, text) in (1..).zip(texts) {
+        assert_eq!(rig.version("/a.md", &number.to_string()).unwrap(), text.as_bytes());
+    }
+    let laters = "SELECT group_concat(is_later) FROM changes";
+    let laters: String = rig.history.connection().query_row(laters, [], |row| row.get(0)).unwrap();
+    assert_eq!(laters, "0,1,1", "only the first version is somebody else's");
+    assert!(rig.used() > 900);
+    let version = OldVersion::Before(ChangeNumber(1));
     let hash = ContentHash::digest(b"one");
-    assert_eq!(rig.history.metadata_of(&path("/a.md"), hash), None);
-    rig.replace("/a.md", b"two", b"three");
+    assert_eq!(rig.history.metadata_of(&path("/a.md"), &version, hash), None);
+    rig.replace("/a.md", b"x", b"four");
+    rig.used();
 }
 
 #[test]
@@ -382,8 +542,6 @@ fn reading_removes_nothing_whatever_the_settings_of_the_reader_are() {
     rig.history.connection().execute("UPDATE changes SET at = 0", []).unwrap();
     let orphan = rig.history.objects().join("orphan.zst");
     fs::write(&orphan, b"x").unwrap();
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
-    fs::File::options().append(true).open(&orphan).unwrap().set_modified(long_ago).unwrap();
     let reader = open_for_command(&rig.folder, HistoryLimits { days: 0, bytes: 0 });
     // A long undo records many changes, and removes none of them either.
     reader.since_prune.store(CHANGES_BETWEEN_PRUNES, Ordering::Relaxed);
@@ -425,4 +583,81 @@ fn a_server_removes_by_the_settings_that_another_one_stored_meanwhile() {
     assert_eq!(rig.version("/a.md", &number.to_string()).unwrap(), b"one\n");
     open(&rig.folder, HistoryLimits { days: 1, bytes: 1 << 30 }).unwrap();
     assert_eq!(rig.numbers(&ChangeQuery::default()), [0; 0]);
+}
+
+#[test]
+fn an_adopted_folder_has_the_history_of_the_old_one_and_its_own() {
+    let rig = Rig::new();
+    rig.replace("/a", b"one", b"two");
+    let state = StateDir::open(&rig.folder.path().join("state")).unwrap();
+    let tokens = crate::state::TokenStore::open(&state).unwrap();
+    let (old, new) = (rig.folder.path().join("root"), rig.folder.path().join("new"));
+    fs::create_dir(&new).unwrap();
+    tokens.space_of(&old).unwrap();
+    let [space] = tokens.other_spaces(&new).unwrap().try_into().unwrap();
+    let held = rig.history.held_folder();
+    {
+        let history = History::open_to_serve(&state, &new, &named(LIMITS)).unwrap();
+        keep(&history, &author("ann"), "/b", b"1", b"2").unwrap();
+        fs::write(history.held_folder().join(".stile-left"), b"x").unwrap();
+    }
+    let marker = fs::File::create(held.join("server.alive")).unwrap();
+    marker.lock().unwrap();
+    assert!(matches!(History::adopt(&state, &new, &space), Err(HistoryError::InUse)));
+    drop(marker);
+    History::adopt(&state, &new, &space).unwrap();
+    tokens.adopt(&new, &space).unwrap();
+    let adopted = History::open_to_serve(&state, &new, &named(LIMITS)).unwrap();
+    assert_eq!(adopted.changes(&ChangeQuery::default()).unwrap().len(), 2);
+    assert!(adopted.held_folder().join(".stile-left").exists());
+    let other = History::open_to_serve(&state, &old, &named(LIMITS)).unwrap();
+    assert_eq!(other.changes(&ChangeQuery::default()).unwrap(), []);
+}
+
+#[test]
+fn what_the_history_said_it_keeps_is_there_under_every_limit() {
+    for (limit, seed) in [(60_000, 1), (400_000, 2), (400_000, 3), (1_500_000, 4), (1 << 30, 5)] {
+        let rig = Rig::with(HistoryLimits { days: 30, bytes: limit });
+        let mut chance = stile_testkit::chance::Chance::of(seed);
+        let client = |name: &str| Author { client: Some(name.to_owned()), ..author("ann") };
+        let authors = [client("one"), client("two"), client("three")];
+        let mut files: Vec<Option<Vec<u8>>> = vec![None; 6];
+        // What each client last made of each file.
+        let mut made: HashMap<(usize, usize), Option<Vec<u8>>> = HashMap::new();
+        let mut promised: Vec<(String, ChangeNumber, Vec<u8>)> = Vec::new();
+        for step in 0..120_u64 {
+            let at = chance.below(files.len());
+            let who = chance.below(5);
+            let length = [0, 90, 4_000, 140_000, 200_000][chance.below(5)];
+            let content = (chance.below(6) > 0).then(|| noise(length, seed * 1_000 + step));
+            let before = std::mem::replace(&mut files[at], content.clone());
+            // A person saves without the history, and an owner's command is never refused.
+            let call = match who {
+                4 => None,
+                3 => Some(Call::of_owner(author("ann"))),
+                who => Some(Call::new(authors[who].clone())),
+            };
+            if let Some(call) = call.filter(|_| before != content) {
+                let name = format!("/{at}");
+                let versions = [before.as_deref(), content.as_deref()];
+                if let Ok(kept) = keep_as(&rig.history, &call, &name, versions) {
+                    let last = made.insert((who, at), content);
+                    let is_first = who != 3 && last != Some(before.clone());
+                    if let (None, Some(bytes), true) = (kept.lacks, before, is_first) {
+                        promised.push((name, kept.number, bytes));
+                    }
+                }
+            }
+            assert!(rig.used() <= limit, "step {step} of {limit}: {}", rig.used());
+            assert!(rig.in_files() <= limit, "step {step} of {limit}");
+            for (name, number, bytes) in &promised {
+                let found = rig.version(name, &number.to_string());
+                assert_eq!(found.ok().as_ref(), Some(bytes), "step {step} of {limit}: {name}");
+            }
+        }
+        assert!(promised.len() > 5, "{} of {limit}", promised.len());
+        let modest = Call::new(client("modest"));
+        let kept = keep_as(&rig.history, &modest, "/modest", [Some(b"note"), None]).unwrap();
+        assert!(kept.lacks.is_none(), "{limit}: {:?}", kept.lacks);
+    }
 }

@@ -4,7 +4,7 @@ use stile_domain::error::Refusal;
 use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::journal::JournalLine;
 
-use crate::history::{History, NewChange, UnkeptChange, VersionSource};
+use crate::history::{History, HistoryError, Kept, NewChange, UnkeptChange, VersionSource};
 
 use super::Inner;
 
@@ -12,12 +12,16 @@ use super::Inner;
 #[must_use]
 pub(super) struct Recorded<'a> {
     kept: Option<(&'a History, ChangeNumber)>,
+    has_version: bool,
 }
+
+/// A change that the history does not have.
+const NOT_RECORDED: Recorded<'static> = Recorded { kept: None, has_version: false };
 
 impl Recorded<'_> {
     /// Whether the history has the version before the change.
     pub(super) fn is_kept(&self) -> bool {
-        self.kept.is_some()
+        self.kept.is_some() && self.has_version
     }
 
     /// Leaves the record in the history, since the change was made.
@@ -44,24 +48,34 @@ impl Inner {
         change: &NewChange<'_>,
         source: VersionSource<'_>,
     ) -> Result<Recorded<'_>, Refusal> {
-        let Some(history) = &self.history else { return Ok(Recorded { kept: None }) };
+        let Some(history) = &self.history else { return Ok(NOT_RECORDED) };
         match history.keep(change, source) {
-            Ok(number) => Ok(Recorded { kept: Some((history, number)) }),
+            Ok(Kept { number, lacks }) => {
+                if let Some(why) = &lacks {
+                    self.report_unkept(change, why);
+                }
+                Ok(Recorded { kept: Some((history, number)), has_version: lacks.is_none() })
+            }
             Err(error) => {
-                tracing::error!(%error, "the version before a change was not kept");
-                (self.options.events)(JournalLine {
-                    tool: "history_not_kept".to_owned(),
-                    path: Some(change.path.clone()),
-                    before: change.before,
-                    outcome: error.outcome().to_owned(),
-                    ..JournalLine::default()
-                });
-                match history.unkept() {
-                    UnkeptChange::GoesOn => Ok(Recorded { kept: None }),
+                self.report_unkept(change, &error);
+                match history.unkept(change.call) {
+                    UnkeptChange::GoesOn => Ok(NOT_RECORDED),
                     UnkeptChange::IsRefused => Err(Refusal::NotKept { path: change.path.clone() }),
                 }
             }
         }
+    }
+
+    /// Writes a line of the journal for a version that the history does not have.
+    fn report_unkept(&self, change: &NewChange<'_>, why: &HistoryError) {
+        tracing::error!(error = %why, "the version before a change was not kept");
+        (self.options.events)(JournalLine {
+            tool: "history_not_kept".to_owned(),
+            path: Some(change.path.clone()),
+            before: change.before,
+            outcome: why.outcome().to_owned(),
+            ..JournalLine::default()
+        });
     }
 
     /// Records a change while `work` prepares it, so that both wait for the disk at the same time.
@@ -72,7 +86,7 @@ impl Inner {
         work: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<(Recorded<'_>, T), Refusal> {
         if self.history.is_none() {
-            return Ok((Recorded { kept: None }, work()?));
+            return Ok((NOT_RECORDED, work()?));
         }
         let (recorded, done) = std::thread::scope(|scope| {
             let recording = scope.spawn(|| self.record(change, source));

@@ -130,15 +130,17 @@ impl Change<'_> {
         made: &mut Vec<SpacePath>,
     ) -> Result<RestoredFile, Stop> {
         let bytes = self.version(path, version, caller)?;
+        let hash = ContentHash::digest(&bytes);
+        let metadata = self.known_history(path)?.metadata_of(path, version, hash);
+        let like = metadata.as_ref().map(Like::Removed);
         Ok(match base {
             Some(base) => {
-                let edited = self.edit_bytes(path, Base::Whole(base), &|_| Ok(bytes.clone()))?;
+                // A file that was made after the removal has a mode of its own.
+                let edited =
+                    self.edit_like(path, Base::Whole(base), like, &|_| Ok(bytes.clone()))?;
                 RestoredFile { hash: edited.hash, size_bytes: edited.size_bytes }
             }
             None => {
-                let history = self.known_history(path)?;
-                let metadata = history.metadata_of(path, ContentHash::digest(&bytes));
-                let like = metadata.as_ref().map(Like::Removed);
                 let created = self.create_like(path, &bytes, made, like)?;
                 RestoredFile { hash: created.hash, size_bytes: created.size_bytes }
             }

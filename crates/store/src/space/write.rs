@@ -255,6 +255,17 @@ impl Change<'_> {
         base: Base,
         plan: &BytesPlan<'_>,
     ) -> Result<EditedFile, Stop> {
+        self.edit_like(path, base, None, plan)
+    }
+
+    /// Changes the bytes of a file, which gets the metadata of `like`, or keeps its own.
+    pub(super) fn edit_like(
+        &self,
+        path: &SpacePath,
+        base: Base,
+        like: Option<Like<'_>>,
+        plan: &BytesPlan<'_>,
+    ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         let target = self.lock(path)?;
         let old = self.open_for_change(&target)?;
@@ -278,7 +289,7 @@ impl Change<'_> {
             Base::Whole(hash) => hash,
             Base::Prefix { .. } | Base::Unread => ContentHash::digest(&bytes),
         };
-        self.swap(&target, &old, (&bytes, replaced), (&new, edited.hash))?;
+        self.swap(&target, (&old, like), (&bytes, replaced), (&new, edited.hash))?;
         Ok(edited)
     }
 
@@ -336,7 +347,7 @@ impl Change<'_> {
     fn swap(
         &self,
         target: &LockedFile<'_>,
-        old: &Opened,
+        (old, like): (&Opened, Option<Like<'_>>),
         (old_bytes, base): (&[u8], ContentHash),
         (bytes, hash): (&[u8], ContentHash),
     ) -> Result<(), Refusal> {
@@ -364,7 +375,7 @@ impl Change<'_> {
             call: self.call,
         };
         let (mut recorded, mut draft) = self.inner.record_during(&change, source, || {
-            self.draft(target, name, bytes, Some(Like::File(old)))
+            self.draft(target, name, bytes, Some(like.unwrap_or(Like::File(old))))
         })?;
         if !self.can_exchange {
             return self.replace_aside(target, draft, (base, displaced), recorded);

@@ -48,7 +48,7 @@ pub(crate) use private::{create_private, lock_database, make_folder, sync_folder
 pub use session_rows::ClientSession;
 pub use short_lived::ShortLived;
 pub(crate) use spaces::folder_identity;
-pub use spaces::{KnownSpace, SpaceOfFolder};
+pub use spaces::{KnownSpace, OldSpace, SpaceOfFolder};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
 pub use sync_lock::SyncLock;

@@ -39,16 +39,69 @@ pub struct SpaceOfFolder {
     pub is_only: bool,
 }
 
+/// A space whose folder may have become another one, for its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldSpace {
+    /// The `aud` of its tokens.
+    pub audience: String,
+    /// What its folder is recognised by.
+    pub(crate) identity: String,
+    /// Where its folder was last seen; `None` if another folder took that path.
+    pub path: Option<PathBuf>,
+    /// Whether its folder is there now.
+    pub is_there: bool,
+}
+
 impl TokenStore {
+    /// Returns the spaces that had a folder, except for the space of `folder`.
+    ///
+    /// # Errors
+    /// [`StateError`] if the folder cannot be found or the database fails.
+    pub fn other_spaces(&self, folder: &Path) -> Result<Vec<OldSpace>, StateError> {
+        let (own, _) = identity_and_path(folder)?;
+        let others = "SELECT audience, folder, path FROM spaces \
+                      WHERE folder IS NOT NULL AND folder <> ?1 ORDER BY path, audience";
+        let mut spaces = self.read("list the spaces of", |tables| {
+            tables.rows(others, values![own], |row| {
+                let path: Option<String> = row.get(2)?;
+                let path = path.map(PathBuf::from);
+                let (audience, identity) = (row.get(0)?, row.get(1)?);
+                Ok(OldSpace { audience, identity, path, is_there: false })
+            })
+        })?;
+        spaces.retain(|space| !space.identity.starts_with(GIVEN_UP));
+        for space in &mut spaces {
+            let here = space.path.as_deref().and_then(|path| identity_and_path(path).ok());
+            space.is_there = here.is_some_and(|(identity, _)| identity == space.identity);
+        }
+        Ok(spaces)
+    }
+
+    /// Makes a folder the folder of a space. The folder that the space had before is another one
+    /// from now on, and so is the space that `folder` had before.
+    ///
+    /// # Errors
+    /// [`StateError`] if the folder cannot be found or the database fails.
+    pub fn adopt(&self, folder: &Path, space: &OldSpace) -> Result<(), StateError> {
+        let (identity, path) = identity_and_path(folder)?;
+        self.change("adopt a folder for", |tables| {
+            tables.execute("UPDATE spaces SET path = NULL WHERE path = ?1", values![path])?;
+            // The identifier stays, so that no folder gets the tokens of that space by chance.
+            let give_up =
+                "UPDATE spaces SET folder = ?2 || audience, path = NULL WHERE folder = ?1";
+            tables.execute(give_up, values![identity, GIVEN_UP])?;
+            let adopt = "UPDATE spaces SET folder = ?2, path = ?3 WHERE audience = ?1";
+            tables.execute(adopt, values![space.audience, identity, path])
+        })?;
+        Ok(())
+    }
+
     /// Returns the space of a folder. Makes one for a folder that was never seen.
     ///
     /// # Errors
     /// [`StateError`] if the folder cannot be found or the database fails.
     pub fn space_of(&self, folder: &Path) -> Result<SpaceOfFolder, StateError> {
-        let path = folder.canonicalize().map_err(io_error("find", folder))?;
-        let metadata = path.metadata().map_err(io_error("find", folder))?;
-        let (identity, path) =
-            (folder_identity(&metadata, &path), path.to_string_lossy().into_owned());
+        let (identity, path) = identity_and_path(folder)?;
         self.change("look up the space of", |tables| bind(tables, &identity, &path))
     }
 
@@ -84,6 +137,16 @@ impl TokenStore {
             })
         })
     }
+}
+
+/// The beginning of what is recorded as the folder of a space that has none any more.
+const GIVEN_UP: &str = "given up ";
+
+/// Returns what a folder is recognised by, and its path without links.
+fn identity_and_path(folder: &Path) -> Result<(String, String), StateError> {
+    let path = folder.canonicalize().map_err(io_error("find", folder))?;
+    let metadata = path.metadata().map_err(io_error("find", folder))?;
+    Ok((folder_identity(&metadata, &path), path.to_string_lossy().into_owned()))
 }
 
 /// Finds the space of a folder, or binds the one that has no folder yet, or makes one.
@@ -206,6 +269,43 @@ mod tests {
         assert_eq!(folders.make("one").audience, early);
         assert_eq!(folders.tokens.only_space().unwrap().as_ref(), Some(&early));
         assert_ne!(folders.make("two").audience, early);
+    }
+
+    #[test]
+    fn an_adopted_folder_is_the_same_space_and_the_old_folder_is_another_one() {
+        let folders = Folders::new();
+        let old = folders.make("old");
+        let new = folders.make("new");
+        let [space] = folders.tokens.other_spaces(&folders.at("new")).unwrap().try_into().unwrap();
+        assert_eq!((&space.audience, space.is_there), (&old.audience, true));
+        folders.tokens.adopt(&folders.at("new"), &space).unwrap();
+        let audience = |name| folders.tokens.space_of(&folders.at(name)).unwrap().audience;
+        assert_eq!(audience("new"), old.audience);
+        let other = audience("old");
+        assert!(other != old.audience && other != new.audience);
+        // No folder gets the tokens of the space that the new folder had for a while.
+        assert_ne!(folders.make("third").audience, new.audience);
+        let others = folders.tokens.other_spaces(&folders.at("new")).unwrap();
+        assert!(others.iter().all(|space| space.audience != new.audience));
+    }
+
+    #[test]
+    fn a_folder_at_the_path_of_another_one_can_be_adopted_before_and_after_it_is_served() {
+        for is_served in [false, true] {
+            let folders = Folders::new();
+            let old = folders.make("one");
+            std::fs::rename(folders.at("one"), folders.at("away")).unwrap();
+            std::fs::create_dir(folders.at("one")).unwrap();
+            if is_served {
+                folders.tokens.space_of(&folders.at("one")).unwrap();
+            }
+            let others = folders.tokens.other_spaces(&folders.at("one")).unwrap();
+            let [space] = others.try_into().unwrap();
+            assert_eq!((space.path.is_none(), space.is_there), (is_served, false));
+            folders.tokens.adopt(&folders.at("one"), &space).unwrap();
+            let again = folders.tokens.space_of(&folders.at("one")).unwrap();
+            assert_eq!((again.audience, again.replaces_another), (old.audience, false));
+        }
     }
 
     #[test]

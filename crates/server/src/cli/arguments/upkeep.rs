@@ -8,8 +8,43 @@ use crate::config::CommandGroup;
 use crate::config::declarations::{CONFIG, ROOT, STATE};
 
 /// Returns the commands, in the order of help.
-pub(super) fn commands(settings: Settings<'_>) -> [Command; 5] {
-    [doctor(settings), service(), migrate_store(), completions(), man()]
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 6] {
+    [doctor(settings), service(), space(settings), migrate_store(), completions(), man()]
+}
+
+fn space(settings: Settings<'_>) -> Command {
+    Command::new("space")
+        .about("Says which folder a space is.")
+        .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("adopt")
+                .about(
+                    "Makes a folder that was moved or restored the space that it was before: its \
+                     tokens, approvals and history go on.",
+                )
+                .arg(positional("folder", "DIR", "The folder as it is now."))
+                .arg(one(
+                    "from",
+                    "SPACE",
+                    "The space that the folder was: the path at which it was served, or the \
+                     identifier that the command shows. [default: the only space whose folder is \
+                     not there any more]",
+                ))
+                .arg(flag("yes", "Do it. Without this flag the command asks on a terminal."))
+                .after_help(
+                    "\
+A folder from a backup or on another disk is another folder to the server, so that no folder gets \
+the tokens of another one by chance. This command shows both folders, the tokens and approvals that \
+will open the new one, and those that ended. Stop the servers of both folders first. The old folder \
+is a space of its own afterwards, which the tokens do not open.
+
+Examples:
+  stile space adopt ~/notes
+  stile space adopt /mnt/disk/notes --from /home/ann/notes --yes",
+                ),
+        )
 }
 
 fn doctor(settings: Settings<'_>) -> Command {

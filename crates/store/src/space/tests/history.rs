@@ -387,3 +387,43 @@ async fn a_removed_file_comes_back_with_its_mode_and_attributes() {
         assert_eq!(&value[..length], b"green");
     }
 }
+
+#[tokio::test]
+async fn a_file_comes_back_with_the_mode_that_it_had_when_it_was_removed() {
+    for is_made_again in [false, true] {
+        let kept = Kept::new();
+        kept.rig.put("a.md", "one\n");
+        let file = kept.rig.file("a.md");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        kept.rig.replace("a.md", "one\n", "one", "two").unwrap();
+        let inner = kept.rig.inner();
+        inner.remove(&path("a.md"), hash("two\n")).unwrap();
+        let base = is_made_again.then(|| {
+            inner.create(&path("a.md"), b"three\n").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+            hash("three\n")
+        });
+        let principal = principal("write:/");
+        let permit = principal.gate().permit(&path("a.md")).unwrap();
+        let version = OldVersion::parse("1").unwrap();
+        let space = kept.rig.space.clone().with_whole_history();
+        space.restore(permit, base, version).await.unwrap();
+        assert_eq!(kept.rig.text("a.md"), "one\n");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_was_only_edited_keeps_the_mode_that_somebody_gave_it_since() {
+    let kept = Kept::new();
+    kept.rig.put("a.md", "one\n");
+    kept.rig.replace("a.md", "one\n", "one", "two").unwrap();
+    let file = kept.rig.file("a.md");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let principal = principal("write:/");
+    let permit = principal.gate().permit(&path("a.md")).unwrap();
+    let version = OldVersion::parse("1").unwrap();
+    let space = kept.rig.space.clone().with_whole_history();
+    space.restore(permit, Some(hash("two\n")), version).await.unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
+}

@@ -1,0 +1,76 @@
+//! The row of a change, as it is recorded.
+
+use stile_domain::history::past_change::Author;
+
+use super::file_metadata::FileMetadata;
+use super::{CallBy, NewChange};
+use crate::now;
+
+/// The bytes that the row of a change takes beside its texts, with its places in the indexes.
+const ROW_BYTES: u64 = 300;
+
+/// The row of a change, without its number.
+pub(super) struct ChangeRow {
+    pub(super) space: i64,
+    /// The number of the call, if it made a change before.
+    pub(super) call: Option<i64>,
+    pub(super) at: i64,
+    pub(super) kind: &'static str,
+    pub(super) path: String,
+    pub(super) destination: Option<String>,
+    pub(super) before: Option<[u8; 32]>,
+    pub(super) size_before: i64,
+    pub(super) after: Option<[u8; 32]>,
+    pub(super) author: Author,
+    /// The name under which the history counts what the change keeps.
+    pub(super) share: String,
+    pub(super) by: CallBy,
+    pub(super) mode: Option<u32>,
+    pub(super) attributes: Option<String>,
+    pub(super) held: Option<String>,
+}
+
+impl ChangeRow {
+    pub(super) fn new(space: i64, change: &NewChange<'_>) -> Self {
+        Self {
+            space,
+            call: change.call.number().map(|number| number.0),
+            at: now().0,
+            kind: change.kind.word(),
+            path: change.path.as_str().to_owned(),
+            destination: change.to.map(|path| path.as_str().to_owned()),
+            before: change.before.map(|hash| *hash.as_bytes()),
+            size_before: integer(change.size_before),
+            after: change.after.map(|hash| *hash.as_bytes()),
+            author: change.call.author().clone(),
+            share: match change.call.by {
+                CallBy::Client => change.call.author().share(),
+                CallBy::Owner => OWNER.to_owned(),
+            },
+            by: change.call.by,
+            mode: change.metadata.map(|metadata| metadata.mode),
+            attributes: change.metadata.and_then(FileMetadata::attribute_text),
+            held: change.held.map(str::to_owned),
+        }
+    }
+
+    /// Returns the client that the token of the author names.
+    pub(super) fn client(&self) -> Option<&str> {
+        self.author.client.as_deref()
+    }
+
+    /// Returns the bytes that the row takes in the history.
+    pub(super) fn bytes(&self) -> u64 {
+        let paths = self.path.len() + self.destination.as_ref().map_or(0, String::len);
+        let attributes = self.attributes.as_ref().map_or(0, String::len);
+        ROW_BYTES + (2 * paths + attributes) as u64
+    }
+}
+
+/// The name of the share of the owner's commands.
+const OWNER: &str = "owner";
+
+/// Returns a number as the database keeps it.
+pub(super) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

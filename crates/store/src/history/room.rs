@@ -1,0 +1,350 @@
+//! Makes room for a change within one transaction, by the rules of `domain::history::retention`.
+//!
+//! All processes that use the history decide in transactions that exclude each other, so the limit
+//! holds for all of them together. A version that becomes a file gets its room before the file is
+//! written: the row of a reservation stands for it until the change is recorded.
+
+use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
+use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::PastChangeKind;
+use stile_domain::history::retention::{
+    Addition, HistoryUse, LastChange, Room, VersionClass, class_of, room_for, room_for_row, victims,
+};
+
+use super::CallBy;
+use super::change_row::{ChangeRow, integer};
+use super::error::{HistoryError, NoRoom};
+use super::stored_version::{Place, StoredVersion};
+use crate::now;
+
+/// After this time in microseconds a reservation is of a process that was killed.
+pub(super) const RESERVATION_AGE: i64 = 10 * 60 * 1_000_000;
+/// How many later versions are looked at together.
+const LATERS_AT_ONCE: i64 = 64;
+
+/// Makes room in one transaction.
+pub(super) struct RoomMaker<'t> {
+    pub(super) transaction: &'t Connection,
+    /// The most bytes that the history may take.
+    limit: u64,
+    /// The bytes of the row that has its room, and is not inserted yet.
+    pub(super) row_bytes: u64,
+    /// The files of the versions that went.
+    pub(super) gone: Vec<String>,
+}
+
+impl<'t> RoomMaker<'t> {
+    pub(super) fn new(transaction: &'t Connection, limit: u64) -> Self {
+        Self { transaction, limit, row_bytes: 0, gone: Vec::new() }
+    }
+
+    /// Returns what the version before a change is to its client. For a command of the owner, what
+    /// any client made is a later version.
+    pub(super) fn class_of(&self, row: &ChangeRow) -> rusqlite::Result<VersionClass> {
+        let share = match row.by {
+            CallBy::Client => Some(row.share.as_str()),
+            CallBy::Owner => None,
+        };
+        let last = |place: &str| {
+            let query = format!(
+                "SELECT number, kind, after, is_later FROM changes \
+                 WHERE space = ?1 AND {place} AND (?3 IS NULL OR share = ?3) \
+                 ORDER BY number DESC LIMIT 1"
+            );
+            let mut query = self.transaction.prepare_cached(&query)?;
+            query
+                .query_row(params![row.space, row.path, share], |found| {
+                    let (number, kind): (i64, String) = (found.get(0)?, found.get(1)?);
+                    let after: Option<[u8; 32]> = found.get(2)?;
+                    let class = match found.get(3)? {
+                        true => VersionClass::Later,
+                        false => VersionClass::First,
+                    };
+                    let kind = PastChangeKind::from_word(&kind).unwrap_or(PastChangeKind::Replaced);
+                    let after = after.map(ContentHash::from_bytes);
+                    Ok((number, LastChange { kind, after, class }))
+                })
+                .optional()
+        };
+        let here = last("path = ?2 AND kind <> 'moved'")?;
+        let moved = last("destination = ?2")?;
+        let newest = [here, moved].into_iter().flatten().max_by_key(|(number, _)| *number);
+        let before = row.before.map(ContentHash::from_bytes);
+        Ok(class_of(before, newest.map(|(_, last)| last)))
+    }
+
+    fn history_use(&self, share: &str) -> rusqlite::Result<HistoryUse> {
+        let sums = |query: &str| -> rusqlite::Result<[u64; 3]> {
+            let mut query = self.transaction.prepare_cached(query)?;
+            query.query_row([share], |row| {
+                let number = |at| -> rusqlite::Result<u64> {
+                    Ok(u64::try_from(row.get::<_, i64>(at)?).unwrap_or_default())
+                };
+                Ok([number(0)?, number(1)?, number(2)?])
+            })
+        };
+        let [used, firsts, own] = sums(
+            "SELECT coalesce(sum(firsts + laters), 0), coalesce(sum(firsts), 0), \
+             coalesce(sum(firsts) FILTER (WHERE share = ?1), 0) FROM shares",
+        )?;
+        let [reserved, reserved_firsts, own_reserved] = sums(
+            "SELECT coalesce(sum(bytes), 0), coalesce(sum(bytes) FILTER (WHERE is_first), 0), \
+             coalesce(sum(bytes) FILTER (WHERE is_first AND share = ?1), 0) FROM reservations",
+        )?;
+        Ok(HistoryUse {
+            limit: self.limit,
+            used: used + reserved + self.row_bytes,
+            firsts: firsts + reserved_firsts + self.row_bytes,
+            own_firsts: own + own_reserved + self.row_bytes,
+        })
+    }
+
+    /// Makes room for an addition. Returns why there is none.
+    fn make(
+        &mut self,
+        row: &ChangeRow,
+        addition: Addition,
+        keep: Option<i64>,
+    ) -> rusqlite::Result<Option<NoRoom>> {
+        let room = room_for(addition, &self.history_use(&row.share)?);
+        self.take(row, room, keep)
+    }
+
+    /// Removes what must go for a row or a version. Returns why there is no room.
+    fn take(
+        &mut self,
+        row: &ChangeRow,
+        room: Room,
+        keep: Option<i64>,
+    ) -> rusqlite::Result<Option<NoRoom>> {
+        match room {
+            Room::Free => Ok(None),
+            Room::OverShare => Ok(Some(NoRoom::OverShare)),
+            Room::TooLarge => Ok(Some(NoRoom::TooLarge)),
+            Room::After(excess) => {
+                self.remove_laters(Some(row), excess, keep)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes room for the row of a change. A row of the owner finds room always.
+    pub(super) fn make_for_row(
+        &mut self,
+        row: &ChangeRow,
+    ) -> rusqlite::Result<Option<HistoryError>> {
+        let bytes = row.bytes();
+        self.row_bytes = 0;
+        let room = room_for_row(bytes, &self.history_use(&row.share)?);
+        let why = self.take(row, room, None)?;
+        self.row_bytes = bytes;
+        Ok(why.filter(|_| row.by == CallBy::Client).map(HistoryError::from))
+    }
+
+    /// Makes room for a version. Returns what the version is to be kept as, and why there is no
+    /// room for it.
+    pub(super) fn make_for_version(
+        &mut self,
+        row: &ChangeRow,
+        class: VersionClass,
+        stored: &StoredVersion,
+    ) -> rusqlite::Result<(VersionClass, Option<NoRoom>)> {
+        if let Some(class) = stored.reserved {
+            return Ok((class, None));
+        }
+        let known: Option<(i64, bool)> = self
+            .transaction
+            .prepare_cached("SELECT version, is_first FROM versions WHERE hash = ?1")?
+            .query_row([stored.hash.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let added = if known.is_some() { 0 } else { stored.stored };
+        let is_first = known.is_some_and(|(_, is_first)| is_first);
+        let charged = |class| match class {
+            VersionClass::First if !is_first => stored.stored,
+            _ => 0,
+        };
+        let keep = known.map(|(version, _)| version);
+        let why = self.make(row, Addition { added, charged: charged(class) }, keep)?;
+        match (why, row.by) {
+            (None, _) => Ok((class, None)),
+            // The owner is never refused: the version may go again where there is no room.
+            (Some(_), CallBy::Owner) => {
+                let later = VersionClass::Later;
+                Ok((later, self.make(row, Addition { added, charged: charged(later) }, keep)?))
+            }
+            (Some(why), CallBy::Client) => Ok((class, Some(why))),
+        }
+    }
+
+    /// Reserves room for a version that becomes a file.
+    pub(super) fn reserve(
+        &mut self,
+        row: &ChangeRow,
+        stored: &StoredVersion,
+    ) -> rusqlite::Result<Result<VersionClass, NoRoom>> {
+        let dead = now().0.saturating_sub(RESERVATION_AGE);
+        self.transaction
+            .prepare_cached("DELETE FROM reservations WHERE at < ?1")?
+            .execute([dead])?;
+        let class = self.class_of(row)?;
+        let (class, why) = self.make_for_version(row, class, stored)?;
+        let Place::File(file) = &stored.place else { return Ok(Ok(class)) };
+        if let Some(why) = why {
+            return Ok(Err(why));
+        }
+        self.transaction
+            .prepare_cached(
+                "INSERT INTO reservations (file, share, is_first, bytes, at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                file,
+                row.share,
+                class == VersionClass::First,
+                integer(stored.stored),
+                now().0,
+            ])?;
+        Ok(Ok(class))
+    }
+
+    /// Stores a version for which there is room, and returns its number.
+    pub(super) fn store(
+        &mut self,
+        row: &ChangeRow,
+        class: VersionClass,
+        stored: &StoredVersion,
+    ) -> rusqlite::Result<i64> {
+        let file = match &stored.place {
+            Place::Database(_) => None,
+            Place::File(name) => Some(name),
+        };
+        let is_first = class == VersionClass::First;
+        self.transaction
+            .prepare_cached("DELETE FROM reservations WHERE file = ?1")?
+            .execute([file])?;
+        let is_new = self
+            .transaction
+            .prepare_cached(
+                "INSERT INTO versions (hash, size, stored, file, share, is_first) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (hash) DO NOTHING",
+            )?
+            .execute(params![
+                stored.hash.as_bytes(),
+                integer(stored.size),
+                integer(stored.stored),
+                file,
+                row.share,
+                is_first,
+            ])?
+            > 0;
+        stored.is_used.set(is_new);
+        let version: i64 = self
+            .transaction
+            .prepare_cached("SELECT version FROM versions WHERE hash = ?1")?
+            .query_row([stored.hash.as_bytes()], |row| row.get(0))?;
+        if let (true, Place::Database(bytes)) = (is_new, &stored.place) {
+            self.transaction
+                .prepare_cached("INSERT INTO contents (version, bytes) VALUES (?1, ?2)")?
+                .execute(params![version, bytes])?;
+        }
+        if is_first {
+            self.transaction
+                .prepare_cached(
+                    "UPDATE versions SET is_first = 1, share = ?2 \
+                     WHERE version = ?1 AND is_first = 0",
+                )?
+                .execute(params![version, row.share])?;
+        }
+        Ok(version)
+    }
+
+    /// Names the last change that needs a version.
+    pub(super) fn name_change(&mut self, version: i64, number: i64) -> rusqlite::Result<()> {
+        self.transaction
+            .prepare_cached(
+                "UPDATE versions SET last_change = ?2, \
+                 last_path = (SELECT path FROM changes WHERE number = ?2), \
+                 share = CASE WHEN is_first THEN share \
+                 ELSE (SELECT share FROM changes WHERE number = ?2) END WHERE version = ?1",
+            )?
+            .execute([version, number])?;
+        Ok(())
+    }
+
+    /// Removes later versions until `excess` bytes are free, or none is left. Their changes stay,
+    /// so that an undo still knows what led to what. Those of the file that `row` changes go first.
+    pub(super) fn remove_laters(
+        &mut self,
+        row: Option<&ChangeRow>,
+        excess: u64,
+        keep: Option<i64>,
+    ) -> rusqlite::Result<()> {
+        let mut freed = 0;
+        if let Some(row) = row {
+            let of_file = params![keep, row.path, row.share];
+            self.remove_in_order(
+                "AND last_path = ?2 AND share = ?3",
+                of_file,
+                (excess, &mut freed),
+            )?;
+        }
+        self.remove_in_order("", params![keep], (excess, &mut freed))
+    }
+
+    fn remove_in_order(
+        &mut self,
+        condition: &str,
+        values: &[&dyn ToSql],
+        (excess, freed): (u64, &mut u64),
+    ) -> rusqlite::Result<()> {
+        let query = format!(
+            "SELECT version, stored, file FROM versions \
+             WHERE is_first = 0 AND version IS NOT ?1 {condition} \
+             ORDER BY last_change LIMIT {LATERS_AT_ONCE}"
+        );
+        while *freed < excess {
+            let laters = self
+                .transaction
+                .prepare_cached(&query)?
+                .query_map(values, |row| {
+                    let file: Option<String> = row.get(2)?;
+                    let stored = u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
+                    Ok(((row.get::<_, i64>(0)?, file, stored), stored))
+                })?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            let gone = victims(laters, excess - *freed);
+            if gone.is_empty() {
+                break;
+            }
+            for (version, file, stored) in gone {
+                self.remove_version(version)?;
+                self.gone.extend(file);
+                *freed += stored;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_version(&self, version: i64) -> rusqlite::Result<()> {
+        for statement in [
+            "UPDATE changes SET version = NULL WHERE version = ?1",
+            "DELETE FROM contents WHERE version = ?1",
+            "DELETE FROM versions WHERE version = ?1",
+        ] {
+            self.transaction.prepare_cached(statement)?.execute([version])?;
+        }
+        Ok(())
+    }
+
+    /// Counts a change that is made without a row.
+    pub(super) fn count_unrecorded(&self, row: &ChangeRow) -> rusqlite::Result<()> {
+        self.transaction
+            .prepare_cached(
+                "INSERT INTO unrecorded (space, share, client, changes, since, until) \
+                 VALUES (?1, ?2, ?3, 1, ?4, ?4) ON CONFLICT (space, share) \
+                 DO UPDATE SET changes = changes + 1, until = ?4",
+            )?
+            .execute(params![row.space, row.share, row.client(), now().0])?;
+        Ok(())
+    }
+}
