@@ -3,6 +3,11 @@
 //! A redirect URI is accepted only in a form that every browser and every parser reads alike:
 //! ASCII, a lower-case scheme and host, no user information, no fragment, no `.` or `..` segment,
 //! and no backslash. So the host that the consent page shows is the host that receives the answer.
+//!
+//! An application on the user's computer may register a scheme that is the reversed name of a
+//! domain, or one of [`NATIVE_AUTHORITIES`]. Any other scheme needs the owner's hand, and those of
+//! [`NEVER`] are refused even then: a browser would run, show or fetch what such an address names.
+//!
 //! Two redirect URIs match if their texts are equal; at a loopback host over `http` the port may
 //! differ, since a native client listens on any free port.
 //!
@@ -31,11 +36,23 @@ const ANSWER_PARAMETERS: [&str; 7] =
 /// *Sources*: Cursor registers `cursor://anysphere.cursor-mcp/oauth/callback`
 /// (modelcontextprotocol/python-sdk #897). Cline registers
 /// `vscode://saoudrizwan.claude-dev/mcp-auth/callback/…` (its `McpOAuthRedirectResolver`). Raycast
-/// registers `raycast://oauth?package_name=…` (Raycast's guide to OAuth).
-pub const NATIVE_AUTHORITIES: [(&str, &str); 3] = [
+/// registers `raycast://oauth?package_name=…` (Raycast's guide to OAuth). Warp registers
+/// `warp://mcp/oauth2callback` (actionhero/keryx #502).
+pub const NATIVE_AUTHORITIES: [(&str, &str); 4] = [
     ("cursor", "anysphere.cursor-mcp"),
     ("vscode", "saoudrizwan.claude-dev"),
     ("raycast", "oauth"),
+    ("warp", "mcp"),
+];
+
+/// Schemes that nobody can register, the owner neither: a browser or the system runs, shows, reads
+/// or fetches what their addresses name, or starts another program with it.
+const NEVER: [&str; 40] = [
+    "about", "android-app", "blob", "chrome", "chrome-extension", "content", "data", "edge",
+    "feed", "file", "filesystem", "ftp", "intent", "jar", "javascript", "ldap", "livescript",
+    "mailto", "mhtml", "mk", "moz-extension", "ms-msdt", "ms-officecmd", "ms-settings", "nfs",
+    "res", "resource", "search-ms", "sftp", "shell", "smb", "sms", "ssh", "tel", "telnet",
+    "vbscript", "view-source", "ws", "wss", "wyciwyg",
 ];
 
 /// An address that may receive the answer to a client.
@@ -60,6 +77,15 @@ pub enum RedirectKind {
     Native,
 }
 
+/// Who wrote a redirect URI down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WrittenBy {
+    /// A client, in a registration or a document. Anybody can be one.
+    Client,
+    /// The owner.
+    Owner,
+}
+
 /// Why a text is not a redirect URI that this server accepts. Repeats nothing of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRedirectUri {
@@ -72,8 +98,11 @@ pub enum BadRedirectUri {
          of ASCII in its `xn--` form"
     )]
     Character,
-    /// The text has no scheme and authority.
-    #[error("a redirect URI has the form `scheme://host/path`")]
+    /// The text has no scheme, or no authority and path in the form of its scheme.
+    #[error(
+        "a redirect URI has the form `scheme://host/path`, or `com.example.app:/path` for an \
+         application"
+    )]
     Form,
     /// The text has a fragment.
     #[error("a redirect URI has no fragment")]
@@ -81,13 +110,21 @@ pub enum BadRedirectUri {
     /// The text has user information before the host.
     #[error("a redirect URI has no user information before its host")]
     UserInfo,
-    /// The scheme is not `https`, nor `http` at a loopback host, nor in [`NATIVE_AUTHORITIES`].
+    /// The scheme is not `https`, nor `http` at a loopback host, nor the reversed name of a domain,
+    /// nor in [`NATIVE_AUTHORITIES`].
     #[error(
         "a redirect URI has the scheme `https`, or `http` with the host `localhost`, `127.0.0.1` \
-         or `[::1]`, or begins with one of `cursor://anysphere.cursor-mcp`, \
-         `vscode://saoudrizwan.claude-dev` and `raycast://oauth`"
+         or `[::1]`, or the reversed name of a domain as in `com.example.app:/path`, or begins \
+         with one of {}; the owner can add another one with `stile client add`",
+        native_forms()
     )]
     Scheme,
+    /// The owner may not register this scheme either.
+    #[error(
+        "no client can have this scheme: a browser would run, show or fetch what the address \
+         names; `http` is for `localhost`, `127.0.0.1` and `[::1]` only"
+    )]
+    Never,
     /// The host is not written in the one form that every parser reads alike.
     #[error(
         "the host of a redirect URI is a name in lower case without a dot at its end, or an \
@@ -106,35 +143,41 @@ pub enum BadRedirectUri {
 }
 
 impl RedirectUri {
-    /// Parses a redirect URI. A URI that is accepted is kept as it was written.
+    /// Parses a redirect URI that a client wrote. A URI that is accepted is kept as it was written.
     ///
     /// # Errors
-    /// Every [`BadRedirectUri`].
+    /// Every [`BadRedirectUri`] but [`BadRedirectUri::Never`].
     pub fn parse(text: &str) -> Result<Self, BadRedirectUri> {
+        Self::parse_of(text, WrittenBy::Client)
+    }
+
+    /// Parses a redirect URI that the owner wrote. It may have any scheme that an application can
+    /// own, since the owner knows the application.
+    ///
+    /// # Errors
+    /// Every [`BadRedirectUri`] but [`BadRedirectUri::Scheme`].
+    pub fn parse_of_owner(text: &str) -> Result<Self, BadRedirectUri> {
+        Self::parse_of(text, WrittenBy::Owner)
+    }
+
+    fn parse_of(text: &str, written_by: WrittenBy) -> Result<Self, BadRedirectUri> {
         if text.is_empty() || text.len() > MAX_REDIRECT_URI_BYTES {
             return Err(BadRedirectUri::Length);
         }
         check_characters(text)?;
-        let (scheme, after) = text.split_once("://").ok_or(BadRedirectUri::Form)?;
-        let authority = after.split(['/', '?']).next().unwrap_or_default();
-        let rest = after.get(authority.len()..).unwrap_or_default();
+        let (scheme, after) = text.split_once(':').ok_or(BadRedirectUri::Form)?;
+        if scheme.is_empty() || !scheme.bytes().all(is_of_scheme) || !after.starts_with('/') {
+            return Err(BadRedirectUri::Form);
+        }
+        let (authority, rest) = match after.strip_prefix("//") {
+            Some(after) => after.split_at(after.find(['/', '?']).unwrap_or(after.len())),
+            None if matches!(scheme, "https" | "http") => return Err(BadRedirectUri::Form),
+            None => ("", after),
+        };
         if authority.contains('@') {
             return Err(BadRedirectUri::UserInfo);
         }
-        let kind = match scheme {
-            "https" | "http" => {
-                let (host, port) = split_port(authority)?;
-                check_host(host)?;
-                port.map_or(Ok(()), check_port)?;
-                match scheme {
-                    "https" => RedirectKind::Web,
-                    _ if LOOPBACK_HOSTS.contains(&host) => RedirectKind::Loopback,
-                    _ => return Err(BadRedirectUri::Scheme),
-                }
-            }
-            _ if NATIVE_AUTHORITIES.contains(&(scheme, authority)) => RedirectKind::Native,
-            _ => return Err(BadRedirectUri::Scheme),
-        };
+        let kind = kind_of(scheme, authority, written_by)?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         if has_dot_segment(path) {
             return Err(BadRedirectUri::Dots);
@@ -142,17 +185,14 @@ impl RedirectUri {
         if has_answer_parameter(query) {
             return Err(BadRedirectUri::AnswerParameter);
         }
-        let start = text.len() - after.len();
+        let rest = text.len() - rest.len();
+        let start = rest - authority.len();
         let host = match kind {
-            RedirectKind::Native => authority,
-            _ => split_port(authority)?.0,
+            RedirectKind::Native if is_listed(scheme, authority) => (start, rest),
+            RedirectKind::Native => (0, scheme.len()),
+            _ => (start, start + split_port(authority)?.0.len()),
         };
-        Ok(Self {
-            text: text.to_owned(),
-            kind,
-            host: (start, start + host.len()),
-            rest: start + authority.len(),
-        })
+        Ok(Self { text: text.to_owned(), kind, host, rest })
     }
 
     /// Returns the URI as it was written.
@@ -165,10 +205,16 @@ impl RedirectUri {
         self.kind
     }
 
-    /// Returns the host as a person should see it: a name, an address, or the authority of a native
-    /// client.
+    /// Returns the host as a person should see it: a name, an address, or of a native client the
+    /// authority in [`NATIVE_AUTHORITIES`] or else the scheme.
     pub fn host(&self) -> &str {
         self.text.get(self.host.0..self.host.1).unwrap_or_default()
+    }
+
+    /// Returns the part before the path, as in `https://claude.ai`, `cursor://anysphere.cursor-mcp`
+    /// or `com.example.app:`.
+    pub fn beginning(&self) -> &str {
+        self.text.get(..self.rest).unwrap_or_default()
     }
 
     /// Returns whether the answer stays on the user's own computer, where every program of the user
@@ -185,9 +231,9 @@ impl RedirectUri {
     pub fn form_action_source(&self) -> String {
         match self.kind {
             RedirectKind::Native => {
-                format!("{}:", self.text.split("://").next().unwrap_or_default())
+                format!("{}:", self.text.split(':').next().unwrap_or_default())
             }
-            _ => self.text.get(..self.rest).unwrap_or_default().to_owned(),
+            _ => self.beginning().to_owned(),
         }
     }
 
@@ -232,6 +278,55 @@ impl fmt::Display for RedirectUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Returns who receives the answer at an address of this scheme and authority.
+fn kind_of(
+    scheme: &str,
+    authority: &str,
+    written_by: WrittenBy,
+) -> Result<RedirectKind, BadRedirectUri> {
+    if matches!(scheme, "https" | "http") {
+        let (host, port) = split_port(authority)?;
+        check_host(host)?;
+        port.map_or(Ok(()), check_port)?;
+        return match (scheme, written_by) {
+            ("https", _) => Ok(RedirectKind::Web),
+            _ if LOOPBACK_HOSTS.contains(&host) => Ok(RedirectKind::Loopback),
+            (_, WrittenBy::Client) => Err(BadRedirectUri::Scheme),
+            (_, WrittenBy::Owner) => Err(BadRedirectUri::Never),
+        };
+    }
+    let is_written_well = scheme.starts_with(|first: char| first.is_ascii_lowercase())
+        && !scheme.bytes().any(|byte| byte.is_ascii_uppercase());
+    let is_for_all = is_listed(scheme, authority) || is_reversed_domain(scheme);
+    match written_by {
+        WrittenBy::Client if is_written_well && is_for_all => Ok(RedirectKind::Native),
+        WrittenBy::Client => Err(BadRedirectUri::Scheme),
+        WrittenBy::Owner if is_written_well && !NEVER.contains(&scheme) => Ok(RedirectKind::Native),
+        WrittenBy::Owner => Err(BadRedirectUri::Never),
+    }
+}
+
+/// Whether a byte may stand in a scheme. *Source*: RFC 3986, section 3.1.
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}
+
+fn is_listed(scheme: &str, authority: &str) -> bool {
+    NATIVE_AUTHORITIES.contains(&(scheme, authority))
+}
+
+/// Whether a scheme is the reversed name of a domain, as in `com.example.app`, which only the owner
+/// of the domain uses. *Source*: RFC 8252, section 7.1.
+fn is_reversed_domain(scheme: &str) -> bool {
+    scheme.contains('.') && scheme.split('.').all(is_label)
+}
+
+/// Returns the beginnings of the addresses of [`NATIVE_AUTHORITIES`], for an error.
+fn native_forms() -> String {
+    let all = NATIVE_AUTHORITIES.map(|(scheme, authority)| format!("`{scheme}://{authority}`"));
+    all.join(", ")
 }
 
 /// Checks that the text has the characters of RFC 3986 only, and only complete escapes of bytes
@@ -327,226 +422,4 @@ fn has_answer_parameter(query: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn uri(text: &str) -> RedirectUri {
-        RedirectUri::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-    }
-
-    fn error(text: &str) -> BadRedirectUri {
-        RedirectUri::parse(text).expect_err(text)
-    }
-
-    #[test]
-    fn the_addresses_that_clients_really_use_are_accepted() {
-        use RedirectKind::{Loopback, Native, Web};
-        for (text, kind, host) in [
-            ("https://claude.ai/api/mcp/auth_callback", Web, "claude.ai"),
-            ("https://claude.com/api/mcp/auth_callback", Web, "claude.com"),
-            ("http://localhost/callback", Loopback, "localhost"),
-            ("http://127.0.0.1:53123/callback", Loopback, "127.0.0.1"),
-            ("http://[::1]:53123/callback", Loopback, "[::1]"),
-            ("https://chatgpt.com/connector_platform_oauth_redirect", Web, "chatgpt.com"),
-            ("https://chatgpt.com/connector/oauth/kDmjx77UnKOM", Web, "chatgpt.com"),
-            ("http://127.0.0.1:33418/", Loopback, "127.0.0.1"),
-            ("http://127.0.0.1:33418", Loopback, "127.0.0.1"),
-            ("https://vscode.dev/redirect", Web, "vscode.dev"),
-            ("cursor://anysphere.cursor-mcp/oauth/callback", Native, "anysphere.cursor-mcp"),
-            ("https://www.cursor.com/agents/mcp/oauth/callback", Web, "www.cursor.com"),
-            ("http://localhost:8787/callback", Loopback, "localhost"),
-            ("http://localhost:7777/oauth/callback", Loopback, "localhost"),
-            (
-                "vscode://saoudrizwan.claude-dev/mcp-auth/callback/a1",
-                Native,
-                "saoudrizwan.claude-dev",
-            ),
-            ("raycast://oauth?package_name=mcp_server_dust_(dev)", Native, "oauth"),
-            ("https://127.0.0.1:8443/cb?from=a%20b", Web, "127.0.0.1"),
-        ] {
-            let parsed = uri(text);
-            assert_eq!((parsed.as_str(), parsed.kind(), parsed.host()), (text, kind, host));
-        }
-    }
-
-    #[test]
-    fn whatever_two_parsers_may_read_differently_is_refused() {
-        use BadRedirectUri::*;
-        for (text, reason) in [
-            ("", Length),
-            ("javascript:alert(1)", Form),
-            ("javascript://claude.ai/%0aalert(1)", Character),
-            ("javascript://claude.ai/alert(1)", Scheme),
-            ("data:text/html,hi", Form),
-            ("file:///etc/passwd", Scheme),
-            ("/callback", Form),
-            ("//claude.ai/callback", Form),
-            ("https:/claude.ai/callback", Form),
-            ("https:///claude.ai/callback", Host),
-            ("https://", Host),
-            ("HTTPS://claude.ai/callback", Scheme),
-            ("http://claude.ai/callback", Scheme),
-            ("http://127.0.0.2/callback", Scheme),
-            ("http://127.0.0.1.evil.example/callback", Scheme),
-            ("http://localhost.evil.example/callback", Scheme),
-            ("http://localhost@evil.example/callback", UserInfo),
-            ("https://claude.ai@evil.example/callback", UserInfo),
-            ("https://claude.ai%40evil.example/callback", Host),
-            ("https://claude.ai\\@evil.example/callback", Character),
-            ("https://evil.example\\.claude.ai/callback", Character),
-            ("https://claude.ai/a\\b", Character),
-            ("https://claude.ai/a%5Cb", Character),
-            ("https://claude.ai/callback#", Fragment),
-            ("https://claude.ai#@evil.example/", Fragment),
-            ("https://claude.ai/call back", Character),
-            (" https://claude.ai/callback", Character),
-            ("https://claude.ai/callback\n", Character),
-            ("https://claude.ai/%0d%0aSet-Cookie:a", Character),
-            ("https://claude.ai/%zz", Character),
-            ("https://claude.ai/%2", Character),
-            ("https://Claude.ai/callback", Host),
-            ("https://claude.ai./callback", Host),
-            ("https://clаude.ai/callback", Character),
-            ("https://-claude.ai/callback", Host),
-            ("https://claude..ai/callback", Host),
-            ("https://2130706433/callback", Host),
-            ("https://0x7f.1/callback", Host),
-            ("https://127.1/callback", Host),
-            ("https://127.0.0.01/callback", Host),
-            ("https://[::1/callback", Host),
-            ("https://[::1]a/callback", Host),
-            ("https://[0::1]/callback", Host),
-            ("https://[fe80::1%25eth0]/callback", Host),
-            ("http://localhost:/callback", Port),
-            ("http://localhost:0/callback", Port),
-            ("http://localhost:080/callback", Port),
-            ("http://localhost:65536/callback", Port),
-            ("http://localhost:8a/callback", Port),
-            ("https://claude.ai/api/../callback", Dots),
-            ("https://claude.ai/api/%2e%2E/callback", Dots),
-            ("https://claude.ai/./callback", Dots),
-            ("https://claude.ai/..", Dots),
-            ("https://claude.ai/callback?code=mine", AnswerParameter),
-            ("https://claude.ai/callback?a=b&st%61te=mine", AnswerParameter),
-            ("cursor://evil.extension/oauth/callback", Scheme),
-            ("cursor://anysphere.cursor-mcp:1/oauth/callback", Scheme),
-            ("cursor://anysphere.cursor-mcp.evil/oauth/callback", Scheme),
-            ("cursor:anysphere.cursor-mcp/oauth/callback", Form),
-            ("CURSOR://anysphere.cursor-mcp/oauth/callback", Scheme),
-            ("vscode://evil.extension/mcp-auth/callback", Scheme),
-            ("myapp://oauth/callback", Scheme),
-            ("com.example.app:/oauth/callback", Form),
-        ] {
-            assert_eq!(error(text), reason, "{text:?}");
-        }
-        let fits = format!("https://a.example/{}", "a".repeat(MAX_REDIRECT_URI_BYTES - 18));
-        assert_eq!(uri(&fits).as_str().len(), MAX_REDIRECT_URI_BYTES);
-        assert_eq!(error(&format!("{fits}a")), Length);
-    }
-
-    #[test]
-    fn registered_addresses_allow_themselves_and_other_loopback_ports_only() {
-        let allows = |registered: &str, sent: &str| uri(registered).allows(&uri(sent));
-        for (registered, sent) in [
-            ("https://claude.ai/api/mcp/auth_callback", "https://claude.ai/api/mcp/auth_callback"),
-            ("http://localhost/callback", "http://localhost:3118/callback"),
-            ("http://127.0.0.1/callback", "http://127.0.0.1:65535/callback"),
-            ("http://[::1]/callback", "http://[::1]:3118/callback"),
-            ("http://localhost:8787/callback", "http://localhost:9/callback"),
-            ("http://127.0.0.1:33418/", "http://127.0.0.1:41000"),
-            ("http://127.0.0.1:9/cb?a=1", "http://127.0.0.1:10/cb?a=1"),
-        ] {
-            assert!(allows(registered, sent), "{registered} {sent}");
-        }
-        for (registered, sent) in [
-            ("https://claude.ai/api/mcp/auth_callback", "https://claude.ai/api/mcp/auth_callback/"),
-            (
-                "https://claude.ai/api/mcp/auth_callback",
-                "https://claude.ai/api/mcp/auth_callback?a=b",
-            ),
-            (
-                "https://claude.ai/api/mcp/auth_callback",
-                "https://claude.ai:443/api/mcp/auth_callback",
-            ),
-            ("https://claude.ai/api/mcp/auth_callback", "https://claude.com/api/mcp/auth_callback"),
-            (
-                "https://claude.ai/api/mcp/auth_callback",
-                "https://a.claude.ai/api/mcp/auth_callback",
-            ),
-            ("https://localhost/callback", "https://localhost:3118/callback"),
-            ("http://localhost/callback", "http://127.0.0.1:3118/callback"),
-            ("http://127.0.0.1/callback", "http://[::1]:3118/callback"),
-            ("http://localhost/callback", "https://localhost/callback"),
-            ("http://localhost/callback", "http://localhost:3118/callback/"),
-            ("http://localhost/callback", "http://localhost:3118/other"),
-            ("http://localhost/callback", "http://localhost:3118/Callback"),
-            ("http://localhost/callback", "http://localhost:3118/callback?a=b"),
-            ("http://localhost/callback", "http://localhost:3118/callback?"),
-            ("cursor://anysphere.cursor-mcp/oauth/callback", "cursor://anysphere.cursor-mcp/oauth"),
-        ] {
-            assert!(!allows(registered, sent), "{registered} {sent}");
-        }
-    }
-
-    #[test]
-    fn an_answer_is_added_to_the_query_and_encoded() {
-        let answer = [("code", "a b&c"), ("iss", "https://stile.example")];
-        let added = |text: &str| uri(text).with_parameters(&answer);
-        let parameters = "code=a%20b%26c&iss=https%3A%2F%2Fstile.example";
-        assert_eq!(added("https://a.example/cb"), format!("https://a.example/cb?{parameters}"));
-        assert_eq!(added("http://localhost:1"), format!("http://localhost:1?{parameters}"));
-        assert_eq!(added("https://a.example/?x=1"), format!("https://a.example/?x=1&{parameters}"));
-        assert_eq!(added("https://a.example/?"), format!("https://a.example/?{parameters}"));
-    }
-
-    #[test]
-    fn the_consent_page_may_lead_to_the_origin_of_the_client_and_nowhere_else() {
-        let source = |text: &str| uri(text).form_action_source();
-        assert_eq!(source("https://claude.ai/api/mcp/auth_callback"), "https://claude.ai");
-        assert_eq!(source("http://127.0.0.1:33418/"), "http://127.0.0.1:33418");
-        assert_eq!(source("cursor://anysphere.cursor-mcp/oauth/callback"), "cursor:");
-    }
-
-    #[test]
-    fn an_answer_to_this_computer_is_recognised_in_every_form() {
-        let stays = |text: &str| uri(text).stays_on_this_computer();
-        assert!(stays("http://localhost/a") && stays("https://127.0.0.9/a"));
-        assert!(stays("https://localhost/a") && stays("https://[::1]/a"));
-        assert!(stays("cursor://anysphere.cursor-mcp/oauth/callback"));
-        assert!(!stays("https://claude.ai/a") && !stays("https://localhost.example/a"));
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_refused_or_read_in_one_way(
-            text in "(https|http|cursor|javascript)://[a-z0-9.:@%\\[\\]\\\\]{0,20}[/?#%a-z0-9.=&\\\\]{0,20}"
-        ) {
-            if let Ok(parsed) = RedirectUri::parse(&text) {
-                prop_assert_eq!(parsed.as_str(), &text);
-                prop_assert!(parsed.allows(&parsed));
-                prop_assert!(text.contains(parsed.host()) && !parsed.host().contains('@'));
-                let prefix = format!("://{}", parsed.host());
-                let after = text.split_once(&prefix).map(|(_, after)| after).unwrap_or("none");
-                prop_assert!(after.is_empty() || after.starts_with([':', '/', '?']), "{}", text);
-            }
-        }
-
-        #[test]
-        fn only_a_loopback_port_may_differ(
-            host in "(localhost|127\\.0\\.0\\.1|\\[::1\\])",
-            path in "/[a-z]{0,3}",
-            ports in (1u16.., 1u16..),
-            change in "[a-z]{1,2}",
-        ) {
-            let registered = uri(&format!("http://{host}:{}{path}", ports.0));
-            let sent = format!("http://{host}:{}{path}", ports.1);
-            prop_assert!(registered.allows(&uri(&sent)));
-            let changed = format!("{sent}{change}");
-            prop_assert!(!registered.allows(&uri(&changed)));
-            let secure = |port: u16| uri(&format!("https://{host}:{port}{path}"));
-            prop_assert_eq!(secure(ports.0).allows(&secure(ports.1)), ports.0 == ports.1);
-        }
-    }
-}
+mod tests;
