@@ -128,7 +128,7 @@ async function decide(browser, url) {
     : document.querySelector('input[name=code]') ? 'sign-in' : ''`;
   if ((await browser.until('a page of the server', either)) === 'sign-in') {
     const link = execFileSync(stile, ['sign-in', '--state', state, '--address', origin], { encoding: 'utf8' });
-    const code = new URL(link.trim()).searchParams.get('code');
+    const code = new URL(link.trim().split('\n')[0]).searchParams.get('code');
     await browser.evaluate(`document.querySelector('input[name=code]').value = ${JSON.stringify(code)}`);
     // The page has a form for each way of signing in.
     await browser.press('form:has(input[name=code]) button');

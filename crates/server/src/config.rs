@@ -88,6 +88,7 @@ settings_list! {
         sign_in: YesNo = declarations::SIGN_IN,
         sign_in_client: Option<String> = declarations::SIGN_IN_CLIENT,
         sign_in_secret_file: Option<PathBuf> = declarations::SIGN_IN_SECRET_FILE,
+        client_documents: YesNo = declarations::CLIENT_DOCUMENTS,
         access_token_seconds: usize = declarations::ACCESS_TOKEN_SECONDS,
         vault: String = declarations::VAULT,
         gateway_secret_file: Option<PathBuf> = declarations::GATEWAY_SECRET_FILE,

@@ -13,6 +13,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
+use stile_store::state::ApprovedRights;
 
 use super::rejection::{TokenRejected, check};
 
@@ -48,6 +49,10 @@ pub(super) struct Claims {
     client: Option<String>,
     #[serde(default, deserialize_with = "present")]
     grant: Option<String>,
+    /// The authorization under which this server issued the token. The authorization says what the
+    /// token allows, and `scope` and `grant` are absent.
+    #[serde(default, deserialize_with = "present")]
+    pub(super) approval: Option<String>,
     #[serde(default, deserialize_with = "present")]
     pub(super) records: Option<Value>,
     #[serde(default, deserialize_with = "present")]
@@ -164,6 +169,11 @@ impl Claims {
         check(is_for_client && is_for_one, "the identity token is for another client")?;
         check(self.iat.is_some(), "the identity token does not say when it was issued")?;
         check(self.nonce.as_deref() == Some(nonce), "the identity token is for another sign-in")
+    }
+
+    /// Puts the rights of an approval in the place of those that the token says.
+    pub(super) fn set_rights(&mut self, rights: ApprovedRights) {
+        (self.scope, self.grant, self.records) = (Some(rights.scopes), rights.grant, None);
     }
 
     /// Returns the caller whom these claims describe. Everything else about them was checked.

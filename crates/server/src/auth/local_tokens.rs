@@ -1,14 +1,18 @@
-//! Verifies the tokens that this server minted with `stile token`.
+//! Verifies the tokens that this server minted: those of `stile token`, and those of clients that
+//! the owner approved.
 //!
 //! Such a token is signed with the local secret, addressed to this space, and listed in the state
-//! folder. `jws` and `claims` state the rules that every token must keep.
+//! folder. `jws` and `claims` state the rules that every token must keep. What a token of an
+//! approval allows stands in the state alone, and is looked up for each request.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
-use stile_store::state::{TokenKey, TokenStore};
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_store::state::{ApprovedRights, TokenKey, TokenStanding, TokenStore};
 
 use super::claims::{Claims, VerifiedCaller, whole_seconds};
 use super::jws::CompactJws;
@@ -68,23 +72,30 @@ impl LocalVerifier {
         let is_signed = self.key.verifies(jws.signing_input, &jws.signature);
         check(is_signed, "the signature is not right")?;
 
-        let claims = jws.claims()?;
+        let mut claims = jws.claims()?;
         self.check_space(&claims)?;
         check(!claims.sub.is_empty(), "the subject is empty")?;
         let jti = claims.jti.clone().unwrap_or_default();
         check(!jti.is_empty(), "the identifier is missing or empty")?;
         check(claims.iat.is_some(), "the time of issue is missing")?;
         let validity = claims.validity(whole_seconds)?;
-        validity.check(unix_seconds((self.clock)()))?;
-        let caller = claims.into_caller(None, validity)?;
-        match self.tokens.is_live(&jti) {
-            Ok(true) => Ok(caller),
-            Ok(false) => Err(TokenRejected::REVOKED),
-            Err(error) => {
+        let now = unix_seconds((self.clock)());
+        validity.check(now)?;
+        match (self.tokens.standing(&jti, now), claims.approval.as_deref()) {
+            (Ok(TokenStanding::ByClaims), None) => {}
+            // An older version wrote no approval into the tokens that it issued under one.
+            (Ok(TokenStanding::ByApproval(rights)), approval)
+                if approval.is_none_or(|approval| approval == rights.authorization) =>
+            {
+                claims.set_rights(rights);
+            }
+            (Ok(_), _) => return Err(TokenRejected::REVOKED),
+            (Err(error), _) => {
                 tracing::error!(%error, "a token could not be looked up");
-                Err(TokenRejected::NOT_LOOKED_UP)
+                return Err(TokenRejected::NOT_LOOKED_UP);
             }
         }
+        claims.into_caller(None, validity)
     }
 }
 
@@ -119,9 +130,45 @@ impl TokenVerifier for LocalVerifier {
     }
 
     fn is_revoked(&self, caller: &Principal) -> bool {
-        // A list that cannot be read revokes nothing.
-        caller.token().is_some_and(|jti| matches!(self.tokens.is_live(jti), Ok(false)))
+        let Some(jti) = caller.token() else { return false };
+        match self.tokens.standing(jti, unix_seconds((self.clock)())) {
+            Ok(TokenStanding::ByApproval(rights)) => narrows(caller, &rights),
+            Ok(TokenStanding::ByClaims) => false,
+            Ok(TokenStanding::Refused) => true,
+            // A list that cannot be read revokes nothing.
+            Err(_) => false,
+        }
     }
+
+    fn current(&self, caller: &Principal) -> Option<Principal> {
+        let Some(jti) = caller.token() else { return Some(caller.clone()) };
+        match self.tokens.standing(jti, unix_seconds((self.clock)())) {
+            Ok(TokenStanding::ByApproval(rights)) => {
+                let (records, scopes) = (records_of(&rights), Scopes::from_claim(&rights.scopes));
+                let (subject, client) = (caller.subject(), caller.client());
+                Some(Principal::assert_verified(subject, Some(jti), client, scopes, records))
+            }
+            Ok(TokenStanding::Refused) => None,
+            // A list that cannot be read revokes nothing.
+            Ok(TokenStanding::ByClaims) | Err(_) => Some(caller.clone()),
+        }
+    }
+}
+
+/// Returns the access to records that an approval allows.
+fn records_of(rights: &ApprovedRights) -> RecordsClaim {
+    rights.grant.as_deref().map_or(RecordsClaim::None, |grant| RecordsClaim::Grant(grant.into()))
+}
+
+/// Returns whether an approval may allow less now than when a caller was verified. What was only
+/// added narrows nothing.
+fn narrows(caller: &Principal, rights: &ApprovedRights) -> bool {
+    let now = Scopes::from_claim(&rights.scopes);
+    let is_in = |scope: &Scope, scopes: &Scopes| scopes.iter().any(|other| other == scope);
+    let is_denial = |scope: &&Scope| scope.verb() == Verb::Deny;
+    let has_lost = caller.scopes().iter().any(|had| !is_denial(&had) && !is_in(had, &now));
+    let is_denied = now.iter().filter(is_denial).any(|denial| !is_in(denial, caller.scopes()));
+    has_lost || is_denied || *caller.records() != records_of(rights)
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl Minter<'_> {
         now: SystemTime,
     ) -> Result<Option<MintedToken>, MintError> {
         let record = self.new_record(request, now)?;
-        let minted = self.sign(&record)?;
+        let minted = self.sign(&record, Some(authorization))?;
         Ok(match self.tokens.record_of_authorization(&record, authorization)? {
             Issued::Valid => Some(minted),
             Issued::AuthorizationEnded => None,
@@ -126,19 +126,25 @@ impl Minter<'_> {
                 && without_times(token) == without_times(&wanted)
         });
         Ok(match earlier {
-            Some(token) => ShownToken::Again(self.sign(&token)?),
+            Some(token) => ShownToken::Again(self.sign(&token, None)?),
             None => ShownToken::New(self.record(&wanted)?),
         })
     }
 
     fn record(&self, record: &TokenRecord) -> Result<MintedToken, MintError> {
-        let minted = self.sign(record)?;
+        let minted = self.sign(record, None)?;
         self.tokens.record(record)?;
         Ok(minted)
     }
 
-    fn sign(&self, record: &TokenRecord) -> Result<MintedToken, MintError> {
-        let token = jws::sign(&Hs256Key::new(&self.key.secret), &claims(record));
+    /// Signs a token, for the authorization under which it is issued if there is one.
+    fn sign(
+        &self,
+        record: &TokenRecord,
+        authorization: Option<&str>,
+    ) -> Result<MintedToken, MintError> {
+        let claims = claims(record, authorization);
+        let token = jws::sign(&Hs256Key::new(&self.key.secret), &claims);
         if token.len() > MAX_TOKEN_BYTES {
             return Err(MintError::TooLong);
         }
@@ -180,17 +186,22 @@ fn without_times(token: &TokenRecord) -> TokenRecord {
     TokenRecord { jti: String::new(), issued: 0, expires: 0, ..token.clone() }
 }
 
-fn claims(record: &TokenRecord) -> Value {
+/// Returns the claims of a token. One of an authorization does not say what it allows: the
+/// authorization may change.
+fn claims(record: &TokenRecord, authorization: Option<&str>) -> Value {
     let optional = |text: &Option<String>| text.as_deref().map(Value::from);
+    let of_command = authorization.is_none();
+    let grant = record.grant.as_deref().filter(|_| of_command);
     let claims = [
         ("sub", Some(record.subject.as_str().into())),
         ("aud", optional(&record.audience)),
         ("jti", Some(record.jti.as_str().into())),
         ("iat", Some(record.issued.into())),
         ("exp", Some(record.expires.into())),
-        ("scope", Some(record.scopes.as_str().into())),
+        ("approval", authorization.map(Value::from)),
+        ("scope", of_command.then(|| record.scopes.as_str().into())),
         ("client", optional(&record.client)),
-        ("grant", optional(&record.grant)),
+        ("grant", grant.map(Value::from)),
         ("records", record.owner.then(|| "owner".into())),
     ];
     let present = claims.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));

@@ -13,8 +13,8 @@ pub trait TokenVerifier: Send + Sync + 'static {
     fn verify<'a>(&'a self, token: &'a str)
     -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>>;
 
-    /// Returns whether the token of a caller was revoked after it was verified. Verifiers without a
-    /// list of tokens cannot know.
+    /// Returns whether the token of a caller was revoked after it was verified, or allows less than
+    /// it did. Verifiers without a list of tokens cannot know.
     fn is_revoked(&self, _caller: &Principal) -> bool {
         false
     }

@@ -33,8 +33,10 @@ pub(super) fn run(
         }
         "show" => {
             let id = text(matches, "id").unwrap_or_default();
-            let found = known(&tokens)?.into_iter().find(|known| known.client.id == id);
-            let found = found.ok_or_else(|| unknown(id))?;
+            let all = known(&tokens)?;
+            let id = full_id(id, all.iter().map(|known| &known.client.id)).to_owned();
+            let found = all.into_iter().find(|known| known.client.id == id);
+            let found = found.ok_or_else(|| unknown(&id))?;
             Ok(writeln!(output, "{:#}", found.to_json(now))?)
         }
         "add" => {
@@ -95,9 +97,9 @@ impl KnownClient {
 
     fn state(&self, now: i64) -> &'static str {
         match self.client.ended {
-            Some(_) => "ended",
-            None if self.live(now).next().is_some() => "allowed",
-            None => "asked",
+            Some(_) if self.live(now).next().is_none() => "ended",
+            _ if self.live(now).next().is_some() => "allowed",
+            _ => "asked",
         }
     }
 
@@ -131,14 +133,17 @@ impl KnownClient {
 
 fn client_table(all: &[KnownClient], now: i64, colours: Colours) -> String {
     let headings = ["CLIENT", "NAME", "KIND", "STATE", "LAST USE (UTC)", "ALLOWED"];
-    let rows = all.iter().map(|known| {
+    let (ended, others): (Vec<_>, Vec<_>) =
+        all.iter().partition(|known| known.state(now) == "ended");
+    // What has ended stands last: it asks the owner again before it may do anything.
+    let rows = others.into_iter().chain(ended).map(|known| {
         let last_use = known.last_use().map(rfc3339).unwrap_or_default();
         let allowed: Vec<String> = known
             .live(now)
             .map(|live| [live.scopes.as_str(), live.grant.as_deref().unwrap_or("")].join(" "))
             .collect();
         [
-            known.client.id.clone(),
+            short_id(&known.client),
             cell(Some(&known.client.name)),
             known.client.kind.word().to_owned(),
             known.state(now).to_owned(),
@@ -147,6 +152,34 @@ fn client_table(all: &[KnownClient], now: i64, colours: Colours) -> String {
         ]
     });
     table(colours, headings, rows)
+}
+
+/// The length of an identifier as a list shows it, in bytes. Of a sealed identifier these name the
+/// key and begin a random number, so two clients do not share them.
+const SHORT_ID_BYTES: usize = 20;
+
+/// Returns what a list shows of an identifier: a long one of a client that registered itself is
+/// shortened.
+fn short_id(client: &ClientRecord) -> String {
+    match client.id.get(..SHORT_ID_BYTES) {
+        Some(beginning) if client.kind == ClientKind::Registered && client.id.len() > 40 => {
+            format!("{beginning}…")
+        }
+        _ => client.id.clone(),
+    }
+}
+
+/// Returns the identifier that a text names: all of it, or a beginning as a list shows it, with or
+/// without its ellipsis. Returns the text if it names none, or several.
+fn full_id<'a>(text: &'a str, mut all: impl Iterator<Item = &'a String>) -> &'a str {
+    let beginning = text.strip_suffix('…').unwrap_or(text);
+    if beginning.len() < SHORT_ID_BYTES {
+        return text;
+    }
+    match (all.find(|id| id.starts_with(beginning)), all.any(|id| id.starts_with(beginning))) {
+        (Some(id), false) => id,
+        _ => text,
+    }
 }
 
 fn unknown(id: &str) -> Failure {
@@ -162,7 +195,7 @@ fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
         .ok_or_else(|| Failure::Usage("--name: the name has nothing that can be seen".into()))?;
     let redirects = texts(matches, "redirect");
     for redirect in &redirects {
-        RedirectUri::parse(redirect).map_err(|bad| {
+        RedirectUri::parse_of_owner(redirect).map_err(|bad| {
             Failure::Usage(format!("--redirect: `{}`: {bad}", redirect.escape_debug()))
         })?;
     }
@@ -184,7 +217,9 @@ fn end(
     tokens: &TokenStore,
     now: i64,
 ) -> Result<String, Failure> {
+    let clients = tokens.clients()?;
     let id = text(matches, "id");
+    let id = id.map(|id| full_id(id, clients.iter().map(|client| &client.id)));
     let is_meant = |authorization: &AuthorizationRecord| {
         id.is_none_or(|id| authorization.client == id || authorization.id == id)
     };
@@ -202,7 +237,7 @@ fn end(
             format!("{id} has ended")
         }
         None => {
-            for client in tokens.clients()? {
+            for client in &clients {
                 tokens.end_client(&client.id, now)?;
             }
             "all clients have ended".to_owned()

@@ -11,7 +11,7 @@ use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_import::importer::ImportTarget;
 use stile_records::RecordService;
 use stile_store::space::Space;
-use stile_store::state::{SpaceOfFolder, StateDir, TokenKey, TokenStore};
+use stile_store::state::{SESSION_SECONDS, SpaceOfFolder, StateDir, TokenKey, TokenStore};
 use stile_tools::space::SpaceTools;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -230,10 +230,14 @@ fn sign_in_routes(
         let owner = local_user(user, Scopes::none(), RecordsClaim::Owner);
         OwnedRecords { service, owner }
     });
-    let documents = match &config.public_url {
-        Some(_) => Some(ClientDocuments::new(public_https()?)),
-        None => None,
+    let documents = match (&config.public_url, config.client_documents) {
+        (Some(_), YesNo::Yes) => Some(ClientDocuments::new(public_https()?)),
+        _ => None,
     };
+    // A person's own session ends so long after the identity provider signed the person in. No
+    // access token of a client outlives that.
+    let most = if provider.is_some() { SESSION_SECONDS.unsigned_abs() } else { u64::MAX };
+    let access_seconds = (config.access_token_seconds as u64).min(most);
     let server = AuthorizationServer::new(SignInSettings {
         key: local.key.clone(),
         tokens: Arc::clone(&local.tokens),
@@ -242,7 +246,7 @@ fn sign_in_routes(
         verifier: Arc::clone(&local.verifier),
         records,
         folders: folder_lister(space.clone(), options.people.clone(), user),
-        access_life: Duration::from_secs(config.access_token_seconds as u64),
+        access_life: Duration::from_secs(access_seconds),
         documents,
         clock: wall_clock,
         uses: Arc::clone(&local.uses),

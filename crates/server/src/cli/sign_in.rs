@@ -1,4 +1,4 @@
-//! `stile sign-in`: prints a link that opens the owner's pages in a browser, once.
+//! `stile sign-in`: prints a link that opens the owner's pages in a browser, once, and its code.
 
 use stile_domain::percent::encode_component;
 
@@ -20,7 +20,9 @@ pub(super) fn run(
     let given = matches.get_one::<String>("address").cloned().or_else(|| config.public_url.clone());
     let origin =
         given.unwrap_or_else(|| format!("{}://{}", http_server::scheme(&config), config.listen));
-    let code = encode_component(code.reveal());
-    writeln!(output, "{}{SIGN_IN_PATH}?code={code}", origin.trim_end_matches('/'))?;
+    let page = format!("{}{SIGN_IN_PATH}", origin.trim_end_matches('/'));
+    // The link stands alone on its line, for programs and for terminals that open links.
+    writeln!(output, "{page}?code={}", encode_component(code.reveal()))?;
+    writeln!(output, "Or open {page} and paste this code: {}", code.reveal())?;
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! `stile token`: mints, lists and revokes tokens.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::path::SpacePath;
@@ -54,6 +57,10 @@ pub(super) fn run(
             let home = home(matches, environment)?;
             let (key, tokens) = (home.key()?, home.tokens()?);
             let audience = audience(matches, environment, &tokens)?;
+            let folder = folder_of(matches, environment, &tokens, &audience)?;
+            for note in doubts(&order.scopes, folder.as_deref()) {
+                owner::print_to_stderr(&note)?;
+            }
             let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
             writeln!(output, "{}", minter.mint(&order, wall_clock())?.token)?;
         }
@@ -96,6 +103,43 @@ pub(super) fn audience(
         "a token is for one space, and several were served with this state; name one of them:\n{}",
         known.join("\n")
     )))
+}
+
+/// Returns where the folder of a space was last seen; `None` if that is not known.
+fn folder_of(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    tokens: &TokenStore,
+    audience: &str,
+) -> Result<Option<PathBuf>, Failure> {
+    let resolved = settings(matches, environment)?;
+    if *resolved.source(&ROOT) != Source::Default {
+        return Ok(Some(resolved.config.root));
+    }
+    let known = tokens.spaces()?.into_iter().find(|space| space.audience == audience);
+    Ok(known.and_then(|space| space.path))
+}
+
+/// Returns what the owner should know about scopes that may not mean what was meant: those with a
+/// `*` that is no wildcard, and those of a place where nothing is in the folder.
+fn doubts(scopes: &Scopes, folder: Option<&Path>) -> Vec<String> {
+    let doubt = |scope: &Scope| {
+        let (raw, path) = (scope.to_raw(), scope.path().to_string());
+        if path.contains('*') {
+            return Some(format!(
+                "note: in `{raw}` the `*` is a part of a name; as a wildcard it stands alone at \
+                 the end, as in `read:/notes/*`"
+            ));
+        }
+        let place = folder?.join(path.trim_start_matches('/'));
+        // A folder that cannot be looked into proves nothing.
+        let is_missing =
+            place.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        is_missing.then(|| {
+            format!("note: nothing is at `{path}` now, so `{raw}` concerns nothing that exists")
+        })
+    };
+    scopes.iter().filter_map(doubt).collect()
 }
 
 const ALLOWS_NOTHING: &str = "\
@@ -299,6 +343,31 @@ mod tests {
                 ..token
             },
         ]
+    }
+
+    #[test]
+    fn a_scope_that_may_be_a_mistake_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("notes")).unwrap();
+        let doubts = |scope: &str| {
+            let scopes = Scopes::from_iter([Scope::parse_raw(scope).unwrap()]);
+            doubts(&scopes, Some(folder.path()))
+        };
+        for scope in ["read:/", "read:/*", "write:/notes/", "write:/notes/*", "deny:/notes"] {
+            assert!(doubts(scope).is_empty(), "{scope}");
+        }
+        for (scope, words) in [
+            ("write:/x*", "in `write:/x*` the `*` is a part of a name"),
+            ("read:/no*es/", "is a part of a name"),
+            ("write:/*.md", "is a part of a name"),
+            ("read:/note/", "nothing is at `/note` now"),
+            ("deny:/notes/secrets", "nothing is at `/notes/secrets` now"),
+        ] {
+            let said = doubts(scope);
+            assert!(said.len() == 1 && said[0].contains(words), "{scope}: {said:?}");
+        }
+        let typo = Scopes::from_iter([Scope::parse_raw("read:/note/").unwrap()]);
+        assert!(super::doubts(&typo, None).is_empty(), "no folder is known");
     }
 
     fn spaces() -> Vec<KnownSpace> {

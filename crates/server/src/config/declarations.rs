@@ -223,10 +223,15 @@ declare_settings! {
     SIGN_IN_SECRET_FILE: Option<PathBuf> = Flag("sign_in_secret_file", "FILE"), optional_path,
         for &[Serve];
 
-    /// How long an access token lives that a client got so. The client renews it by itself. No more
-    /// than 86400.
+    /// With --public-url: fetch what a client says about itself from the address that it names,
+    /// over HTTPS from a public host (yes or no). With no, every client has to register.
+    CLIENT_DOCUMENTS: YesNo = Switch("client_documents", "yes|no"), word, default Text("yes"),
+        for &[Serve];
+
+    /// How long an access token lives that a client got so. The client renews it by itself. What it
+    /// allows is looked up for each request. No more than 86400, and with --jwks than 43200.
     ACCESS_TOKEN_SECONDS: usize = Flag("access_token_seconds", "SECONDS"), count_to::<86_400>,
-        default Text("3600"), for &[Serve];
+        default Text("86400"), for &[Serve];
 
     /// The vault that the space is; for the gateway, the vault of tokens that name none.
     VAULT: String = Flag("vault", "ID"), header_value, default Text("default"), for HTTP;

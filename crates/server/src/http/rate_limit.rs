@@ -12,6 +12,10 @@ use crate::fleet::Fleet;
 /// The number of buckets from which full ones are dropped.
 const MAX_SUBJECTS: usize = 10_000;
 
+/// What is left of a bucket from which one request can be taken: one, but for what rounding may
+/// have cost.
+const WHOLE: f64 = 1.0 - 1e-9;
+
 /// The buckets of all subjects.
 pub struct RateLimit {
     per_second: f64,
@@ -38,6 +42,12 @@ impl RateLimit {
         }
     }
 
+    /// Allows one request in each `interval` over time and `burst` at once. Zero counts as one.
+    pub fn one_in(interval: Duration, burst: u32) -> Self {
+        let per_second = 1.0 / interval.max(Duration::from_millis(1)).as_secs_f64();
+        Self { per_second, ..Self::new(1, burst) }
+    }
+
     /// Divides what a subject may send among the servers that share a database, so that they all
     /// together allow as much as one would.
     #[must_use]
@@ -62,7 +72,7 @@ impl RateLimit {
         };
         bucket.left = self.left(bucket, now);
         bucket.at = now;
-        if bucket.left < 1.0 {
+        if bucket.left < WHOLE {
             return Err(Duration::from_secs_f64((1.0 - bucket.left) / self.per_second()));
         }
         bucket.left -= 1.0;

@@ -176,6 +176,15 @@ impl DocumentSource for PublicHttps {
         async move { timeout(self.total, self.get(url)).await.unwrap_or(Err(FetchError::TimedOut)) }
             .boxed()
     }
+
+    fn finds<'a>(&'a self, host: &'a str) -> BoxFuture<'a, bool> {
+        async move {
+            let resolved = timeout(CONNECT, self.network.resolve(host)).await;
+            matches!(resolved, Ok(Ok(addresses))
+                if !addresses.is_empty() && addresses.iter().copied().all(is_public_address))
+        }
+        .boxed()
+    }
 }
 
 /// Whether a response says that it is JSON: `application/json`, or a type that ends in `+json`.

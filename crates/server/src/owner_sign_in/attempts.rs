@@ -12,9 +12,11 @@
 //! make the server restart, and setting the clock changes nothing.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use stile_domain::sign_in::source_network::source_network;
 
 use crate::fleet::Fleet;
 
@@ -72,7 +74,7 @@ impl Attempts {
     /// # Errors
     /// The time until the next attempt is allowed. A refused attempt is not counted.
     pub fn begin(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
-        let address = network(address);
+        let address = source_network(address);
         let servers = self.fleet.as_ref().map_or(1, |fleet| fleet.servers());
         let servers = u32::try_from(servers).unwrap_or(u32::MAX);
         let mut counts = self.lock();
@@ -99,7 +101,7 @@ impl Attempts {
     /// Takes back the failure that [`Attempts::begin`] counted, and remembers that the owner signed
     /// in from this address.
     pub fn succeed(&self, address: IpAddr, now: Instant) {
-        let address = network(address);
+        let address = source_network(address);
         let mut counts = self.lock();
         counts.make_room(&address);
         let failures = Failures { count: 0, last: now };
@@ -111,7 +113,7 @@ impl Attempts {
     /// outcome.
     pub fn cancel(&self, address: IpAddr) {
         let mut counts = self.lock();
-        if let Some(visitor) = counts.addresses.get_mut(&network(address)) {
+        if let Some(visitor) = counts.addresses.get_mut(&source_network(address)) {
             visitor.failures.count = visitor.failures.count.saturating_sub(1);
         }
         counts.take_back_of_all();
@@ -165,18 +167,6 @@ impl Failures {
         let doublings = (self.count - free).min(16);
         let delay = Duration::from_secs(1 << doublings).min(longest).saturating_mul(servers);
         delay.saturating_sub(since)
-    }
-}
-
-/// Returns what counts as one address: an IPv4 address, or the /64 network that one subscriber of
-/// IPv6 has.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let prefix = u128::from(address) & !u128::from(u64::MAX);
-            IpAddr::V6(Ipv6Addr::from(prefix))
-        }
-        v4 => v4,
     }
 }
 
@@ -286,7 +276,7 @@ mod tests {
             ("192.0.2.1", "::ffff:192.0.2.1", true),
             ("192.0.2.1", "192.0.2.2", false),
         ] {
-            let parse = |text: &str| network(text.parse().unwrap());
+            let parse = |text: &str| source_network(text.parse().unwrap());
             assert_eq!(parse(one) == parse(other), same, "{one} {other}");
         }
     }

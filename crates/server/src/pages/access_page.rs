@@ -146,7 +146,7 @@ pub fn narrow(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
             server.tokens().end_authorization(id, now)?;
             return Ok("ended");
         }
-        let found = server.tokens().narrow_authorization(id, &kept.to_string(), now)?;
+        let found = server.tokens().narrow_authorization(id, &kept.to_string())?;
         Ok(if found { "narrowed" } else { "gone" })
     })
 }
@@ -323,7 +323,7 @@ fn stream_sentence(stream: &StreamGrant) -> String {
 
 /// Returns the hosts to which a client's answers may go, each once.
 fn hosts(redirects: &[String]) -> String {
-    let parsed = redirects.iter().filter_map(|redirect| RedirectUri::parse(redirect).ok());
+    let parsed = redirects.iter().filter_map(|redirect| RedirectUri::parse_of_owner(redirect).ok());
     let hosts: BTreeSet<String> = parsed
         .map(|redirect| {
             if redirect.stays_on_this_computer() {

@@ -1,14 +1,14 @@
 //! The page where the owner decides what a client may do, as a function of what it shows.
 //!
 //! Each line can be removed or narrowed without a script: a check box, a choice of the verb, a
-//! choice of a folder. The name of the client is its own word, so the host of its address stands
-//! beside it.
+//! choice of a folder. The name of the client is its own word, so beside it stands who receives the
+//! answer: a web site, a program on this computer, or an application by its scheme.
 
 use http::StatusCode;
 use maud::{Markup, html};
 use stile_domain::scope::{Scope, Verb};
 use stile_domain::sign_in::asked_access::{AccessLine, LineOrigin, sentence};
-use stile_domain::sign_in::redirect_uri::RedirectUri;
+use stile_domain::sign_in::redirect_uri::{RedirectKind, RedirectUri};
 
 use super::frame::PageFrame;
 
@@ -66,8 +66,8 @@ impl ConsentView<'_> {
         let body = html! {
             h1 { (self.client) " asks for access" }
             p {
-                "The answer goes to " strong { (self.redirect.host()) } ". "
-                "The name is the client's own word; nobody has checked it."
+                (answer_sentence(self.redirect))
+                " The name is the client's own word; nobody has checked it."
             }
             @if self.redirect.stays_on_this_computer() {
                 p.warning {
@@ -115,6 +115,23 @@ impl ConsentView<'_> {
             @if let Some(records) = &self.records {
                 p { "It asks to:" }
                 (records)
+            }
+        }
+    }
+}
+
+/// Returns the sentence that says who receives the answer.
+fn answer_sentence(redirect: &RedirectUri) -> Markup {
+    html! {
+        "The answer goes to "
+        @match redirect.kind() {
+            RedirectKind::Web => { "the web site " strong { (redirect.host()) } "." }
+            RedirectKind::Loopback => {
+                "a program on this computer, which listens at " strong { (redirect.host()) } "."
+            }
+            RedirectKind::Native => {
+                "the application on this computer that opens addresses with "
+                strong { (redirect.beginning()) } "."
             }
         }
     }

@@ -20,3 +20,4 @@ pub mod sign_in_methods;
 pub mod sign_in_page;
 mod sign_in_view;
 mod visitor;
+pub mod waiting_path;

@@ -12,6 +12,7 @@ use super::browser_session::{self, BrowserSession};
 use super::frame::{ACCESS_PATH, PageFrame, redirect};
 use super::sign_in_view::SignInView;
 use super::visitor::Visitor;
+use super::waiting_path;
 use crate::passkeys::RelyingParty;
 use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::secret::digest_of;
@@ -46,14 +47,19 @@ pub fn sign_in(server: &AuthorizationServer, request: &WebRequest) -> Response<B
     if request.is_cross_site() {
         return refuse(StatusCode::FORBIDDEN, "The form is not from this page.");
     }
-    if server.take_turn(&request.address).is_err() {
+    let code = digest_of(code_of(form.get("code").unwrap_or_default()));
+    // A code cannot be guessed, so only wrong ones are counted: a flood from the owner's own
+    // address does not keep the owner out.
+    let is_known = server.tokens().has_link(&code).unwrap_or(true);
+    if !is_known && server.take_turn(&request.address).is_err() {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "Too many attempts. Wait a little.");
     }
-    let code = form.get("code").unwrap_or_default();
-    let spent = server.tokens().spend_link(&digest_of(code), server.now());
-    match spent {
+    match server.tokens().spend_link(&code, server.now()) {
         Ok(Some(subject)) => {
-            let response = redirect(return_to.unwrap_or(ACCESS_PATH));
+            let waiting = waiting_path::of(request);
+            let waiting = waiting.as_deref().filter(|path| is_own_path(path));
+            let response = redirect(return_to.or(waiting).unwrap_or(ACCESS_PATH));
+            let response = waiting_path::forget(request, response);
             browser_session::open(server, request, &subject, response).unwrap_or_else(|| {
                 refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not write its state.")
             })
@@ -84,13 +90,24 @@ pub fn sign_out(server: &AuthorizationServer, request: &WebRequest) -> Response<
 /// Returns the path of this server to which a browser returns after signing in; `None` if the
 /// parameter is absent or could lead elsewhere.
 pub fn return_path(parameters: &FormParameters) -> Option<&str> {
-    let is_own = |path: &&str| {
-        path.len() <= MAX_RETURN_BYTES
-            && path.starts_with('/')
-            && !path.starts_with("//")
-            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-    };
-    parameters.get("return_to").filter(is_own)
+    parameters.get("return_to").filter(|path| is_own_path(path))
+}
+
+/// Returns whether a text is a path of this server in every browser.
+fn is_own_path(path: &str) -> bool {
+    path.len() <= MAX_RETURN_BYTES
+        && path.starts_with('/')
+        && !path.starts_with("//")
+        && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+/// Returns the code that a person pasted: the code, or the link that has it.
+fn code_of(pasted: &str) -> &str {
+    let pasted = pasted.trim();
+    match pasted.split_once("?code=") {
+        Some((_, code)) => code.split(['&', '#']).next().unwrap_or_default(),
+        None => pasted,
+    }
 }
 
 /// What differs between two showings of the page.
@@ -132,6 +149,14 @@ pub(super) fn page(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_is_pasted_as_well_as_a_code() {
+        assert_eq!(code_of(" abc-_1\n"), "abc-_1");
+        assert_eq!(code_of("http://127.0.0.1:9999/sign-in?code=abc-_1"), "abc-_1");
+        assert_eq!(code_of("https://a.example/sign-in?code=abc&x=1"), "abc");
+        assert_eq!(code_of("https://a.example/sign-in"), "https://a.example/sign-in");
+    }
 
     #[test]
     fn a_browser_returns_to_this_server_only() {

@@ -94,9 +94,9 @@ impl SignInView<'_> {
                 h2 { "With a code from the terminal" }
                 p {
                     "Run " code { "stile sign-in" } " in a terminal of the machine where Stile \
-                     runs, and paste the code that it prints."
+                     runs, and paste the link or the code that it prints."
                 }
-                label for="code" { "Code" }
+                label for="code" { "Link or code" }
                 input id="code" name="code" autocomplete="one-time-code" required;
                 div.actions { button.plain type="submit" { "Use the code" } }
             }

@@ -43,7 +43,11 @@ pub enum RefusedRequest {
 
 /// Answers the browser that a client sends here.
 pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
-    if let Err(error) = server.take_turn(&request.address) {
+    let session = BrowserSession::of(server, request);
+    // A flood from the owner's own address does not keep the owner out.
+    if session.is_none()
+        && let Err(error) = server.take_turn(&request.address)
+    {
         return refused_here(StatusCode::TOO_MANY_REQUESTS, &error.description);
     }
     let parameters = match FormParameters::parse(&request.query) {
@@ -53,11 +57,15 @@ pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
     if let Some(reference) = parameters.get("request_uri") {
         return pushed(server, &parameters, reference);
     }
-    let session = BrowserSession::of(server, request);
     let sent = SentRequest { parameters: request.query.clone(), origin: request.origin.clone() };
     match check(server, &parameters, &request.origin) {
         Ok(_) => match server.pending.keep(sent, &request.address, Instant::now()) {
-            Ok(handle) => to_consent(&handle),
+            Ok(handle) => {
+                if session.is_some() {
+                    server.pending.reserve(&handle, Instant::now());
+                }
+                to_consent(&handle)
+            }
             Err(error) => refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         },
         Err(RefusedRequest::Here(error)) => {

@@ -3,6 +3,8 @@
 //! A request is decided once. What is approved is never more than what the page offered: each line
 //! is computed again from the request, and the form can only remove or narrow it.
 
+use std::time::Instant;
+
 use axum::body::Body;
 use http::{Response, StatusCode};
 use stile_domain::path::SpacePath;
@@ -26,6 +28,7 @@ use crate::pages::consent_page::{
 };
 use crate::pages::frame::redirect;
 use crate::pages::sign_in_page::SIGN_IN_PATH;
+use crate::pages::waiting_path;
 
 /// The most folders that a line offers.
 const MAX_FOLDERS: usize = 300;
@@ -36,10 +39,15 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     let handle = parameters.get("request").unwrap_or_default();
     let Some(asked) = find(server, handle) else { return gone() };
     match BrowserSession::of(server, request) {
-        Some(session) => page(server, &asked, handle, &session),
+        Some(session) => {
+            server.pending.reserve(handle, Instant::now());
+            page(server, &asked, handle, &session)
+        }
         None => {
             let here = format!("{CONSENT_PATH}?request={}", encode_component(handle));
-            redirect(&format!("{SIGN_IN_PATH}?return_to={}", encode_component(&here)))
+            let to_sign_in =
+                redirect(&format!("{SIGN_IN_PATH}?return_to={}", encode_component(&here)));
+            waiting_path::remember(request, &here, to_sign_in)
         }
     }
 }
@@ -107,7 +115,7 @@ fn approve(
         redirect: asked.redirect_named.then_some(asked.return_to.redirect.as_str()),
         challenge: asked.challenge.as_str(),
     };
-    server.tokens().authorize(&authorization, &new).map_err(OAuthError::of_state)?;
+    server.tokens().authorize(&authorization, &asked.client, &new).map_err(OAuthError::of_state)?;
     Ok(code)
 }
 

@@ -11,9 +11,11 @@ use stile_domain::sign_in::client_id_url::ClientIdUrl;
 use stile_domain::sign_in::client_metadata::{ClientMetadata, ClientName};
 use stile_store::state::{ClientKind, ClientRecord};
 
-use super::client_documents::DocumentError;
+use super::client_documents::{AskedBy, DocumentError};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::settings::AuthorizationServer;
+use super::web_request::WebRequest;
+use crate::pages::browser_session::BrowserSession;
 
 impl AuthorizationServer {
     /// Fetches the document of a client if its identifier is an address, and stores what it says.
@@ -25,7 +27,7 @@ impl AuthorizationServer {
     pub async fn refresh_client(
         self: &Arc<Self>,
         id: &str,
-        address: &str,
+        request: &WebRequest,
     ) -> Result<(), OAuthError> {
         let Some(documents) = self.settings.documents.as_ref() else { return Ok(()) };
         if !ClientIdUrl::is_address(id) {
@@ -35,8 +37,20 @@ impl AuthorizationServer {
             OAuthError::new(OAuthErrorCode::InvalidClient, why.replace(['`', '"', '\\'], ""))
         };
         let url = ClientIdUrl::parse(id).map_err(|bad| refuse(bad.to_string()))?;
-        self.take_turn(address)?;
-        let looked_up = documents.look_up(&url).await;
+        let is_known = {
+            let (server, url) = (Arc::clone(self), url.clone());
+            let request = request.clone();
+            // The state is on the disk.
+            let known = tokio::task::spawn_blocking(move || server.is_known(&url, &request));
+            known.await.unwrap_or_default()
+        };
+        let asked_by = if is_known {
+            AskedBy::Known
+        } else {
+            self.take_turn(&request.address)?;
+            AskedBy::Stranger(&request.address)
+        };
+        let looked_up = documents.look_up(&url, asked_by).await;
         let server = Arc::clone(self);
         // The state is on the disk.
         let stored = tokio::task::spawn_blocking(move || match looked_up {
@@ -49,6 +63,13 @@ impl AuthorizationServer {
             Err(error @ DocumentError::Refused(_)) => Err(refuse(error.to_string())),
         });
         stored.await.unwrap_or_else(|error| Err(OAuthError::of_state(error)))
+    }
+
+    /// Returns whether the owner has approved the client of a document, or sends the request.
+    fn is_known(&self, url: &ClientIdUrl, request: &WebRequest) -> bool {
+        let client = self.tokens().find_client(url.as_str()).ok().flatten();
+        client.is_some_and(|client| client.used.is_some())
+            || BrowserSession::of(self, request).is_some()
     }
 
     /// Stores what a document says, if that is not stored yet.

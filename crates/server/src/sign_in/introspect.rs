@@ -57,13 +57,17 @@ fn introspect(server: &AuthorizationServer, request: &WebRequest) -> Result<Valu
         ("jti".to_owned(), json!(record.jti)),
         ("iat".to_owned(), json!(record.issued)),
         ("exp".to_owned(), json!(expires)),
-        ("scope".to_owned(), json!(record.scopes)),
     ]);
-    if let Some(from) = from {
+    let (scopes, grant) = match &from {
+        Some(from) => (&from.scopes, &from.grant),
+        None => (&record.scopes, &record.grant),
+    };
+    body.insert("scope".to_owned(), json!(scopes));
+    if let Some(from) = &from {
         body.insert("client_id".to_owned(), json!(from.client));
     }
-    if let Some(grant) = record.grant {
-        if let Some(detail) = server.granted_detail(&grant) {
+    if let Some(grant) = grant {
+        if let Some(detail) = server.granted_detail(grant) {
             body.insert("authorization_details".to_owned(), json!([detail]));
         }
         body.insert("grant_id".to_owned(), json!(grant));

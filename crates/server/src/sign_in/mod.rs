@@ -5,7 +5,8 @@
 //! A request is read whole ([`web_request`]) and answered by a function over values: [`authorize`]
 //! and [`consent`] for the browser; [`register`], [`token`] and [`revoke`] for the
 //! client's program. [`routes`] says which path has which. [`client_documents`] has what clients
-//! publish about themselves. What the owner approved is an
+//! publish about themselves, and [`sealed_client`] what those without a document said when they
+//! registered. What the owner approved is an
 //! authorization of the state; access tokens are those of `stile token` with a short life, so
 //! scopes, grants and revocation work alike for both.
 //!
@@ -26,6 +27,7 @@ pub mod record_access;
 pub mod register;
 pub mod revoke;
 pub mod routes;
+pub mod sealed_client;
 pub mod secret;
 pub mod server_metadata;
 pub mod settings;

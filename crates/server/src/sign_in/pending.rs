@@ -2,8 +2,9 @@
 //!
 //! A request is kept as its client sent it, and is checked again where it is used. It is in memory,
 //! or in the database that several servers share: it lives for minutes, and a client whose request
-//! is lost asks again. The number of requests is bounded, also for each address, so that nobody
-//! crowds out the others.
+//! is lost asks again. The number of requests is bounded, also for each address. If there are too
+//! many, the oldest of the address that has most is dropped, so nobody crowds out the others. What
+//! the owner has opened is in a reserve that no other request can crowd out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,11 @@ const WAIT: Duration = Duration::from_secs(WAIT_SECONDS);
 const MAX_PENDING: usize = 1000;
 /// The most requests of one address. A tunnel makes all clients one address.
 const MAX_PENDING_OF_ADDRESS: usize = 200;
+
+/// The most requests that the owner has opened.
+const MAX_OPENED: usize = 100;
+/// The source of the requests that the owner has opened. No address reads like this.
+const OWNER: &str = "the owner";
 
 /// The kind of the rows that have requests.
 const KIND: &str = "request";
@@ -81,8 +87,8 @@ impl PendingRequests {
         Self { shared, ..Self::default() }
     }
 
-    /// Keeps a request, and returns its handle, which nobody can guess. Drops the oldest of the
-    /// address, or of all, if there are too many.
+    /// Keeps a request, and returns its handle, which nobody can guess. If there are too many,
+    /// drops the oldest of the address, or of the address that has most.
     ///
     /// # Errors
     /// [`NotKept`].
@@ -108,21 +114,45 @@ impl PendingRequests {
         }
         let mut pending = self.lock();
         pending.retain(|_, pending| is_waiting(pending, now));
-        let of_address = |pending: &Pending| pending.address == address;
-        let own = pending.values().filter(|pending| of_address(pending)).count();
-        let dropped = if own >= MAX_PENDING_OF_ADDRESS {
-            oldest(&pending, of_address)
-        } else if pending.len() >= MAX_PENDING {
-            oldest(&pending, |_| true)
-        } else {
-            None
-        };
-        if let Some(dropped) = dropped {
-            pending.remove(&dropped);
-        }
+        make_room(&mut pending, address);
         let address = address.to_owned();
         pending.insert(handle.clone(), Pending { request, address, at: now });
         Ok(handle)
+    }
+
+    /// Puts a request that the owner has opened into the reserve, where it waits for as long as it
+    /// would have otherwise.
+    pub fn reserve(&self, handle: &str, now: Instant) {
+        if let Some(tokens) = &self.shared {
+            let (now, key) = (unix_seconds(wall_clock()), hex(&digest_of(handle)));
+            let reserved = tokens.find_short_lived(KIND, &key, now).and_then(|found| match found {
+                Some((value, ends)) => {
+                    let new =
+                        ShortLived { kind: KIND, key: &key, owner: OWNER, value: &value, ends };
+                    tokens.keep_short_lived(new, MAX_OPENED, now).map(drop)
+                }
+                None => Ok(()),
+            });
+            if let Err(error) = reserved {
+                tracing::error!(target: "stile::sign_in", %error, "a request was not reserved");
+            }
+            return;
+        }
+        let mut pending = self.lock();
+        let is_new = pending.get(handle).is_some_and(|pending| pending.address != OWNER);
+        if !is_new {
+            return;
+        }
+        pending.retain(|_, pending| is_waiting(pending, now));
+        let is_opened = |pending: &Pending| pending.address == OWNER;
+        if pending.values().filter(|pending| is_opened(pending)).count() >= MAX_OPENED
+            && let Some(oldest) = oldest(&pending, is_opened)
+        {
+            pending.remove(&oldest);
+        }
+        if let Some(pending) = pending.get_mut(handle) {
+            OWNER.clone_into(&mut pending.address);
+        }
     }
 
     /// Returns a request that waits; `None` if it was decided or waited for too long.
@@ -156,7 +186,77 @@ fn is_waiting(pending: &Pending, now: Instant) -> bool {
     now.saturating_duration_since(pending.at) < WAIT
 }
 
+/// Drops a request if there are too many for another one of an address.
+fn make_room(pending: &mut HashMap<String, Pending>, address: &str) {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for waiting in pending.values().filter(|waiting| waiting.address != OWNER) {
+        *counts.entry(&waiting.address).or_default() += 1;
+    }
+    let own = counts.get(address).copied().unwrap_or_default();
+    let crowded = if own >= MAX_PENDING_OF_ADDRESS {
+        Some(address.to_owned())
+    } else if counts.values().sum::<usize>() >= MAX_PENDING {
+        let most = counts.values().max().copied().unwrap_or_default();
+        let with_most = |waiting: &Pending| counts.get(waiting.address.as_str()) == Some(&most);
+        oldest(pending, with_most).and_then(|handle| Some(pending.get(&handle)?.address.clone()))
+    } else {
+        None
+    };
+    let dropped = crowded.and_then(|crowded| oldest(pending, |other| other.address == crowded));
+    if let Some(dropped) = dropped {
+        pending.remove(&dropped);
+    }
+}
+
 fn oldest(pending: &HashMap<String, Pending>, of: impl Fn(&Pending) -> bool) -> Option<String> {
     let candidates = pending.iter().filter(|(_, pending)| of(pending));
     candidates.min_by_key(|(_, pending)| pending.at).map(|(handle, _)| handle.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> SentRequest {
+        SentRequest { parameters: "client_id=a".to_owned(), origin: "http://a".to_owned() }
+    }
+
+    /// Sends more requests than fit, from so many addresses.
+    fn flood(pending: &PendingRequests, addresses: usize, now: Instant) {
+        for number in 0..2 * MAX_PENDING {
+            let address = format!("192.0.2.{}", number % addresses);
+            pending.keep(request(), &address, now).unwrap();
+        }
+        assert!(pending.lock().len() <= MAX_PENDING + MAX_OPENED);
+    }
+
+    #[test]
+    fn strangers_with_many_addresses_push_out_their_own_requests_first() {
+        let now = Instant::now();
+        for addresses in [1, 6, 19, 200] {
+            let pending = PendingRequests::default();
+            let handle = pending.keep(request(), "198.51.100.1", now).unwrap();
+            flood(&pending, addresses, now + Duration::from_secs(1));
+            assert!(pending.take(&handle, now).is_some(), "{addresses}");
+        }
+    }
+
+    #[test]
+    fn what_the_owner_has_opened_stays_whoever_asks_and_ends_in_time() {
+        let (pending, now) = (PendingRequests::default(), Instant::now());
+        let handle = pending.keep(request(), "192.0.2.0", now).unwrap();
+        pending.reserve(&handle, now);
+        flood(&pending, 1, now);
+        flood(&pending, 250, now);
+        assert_eq!(pending.find(&handle, now), Some(request()));
+        // The owner may open many, and the oldest of them goes.
+        for _ in 0..=MAX_OPENED {
+            let other = pending.keep(request(), "192.0.2.0", now + Duration::from_secs(1)).unwrap();
+            pending.reserve(&other, now);
+        }
+        assert_eq!(pending.find(&handle, now), None);
+        let last = pending.keep(request(), "192.0.2.0", now).unwrap();
+        pending.reserve(&last, now);
+        assert_eq!(pending.find(&last, now + WAIT), None);
+    }
 }

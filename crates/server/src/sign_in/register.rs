@@ -1,5 +1,6 @@
 //! Dynamic registration: a client that the owner has never heard of says its name and where its
-//! answers go. A registration gives no access.
+//! answers go. A registration gives no access and stores nothing; [`super::sealed_client`] puts it
+//! into the identifier.
 //!
 //! *Source*: RFC 7591, sections 2 and 3.
 
@@ -7,9 +8,10 @@ use axum::body::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use stile_domain::sign_in::client_metadata::{ClientMetadata, ClientName};
-use stile_store::state::{ClientKind, ClientRecord};
+use stile_store::state::ClientRecord;
 
 use super::oauth_error::{OAuthError, OAuthErrorCode};
+use super::sealed_client::NotSealed;
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use crate::http::responses;
@@ -41,17 +43,14 @@ fn register(
         };
         OAuthError::new(code, bad.to_string())
     })?;
-    let client = ClientRecord {
-        id: uuid::Uuid::new_v4().to_string(),
-        kind: ClientKind::Registered,
-        name: metadata.name.as_ref().map_or(NAMELESS, ClientName::as_str).to_owned(),
-        redirects: metadata.redirect_uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
-        created: server.now(),
-        used: None,
-        ended: None,
-    };
-    server.tokens().store_client(&client).map_err(OAuthError::of_state)?;
-    Ok(client)
+    let name = metadata.name.as_ref().map_or(NAMELESS, ClientName::as_str);
+    let redirects = metadata.redirect_uris.iter().map(|uri| uri.as_str().to_owned()).collect();
+    server.seals.register(name, redirects, server.now()).map_err(|error| match error {
+        NotSealed::TooLong => {
+            OAuthError::new(OAuthErrorCode::InvalidClientMetadata, error.to_string())
+        }
+        NotSealed::Sealer(error) => OAuthError::of_state(error),
+    })
 }
 
 /// Returns what was registered, which may be less than what was asked for.

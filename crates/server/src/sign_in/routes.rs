@@ -8,6 +8,7 @@ use axum::extract::Request;
 use axum::routing::{MethodRouter, get, post};
 use http::Response;
 use stile_records::grant_document::REQUEST_TYPE;
+use tokio::runtime::Handle;
 
 use super::authorize::CONSENT_PATH;
 use super::oauth_error::OAuthError;
@@ -42,10 +43,12 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
     let on_get = |handler: WebHandler| on(get, server, handler);
     let on_post = |handler: WebHandler| on(post, server, handler);
     let metadata: WebHandler = |server, request| {
-        let documents = match server.settings.documents {
-            Some(_) => DocumentSupport::Fetched,
-            None => DocumentSupport::None,
-        };
+        let documents = server.settings.documents.as_ref();
+        let are_fetched = documents.is_some_and(|documents| {
+            // The handler runs on a blocking thread.
+            Handle::current().block_on(documents.are_reached())
+        });
+        let documents = if are_fetched { DocumentSupport::Fetched } else { DocumentSupport::None };
         let details = server.settings.records.as_ref().map(|_| REQUEST_TYPE);
         server_metadata::answer(&request.origin, details.as_slice(), documents)
     };
@@ -133,7 +136,7 @@ impl axum::handler::Handler<(), ()> for HandlerOf {
             };
             if let Some(refuse) = refuse
                 && let Some(id) = request.client_id()
-                && let Err(error) = server.refresh_client(&id, &request.address).await
+                && let Err(error) = server.refresh_client(&id, &request).await
             {
                 return refuse(&error);
             }

@@ -13,6 +13,7 @@ use super::client_documents::ClientDocuments;
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::pending::PendingRequests;
 use super::record_access::OwnedRecords;
+use super::sealed_client::ClientSeals;
 use crate::auth::{LocalVerifier, Minter, TokenUses};
 use crate::clock::unix_seconds;
 use crate::fleet::Fleet;
@@ -63,13 +64,15 @@ pub struct AuthorizationServer {
     pub pending: PendingRequests,
     /// What the owner signs in with.
     pub methods: SignInMethods,
+    /// What makes and reads the identifiers of clients that register themselves.
+    pub seals: ClientSeals,
     rate: RateLimit,
     registrations: RateLimit,
 }
 
 /// Requests to one endpoint that one address may send in a second, over time and at once.
 const RATE: (u32, u32) = (20, 200);
-/// The same for registrations, each of which stores a client.
+/// The same for registrations.
 const REGISTRATION_RATE: (u32, u32) = (1, 60);
 
 impl AuthorizationServer {
@@ -78,6 +81,8 @@ impl AuthorizationServer {
     /// # Errors
     /// The system has no random numbers.
     pub fn new(mut settings: SignInSettings) -> Result<Self, PasskeyRefused> {
+        let seals = ClientSeals::new(&settings.key)
+            .map_err(|_| PasskeyRefused::State(StateError::Random))?;
         let provider = settings.provider.take();
         let pending = PendingRequests::new(&settings.tokens);
         let methods = SignInMethods::new(&settings.tokens, &settings.key, provider)?;
@@ -87,6 +92,7 @@ impl AuthorizationServer {
         Ok(Self {
             methods: methods.shared_by(fleet.clone()),
             pending,
+            seals,
             rate: limit(RATE),
             registrations: limit(REGISTRATION_RATE),
             settings,

@@ -94,7 +94,7 @@ pub fn read_form(request: &WebRequest) -> Result<FormParameters, OAuthError> {
 /// Returns the client that a form names.
 ///
 /// # Errors
-/// `invalid_client` for one that is unknown, was ended or was dropped.
+/// `invalid_client` for one that is unknown or was dropped.
 pub fn client_of(
     server: &AuthorizationServer,
     form: &FormParameters,
@@ -139,11 +139,10 @@ fn redeem_code(
     };
     let is_met = CodeChallenge::from_stored(&spent.challenge)
         .is_some_and(|challenge| challenge.is_met_by(verifier));
-    let is_same_redirect =
-        spent.redirect.is_none() || spent.redirect.as_deref() == form.get("redirect_uri");
-    if spent.authorization.client != client.id || !is_met || !is_same_redirect {
+    if spent.authorization.client != client.id || !is_met {
         return Err(invalid());
     }
+    check_redirect(spent.redirect.as_deref(), form.get("redirect_uri"))?;
     let refresh = match spent.authorization.single_use {
         true => None,
         false => {
@@ -155,6 +154,25 @@ fn redeem_code(
         }
     };
     access_token(server, &spent.authorization, refresh, invalid)
+}
+
+/// Refuses a token request that does not name the address that the authorization request named.
+///
+/// *Source*: RFC 6749, section 4.1.3.
+fn check_redirect(named: Option<&str>, repeated: Option<&str>) -> Result<(), OAuthError> {
+    match (named, repeated) {
+        (Some(_), None) => Err(OAuthError::new(
+            OAuthErrorCode::InvalidRequest,
+            "redirect_uri is missing: the authorization request named one, so the token request \
+             must name the same; the code is spent, so ask again",
+        )),
+        (Some(named), Some(repeated)) if named != repeated => Err(OAuthError::new(
+            OAuthErrorCode::InvalidGrant,
+            "redirect_uri is not the one of the authorization request; the code is spent, so ask \
+             again",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn refresh(

@@ -11,6 +11,7 @@ use http::header::{CONTENT_TYPE, COOKIE};
 use http::uri::Scheme;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
+use stile_domain::sign_in::source_network::source_network;
 use tokio::time::timeout;
 
 use super::parameters::{FormParameters, MAX_PARAMETER_BYTES};
@@ -21,7 +22,7 @@ use crate::http::{metadata, responses};
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request, read whole.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WebRequest {
     /// The origin under which the client reaches the server, which is the issuer.
     pub origin: String,
@@ -31,7 +32,7 @@ pub struct WebRequest {
     pub headers: HeaderMap,
     /// The body of the request.
     pub body: Bytes,
-    /// The address of the client.
+    /// The address of the client, or of IPv6 its network: what limits count as one source.
     pub address: String,
 }
 
@@ -47,7 +48,8 @@ impl WebRequest {
         let (parts, body) = request.into_parts();
         let origin = metadata::origin(public_url, &parts);
         let address = parts.extensions.get::<RequestOrigin>();
-        let address = address.map(|origin| origin.address.to_string()).unwrap_or_default();
+        let address = address.map(|origin| source_network(origin.address).to_string());
+        let address = address.unwrap_or_default();
         let body = Limited::new(body, MAX_PARAMETER_BYTES).collect();
         let refuse = |message| {
             let refused = responses::plain(StatusCode::BAD_REQUEST, "invalid_request", message);

@@ -71,6 +71,7 @@ mod records_search;
 mod shared_database;
 mod sign_in;
 mod sign_in_clients;
+mod sign_in_ended;
 mod sign_in_hostile;
 mod sign_in_kit;
 mod sign_in_survey;

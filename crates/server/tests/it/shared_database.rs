@@ -94,7 +94,7 @@ fn a_client_signs_in_at_two_servers_as_at_one() {
         let mut page = browser.open(&asked);
         if turn == 0 {
             let link = place.stile(&["sign-in"]);
-            let code = parameter(&link, "code").unwrap();
+            let code = parameter(link.lines().next().unwrap(), "code").unwrap();
             let returned = browser.submit(&place.url(), &page, &[("code", &code)]);
             let told = text_of(&returned);
             let consent = location(&returned).unwrap_or_else(|| panic!("{told}")).to_owned();

@@ -16,8 +16,7 @@ fn a_client_that_knows_only_the_address_works_with_what_the_owner_approves() {
     let asked = client.authorization_url(&[("scope", "read:/work/ read:/journal/ write:/work/")]);
     let page = browser.open(&asked);
     assert!(text_of(&page).contains("stile sign-in"), "{}", text_of(&page));
-    let link = place.stile(&["sign-in"]);
-    let code = parameter(link.trim(), "code").unwrap();
+    let code = parameter(&place.link(), "code").unwrap();
     let returned = browser.submit(&place.url(), &page, &[("code", &code)]);
     let consent = location(&returned).unwrap().to_owned();
     let page = browser.get(&place.url().replace("/mcp", &consent));
@@ -33,7 +32,7 @@ fn a_client_that_knows_only_the_address_works_with_what_the_owner_approves() {
     let code = parameter(answer, "code").unwrap();
     let tokens = client.redeem(&code).json();
     assert_eq!(tokens["scope"], "read:/work/ write:/work/");
-    assert_eq!((&tokens["token_type"], &tokens["expires_in"]), (&json!("Bearer"), &json!(3600)));
+    assert_eq!((&tokens["token_type"], &tokens["expires_in"]), (&json!("Bearer"), &json!(86_400)));
     let access = tokens["access_token"].as_str().unwrap();
     assert_eq!(read_file(&place, access, "/work/plan.md").0, 200);
     assert_eq!(read_file(&place, access, "/journal/day.md").0, 403);
@@ -199,7 +198,7 @@ fn a_client_is_listed_shown_added_and_ended_by_command() {
 
     place.stile(&["client", "end", &client.id]);
     let refused = client.refresh("any");
-    assert_eq!((refused.status, &refused.json()["error"]), (401, &json!("invalid_client")));
+    assert_eq!((refused.status, &refused.json()["error"]), (400, &json!("invalid_grant")));
     let redirect = "http://127.0.0.1/callback";
     let added = place.stile(&["client", "add", "--name", "By hand", "--redirect", redirect]);
     let redirect = "http://127.0.0.1:54321/callback".to_owned();

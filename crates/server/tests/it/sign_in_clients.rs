@@ -257,7 +257,9 @@ fn every_client_that_registers_connects_and_nobody_else_in_its_name() {
 #[test]
 fn a_registration_with_one_address_that_is_refused_registers_nothing() {
     let place = Place::new();
-    for redirect in ["myapp://callback", "http://evil.example/cb", "javascript://a.example/x"] {
+    for redirect in
+        ["myapp://callback", "http://evil.example/cb", "javascript://a.example/x", "intent:/a"]
+    {
         let redirects = ["http://localhost/callback", redirect];
         let refused = place.register(&json!({ "client_name": "X", "redirect_uris": redirects }));
         assert_eq!(

@@ -57,11 +57,16 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Returns the link that the terminal prints, for a server at the address of `/mcp`.
+    pub fn link(&self) -> String {
+        let printed = self.stile(&["sign-in", "--address", &self.url().replace("/mcp", "")]);
+        printed.lines().next().unwrap().to_owned()
+    }
+
     /// Returns a browser in which the owner has signed in with a link of the terminal.
     pub fn signed_in_browser(&self) -> Browser {
         let mut browser = Browser::default();
-        let link = self.stile(&["sign-in", "--address", &self.url().replace("/mcp", "")]);
-        let page = browser.get(link.trim());
+        let page = browser.get(&self.link());
         let reply = browser.submit(&self.url(), &page, &[]);
         assert_eq!((reply.status, browser.cookies.len()), (303, 1), "{reply:?}");
         browser

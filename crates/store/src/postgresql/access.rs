@@ -35,7 +35,7 @@ impl Database {
         change: impl FnOnce(&PgConnection) -> Result<T, E>,
     ) -> Result<T, E> {
         let begin = format!("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; {BEGIN}");
-        let connection = self.access().begin(&begin, &ReadLimit::none())?;
+        let connection = self.access_changes().begin(&begin, &ReadLimit::none())?;
         match change(&connection) {
             Ok(done) => {
                 connection.commit()?;

@@ -13,9 +13,12 @@ use crate::records::seal::Seals;
 
 /// The most connections that write.
 const MAX_WRITERS: usize = 4;
-/// The most connections for tokens and sign-in. They are apart from those of records, so that long
-/// reads do not keep a token from being looked up.
-const MAX_ACCESS: usize = 4;
+/// The most connections that look up tokens and sign-ins. They are apart from those of records, so
+/// that long reads do not keep a token from being looked up.
+const MAX_ACCESS: usize = 2;
+/// The most connections that change tokens and sign-ins. A commit waits for the disk, and these
+/// wait alone.
+const MAX_ACCESS_CHANGES: usize = 2;
 
 /// A database on PostgreSQL with the tables of this version. Clones share their connections.
 ///
@@ -29,6 +32,7 @@ struct Shared {
     readers: Pool,
     writers: Pool,
     access: Pool,
+    access_changes: Pool,
     turns: Turns,
     /// The keys that seal cursors, once they were read.
     seals: OnceLock<Seals>,
@@ -79,9 +83,12 @@ impl Database {
         let writers = Pool::new(settings.clone(), MAX_WRITERS);
         writers.add(connection);
         let readers = Pool::new(settings.clone(), MAX_READERS);
-        let access = Pool::new(settings, MAX_ACCESS);
+        let access = Pool::new(settings.clone(), MAX_ACCESS);
+        let access_changes = Pool::new(settings, MAX_ACCESS_CHANGES);
         let (turns, seals) = (Turns::default(), OnceLock::new());
-        Ok(Self { shared: Arc::new(Shared { readers, writers, access, turns, seals }) })
+        Ok(Self {
+            shared: Arc::new(Shared { readers, writers, access, access_changes, turns, seals }),
+        })
     }
 
     /// Borrows a connection and begins a transaction that reads one moment, until `limit` is
@@ -138,9 +145,18 @@ impl Database {
     }
 
     /// Returns what the pools of connections have at this moment.
-    pub fn pools(&self) -> [PoolUse; 3] {
-        let Shared { readers, writers, access, .. } = &*self.shared;
-        [readers.usage("read"), writers.usage("write"), access.usage("access")]
+    pub fn pools(&self) -> [PoolUse; 4] {
+        let Shared { readers, writers, access, access_changes, .. } = &*self.shared;
+        [
+            readers.usage("read"),
+            writers.usage("write"),
+            access.usage("access"),
+            access_changes.usage("access_change"),
+        ]
+    }
+
+    pub(super) fn access_changes(&self) -> &Pool {
+        &self.shared.access_changes
     }
 
     pub(super) fn access(&self) -> &Pool {

@@ -184,6 +184,7 @@ const MIGRATIONS: &[&str] = &["
     FIELD_VALUES,
     FENCE,
     PERSON_COPIES,
+    "ALTER TABLE stile_access.refresh_tokens ADD COLUMN parent bytea;",
 ];
 
 /// The lines of the journals of all servers, and how far each file of them was copied.

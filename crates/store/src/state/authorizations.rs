@@ -7,6 +7,7 @@
 //! The database holds SHA-256 digests of codes and refresh tokens only.
 
 use super::browser_sessions::SecretDigest;
+use super::clients::{ClientRecord, store_approved};
 use super::session_rows::end_sessions_of;
 use super::state_dir::StateError;
 use super::tables::{TableError, TableRow, Tables, values};
@@ -50,6 +51,13 @@ pub(super) const MIGRATION: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tokens_of_authorizations ON authorization_tokens (authorization);
 ";
+
+/// The refresh token from which each refresh token was made; absent for the first of a family, and
+/// for those of versions that did not note it.
+pub(super) const PARENT_MIGRATION: &str = "ALTER TABLE refresh_tokens ADD COLUMN parent BLOB;";
+
+/// The used refresh tokens that a family keeps, so that the use of a copy of one ends the family.
+const KEPT_SPENT: i64 = 32;
 
 /// A code ends this long after it was issued, in seconds.
 pub const CODE_SECONDS: i64 = 60;
@@ -136,13 +144,17 @@ const COLUMNS: &str = "id, client, client_name, subject, audience, scopes, grant
                        created, expires, used, ended";
 
 impl TokenStore {
-    /// Records what the owner approved, and the code that the client gets, durably.
+    /// Records what the owner approved, for which client, and the code that the client gets,
+    /// durably. What the client was approved before, for the same person, has the same scopes from
+    /// now on: the owner decided about the client, and a token of an earlier approval may no longer
+    /// do what the owner took away.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn authorize(
         &self,
         authorization: &AuthorizationRecord,
+        client: &ClientRecord,
         code: &NewCode<'_>,
     ) -> Result<(), StateError> {
         self.change("record an authorization in", |tables| {
@@ -156,15 +168,19 @@ impl TokenStore {
             )?;
             insert_authorization(tables, authorization)?;
             tables.execute(
+                "UPDATE authorizations SET scopes = ?2 WHERE client = ?1 AND subject = ?3 \
+                 AND audience = ?4 AND single_use = 0 AND ended IS NULL",
+                values![
+                    authorization.client, authorization.scopes, authorization.subject,
+                    authorization.audience
+                ],
+            )?;
+            tables.execute(
                 "INSERT INTO authorization_codes \
                  (digest, \"authorization\", redirect, challenge, created) VALUES (?1, ?2, ?3, ?4, ?5)",
                 values![code.digest, authorization.id, code.redirect, code.challenge, now],
             )?;
-            tables.execute(
-                "UPDATE clients SET used = ?2 WHERE id = ?1",
-                values![authorization.client, now],
-            )?;
-            Ok(())
+            store_approved(tables, client, now)
         })
     }
 
@@ -207,8 +223,10 @@ impl TokenStore {
         })
     }
 
-    /// Spends a refresh token of a client and records its successor, durably. A token that was
-    /// used more than [`REFRESH_GRACE_SECONDS`] ago ends its family. `now` is in UTC seconds.
+    /// Spends a refresh token of a client and records its successor, durably. Ends the family if
+    /// two parties have its tokens: the token was used more than [`REFRESH_GRACE_SECONDS`] ago, or
+    /// one made from it was used since, or another one that was made from the same token was used.
+    /// `now` is in UTC seconds.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
@@ -221,17 +239,23 @@ impl TokenStore {
     ) -> Result<RefreshSpent, StateError> {
         self.change("spend a refresh token of", |tables| {
             let found = tables.first(
-                "SELECT \"authorization\", spent FROM refresh_tokens WHERE digest = ?1",
+                "SELECT \"authorization\", spent, parent FROM refresh_tokens WHERE digest = ?1",
                 values![token],
-                |row| Ok((row.get::<String>(0)?, row.get::<Option<i64>>(1)?)),
+                |row| Ok((row.get::<String>(0)?, row.get(1)?, row.get(2)?)),
             )?;
-            let Some((id, spent)) = found else { return Ok(RefreshSpent::Never) };
+            let Some((id, spent, parent)) = found else { return Ok(RefreshSpent::Never) };
+            let (spent, parent): (Option<i64>, Option<SecretDigest>) = (spent, parent);
             let live =
                 find(tables, &id)?.filter(|found| found.client == client && is_live(found, now));
             let Some(authorization) = live else { return Ok(RefreshSpent::Never) };
             // A clock that was set back far is no grace.
-            if spent.is_some_and(|spent| now.abs_diff(spent) > REFRESH_GRACE_SECONDS.unsigned_abs())
-            {
+            let is_late = |spent: i64| now.abs_diff(spent) > REFRESH_GRACE_SECONDS.unsigned_abs();
+            let is_forked = has_spent_child(tables, token, token)?
+                || match parent {
+                    Some(parent) => has_spent_child(tables, &parent, token)?,
+                    None => false,
+                };
+            if spent.is_some_and(is_late) || is_forked {
                 end(tables, &id, now)?;
                 return Ok(RefreshSpent::Replayed);
             }
@@ -239,7 +263,8 @@ impl TokenStore {
                 "UPDATE refresh_tokens SET spent = ?2 WHERE digest = ?1 AND spent IS NULL",
                 values![token, now],
             )?;
-            insert_refresh(tables, successor, &id, now)?;
+            insert_refresh(tables, successor, &id, Some(token), now)?;
+            drop_old_refresh_tokens(tables, &id)?;
             Ok(RefreshSpent::Now(Box::new(authorization)))
         })
     }
@@ -255,7 +280,7 @@ impl TokenStore {
         now: i64,
     ) -> Result<(), StateError> {
         self.change("record a refresh token in", |tables| {
-            insert_refresh(tables, token, authorization, now)
+            insert_refresh(tables, token, authorization, None, now)
         })
     }
 
@@ -366,32 +391,24 @@ impl TokenStore {
         })
     }
 
-    /// Leaves of an authorization only these scopes, durably, and revokes its access tokens, which
-    /// carry the old ones. The client gets a narrower one with its refresh token. Returns whether
-    /// there is such an authorization that has not ended. The caller has checked that the scopes
-    /// allow no more than the old ones. `now` is in UTC seconds.
+    /// Leaves of an authorization only these scopes, durably. Its tokens allow no more from the
+    /// next request on. Returns whether there is such an authorization that has not ended. The
+    /// caller has checked that the scopes allow no more than the old ones.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
-    pub fn narrow_authorization(
-        &self,
-        id: &str,
-        scopes: &str,
-        now: i64,
-    ) -> Result<bool, StateError> {
+    pub fn narrow_authorization(&self, id: &str, scopes: &str) -> Result<bool, StateError> {
+        let narrow = "UPDATE authorizations SET scopes = ?2 WHERE id = ?1 AND ended IS NULL";
         self.change("narrow an authorization of", |tables| {
-            let narrowed = tables.execute(
-                "UPDATE authorizations SET scopes = ?2 WHERE id = ?1 AND ended IS NULL",
-                values![id, scopes],
-            )?;
-            revoke_tokens(tables, id, now)?;
+            let narrowed = tables.execute(narrow, values![id, scopes])?;
             end_sessions_of(tables, id)?;
             Ok(narrowed > 0)
         })
     }
 
-    /// Ends a client, with all its authorizations and tokens, durably. Returns whether there is
-    /// one of this identifier. `now` is in UTC seconds.
+    /// Ends all authorizations and tokens of a client, durably. The client stays known, so that it
+    /// can ask the owner again. Returns whether there is one of this identifier. `now` is in UTC
+    /// seconds.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
@@ -442,12 +459,37 @@ fn insert_refresh(
     tables: Tables<'_>,
     token: &SecretDigest,
     authorization: &str,
+    parent: Option<&SecretDigest>,
     now: i64,
 ) -> Result<(), TableError> {
     tables
         .execute(
-            "INSERT INTO refresh_tokens (digest, \"authorization\", created) VALUES (?1, ?2, ?3)",
-            values![token, authorization, now],
+            "INSERT INTO refresh_tokens (digest, \"authorization\", created, parent) \
+             VALUES (?1, ?2, ?3, ?4)",
+            values![token, authorization, now, parent],
+        )
+        .map(drop)
+}
+
+/// Returns whether a token that was made from `parent` was used, `except` left aside.
+fn has_spent_child(
+    tables: Tables<'_>,
+    parent: &SecretDigest,
+    except: &SecretDigest,
+) -> Result<bool, TableError> {
+    let one = "SELECT 1 FROM refresh_tokens \
+               WHERE parent = ?1 AND digest <> ?2 AND spent IS NOT NULL LIMIT 1";
+    Ok(tables.first(one, values![parent, except], |row| row.get::<i64>(0))?.is_some())
+}
+
+/// Drops the refresh tokens of a family that are older than the [`KEPT_SPENT`] that were used last.
+fn drop_old_refresh_tokens(tables: Tables<'_>, id: &str) -> Result<(), TableError> {
+    tables
+        .execute(
+            "DELETE FROM refresh_tokens WHERE \"authorization\" = ?1 AND created < \
+             (SELECT created FROM refresh_tokens WHERE \"authorization\" = ?1 \
+             AND spent IS NOT NULL ORDER BY created DESC LIMIT 1 OFFSET ?2)",
+            values![id, KEPT_SPENT],
         )
         .map(drop)
 }
@@ -479,13 +521,8 @@ fn end(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
         "UPDATE authorizations SET ended = ?2 WHERE id = ?1 AND ended IS NULL",
         values![id, now],
     )?;
-    revoke_tokens(tables, id, now)?;
     end_sessions_of(tables, id)?;
     tables.execute("DELETE FROM refresh_tokens WHERE \"authorization\" = ?1", values![id])?;
-    Ok(())
-}
-
-fn revoke_tokens(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
     tables.execute(
         "UPDATE tokens SET revoked = ?2 WHERE revoked IS NULL AND jti IN \
          (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1)",

@@ -128,6 +128,18 @@ impl TokenStore {
         })
     }
 
+    /// Returns whether there is a one-time link that nobody has spent, of whatever age.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn has_link(&self, link: &SecretDigest) -> Result<bool, StateError> {
+        let one = "SELECT 1 FROM sign_in_links WHERE digest = ?1";
+        let found = self.read("look up a link of", |tables| {
+            tables.first(one, values![link], |row| row.get::<i64>(0))
+        })?;
+        Ok(found.is_some())
+    }
+
     /// Spends a one-time link, and returns its user; `None` if the link is unknown, spent or too
     /// old. `now` is in UTC seconds.
     ///

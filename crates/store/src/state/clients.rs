@@ -1,5 +1,8 @@
-//! The clients that may ask the owner for access: which were registered, and where their answers
-//! go.
+//! The clients that the owner added or approved, those that have a document, and where their
+//! answers go.
+//!
+//! A client that registers itself is stored when the owner approves it; until then its identifier
+//! is all that there is of it.
 
 use super::state_dir::StateError;
 use super::tables::{TableError, TableRow, Tables, values};
@@ -67,7 +70,7 @@ pub struct ClientRecord {
     pub created: i64,
     /// When the owner last approved the client; `None` if the owner never did.
     pub used: Option<i64>,
-    /// When the owner ended the client.
+    /// When the owner ended what the client was allowed; `None` again after the next approval.
     pub ended: Option<i64>,
 }
 
@@ -100,6 +103,23 @@ impl TokenStore {
         let all = format!("SELECT {COLUMNS} FROM clients ORDER BY created, id");
         self.read("list the clients of", |tables| tables.rows(&all, &[], client_of))
     }
+}
+
+/// Stores a client that the owner approves now, unless it is stored.
+pub(super) fn store_approved(
+    tables: Tables<'_>,
+    client: &ClientRecord,
+    now: i64,
+) -> Result<(), TableError> {
+    let redirects = serde_json::to_string(&client.redirects).unwrap_or_default();
+    tables
+        .execute(
+            "INSERT INTO clients (id, kind, name, redirects, created, used) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+             ON CONFLICT (id) DO UPDATE SET used = ?6, ended = NULL",
+            values![client.id, client.kind.word(), client.name, redirects, client.created, now],
+        )
+        .map(drop)
 }
 
 fn store(tables: Tables<'_>, client: &ClientRecord) -> Result<(), TableError> {

@@ -46,7 +46,7 @@ pub(crate) static ACCESS_TABLES: [AccessTable; 12] = [
         &["digest", "\"authorization\"", "redirect", "challenge", "created", "spent"],
         false,
     ),
-    table("refresh_tokens", &["digest", "\"authorization\"", "created", "spent"], false),
+    table("refresh_tokens", &["digest", "\"authorization\"", "created", "spent", "parent"], false),
     table("authorization_tokens", &["jti", "\"authorization\""], false),
     table("browser_sessions", &["digest", "subject", "created", "used", "role"], false),
     table("sign_in_links", &["digest", "subject", "created"], false),

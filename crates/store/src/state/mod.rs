@@ -20,6 +20,7 @@ mod short_lived;
 #[cfg(test)]
 mod sign_in_tests;
 mod spaces;
+mod standing;
 mod state_dir;
 mod sync_lock;
 mod tables;
@@ -49,6 +50,7 @@ pub use session_rows::ClientSession;
 pub use short_lived::ShortLived;
 pub(crate) use spaces::folder_identity;
 pub use spaces::{KnownSpace, OldSpace, SpaceOfFolder};
+pub use standing::{ApprovedRights, TokenStanding};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
 pub use sync_lock::SyncLock;

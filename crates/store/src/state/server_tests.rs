@@ -51,7 +51,11 @@ fn ask(store: &TokenStore, (question, one, other, time): Call) -> String {
                 return text(spent);
             }
             let code = NewCode { digest, redirect: Some(&name), challenge: "challenge" };
-            refusable(store.authorize(&authorization(&id, &name, now), &code))
+            refusable(store.authorize(
+                &authorization(&id, &name, now),
+                &client(&name, &id, now),
+                &code,
+            ))
         }
         9 => text(store.spend_code(&digest, now).unwrap()),
         10 => text(store.authorization_of_refresh(&digest).unwrap()),
@@ -70,7 +74,7 @@ fn ask(store: &TokenStore, (question, one, other, time): Call) -> String {
         15 => text(store.authorizations().unwrap()),
         16 => text(store.latest_authorization(&name, now).unwrap()),
         17 => text(store.end_authorization(&id, now).unwrap()),
-        18 => text(store.narrow_authorization(&id, "read:/a", now).unwrap()),
+        18 => text(store.narrow_authorization(&id, "read:/a").unwrap()),
         19 => text(store.sessions(now).unwrap()),
         20 if store.session_user(&digest, now).unwrap().is_none() => {
             store.close_session(&digest).unwrap();
@@ -218,7 +222,9 @@ fn a_code_that_two_servers_get_at_once_is_spent_once() {
     for round in 0..8 {
         let (id, digest) = (format!("id-{round}"), [round; 32]);
         let code = NewCode { digest, redirect: None, challenge: "challenge" };
-        servers[0].authorize(&authorization(&id, "editor", 100), &code).unwrap();
+        servers[0]
+            .authorize(&authorization(&id, "editor", 100), &client("editor", "Editor", 100), &code)
+            .unwrap();
         let spent: Vec<_> = std::thread::scope(|scope| {
             let spend = |store: &TokenStore| store.spend_code(&digest, 101).unwrap();
             let threads: Vec<_> =

@@ -9,7 +9,7 @@ use super::authorizations::{
 };
 use super::browser_sessions::{LINK_SECONDS, SESSION_IDLE_SECONDS, SESSION_SECONDS};
 use super::clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SECONDS};
-use super::{StateDir, TokenRecord, TokenStore};
+use super::{ApprovedRights, StateDir, TokenRecord, TokenStanding, TokenStore};
 
 const NOW: i64 = 1_800_000_000;
 
@@ -35,7 +35,7 @@ impl Ground {
 
     fn authorize(&self, id: &str, code: u8) {
         let code = NewCode { digest: [code; 32], redirect: None, challenge: "challenge" };
-        self.tokens.authorize(&authorization(id), &code).unwrap();
+        self.tokens.authorize(&authorization(id), &client("editor", NOW), &code).unwrap();
     }
 
     /// Records the first refresh token `[first; 32]` of the authorization.
@@ -139,6 +139,91 @@ fn a_refresh_token_is_forgiven_within_its_grace_and_ends_its_family_after() {
         let next = ground.refresh(11, 13, NOW + 101);
         assert_eq!(matches!(next, RefreshSpent::Now(_)), is_forgiven, "{later}");
     }
+}
+
+#[test]
+fn a_fork_within_the_grace_ends_the_family_at_the_next_use_of_either_branch() {
+    // Both parties have a successor of 10; whoever comes second shows the fork.
+    for (first, second) in [(11, 12), (12, 11)] {
+        let ground = Ground::authorized().with_refresh(10);
+        for successor in [11, 12] {
+            assert!(matches!(ground.refresh(10, successor, NOW), RefreshSpent::Now(_)));
+        }
+        let later = NOW + 3000;
+        assert!(matches!(ground.refresh(first, 13, later), RefreshSpent::Now(_)));
+        assert_eq!(ground.refresh(second, 14, later), RefreshSpent::Replayed);
+        assert!(ground.has_ended("one"));
+        assert_eq!(ground.refresh(13, 15, later), RefreshSpent::Never);
+    }
+    // A successor was used, so its parent was not sent again because an answer got lost.
+    let ground = Ground::authorized().with_refresh(10);
+    assert!(matches!(ground.refresh(10, 11, NOW), RefreshSpent::Now(_)));
+    assert!(matches!(ground.refresh(11, 12, NOW + 1), RefreshSpent::Now(_)));
+    assert_eq!(ground.refresh(10, 13, NOW + 2), RefreshSpent::Replayed);
+    assert!(ground.has_ended("one"));
+}
+
+#[test]
+fn a_client_that_refreshes_for_ever_keeps_a_bounded_number_of_rows() {
+    let ground = Ground::authorized().with_refresh(10);
+    let digest = |number: u32| {
+        let mut digest = [10; 32];
+        digest[..4].copy_from_slice(&number.to_be_bytes());
+        digest
+    };
+    let mut last = [10; 32];
+    for number in 0..200 {
+        let (next, now) = (digest(number), NOW + i64::from(number) * 60);
+        let spent = ground.tokens.spend_refresh(&last, "editor", &next, now).unwrap();
+        assert!(matches!(spent, RefreshSpent::Now(_)), "{number}");
+        last = next;
+    }
+    let connection = Connection::open(ground.folder.path().join("stile.db")).unwrap();
+    let rows: i64 =
+        connection.query_row("SELECT count(*) FROM refresh_tokens", [], |row| row.get(0)).unwrap();
+    assert!(rows <= 40, "{rows}");
+    // The use of a copy of one that is kept still ends the family.
+    let stolen = ground.tokens.spend_refresh(&digest(190), "editor", &[1; 32], NOW + 13_000);
+    assert_eq!(stolen.unwrap(), RefreshSpent::Replayed);
+}
+
+#[test]
+fn a_later_approval_decides_what_the_earlier_ones_of_the_client_allow() {
+    let ground = Ground::authorized();
+    ground.tokens.record_of_authorization(&token("access", NOW), "one").unwrap();
+    let rights = || ground.tokens.standing("access", NOW).unwrap();
+    let allowed = |scopes: &str| {
+        TokenStanding::ByApproval(ApprovedRights {
+            authorization: "one".to_owned(),
+            scopes: scopes.to_owned(),
+            grant: None,
+        })
+    };
+    assert_eq!(rights(), allowed("read:/"));
+    let approve = |id: &str, code: u8, change: fn(AuthorizationRecord) -> AuthorizationRecord| {
+        let code = NewCode { digest: [code; 32], redirect: None, challenge: "challenge" };
+        let new = change(authorization(id));
+        let client = client(&new.client, NOW);
+        ground.tokens.authorize(&new, &client, &code).unwrap();
+    };
+    approve("two", 2, |new| AuthorizationRecord { scopes: "write:/a/".to_owned(), ..new });
+    assert_eq!(rights(), allowed("write:/a/"));
+    // Another client, another person and another space decide nothing here.
+    approve("three", 3, |new| AuthorizationRecord { client: "other".to_owned(), ..new });
+    approve("four", 4, |new| AuthorizationRecord { subject: "bob".to_owned(), ..new });
+    approve("five", 5, |new| AuthorizationRecord { audience: "urn:uuid:2".to_owned(), ..new });
+    assert_eq!(rights(), allowed("write:/a/"));
+    assert!(ground.tokens.narrow_authorization("one", "read:/a/").unwrap());
+    assert_eq!(rights(), allowed("read:/a/"));
+    assert_eq!(
+        ground.tokens.standing("access", authorization("one").expires).unwrap(),
+        TokenStanding::Refused
+    );
+    ground.tokens.end_client("editor", NOW).unwrap();
+    assert_eq!(rights(), TokenStanding::Refused);
+    ground.tokens.record(&token("command", NOW)).unwrap();
+    assert_eq!(ground.tokens.standing("command", NOW).unwrap(), TokenStanding::ByClaims);
+    assert_eq!(ground.tokens.standing("unknown", NOW).unwrap(), TokenStanding::Refused);
 }
 
 #[test]

@@ -62,6 +62,7 @@ const MIGRATIONS: &[&str] = &[
     super::token_uses::MIGRATION,
     super::browser_sessions::ROLE_MIGRATION,
     super::short_lived::MIGRATION,
+    super::authorizations::PARENT_MIGRATION,
 ];
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
@@ -111,8 +112,11 @@ pub struct TokenStore {
 
 /// Where the tables are.
 enum Home {
-    /// A file of SQLite. The path is there if each lookup opens the file again.
-    File(Mutex<Connection>, Option<PathBuf>),
+    /// A file of SQLite with a write-ahead log. A lookup uses a connection of its own and reads
+    /// what was committed last, so it waits neither for a transaction nor for a sync of the disk.
+    File { changes: Mutex<Connection>, lookups: Mutex<Connection> },
+    /// A file of SQLite that is only read. Each lookup opens it again.
+    ReadFile(Mutex<Connection>, PathBuf),
     /// A database on PostgreSQL.
     Server(Database),
 }
@@ -142,8 +146,12 @@ impl TokenStore {
             _ => StateError::Database { doing: "open", error: error.into() },
         })?;
         keep_older(&connection, &path).map_err(failed("copy, before a change of their tables,"))?;
-        migrate(&mut connection, path)?;
-        Ok(Self { home: Home::File(Mutex::new(connection), None) })
+        migrate(&mut connection, path.clone())?;
+        let lookups = open(&path).map_err(failed("open"))?;
+        lookups.pragma_update(None, "query_only", true).map_err(failed("open"))?;
+        Ok(Self {
+            home: Home::File { changes: Mutex::new(connection), lookups: Mutex::new(lookups) },
+        })
     }
 
     /// Opens an existing database for lookups only. Creates no file, and opens none for
@@ -155,7 +163,7 @@ impl TokenStore {
         let path = state.path().join(NAME);
         path.metadata().map_err(io_error("open", &path))?;
         let connection = open_to_read(&path).map_err(failed("open"))?;
-        Ok(Self { home: Home::File(Mutex::new(connection), Some(path)) })
+        Ok(Self { home: Home::ReadFile(Mutex::new(connection), path) })
     }
 
     /// Uses the tables of a database on PostgreSQL, which has those of this version.
@@ -240,11 +248,10 @@ impl TokenStore {
         read: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
         let done = match &self.home {
-            Home::File(connection, reopened) => {
+            Home::File { lookups, .. } => read(Tables::Sqlite(&lock(lookups))),
+            Home::ReadFile(connection, path) => {
                 let mut connection = lock(connection);
-                if let Some(path) = reopened {
-                    *connection = open_to_read(path).map_err(failed("open"))?;
-                }
+                *connection = open_to_read(path).map_err(failed("open"))?;
                 read(Tables::Sqlite(&connection))
             }
             Home::Server(database) => {
@@ -262,7 +269,9 @@ impl TokenStore {
         change: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
         let done = match &self.home {
-            Home::File(connection, _) => change_file(&mut lock(connection), &change),
+            Home::File { changes: connection, .. } | Home::ReadFile(connection, _) => {
+                change_file(&mut lock(connection), &change)
+            }
             Home::Server(database) => change_server(database, &change),
         };
         done.map_err(failed(doing))
@@ -349,18 +358,17 @@ fn failed<E: Into<TableError>>(doing: &'static str) -> impl FnOnce(E) -> StateEr
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    // Only EXTRA also syncs the folder, from which a commit removes the journal. In WAL mode, EXTRA
-    // is FULL, which makes a commit durable there.
+    // A commit is durable before it is acknowledged, also while the file has no log yet.
     connection.pragma_update(None, "synchronous", "EXTRA")?;
     Ok(connection)
 }
 
 /// Opens the database without writing anything, not even the index of its log.
 ///
-/// An older version may have left the database with a write-ahead log. While another process has
-/// it open, the log beside it may hold newer content, and SQLite reads both. Without a log no
-/// process has the database open. It is then opened as immutable, since SQLite would otherwise
-/// create a log. Any of this may change, so a connection is good for one lookup.
+/// While another process has the database open, the write-ahead log beside it may hold newer
+/// content, and SQLite reads both. Without a log no process has the database open. It is then
+/// opened as immutable, since SQLite would otherwise create a log. A version before this one left
+/// databases without a log. Any of this may change, so a connection is good for one lookup.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -378,7 +386,7 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Returns whether an older version left the database with a write-ahead log.
+/// Returns whether the database has a write-ahead log while a process has it open.
 ///
 /// *Source*: SQLite, Database File Format, 1.3: the byte at offset 18 is 2 for such a database.
 fn has_log_mode(path: &Path) -> bool {
@@ -421,13 +429,9 @@ fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError>
             transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
         }
         transaction.commit()?;
-        // Last, so that another program's database stays as it was. Older versions kept a
-        // write-ahead log, which a gateway could not read without opening it for writing. While a
-        // process has the log open, it stays.
-        let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        if mode == "wal" {
-            let _ = connection.pragma_update(None, "journal_mode", "DELETE");
-        }
+        // Last, so that another program's database stays as it was. While a version that kept no
+        // log has the database open, it stays without one, and lookups wait for commits.
+        let _ = connection.pragma_update(None, "journal_mode", "WAL");
         Ok(Ok(()))
     };
     match steps(connection) {
@@ -532,13 +536,13 @@ mod tests {
     fn writes_are_durable_before_they_are_acknowledged() {
         let (_folder, state) = state();
         let tokens = TokenStore::open(&state).unwrap();
-        let Home::File(connection, _) = &tokens.home else { panic!("a file") };
+        let Home::File { changes: connection, .. } = &tokens.home else { panic!("a file") };
         let connection = lock(connection);
         let mode: String =
             connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
         let synchronous: i32 =
             connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
-        assert_eq!((mode.as_str(), synchronous), ("delete", 3));
+        assert_eq!((mode.as_str(), synchronous), ("wal", 3));
     }
 
     #[cfg(unix)]
@@ -559,7 +563,7 @@ mod tests {
             );
             files += 1;
         }
-        assert_eq!(files, 3, "the database, the reserve, the version");
+        assert_eq!(files, 5, "the database, its log with an index, the reserve, the version");
     }
 
     #[test]
@@ -575,6 +579,38 @@ mod tests {
         let before = std::fs::read(&path).unwrap();
         assert!(matches!(TokenStore::open(&state), Err(StateError::ForeignDatabase { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_token_is_looked_up_while_another_change_is_not_yet_on_the_disk() {
+        let (folder, state) = state();
+        let tokens = TokenStore::open(&state).unwrap();
+        tokens.record(&token("a")).unwrap();
+        // The lock that another process has while it makes its commit durable.
+        let other = Connection::open(folder.path().join(NAME)).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE; UPDATE tokens SET revoked = 7").unwrap();
+        assert!(tokens.is_live("a").unwrap());
+        other.execute_batch("ROLLBACK").unwrap();
+        // A change of this process that takes its time.
+        let (inside, done) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let revoke = "UPDATE tokens SET revoked = 8";
+                let slow = tokens.change("revoke", |tables| {
+                    tables.execute(revoke, &[])?;
+                    inside.wait();
+                    done.wait();
+                    Ok(())
+                });
+                slow.unwrap();
+            });
+            inside.wait();
+            let answer = tokens.is_live("a");
+            done.wait();
+            assert!(answer.unwrap());
+        });
+        // It counts from the moment at which it is durable.
+        assert!(!tokens.is_live("a").unwrap());
     }
 
     #[test]

@@ -121,6 +121,15 @@ fn a_minted_token_is_accepted_until_it_is_revoked() {
 }
 
 #[test]
+fn a_token_of_an_approval_allows_nothing_by_itself() {
+    let rig = rig();
+    // The state has this token, and no approval under which it was issued.
+    assert!(rig.accepts(json!({})));
+    assert!(!rig.accepts(json!({ "approval": "one" })));
+    assert!(!rig.accepts(json!({ "approval": "" })));
+}
+
+#[test]
 fn a_token_is_refused_for_every_other_space_and_says_so() {
     let rig = rig();
     let refused = |audience: &str| {
