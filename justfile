@@ -30,6 +30,10 @@ dist:
 book:
     mdbook build docs
 
+# Drive every real client through its story, or those that are named, and write the table of docs/clients.md.
+clients *names:
+    clients/run {{names}}
+
 # Run everything that must pass before a merge.
 ci:
     .ci/run

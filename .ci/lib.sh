@@ -32,17 +32,18 @@ clean_up() {
   rm -rf -- "$tmp"
 }
 
-# install_modules SOURCE TARGET: what SOURCE/package-lock.json pins, into TARGET. Sets $node to the
-# Node it pins too: two of these packages need a newer one than some systems have.
+# install_modules SOURCE TARGET [without-node]: what SOURCE/package-lock.json pins, into TARGET. Sets
+# $node to the Node it pins too: two of these packages need a newer one than some systems have.
 install_modules() {
   mkdir -p "$2"
   if ! cmp -s "$1/package-lock.json" "$2/package-lock.json" || [ ! -e "$2/installed" ]; then
     rm -f "$2/installed"
     cp "$1/package.json" "$1/package-lock.json" "$2/"
-    (cd "$2" && timeout 240 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$2/npm.log" 2>&1 ||
+    (cd "$2" && timeout 600 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$2/npm.log" 2>&1 ||
       { cat "$2/npm.log" >&2; fail "npm could not install $2"; }
     touch "$2/installed"
   fi
+  [ "${3:-}" != without-node ] || return 0
   node=$(echo "$2"/node_modules/node-linux-*/bin/node)
   [ -x "$node" ] || fail "no Node for this machine in $2"
 }

@@ -24,9 +24,19 @@ pub enum ArgumentError {
     /// The arguments are not a JSON object.
     #[error("`arguments` must be an object")]
     NotAnObject,
-    /// A required argument, or a required member of one, is missing.
+    /// A required argument is missing.
     #[error("`{0}` is missing")]
     Missing(String),
+    /// A required member of an argument is missing.
+    #[error("`{name}` is missing; the members of `{within}` are {}", quoted(.members))]
+    MissingMember {
+        /// The member.
+        name: String,
+        /// The argument that must have the member.
+        within: String,
+        /// The members that the schema knows.
+        members: Vec<String>,
+    },
     /// The schema does not know the name of an argument, or of a member of one.
     #[error("{}", unknown_name(.0))]
     Unknown(UnknownName),
@@ -101,7 +111,7 @@ fn explain(schema: &Value, value: &Value, name: &str, place: &[Segment]) -> Argu
     let names_fault = value.as_object().and_then(|object| wrong_name(schema, object, name));
     let deeper = || {
         let (first, rest) = place.split_first()?;
-        let (schema, value, name) = match first {
+        let (inner, value, place) = match first {
             Segment::Map { key } => {
                 (schema.get("properties")?.get(key)?, value.get(key)?, member(name, key))
             }
@@ -112,9 +122,23 @@ fn explain(schema: &Value, value: &Value, name: &str, place: &[Segment]) -> Argu
             }
             _ => return None,
         };
-        Some(explain(schema, value, &name, rest))
+        Some(with_members(explain(inner, value, &place, rest), schema, name))
     };
     names_fault.or_else(deeper).unwrap_or_else(|| mismatch(schema, value, name))
+}
+
+/// Adds to an error in a member of `object` which members the object has, since a caller who got
+/// one wrong may not know the others.
+fn with_members(error: ArgumentError, object: &Value, name: &str) -> ArgumentError {
+    let Some(members) = object.get("properties").and_then(Value::as_object) else { return error };
+    let members = quoted(&members.keys().collect::<Vec<_>>());
+    match error {
+        ArgumentError::Mismatch { name: member, expected } if !name.is_empty() => {
+            let expected = format!("{expected}; the members of `{name}` are {members}");
+            ArgumentError::Mismatch { name: member, expected }
+        }
+        error => error,
+    }
 }
 
 /// Returns the name of a member of `within`, which is empty for an argument.
@@ -149,7 +173,15 @@ fn wrong_name(schema: &Value, object: &Map<String, Value>, within: &str) -> Opti
         return Some(unknown(meant));
     }
     if let Some(missing) = missing.first() {
-        return Some(ArgumentError::Missing(member(within, missing)));
+        let name = member(within, missing);
+        return Some(match within {
+            "" => ArgumentError::Missing(name),
+            _ => ArgumentError::MissingMember {
+                name,
+                within: within.to_owned(),
+                members: known.iter().map(|name| (*name).to_owned()).collect(),
+            },
+        });
     }
     strangers.next().map(|_| unknown(None))
 }
@@ -256,7 +288,7 @@ fn expected_array(schema: &Value) -> String {
     let length = (schema.get("minItems"), schema.get("maxItems"));
     let is_pair = length.0.is_some() && length.0 == length.1;
     match items.get("type").and_then(Value::as_str) {
-        Some("integer") if is_pair => "an array of two integers, `[start, end]`".to_owned(),
+        Some("integer") if is_pair => "an array of two whole numbers, `[start, end]`".to_owned(),
         Some("string") => "an array of strings".to_owned(),
         Some("object") => match items.get("properties").and_then(Value::as_object) {
             Some(properties) => format!(

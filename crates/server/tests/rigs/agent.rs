@@ -32,6 +32,8 @@ pub(crate) struct Agent {
     /// The texts as it saw or made them last.
     pub(crate) views: HashMap<String, String>,
     pub(crate) history: HashMap<String, Events>,
+    /// Whether the agent appends.
+    pub(crate) appends: bool,
     client: Box<dyn McpClient>,
     clock: Clock,
     versions: u64,
@@ -54,7 +56,7 @@ impl Agent {
         clock: &Clock,
     ) -> Self {
         let (views, history, clock) = (HashMap::new(), HashMap::new(), clock.clone());
-        Self { name, chance, views, history, client, clock, versions: 0 }
+        Self { name, chance, views, history, appends: true, client, clock, versions: 0 }
     }
 
     /// Talks to another process from now on.
@@ -110,7 +112,14 @@ impl Agent {
         let text = self.views.remove(path).unwrap();
         let line = self.new_line(&text);
         let parent = ContentHash::digest(text.as_bytes());
-        let (tool, mut arguments, new) = propose(&text, &line, &mut self.chance);
+        let mut proposed = propose(&text, &line, &mut self.chance);
+        while proposed.0 == "text.append" && !self.appends {
+            if text.is_empty() {
+                return Told::Refused("an empty file can only be appended to".to_owned());
+            }
+            proposed = propose(&text, &line, &mut self.chance);
+        }
+        let (tool, mut arguments, new) = proposed;
         arguments["path"] = path.into();
         arguments["hash"] = parent.to_string().into();
         let version = ContentHash::digest(new.as_bytes());

@@ -14,6 +14,7 @@
 )]
 
 mod agent;
+mod appends;
 mod clock;
 mod connections;
 mod corpora;

@@ -236,22 +236,22 @@ async fn wrong_arguments_are_explained_and_never_repeated() {
         (
             "text.read",
             json!({ "path": "a", "lines": canary }),
-            "`lines` must be an array of two integers",
+            "`lines` must be an array of two whole numbers",
         ),
         (
             "text.read",
             json!({ "path": "a", "lines": [1] }),
-            "`lines` must be an array of two integers",
+            "`lines` must be an array of two whole numbers",
         ),
         (
             "text.read",
             json!({ "path": "a", "lines": [1, 2.5] }),
-            "`lines` must be an array of two integers",
+            "`lines` must be an array of two whole numbers",
         ),
         (
             "text.read",
             json!({ "path": "a", "lines": [1, u64::MAX] }),
-            "`lines` must be an array of two integers",
+            "`lines` must be an array of two whole numbers",
         ),
         ("text.read", json!({ "path": "a", "q": "" }), "`q` must be"),
         ("text.read", json!({ "path": "a", "q": canary, "cursor": canary }), "exclude each other"),
