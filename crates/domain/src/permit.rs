@@ -55,8 +55,8 @@ impl Principal {
     }
 
     /// Returns what this caller is recognised by later: the approval under which the client's
-    /// tokens are issued, which outlives each of them, or else the token's `jti`. Unlike the name of the
-    /// client, nobody can choose either. `None` for the local user.
+    /// tokens are issued, which outlives each of them, or else the token's `jti`. Nobody can choose
+    /// either, unlike the name of a client. `None` for the local user.
     pub fn recognised_by(&self) -> Option<&str> {
         self.approval.as_deref().or(self.token.as_deref())
     }
