@@ -92,16 +92,6 @@ impl Author {
         }
     }
 
-    /// Returns the name under which the history counts what the author keeps: its client, or its
-    /// token where that names no client, or else the user.
-    pub fn share(&self) -> String {
-        match (&self.client, &self.token) {
-            (Some(client), _) => format!("client {client}"),
-            (None, Some(token)) => format!("token {token}"),
-            (None, None) => format!("user {}", self.subject),
-        }
-    }
-
     /// Whether two authors are the same caller, whatever tools they used: the same user with the
     /// same approval or token. The name of a client counts only where neither has a token: any
     /// client may register under any name.

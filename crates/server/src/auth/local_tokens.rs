@@ -81,21 +81,29 @@ impl LocalVerifier {
         let validity = claims.validity(whole_seconds)?;
         let now = unix_seconds((self.clock)());
         validity.check(now)?;
-        match (self.tokens.standing(&jti, now), claims.approval.as_deref()) {
-            (Ok(TokenStanding::ByClaims), None) => {}
+        let approval = match (self.tokens.standing(&jti, now), claims.approval.as_deref()) {
+            (Ok(TokenStanding::ByClaims), None) => None,
             // An older version wrote no approval into the tokens that it issued under one.
             (Ok(TokenStanding::ByApproval(rights)), approval)
                 if approval.is_none_or(|approval| approval == rights.authorization) =>
             {
+                let approval = rights.authorization.clone();
                 claims.set_rights(rights);
+                Some(approval)
             }
             (Ok(_), _) => return Err(TokenRejected::REVOKED),
             (Err(error), _) => {
                 tracing::error!(%error, "a token could not be looked up");
                 return Err(TokenRejected::NOT_LOOKED_UP);
             }
-        }
-        claims.into_caller(None, validity)
+        };
+        let caller = claims.into_caller(None, validity)?;
+        Ok(match approval {
+            Some(approval) => {
+                VerifiedCaller { principal: caller.principal.under_approval(&approval), ..caller }
+            }
+            None => caller,
+        })
     }
 }
 
@@ -146,7 +154,8 @@ impl TokenVerifier for LocalVerifier {
             Ok(TokenStanding::ByApproval(rights)) => {
                 let (records, scopes) = (records_of(&rights), Scopes::from_claim(&rights.scopes));
                 let (subject, client) = (caller.subject(), caller.client());
-                Some(Principal::assert_verified(subject, Some(jti), client, scopes, records))
+                let now = Principal::assert_verified(subject, Some(jti), client, scopes, records);
+                Some(now.under_approval(&rights.authorization))
             }
             Ok(TokenStanding::Refused) => None,
             // A list that cannot be read revokes nothing.
