@@ -9,6 +9,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 prepare "$@"
 source_folder=$here/clients
 folder=$work/clients
+every=$here/../clients
 python=$folder/venv/bin/python
 
 # run NAME COMMAND...: its `ok` lines, and what it says on standard error only if it fails.
@@ -32,7 +33,7 @@ install_modules "$source_folder" "$folder"
 wait "$python_installed" || exit 1
 wait "$frameworks_installed" || exit 1
 # An ES module is resolved from where it lies, so it goes beside its node_modules.
-cp "$source_folder/typescript_client.mjs" "$source_folder/records_client.mjs" "$folder/"
+cp "$source_folder/typescript_client.mjs" "$source_folder/records_client.mjs" "$every/drivers/typescript.mjs" "$folder/"
 # Beside the sources nothing is made.
 export PYTHONDONTWRITEBYTECODE=1
 export MODULES=$folder/node_modules NODE=$node
@@ -54,6 +55,17 @@ run "typescript http" "$node" "$folder/typescript_client.mjs" "${http[@]}"
 run "typescript stdio" "$node" "$folder/typescript_client.mjs" "${stdio[@]}"
 run "inspector http" "$source_folder/inspector.sh" "${http[@]}" --narrow-token "$tmp/narrow"
 run "inspector stdio" "$source_folder/inspector.sh" "${stdio[@]}"
+
+# The clients that take seconds, through the whole story of `just clients`: from the address alone,
+# over a restart and an idle session, until the owner takes back what they changed.
+must=find,register,consent,token,list,names,call,image,cancel,restart,undone
+mkdir "$tmp/every"
+for group in agents libraries fastmcp; do ln -s "$folder" "$tmp/every/$group"; done
+for client in typescript-1 typescript-2 typescript-2-legacy python python-legacy; do
+  run "story of $client" python3 -B "$every/rig/main.py" --stile "$stile" --installed "$tmp/every" \
+    --must "$must" "$client"
+done
+python3 -B "$every/rig/main.py" --check
 
 "$python" "$source_folder/records_client.py" --rows "$tmp/mail.jsonl"
 "$stile" import "$tmp/mail.jsonl" --connection own --stream mail --key id --state "$tmp/state" >"$tmp/import.log" 2>&1 ||

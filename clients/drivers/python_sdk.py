@@ -84,6 +84,8 @@ class Sdk:
         self.mode = mode
         self.url = url
         self.told = asyncio.Event()
+        self.memory = Memory()
+        self.callback = None
 
     @contextlib.asynccontextmanager
     async def connected(self):
@@ -98,12 +100,12 @@ class Sdk:
         if token := os.environ.get("STILE_TOKEN"):
             given["headers"] = {"Authorization": f"Bearer {token}"}
         else:
-            callback = Callback(asyncio.get_running_loop())
+            callback = self.callback = self.callback or Callback(asyncio.get_running_loop())
             metadata = OAuthClientMetadata(
                 client_name=f"Python SDK {self.mode}", redirect_uris=[callback.url],
                 grant_types=["authorization_code", "refresh_token"], token_endpoint_auth_method="none")
             given["auth"] = OAuthClientProvider(
-                server_url=self.url, client_metadata=metadata, storage=Memory(),
+                server_url=self.url, client_metadata=metadata, storage=self.memory,
                 redirect_handler=show, callback_handler=callback.wait)
         async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, **given) as http:
             transport = streamable_http_client(self.url, http_client=http)
@@ -219,16 +221,14 @@ def describe(error):
     return f"{type(error).__name__}: {error}"
 
 
-async def main():
-    mode, url = sys.argv[1:]
-    client = FastMcp(mode, url) if mode == "fastmcp" else Sdk(mode, url)
-    lines = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    await lines.readline()
+async def session(client, lines):
+    """Answers what is asked in one session. Returns the line that asks for another one."""
     try:
         async with client.connected():
             say(ok=None)
             async for line in lines:
+                if json.loads(line)["do"] == "again":
+                    return line
                 try:
                     say(ok=await do(client, json.loads(line)))
                 except Lacking as lacking:
@@ -237,6 +237,18 @@ async def main():
                     say(error=describe(error))
     except Exception as error:
         say(error=describe(error))
+    return b""
+
+
+async def main():
+    mode, url = sys.argv[1:]
+    client = FastMcp(mode, url) if mode == "fastmcp" else Sdk(mode, url)
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    line = await lines.readline()
+    # With `again` the old session is left, and a new one is opened with the same tokens.
+    while line:
+        line = await session(client, lines)
     os._exit(0)
 
 

@@ -128,8 +128,8 @@ async function call(name, args) {
 const does = {
   connect: () => signingIn(connect),
   again: async () => {
-    await client.close();
-    await connect();
+    await client.close().catch(() => {});
+    await signingIn(connect);
   },
   list: async () => (await signingIn(() => client.listTools(undefined, patience))).tools.map((tool) => tool.name),
   call: async ({ name, arguments: args }) => (await call(name, args)).text,

@@ -45,6 +45,10 @@ class Client:
         """Does what a person does when the client says that its access has ended: nothing, with clients
         that ask by themselves at the next call."""
 
+    def connect_again(self):
+        """Opens a new session with the tokens that it has."""
+        raise Failed("it opens no new session")
+
     def tools(self):
         """Returns the names of the server's tools as the client's model gets them."""
         raise NotImplementedError
@@ -150,6 +154,9 @@ class Driver(Client):
     def sign_in_again(self):
         if self.starts_again:
             self.ask("again")
+
+    def connect_again(self):
+        self.ask("again")
 
     def tools(self):
         return self.ask("list")

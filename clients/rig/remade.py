@@ -81,6 +81,9 @@ class Remade(Client):
             raise Failed(f"the token endpoint answered {status}: {given}")
         self.access, self.refresh = given["access_token"], given["refresh_token"]
 
+    def connect_again(self):
+        self.begin()
+
     def begin(self):
         """Says hello in its revision, and opens a session where that has one."""
         self.session = None

@@ -129,6 +129,18 @@ class Story:
             raise Failed(f"text_read answered {text[:200]}")
         return text
 
+    def read_in_a_session(self):
+        """Reads; where the session ended with what was taken, in a new one, as a program opens it."""
+        try:
+            self.read()
+        except Failed as failed:
+            if "ession" not in str(failed):
+                raise
+            self.client.connect_again()
+            self.read()
+            return "in a new session"
+        return ""
+
     def change(self, line):
         """Adds a line to the note by a call, and looks at the file."""
         added = line if self.client.one_line else f"{line}\n"
@@ -203,7 +215,7 @@ class Story:
         self.owner.allows_changes = False
         try:
             self.owner.narrow(self.name)
-            self.read()
+            note = self.read_in_a_session()
             with contextlib.suppress(Failed):
                 self.client.call("text_append", {"path": "/plan.md", "hash": self.hash(), "content": "Refused.\n"})
             if (self.server.space / "plan.md").read_text() != self.text:
@@ -211,6 +223,7 @@ class Story:
             self.read()
         finally:
             self.owner.allows_changes = True
+        return note
 
     def ended_and_back(self, end):
         if not self.client.signs_in:
@@ -218,9 +231,10 @@ class Story:
         decisions = self.owner.decisions
         end()
         self.client.sign_in_again()
-        self.read()
+        note = self.read_in_a_session()
         if self.owner.decisions == decisions:
             raise Failed("it read on without being allowed again")
+        return note
 
     def revoked_and_back(self):
         raise None_(PASTED)
