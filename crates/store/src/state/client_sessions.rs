@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::postgresql::Database;
-    use crate::state::{StateDir, TokenRecord};
+    use crate::state::{StateDir, TokenKind, TokenRecord};
 
     const DAY: i64 = 24 * 60 * 60;
 
@@ -133,7 +133,7 @@ mod tests {
         TokenRecord {
             jti: jti.to_owned(),
             audience: None,
-            shown: false,
+            kind: TokenKind::Bearer,
             subject: "ann".to_owned(),
             client: None,
             grant: None,

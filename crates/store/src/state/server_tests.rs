@@ -9,7 +9,8 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::{
     AuthorizationRecord, ClientKind, ClientRecord, CodeSpent, Issued, NewCode, Passkey, Revocation,
-    SecretDigest, StateDir, StateError, StoredPassword, TokenKey, TokenRecord, TokenStore,
+    SecretDigest, StateDir, StateError, StoredPassword, TokenKey, TokenKind, TokenRecord,
+    TokenStore,
 };
 use crate::postgresql::Database;
 
@@ -120,7 +121,7 @@ fn token(jti: &str, subject: &str, now: i64) -> TokenRecord {
     TokenRecord {
         jti: jti.to_owned(),
         audience: Some("urn:uuid:1".to_owned()),
-        shown: now % 2 == 0,
+        kind: if now % 2 == 0 { TokenKind::Shown } else { TokenKind::Bearer },
         subject: subject.to_owned(),
         client: None,
         grant: Some("grt_1".to_owned()),
