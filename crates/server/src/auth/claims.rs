@@ -90,8 +90,18 @@ pub struct VerifiedCaller {
     pub principal: Principal,
     /// What else the token says about the caller.
     pub identity: IdentityClaims,
-    /// When the token expires. Streams that were opened with it end then.
+    /// When the token expires.
     pub expires: SystemTime,
+}
+
+impl VerifiedCaller {
+    /// Returns until when the token is accepted: five seconds longer than it lives, since two clocks
+    /// may differ. Streams that were opened with it end then, so that no request is accepted whose
+    /// answer is cut off at once.
+    #[must_use]
+    pub fn accepted_until(&self) -> SystemTime {
+        self.expires + Duration::from_secs(LEEWAY.unsigned_abs())
+    }
 }
 
 /// What a verified token says about its bearer beyond the scopes.

@@ -20,6 +20,7 @@ use super::connection::ConnectionState;
 use super::cross_origin;
 use super::origin_policy::{ForeignRequest, OriginPolicy};
 use super::peer::{ConnectedPeer, PeerPolicy, PeerRefused, RequestOrigin};
+use super::request_body::LeftBody;
 use super::request_head::HeadVerdict;
 use super::response_body::GuardedBody;
 use super::responses;
@@ -67,13 +68,17 @@ impl Edge {
             (Ok(_), Some(answer)) => cross_origin::allow(answer, origin),
             (Ok(sender), None) => {
                 request.extensions_mut().insert(sender);
-                let response = self.routes.clone().oneshot(request.map(Body::new));
+                let (head, body) = request.into_parts();
+                let (body, left) = LeftBody::of(Body::new(body));
+                let request = Request::from_parts(head, body);
+                let response = self.routes.clone().oneshot(request);
                 let response = match AssertUnwindSafe(response).catch_unwind().await {
                     Ok(Ok(response)) => response,
                     Ok(Err(never)) => match never {},
                     Err(_) => responses::internal(),
                 };
-                cross_origin::allow(response, origin)
+                let response = cross_origin::allow(response, origin);
+                if left.reaches_its_end().await { response } else { responses::closing(response) }
             }
             (Err(refused), _) => responses::closing(*refused),
         };

@@ -135,7 +135,7 @@ impl McpEndpoint {
         let requester = Requester { owner, caller, neighbour, person, expires };
         parts.extensions.insert(requester.caller.clone());
         parts.extensions.insert(Arc::clone(&requester.person));
-        parts.extensions.insert(TokenExpiry(verified.expires));
+        parts.extensions.insert(TokenExpiry(verified.accepted_until()));
         let ended = CancellationToken::new();
         let response = if parts.method == Method::POST {
             let response = self.post(parts, body, requester).await?;
@@ -171,10 +171,11 @@ impl McpEndpoint {
         if !is_stream {
             return response;
         }
-        let VerifiedCaller { principal, expires, .. } = verified;
+        let until = verified.accepted_until();
+        let VerifiedCaller { principal, .. } = verified;
         let admission = Arc::clone(&self.admission);
         let is_revoked = move || ended.is_cancelled() || admission.current(&principal).is_none();
-        response.map(|body| ExpiringBody::wrap(body, expires, is_revoked))
+        response.map(|body| ExpiringBody::wrap(body, until, is_revoked))
     }
 
     /// Reads a message, and the bytes of it for the SDK, which must read what is checked here.

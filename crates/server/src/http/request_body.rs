@@ -1,9 +1,14 @@
-//! Reads the body of a request once and whole, within limits of size and time.
+//! Reads the body of a request once and whole, within limits of size and time; or to its end, where
+//! a refusal came before.
 
+use std::mem;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use http_body::Body as _;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
@@ -30,6 +35,69 @@ const MAX_INITIAL_CAPACITY: usize = 64 * 1024;
 const MAX_DRAINED_BYTES: usize = 256 * 1024 * 1024;
 /// How long a refused body is read.
 const MAX_DRAIN: Duration = Duration::from_secs(10);
+
+/// The longest body that is read after its request was answered, in bytes: a message is shorter.
+const MAX_LEFT_BYTES: u64 = 64 * 1024;
+/// How long such a body is read.
+const MAX_LEFT_WAIT: Duration = Duration::from_secs(1);
+
+/// What a handler leaves of a request body. A connection is used again only when the body of its last
+/// request was read, so a client that was refused would find it closed.
+pub struct LeftBody(Arc<Mutex<Body>>);
+
+impl LeftBody {
+    /// Returns the body for the handler, and what will be left of it.
+    pub fn of(body: Body) -> (Body, Self) {
+        let left = Arc::new(Mutex::new(Body::empty()));
+        let lent = LentBody { inner: body, left: Arc::clone(&left) };
+        (Body::new(lent), Self(left))
+    }
+
+    /// Reads and drops what is left, if that is short and comes soon. Returns whether the end came.
+    pub async fn reaches_its_end(self) -> bool {
+        let left = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if left.is_end_stream() {
+            return true;
+        }
+        if left.size_hint().upper().is_none_or(|bytes| bytes > MAX_LEFT_BYTES) {
+            return false;
+        }
+        timeout(MAX_LEFT_WAIT, left.collect()).await.is_ok_and(|read| read.is_ok())
+    }
+}
+
+/// A body that is given back when it is dropped.
+struct LentBody {
+    inner: Body,
+    left: Arc<Mutex<Body>>,
+}
+
+impl HttpBody for LentBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().inner).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for LentBody {
+    fn drop(&mut self) {
+        let inner = mem::take(&mut self.inner);
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = inner;
+    }
+}
 
 /// Reads a body of at most `max_bytes`, counted in `held` as they arrive.
 ///

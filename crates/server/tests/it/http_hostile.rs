@@ -1,10 +1,35 @@
 //! Clients that mean harm, or are merely broken: each gets a clear answer and nobody else notices.
 
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::support::{Client, READ, Server, WRITE, request};
+
+/// Python SDK 2.3.0 sends head and body one after the other, and its next request, with the token
+/// that it fetched meanwhile, on the same connection.
+#[test]
+fn a_connection_is_used_again_after_a_refusal_that_came_before_the_body() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let mut stream = std::net::TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    for number in 0..3 {
+        let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer none\r\n\
+                    Content-Type: application/json\r\nContent-Length: 2\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(b"{}").unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"}") {
+            let mut piece = [0; 1024];
+            let read = stream.read(&mut piece).unwrap();
+            assert_ne!(read, 0, "request {number}: the connection was closed");
+            said.extend_from_slice(&piece[..read]);
+        }
+        assert!(said.starts_with(b"HTTP/1.1 401 "), "{}", String::from_utf8_lossy(&said));
+    }
+}
 
 #[tokio::test]
 async fn a_body_that_is_not_a_message_gets_the_json_rpc_error_code() {
