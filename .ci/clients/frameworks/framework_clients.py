@@ -125,7 +125,7 @@ async def story(adapter):
         await call("text.read", path=path)
     except Refused as refused:
         # The model must see what to do next.
-        expect("there is no" in str(refused) and "file.find" in str(refused), f"refused with {refused}")
+        expect("there is no" in str(refused) and names["file.find"] in str(refused), f"refused with {refused}")
     else:
         raise Failed("a file that was moved away was read")
     passed("be refused with what to do next")

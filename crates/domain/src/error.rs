@@ -1,9 +1,10 @@
 //! The refusals of the file and note tools, written for the agent that made the call.
 //!
 //! Each message says in this order: what is wrong and in which argument, what is true now, and what
-//! to call next. A message never holds a path of the machine or a secret. A message holds content
-//! only where a match failed: the searched lines, for a caller who may read them. Codes are stable.
-//! Wording may change at any time.
+//! to call next. The texts of the variants say the first two, and `next_step` has the third, since
+//! each caller is shown the names of tools in one of two spellings. A message never holds a path of
+//! the machine or a secret. A message holds content only where a match failed: the searched lines,
+//! for a caller who may read them. Codes are stable. Wording may change at any time.
 
 use std::borrow::Cow;
 
@@ -13,6 +14,9 @@ use serde_json::{Map, Value, json};
 use crate::hash::ContentHash;
 use crate::path::{BadPath, SpacePath};
 use crate::scope::Scope;
+use crate::tool_name::Spelling;
+
+mod next_step;
 
 /// One line of a file, quoted in a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,7 +47,7 @@ pub enum Refusal {
     /// The argument is not a space path.
     #[error(
         "`{argument}` {why}. Nothing was read or written. Name files from the root of the space, \
-         as in `/notes/a.md`; call `file.list` to see what is there."
+         as in `/notes/a.md`."
     )]
     InvalidPath {
         /// The argument's name, as the caller wrote it.
@@ -71,11 +75,7 @@ pub enum Refusal {
         what: String,
     },
     /// The path names nothing.
-    #[error(
-        "there is no `{path}`. Nothing was written.{} Call `file.find` with a part of its name, or \
-         `file.list` on its folder (`{list}`), to see what is there; `file.create` makes a new file.",
-        close_names(.near)
-    )]
+    #[error("there is no `{path}`. Nothing was written.{}", close_names(.near))]
     NotFound {
         /// The path that the call named.
         path: SpacePath,
@@ -86,28 +86,19 @@ pub enum Refusal {
         near: Vec<SpacePath>,
     },
     /// The path to be created exists already.
-    #[error(
-        "`{path}` exists already, and nothing is ever overwritten. Nothing was written. Call \
-         `text.read` on it and change it with `text.replace`, or choose another name."
-    )]
+    #[error("`{path}` exists already, and nothing is ever overwritten. Nothing was written.")]
     AlreadyExists {
         /// The path that was to be created.
         path: SpacePath,
     },
     /// The folder to be removed holds something.
-    #[error(
-        "`{path}` is not empty, and only empty folders are removed. Nothing was removed. Call \
-         `file.list` to see what it holds, and `file.remove` for each file first."
-    )]
+    #[error("`{path}` is not empty, and only empty folders are removed. Nothing was removed.")]
     FolderNotEmpty {
         /// The path that the call named.
         path: SpacePath,
     },
     /// The path names a directory, FIFO, socket or device.
-    #[error(
-        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, call \
-         `file.list` on it, or read `{list}`."
-    )]
+    #[error("`{path}` is not a regular file. Nothing was read or written.")]
     NotAFile {
         /// The path that the call named.
         path: SpacePath,
@@ -117,7 +108,7 @@ pub enum Refusal {
     /// A component of the path, or the path to be listed, is not a directory.
     #[error(
         "`{path}` is not a directory, or leads through something that is not one. Nothing was \
-         written. Call `text.read` if it is a file."
+         written."
     )]
     NotADirectory {
         /// The path that the call named.
@@ -218,7 +209,7 @@ pub enum Refusal {
     /// The file is not UTF-8.
     #[error(
         "`{path}` is not UTF-8 text ({size_bytes} bytes, hash {hash}). Nothing was written, and \
-         its bytes are not shown. `file.remove` takes this hash; text tools cannot be used on it."
+         its bytes are not shown."
     )]
     NotText {
         /// The path that the call named.
@@ -233,8 +224,7 @@ pub enum Refusal {
     /// The message withholds the current hash on purpose: a caller must read the file to get it.
     #[error(
         "`{path}` has changed since you read it: `{argument}` does not match its current bytes. \
-         Nothing was written. Call `text.read` on it again, redo the change on the text that is \
-         there now, and send the hash that it returns."
+         Nothing was written."
     )]
     Stale {
         /// The path that the call named.
@@ -263,10 +253,7 @@ pub enum Refusal {
         elsewhere: Vec<u64>,
     },
     /// A property of a note cannot be set by a tool.
-    #[error(
-        "`{name}` of `{path}` was not changed: {why}. Nothing was written. Edit lines {first} to \
-         {last} with `text.replace`."
-    )]
+    #[error("`{name}` of `{path}` was not changed: {why}. Nothing was written.")]
     UnsafeFrontMatter {
         /// The path that the call named.
         path: SpacePath,
@@ -327,9 +314,7 @@ pub enum Refusal {
         more: bool,
     },
     /// The file is larger than a limit, or would become so.
-    #[error(
-        "`{path}` is or would be larger than {limit_bytes} bytes. Nothing was written. {advice}"
-    )]
+    #[error("`{path}` is or would be larger than {limit_bytes} bytes. Nothing was written.")]
     TooLarge {
         /// The path that the call named.
         path: SpacePath,
@@ -358,9 +343,7 @@ pub enum Refusal {
         path: SpacePath,
     },
     /// The history cannot give a version of a file.
-    #[error(
-        "{why}. Nothing was changed. `file.history` shows which versions of `{path}` there are."
-    )]
+    #[error("{why}. Nothing was changed.")]
     NoVersion {
         /// The path that the call named.
         path: SpacePath,
@@ -376,7 +359,7 @@ pub enum Refusal {
     /// An error occurred after the change may have been made.
     #[error(
         "the change to `{path}` may or may not have been made: an error came after the point of \
-         no return. Call `text.read` to see what is there now before you do anything else."
+         no return."
     )]
     UnknownOutcome {
         /// The path that the call named.
@@ -396,10 +379,7 @@ pub enum Refusal {
         granted: Vec<Scope>,
     },
     /// The server failed for a reason that is not the caller's.
-    #[error(
-        "the server failed (incident {incident}). Before repeating a change, call `text.read` to \
-         see whether it happened; if it fails again, give the user that number."
-    )]
+    #[error("the server failed (incident {incident}).")]
     Internal {
         /// The number that the server's log repeats.
         incident: u64,
@@ -481,14 +461,14 @@ impl Refusal {
     }
 
     /// Returns the `error` object of a structured answer: `code`, `message`, and the members that a
-    /// program can use, such as `path` or `matches`.
-    pub fn to_json(&self) -> Value {
+    /// program can use, such as `path` or `matches`. The message spells tools as `names` says.
+    pub fn to_json(&self, names: Spelling) -> Value {
         let mut error = Map::new();
         let mut set = |name: &str, value: Value| {
             error.insert(name.to_owned(), value);
         };
         set("code", self.code().0.into());
-        set("message", self.to_string().into());
+        set("message", self.message(names).into());
         match self {
             Self::InvalidPath { argument, .. } => {
                 set("argument", (**argument).into());

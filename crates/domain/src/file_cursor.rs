@@ -31,7 +31,7 @@ pub struct FileCursor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadFileCursor {
     /// The text is not a cursor of this server, or was changed on the way.
-    #[error("`cursor` is not one that `text.read` returned")]
+    #[error("`cursor` is not one that a read returned")]
     Malformed,
     /// The cursor belongs to another file.
     #[error("`cursor` belongs to another `path`")]

@@ -36,4 +36,5 @@ pub mod sign_in;
 mod sought_text;
 pub mod text_diff;
 pub mod text_edits;
+pub mod tool_name;
 pub mod window;

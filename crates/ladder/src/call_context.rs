@@ -8,6 +8,7 @@ use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::ReadRequest;
 use stile_domain::records::sealed_cursor::Binding;
+use stile_domain::tool_name::Spelling;
 
 use super::budget::Budgets;
 use super::error::LadderError;
@@ -32,6 +33,8 @@ pub struct CallContext {
     caller_name: Arc<str>,
     handle_binding: Binding,
     pub(super) budgets: Budgets,
+    /// How the caller's list spells the tools that find files; `None` if the list has none.
+    pub(super) file_tools: Option<Spelling>,
 }
 
 impl CallContext {
@@ -43,7 +46,7 @@ impl CallContext {
     ) -> Self {
         let caller_name = caller_name(&caller);
         let handle_binding = Binding::new([caller_name.as_ref(), "handle"]);
-        Self { server, caller, arguments, caller_name, handle_binding, budgets }
+        Self { server, caller, arguments, caller_name, handle_binding, budgets, file_tools: None }
     }
 
     /// Sends a request to the resource server and returns its JSON.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::tool_name::Spelling;
 use stile_tools::answer::{Answer, Failure, ResourceLink};
 use stile_tools::arguments::ArgumentError;
 use stile_tools::tool::{Denial, ToolError};
@@ -145,7 +146,7 @@ impl ToolError for LadderError {
         Problem::Internal { incident }.into()
     }
 
-    fn into_answer(self, tool: &'static str) -> Answer {
+    fn into_answer(self, tool: &'static str, names: Spelling) -> Answer {
         let mut error = self.to_json();
         if let Some(next) = self.next(tool).filter(|_| !error.contains_key("next")) {
             error.insert("next".to_owned(), json!({ "tool": next }));
@@ -153,7 +154,7 @@ impl ToolError for LadderError {
         let failure = self.failure(&error);
         let structured = json!({ "error": error });
         if exceeds(&structured, MAX_ANSWER_PART_BYTES) {
-            return Self::from(too_large()).into_answer(tool);
+            return Self::from(too_large()).into_answer(tool, names);
         }
         let links = match self {
             Self::Server { bytes: Some(link), .. } => vec![link],
@@ -163,7 +164,7 @@ impl ToolError for LadderError {
         Answer { links, ..Answer::failed(structured, Some(text), failure) }
     }
 
-    fn into_denial(self) -> Denial {
+    fn into_denial(self, _: Spelling) -> Denial {
         let message =
             self.to_json().get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
         Denial { code: INSUFFICIENT_SCOPE, message, scopes: Vec::new() }

@@ -34,6 +34,7 @@ mod record_view;
 pub mod resources;
 pub mod schema;
 pub mod search;
+mod search_notes;
 mod text_lines;
 mod wire;
 
@@ -46,6 +47,7 @@ use serde_json::Value as Json;
 use stile_domain::journal::CallTrace;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::Verb;
 use stile_tools::answer::Answer;
 use stile_tools::call_log::CallLog;
 use stile_tools::definition::ToolDefinition;
@@ -94,6 +96,7 @@ pub struct Ladder {
     budgets: Budgets,
     schema_style: SchemaStyle,
     log: CallLog,
+    is_beside_files: bool,
 }
 
 impl Ladder {
@@ -104,6 +107,7 @@ impl Ladder {
             budgets: Budgets::default(),
             schema_style: SchemaStyle::default(),
             log: CallLog::disabled(),
+            is_beside_files: false,
         }
     }
 
@@ -125,6 +129,13 @@ impl Ladder {
         Self { log, ..self }
     }
 
+    /// Returns the ladder for a server that also offers tools that find files, so that a search
+    /// without hits names them.
+    #[must_use]
+    pub fn beside_tools_that_find_files(self) -> Self {
+        Self { is_beside_files: true, ..self }
+    }
+
     fn context(&self, principal: &Principal, arguments: Json) -> CallContext {
         CallContext::new(Arc::clone(&self.server), self.budgets, principal.clone(), arguments)
     }
@@ -136,9 +147,10 @@ impl Ladder {
         Ok(())
     }
 
-    fn ask_as(&self, operation: &str, principal: &Principal) -> Result<(), Denial> {
+    fn ask_as(&self, operation: &str, caller: &Caller) -> Result<(), Denial> {
+        let principal = &caller.principal;
         Self::authorize(principal).map_err(|error| {
-            let denial = error.into_denial();
+            let denial = error.into_denial(caller.names);
             self.log.record(operation, principal, CallTrace::default(), denial.code, None);
             denial
         })
@@ -167,16 +179,23 @@ impl Toolset for Ladder {
         RECORD_TOOLS.iter().find(|tool| tool.name == name).map(|tool| tool.name)
     }
 
-    /// Lists all tools to a caller whose token concerns records.
-    fn listed(&self, caller: &Caller) -> Vec<&'static str> {
-        match caller.principal.records() {
-            RecordsClaim::None => Vec::new(),
-            _ => RECORD_TOOLS.iter().map(|tool| tool.name).collect(),
+    /// Lists all tools to a caller whose token concerns records, if there is a record for this
+    /// caller to see.
+    fn listed<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<&'static str>> {
+        async move {
+            let principal = &caller.principal;
+            if *principal.records() == RecordsClaim::None
+                || !self.server.shows_any_record(principal).await
+            {
+                return Vec::new();
+            }
+            RECORD_TOOLS.iter().map(|tool| tool.name).collect()
         }
+        .boxed()
     }
 
     fn ask(&self, name: &'static str, _: &Json, caller: &Caller) -> Result<(), Denial> {
-        self.ask_as(name, &caller.principal)
+        self.ask_as(name, caller)
     }
 
     fn call<'a>(
@@ -190,12 +209,14 @@ impl Toolset for Ladder {
             let tool = RECORD_TOOLS.iter().find(|tool| tool.name == name).ok_or(UnknownTool)?;
             // Authority comes first: a refusal must not depend on the arguments.
             if let Err(error) = Self::authorize(principal) {
-                let answer = error.into_answer(tool.name);
+                let answer = error.into_answer(tool.name, caller.names);
                 self.log.record_failure(tool.name, principal, &answer);
                 return Ok(answer);
             }
-            let context = self.context(principal, arguments.clone());
-            Ok(tool.call(arguments, principal, &context, &self.log).await)
+            let mut context = self.context(principal, arguments.clone());
+            let finds_files = self.is_beside_files && principal.scopes().any(Verb::Read);
+            context.file_tools = finds_files.then_some(caller.names);
+            Ok(tool.call(arguments, caller, &context, &self.log).await)
         }
         .boxed()
     }
@@ -212,7 +233,7 @@ impl Toolset for Ladder {
     }
 
     fn ask_resource(&self, _: &str, caller: &Caller) -> Result<(), Denial> {
-        self.ask_as(resources::OPERATION, &caller.principal)
+        self.ask_as(resources::OPERATION, caller)
     }
 
     fn read_resource<'a>(

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
@@ -62,6 +63,12 @@ pub trait RecordServer: Send + Sync + 'static {
         caller: &'a Principal,
         ask: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>>;
+
+    /// Returns whether the caller may see at least one record; true where finding out would cost
+    /// more than a look, or fails, so that the answer to a call says why.
+    fn shows_any_record<'a>(&'a self, _caller: &'a Principal) -> BoxFuture<'a, bool> {
+        futures::future::ready(true).boxed()
+    }
 
     /// Seals state that a client sends back later.
     ///

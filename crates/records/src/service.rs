@@ -113,6 +113,16 @@ impl RecordService {
         })
     }
 
+    /// Returns whether the caller may see at least one record. Looks for one record in one stream
+    /// after the other, and writes no line in the journal. Blocks.
+    ///
+    /// # Errors
+    /// If the token does not concern records or the grant has ended; the error of the database.
+    pub fn shows_any_record(&self, caller: &Principal, now: Instant) -> Result<bool, Problem> {
+        let permit = caller.gate().records()?;
+        self.records.read_within(&self.limit, &permit, now, |view| view.shows_any_record())
+    }
+
     /// Removes what a request names. If it is gone already, nothing changes. Blocks.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! each request from the token that came with it.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use stile_tools::toolset::{
 };
 
 use crate::auth::VerifiedCaller;
+use crate::config::ToolGroups;
 use crate::fair_share::Resource;
 use crate::gateway::session_factory::{SessionFactory, VaultRefused};
 use crate::metrics::{CallLabels, Metrics};
@@ -36,6 +38,8 @@ pub struct Service {
     records: Option<RecordService>,
     metrics: Arc<Metrics>,
     shares: Arc<Shares>,
+    /// The tools of the toolsets that this server does not offer.
+    left_out: Arc<HashSet<&'static str>>,
 }
 
 /// A toolset, the name of the tool or resource in it, and what its calls work with.
@@ -58,6 +62,15 @@ impl Service {
     pub fn with(mut self, toolset: impl Toolset + 'static, works_with: Option<Resource>) -> Self {
         self.toolsets.push((Arc::new(toolset), works_with));
         self
+    }
+
+    /// Offers only the tools of these groups, of the toolsets that were added before. A tool of
+    /// another group does not exist for any caller.
+    #[must_use]
+    pub fn limited_to(self, groups: ToolGroups) -> Self {
+        let definitions = self.toolsets.iter().flat_map(|(toolset, _)| toolset.definitions());
+        let left_out = definitions.filter(|tool| !groups.show(tool.group)).map(|tool| tool.name);
+        Self { left_out: Arc::new(left_out.collect()), ..self }
     }
 
     /// Makes a session of each token, for tools over notes that another server has.
@@ -147,21 +160,26 @@ impl Service {
 
     /// Returns the definitions of all tools that any caller is ever shown.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        self.toolsets.iter().flat_map(|(toolset, _)| toolset.definitions()).collect()
+        let all = self.toolsets.iter().flat_map(|(toolset, _)| toolset.definitions());
+        all.filter(|tool| !self.left_out.contains(tool.name)).collect()
     }
 
     /// Returns the names of the tools that this caller is shown, sorted.
-    pub fn listed(&self, caller: &Caller) -> Vec<&'static str> {
-        let mut names: Vec<&'static str> =
-            self.toolsets.iter().flat_map(|(toolset, _)| toolset.listed(caller)).collect();
+    pub async fn listed(&self, caller: &Caller) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        for (toolset, _) in &self.toolsets {
+            names.extend(toolset.listed(caller).await);
+        }
+        names.retain(|name| !self.left_out.contains(name));
         names.sort_unstable();
         names
     }
 
     fn find(&self, name: &str) -> Option<Found<'_>> {
-        self.toolsets.iter().find_map(|(toolset, works_with)| {
+        let found = self.toolsets.iter().find_map(|(toolset, works_with)| {
             Some((toolset.as_ref(), toolset.find(name)?, *works_with))
-        })
+        });
+        found.filter(|(_, name, _)| !self.left_out.contains(name))
     }
 
     fn find_resource(&self, uri: &str) -> Option<Found<'_>> {

@@ -4,6 +4,7 @@
 //! authority.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -22,6 +23,10 @@ use stile_store::read_limit::ReadLimit;
 use crate::fair_share::{FairShare, Neighbour};
 use crate::http::v1::MAX_READ;
 use crate::shares::Shares;
+
+/// How long the look may take whether there is a record for a caller. With indexes it takes a
+/// millisecond; a list of tools must not wait for longer than a person notices.
+const MAX_LOOK: Duration = Duration::from_millis(250);
 
 /// The resource server of this process.
 pub struct StoredRecords {
@@ -96,6 +101,23 @@ impl RecordServer for StoredRecords {
                 }
             };
             if out.is_over { Err(too_large()) } else { Ok(out.text) }
+        }
+        .boxed()
+    }
+
+    fn shows_any_record<'a>(&'a self, caller: &'a Principal) -> BoxFuture<'a, bool> {
+        let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
+        async move {
+            let services = services.within(ReadLimit::new(MAX_LOOK, Cancellation::default()));
+            let Ok(reader) = self.readers.take(&Neighbour::of(&caller), 1).await else {
+                return true;
+            };
+            let look = tokio::task::spawn_blocking(move || {
+                let found = services.shows_any_record(&caller, now);
+                drop(reader);
+                found
+            });
+            !matches!(look.await, Ok(Ok(false)))
         }
         .boxed()
     }

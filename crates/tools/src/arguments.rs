@@ -310,7 +310,8 @@ fn wrong_text(schema: &Value, value: &Value) -> Option<String> {
     let Some(text) = value.as_str() else { return Some("a string".to_owned()) };
     if schema.get("pattern").is_some() {
         return ContentHash::parse(text).is_err().then(|| {
-            "the 64 lower-case hexadecimal digits of a hash, as `text.read` returned it".to_owned()
+            "the 64 lower-case hexadecimal digits of a hash, as a read or a change returned it"
+                .to_owned()
         });
     }
     let limit = |name: &str| schema.get(name).and_then(Value::as_u64);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::path::SpacePath;
+use stile_domain::tool_name::Spelling;
 
 use crate::answer::{Answer, Failure};
 use crate::arguments::ArgumentError;
@@ -28,19 +29,19 @@ impl ToolError for Refusal {
         Self::UnknownOutcome { path }
     }
 
-    fn into_answer(self, _: &'static str) -> Answer {
-        let structured = json!({ "error": self.to_json() });
-        Answer::failed(structured, Some(self.to_string()), failure(&self))
+    fn into_answer(self, _: &'static str, names: Spelling) -> Answer {
+        let structured = json!({ "error": self.to_json(names) });
+        Answer::failed(structured, Some(self.message(names)), failure(&self))
     }
 
-    fn into_denial(self) -> Denial {
+    fn into_denial(self, names: Spelling) -> Denial {
         let scopes = match &self {
             Self::InsufficientScope { needed, .. } => {
                 needed.iter().map(ToString::to_string).collect()
             }
             _ => Vec::new(),
         };
-        Denial { code: self.code().0, message: self.to_string(), scopes }
+        Denial { code: self.code().0, message: self.message(names), scopes }
     }
 }
 

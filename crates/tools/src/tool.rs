@@ -17,13 +17,15 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Gate, Permits, Principal};
+use stile_domain::permit::{Gate, Permits};
 use stile_domain::scope::Scopes;
+use stile_domain::tool_name::Spelling;
 
 use crate::answer::Answer;
 use crate::arguments::{self, ArgumentError};
 use crate::call_log::{CallLog, Unwritable};
 use crate::definition::{self, ToolDefinition, ToolGroup, description, input_schema};
+use crate::toolset::Caller;
 
 /// One thing that an agent can do.
 ///
@@ -74,11 +76,11 @@ pub trait Output: JsonSchema + Send {
     /// Whether the answer may have members that the schema does not name.
     const IS_OPEN: bool = false;
 
-    /// Renders the answer.
+    /// Renders the answer, with the tools that its own sentences name spelled as `names` says.
     ///
     /// # Errors
     /// If a value cannot be serialized.
-    fn render(self) -> serde_json::Result<Answer>;
+    fn render(self, names: Spelling) -> serde_json::Result<Answer>;
 
     /// Returns the versions that the journal records: read or replaced, and made.
     fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
@@ -118,12 +120,13 @@ pub trait ToolError: Send + Sized + 'static {
         Self::internal(incident)
     }
 
-    /// Renders the answer to a failed call of `tool`.
-    fn into_answer(self, tool: &'static str) -> Answer;
+    /// Renders the answer to a failed call of `tool`, with the tools that its sentences name
+    /// spelled as `names` says.
+    fn into_answer(self, tool: &'static str, names: Spelling) -> Answer;
 
     /// Returns the error as the denial of a call, for a transport that refuses before it runs
     /// anything.
-    fn into_denial(self) -> Denial;
+    fn into_denial(self, names: Spelling) -> Denial;
 }
 
 /// A call that the caller's token does not allow, whatever exists.
@@ -150,11 +153,11 @@ pub struct ToolEntry<C: 'static> {
     /// Whether some call of the tool may be permitted with these scopes.
     pub may_be_granted: fn(&Scopes) -> bool,
     definition: fn() -> ToolDefinition,
-    ask: fn(&Value, &Principal) -> Result<(), Denied>,
-    run: for<'a> fn(Value, &'a Principal, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
-    internal: fn(u64) -> Answer,
-    journal_full: fn(u64) -> Answer,
-    unknown_outcome: fn(SpacePath, u64) -> Answer,
+    ask: fn(&Value, &Caller) -> Result<(), Denied>,
+    run: for<'a> fn(Value, &'a Caller, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
+    internal: fn(u64, Spelling) -> Answer,
+    journal_full: fn(u64, Spelling) -> Answer,
+    unknown_outcome: fn(SpacePath, u64, Spelling) -> Answer,
     is_logged: bool,
 }
 
@@ -168,10 +171,12 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
             definition: definition::<T>,
             ask: ask::<T>,
             run: run::<T>,
-            internal: |incident| T::Error::internal(incident).into_answer(T::NAME),
-            journal_full: |incident| T::Error::journal_full(incident).into_answer(T::NAME),
-            unknown_outcome: |path, incident| {
-                T::Error::unknown_outcome(path, incident).into_answer(T::NAME)
+            internal: |incident, names| T::Error::internal(incident).into_answer(T::NAME, names),
+            journal_full: |incident, names| {
+                T::Error::journal_full(incident).into_answer(T::NAME, names)
+            },
+            unknown_outcome: |path, incident, names| {
+                T::Error::unknown_outcome(path, incident).into_answer(T::NAME, names)
             },
             is_logged: T::Error::IS_LOGGED,
         }
@@ -182,18 +187,13 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
         (self.definition)()
     }
 
-    /// Decides from the token alone whether `principal` may make exactly this call. A denial is
+    /// Decides from the token alone whether `caller` may make exactly this call. A denial is
     /// journaled here, since the call ends here. Arguments that do not parse pass: the call itself
     /// explains them and touches nothing.
-    pub fn ask(
-        &self,
-        arguments: &Value,
-        principal: &Principal,
-        log: &CallLog,
-    ) -> Result<(), Denial> {
-        (self.ask)(arguments, principal).map_err(|denied| {
+    pub fn ask(&self, arguments: &Value, caller: &Caller, log: &CallLog) -> Result<(), Denial> {
+        (self.ask)(arguments, caller).map_err(|denied| {
             let (denial, trace) = *denied;
-            log.record(self.name, principal, trace, denial.code, None);
+            log.record(self.name, &caller.principal, trace, denial.code, None);
             denial
         })
     }
@@ -203,31 +203,33 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
     pub async fn call(
         &self,
         arguments: Value,
-        principal: &Principal,
+        caller: &Caller,
         context: &C,
         log: &CallLog,
     ) -> Answer {
+        let Caller { principal, names, .. } = caller;
+        let names = *names;
         if !self.read_only
             && let Err(unwritable) = log.check_writable()
         {
             return match unwritable {
-                Unwritable::DiskFull(incident) => (self.journal_full)(incident),
-                Unwritable::Other(incident) => (self.internal)(incident),
+                Unwritable::DiskFull(incident) => (self.journal_full)(incident, names),
+                Unwritable::Other(incident) => (self.internal)(incident, names),
             };
         }
-        let running = AssertUnwindSafe((self.run)(arguments, principal, context)).catch_unwind();
+        let running = AssertUnwindSafe((self.run)(arguments, caller, context)).catch_unwind();
         let (answer, trace) = running.await.unwrap_or_else(|_| {
             let incident = stile_store::new_incident();
             if self.is_logged {
                 log_panic(self.name, incident);
             }
-            ((self.internal)(incident), CallTrace::default())
+            ((self.internal)(incident, names), CallTrace::default())
         });
         let path = trace.path.clone();
         match log.record_answer(self.name, principal, trace, &answer) {
             Err(incident) if !self.read_only && answer.failure.is_none() => match path {
-                Some(path) => (self.unknown_outcome)(path, incident),
-                None => (self.internal)(incident),
+                Some(path) => (self.unknown_outcome)(path, incident, names),
+                None => (self.internal)(incident, names),
             },
             _ => answer,
         }
@@ -284,24 +286,26 @@ fn output_schema<T: Tool>() -> Map<String, Value> {
     schema
 }
 
-fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), Denied> {
+fn ask<T: Tool>(arguments: &Value, caller: &Caller) -> Result<(), Denied> {
     let Ok(input) = arguments::parse::<T>(arguments) else { return Ok(()) };
-    let permits = input.ask(principal.gate());
-    permits.map(drop).map_err(|error| Box::new((error.into_denial(), input.trace())))
+    let permits = input.ask(caller.principal.gate());
+    permits.map(drop).map_err(|error| Box::new((error.into_denial(caller.names), input.trace())))
 }
 
 /// The only caller of [`Tool::run`].
 fn run<'a, T: Tool>(
     arguments: Value,
-    principal: &'a Principal,
+    caller: &'a Caller,
     context: &'a T::Context,
 ) -> BoxFuture<'a, (Answer, CallTrace)> {
+    let Caller { principal, names, .. } = caller;
+    let names = *names;
     async move {
         let input = match arguments::parse::<T>(&arguments) {
             Ok(input) => input,
             Err(error) => {
                 let error = T::Error::from_arguments(error, &arguments);
-                return (error.into_answer(T::NAME), CallTrace::default());
+                return (error.into_answer(T::NAME, names), CallTrace::default());
             }
         };
         let mut trace = input.trace();
@@ -316,14 +320,14 @@ fn run<'a, T: Tool>(
             trace.changed_lines = output.changed_lines().or(trace.changed_lines);
             let extent = output.extent();
             trace.extent = extent;
-            match output.render() {
+            match output.render(names) {
                 Ok(answer) => Ok(Answer { extent, ..answer }),
                 Err(error) => {
                     Err(T::Error::internal(stile_store::log_incident("answer", &error.into())))
                 }
             }
         });
-        (answer.unwrap_or_else(|error| error.into_answer(T::NAME)), trace)
+        (answer.unwrap_or_else(|error| error.into_answer(T::NAME, names)), trace)
     }
     .boxed()
 }

@@ -10,6 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use stile_domain::permit::Principal;
+use stile_domain::tool_name::Spelling;
 use stile_store::cancellation::Cancellation;
 use stile_store::space::{ThreadShare, Watch};
 
@@ -23,6 +24,8 @@ use crate::tool::{Denial, ToolEntry};
 pub struct Caller {
     /// Who calls, with the scopes and the claim about records of the token.
     pub principal: Principal,
+    /// How the caller's list spells the names of tools, and so all that the caller reads.
+    pub names: Spelling,
     /// The session for notes that another server has; `None` where this server has the files.
     pub session: Option<NoteSession>,
     /// Cancels the call. A change that has not begun by then writes nothing.
@@ -34,7 +37,14 @@ pub struct Caller {
 impl Caller {
     /// Creates the caller for the local user, who started this process.
     pub fn local(principal: Principal) -> Self {
-        Self { principal, session: None, cancellation: Cancellation::default(), thread_share: None }
+        let names = Spelling::default();
+        Self {
+            principal,
+            names,
+            session: None,
+            cancellation: Cancellation::default(),
+            thread_share: None,
+        }
     }
 }
 
@@ -158,8 +168,9 @@ pub trait Toolset: Send + Sync {
     /// Returns the canonical name of a tool, given in either spelling.
     fn find(&self, name: &str) -> Option<&'static str>;
 
-    /// Returns the names of the tools that this caller is shown, in any order.
-    fn listed(&self, caller: &Caller) -> Vec<&'static str>;
+    /// Returns the names of the tools that this caller is shown, in any order. They may depend on
+    /// what there is for this caller.
+    fn listed<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<&'static str>>;
 
     /// Decides from the token alone whether `caller` may make exactly this call. `name` is
     /// canonical.
@@ -271,15 +282,12 @@ impl ResourceError {
     }
 }
 
-/// Spells a tool's name for clients that refuse dots in it: `file_create` for `file.create`.
-pub fn underscored(name: &str) -> String {
-    name.replace('.', "_")
-}
-
 /// Finds a tool by its name in either spelling.
 pub(crate) fn find_entry<'t, C: Send + Sync + 'static>(
     tools: impl IntoIterator<Item = &'t ToolEntry<C>>,
     name: &str,
 ) -> Option<&'t ToolEntry<C>> {
-    tools.into_iter().find(|tool| tool.name == name || underscored(tool.name) == name)
+    tools
+        .into_iter()
+        .find(|tool| tool.name == name || Spelling::Underscored.name(tool.name) == name)
 }

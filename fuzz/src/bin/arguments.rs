@@ -16,18 +16,21 @@ use stile_domain::limits::FileLimits;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
+use stile_domain::tool_name::Spelling;
 use stile_store::space::{Space, SpaceOptions};
 use stile_testkit::schema;
 use stile_tools::call_log::CallLog;
 use stile_tools::space::SpaceTools;
 use stile_tools::tool::ToolEntry;
-use stile_tools::toolset::underscored;
+use stile_tools::toolset::Caller;
 
 /// It stands in no message of ours, and no encoding changes it.
 const CANARY: &str = "Canary7340173401";
 
-static NOBODY: LazyLock<Principal> = LazyLock::new(|| {
-    Principal::assert_verified("nobody", None, None, Scopes::none(), RecordsClaim::None)
+static NOBODY: LazyLock<Caller> = LazyLock::new(|| {
+    let nobody =
+        Principal::assert_verified("nobody", None, None, Scopes::none(), RecordsClaim::None);
+    Caller::local(nobody)
 });
 
 /// A space whose folder is gone: nothing that a call does here could succeed, and nothing is left
@@ -66,7 +69,9 @@ fuzz_target!(|input: &[u8]| -> Corpus {
 });
 
 fn find(name: &str) -> Option<&'static ToolEntry<Space>> {
-    SpaceTools::built_in().find(|tool| tool.name == name || underscored(tool.name) == name)
+    let is = |spelling: Spelling, tool: &str| spelling.name(tool) == name;
+    SpaceTools::built_in()
+        .find(|tool| is(Spelling::Dotted, tool.name) || is(Spelling::Underscored, tool.name))
 }
 
 fn a_caller_without_scopes_is_refused(tool: &'static ToolEntry<Space>, arguments: &Value) {

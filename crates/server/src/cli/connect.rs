@@ -22,7 +22,6 @@ use crate::auth::{MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::{ROOT, STATE};
 use crate::config::{Environment, Resolved, Source, ToolNames};
-use crate::mcp::client_names::{Spelling, spelling};
 
 /// What stands for the token where none is shown.
 const NO_TOKEN: &str = "<token>";
@@ -118,7 +117,8 @@ struct Order {
     request: MintRequest,
     /// The scopes and denials as the command line gave them, for a client that starts the server.
     scope_arguments: Vec<String>,
-    names: Spelling,
+    /// The spelling of tool names that the command line asks for.
+    names: Option<ToolNames>,
 }
 
 impl Order {
@@ -174,14 +174,8 @@ impl Order {
             records,
             life,
         };
-        let names = match owner::text(matches, "tool_names").map(str::parse::<ToolNames>) {
-            Some(names) => spelling(
-                names.map_err(|why| Failure::Usage(format!("--tool-names {why}")))?,
-                Some(client.name),
-                None,
-            ),
-            None => spelling(resolved.config.tool_names, Some(client.name), None),
-        };
+        let names = owner::text(matches, "tool_names").map(str::parse::<ToolNames>).transpose();
+        let names = names.map_err(|why| Failure::Usage(format!("--tool-names {why}")))?;
         let root = absolute(&root);
         Ok(Self { home, resolved, root, audience, transport, request, scope_arguments, names })
     }
@@ -191,10 +185,9 @@ impl Order {
         let mut url = welcome::client_url(&self.resolved.config, self.resolved.config.listen);
         let mut arguments = vec!["stdio".to_owned(), self.root.to_string_lossy().into_owned()];
         arguments.extend(self.scope_arguments.iter().cloned());
-        if self.names == Spelling::Underscored {
-            // The name in the token decides, too, unless the server has a setting.
-            url += "?names=underscored";
-            arguments.extend(["--tool-names".to_owned(), "underscored".to_owned()]);
+        if let Some(names) = self.names {
+            url += &format!("?names={}", names.word());
+            arguments.extend(["--tool-names".to_owned(), names.word().to_owned()]);
         }
         if *self.resolved.source(&STATE) != Source::Default {
             let state = absolute(&self.resolved.config.state).to_string_lossy().into_owned();

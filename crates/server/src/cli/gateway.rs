@@ -59,6 +59,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
         let shares = Shares::new(config.max_connections, config.max_body_bytes);
         let shares = Shares { upstream_requests: upstream_requests(upstreams), ..shares };
         let service = Service::new(notes, Some(Resource::UpstreamRequests))
+            .limited_to(config.tools)
             .with_sessions(sessions)
             .with_shares(Arc::new(shares));
         let on_listening = |address| {

@@ -18,6 +18,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::tool_name::Spelling;
 use stile_store::history::{Call, ChangeQuery, History, HistoryError};
 use stile_store::journal::Journal;
 use stile_tools::space::SpaceTools;
@@ -72,7 +73,8 @@ impl FilesOwner {
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
         let unknown = |UnknownTool| "this program has no such tool".to_owned();
         let tool = self.tools.find(tool).ok_or(UnknownTool).map_err(unknown)?;
-        let caller = Caller::local(self.caller.clone());
+        // The owner reads the canonical names, as in the documents.
+        let caller = Caller { names: Spelling::Dotted, ..Caller::local(self.caller.clone()) };
         let answer = self.tools.call(tool, arguments, &caller).await.map_err(unknown)?;
         match answer.failure {
             None => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
@@ -151,7 +153,7 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NoVersion { path, why } => Self::Failed(format!("{path}: {why}")),
-            refusal => Self::Failed(refusal.to_string()),
+            refusal => Self::Failed(refusal.message(Spelling::Dotted)),
         }
     }
 }

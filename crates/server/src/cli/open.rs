@@ -15,6 +15,7 @@ use stile_store::journal::{Journal, JournalOptions};
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
 use stile_tools::call_log::CallLog;
+use stile_tools::definition::ToolGroup;
 use stile_tools::space::SpaceTools;
 
 use super::Failure;
@@ -274,10 +275,14 @@ pub(super) fn service_with(
         YesNo::No => tools,
     };
     let service = Service::of_space(tools).with_shares(shares);
-    let Some(records) = records else { return service };
+    let Some(records) = records else { return service.limited_to(config.tools) };
     let port = StoredRecords::new(records.clone(), clock::now).with_readers(readers);
     let ladder = ladder(config, port).with_log(CallLog::new(Arc::clone(journal)));
-    service.with(ladder, None).with_records(records)
+    let ladder = match config.tools.show(ToolGroup::Find) {
+        true => ladder.beside_tools_that_find_files(),
+        false => ladder,
+    };
+    service.with(ladder, None).with_records(records).limited_to(config.tools)
 }
 
 /// Returns the tools over a resource server, as the settings want them.

@@ -124,13 +124,13 @@ declare_settings! {
     MAX_CONNECTIONS: usize = Flag("max_connections", "COUNT"), count, default Text("4096"),
         for HTTP;
 
-    /// Spell tool names in lists: auto, dotted (file.create) or underscored (file_create).
-    /// Calls may use either.
+    /// Spell tool names: dotted (file.create), underscored (file_create), or auto, which is
+    /// underscored for all clients but those known to take dots. Calls may use either.
     TOOL_NAMES: ToolNames = Flag("tool_names", "SPELLING"), word, default Text("auto"),
         for &[Serve, Stdio, Gateway];
 
-    /// Show only these groups of tools: files, find, notes, records. A client narrows them by its
-    /// address, as in `/mcp?tools=files,find`.
+    /// Offer only these groups of tools: files, find, notes, records. Calls of others are refused.
+    /// A client shortens its list, and nothing else, by its address: `/mcp?tools=files,find`.
     TOOLS: ToolGroups = Flag("tools", "GROUP,…"), word,
         default Text("files,find,notes,records"), for &[Serve, Stdio, Gateway];
 

@@ -342,9 +342,9 @@ macro_rules! words {
 }
 
 words! {
-    /// How lists spell the names of tools.
+    /// How lists, and all texts for a caller, spell the names of tools.
     pub enum ToolNames {
-        /// With dots, unless the client is known to refuse dots.
+        /// With underscores, unless the client is known to take dots.
         Auto = "auto",
         /// With dots, as in `file.create`.
         Dotted = "dotted",

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::json;
 use stile_domain::error::Refusal;
 use stile_domain::notes::NotePath;
+use stile_domain::tool_name::Spelling;
 use stile_tools::space::SpaceTools;
 
 use super::admission::{Admission, Admitted};
@@ -150,7 +151,8 @@ fn refusal_response(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
     match refusal {
         Refusal::InsufficientScope { needed, .. } => {
             let scopes: Vec<String> = needed.iter().map(ToString::to_string).collect();
-            let body = json!({ "error": refusal.code().0, "message": refusal.to_string() });
+            let message = refusal.message(Spelling::default());
+            let body = json!({ "error": refusal.code().0, "message": message });
             responses::insufficient_scope(metadata_url, &scopes.join(" "), &body)
         }
         Refusal::TooLarge { .. } => responses::plain(

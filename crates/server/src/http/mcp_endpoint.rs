@@ -27,6 +27,7 @@ use super::responses;
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
 use crate::auth::VerifiedCaller;
 use crate::fair_share::{Neighbour, PausedShare, Share};
+use crate::mcp::client_names::spelling;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope, INITIALIZE};
 use crate::mcp::handshake;
@@ -137,7 +138,7 @@ impl McpEndpoint {
         parts.extensions.insert(TokenExpiry(verified.expires));
         let ended = CancellationToken::new();
         let response = if parts.method == Method::POST {
-            let response = self.post(parts, body, &requester).await?;
+            let response = self.post(parts, body, requester).await?;
             // A subscription lasts as an event stream does, and is no call.
             let call = response.extensions().get::<LongRequest>().is_none().then_some(call);
             response.map(|body| GuardedBody::wrap(body, (call, cancels)))
@@ -200,7 +201,7 @@ impl McpEndpoint {
         &self,
         mut parts: Parts,
         body: Body,
-        requester: &Requester,
+        mut requester: Requester,
     ) -> Result<Response<Body>, EarlyResponse> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
@@ -225,10 +226,17 @@ impl McpEndpoint {
             parts.headers.remove(SESSION_ID);
         }
         let session = self.enter_session(&parts.headers, &requester.owner)?;
-        self.check_scopes(&message, &parts, requester)?;
+        let session_client = match &session {
+            Some(id) => self.sessions.client(id),
+            None => handshake::agreed(&message).map(|(_, client)| client),
+        };
+        let principal = &requester.caller.principal;
+        requester.caller.names =
+            spelling(presentation.names, principal.client(), session_client.as_deref());
+        self.check_scopes(&message, &parts, &requester)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.
-        let work = self.work_share(&message, requester).await?;
+        let work = self.work_share(&message, &requester).await?;
         let work = work.map(|share| Arc::new(PausedShare::from(share)));
         let thread_share = work.clone().map(|share| share as Arc<dyn ThreadShare>);
         let caller = Caller { thread_share, ..requester.caller.clone() };
@@ -260,7 +268,7 @@ impl McpEndpoint {
                 response
             }
             _ => {
-                self.record_opened_session(&message, response.headers(), requester).await;
+                self.record_opened_session(&message, response.headers(), &requester).await;
                 response
             }
         };
@@ -508,7 +516,7 @@ fn bad_body(why: BodyError) -> EarlyResponse {
         BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
-            "the request is too large; make a large file with several `text.append`",
+            "the request is too large; make a large file in parts, of which each is appended",
         ),
         BodyError::Stalled => {
             (StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")

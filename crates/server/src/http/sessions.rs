@@ -67,6 +67,8 @@ type Table = HashMap<String, Session>;
 
 struct Session {
     owner: SessionOwner,
+    /// The name that the client gave itself when it opened the session in this process.
+    client: Option<String>,
     used: Instant,
     /// The ids of the requests that are being answered, as JSON.
     pending: HashSet<String>,
@@ -76,7 +78,7 @@ struct Session {
 
 impl Session {
     fn new(owner: SessionOwner, used: Instant) -> Self {
-        Self { owner, used, pending: HashSet::new(), is_brief: false }
+        Self { owner, client: None, used, pending: HashSet::new(), is_brief: false }
     }
 }
 
@@ -99,6 +101,9 @@ impl Sessions {
     pub async fn open(&self, new: NewSession, owner: SessionOwner, now: Instant) -> Vec<String> {
         let text = owner.to_text();
         let (mut closed, surplus) = self.open_here(&new.id, owner, now);
+        if let Some(session) = self.lock().get_mut(&new.id) {
+            session.client = Some(new.client.clone());
+        }
         if let Some(kept) = &self.kept {
             let id = new.id.clone();
             match kept.keep(new, text, surplus, self.max_per_subject).await {
@@ -114,6 +119,11 @@ impl Sessions {
             }
         }
         closed
+    }
+
+    /// Returns the name that the client of a session gave itself, if it is known.
+    pub fn client(&self, id: &str) -> Option<String> {
+        self.lock().get(id)?.client.clone()
     }
 
     /// Returns the sessions that must be closed, and those of them that end.

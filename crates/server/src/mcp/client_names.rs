@@ -1,56 +1,33 @@
-//! Decides which spelling of tool names a client gets in lists.
+//! Decides how a caller's list, and all texts for this caller, spell the names of tools.
 //!
-//! The canonical names have a dot (`file.create`). The protocol allows dots, but some widely used
-//! hosts pass tool names to a model's API that accepts only `[a-zA-Z0-9_-]`, and then lose the
-//! whole list. Their lists have `file_create`. A call may use either spelling, whoever makes it.
+//! The canonical names have a dot (`file.create`). The protocol allows dots, but the interfaces of
+//! most models take `^[a-zA-Z0-9_-]{1,64}$` only, and many hosts pass names on as they are and then
+//! lose the whole list. So everybody is shown `file_create` but those who are known to take dots.
+//! A call may use either spelling, whoever makes it.
+
+use stile_domain::tool_name::Spelling;
 
 use crate::config::ToolNames;
 
-/// The spelling of the names in one list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spelling {
-    /// `file.create`
-    Dotted,
-    /// `file_create`
-    Underscored,
-}
-
-/// A client that refuses dots.
+/// A client that takes dots.
 struct Row {
     /// The beginning of the client's name, in lower case.
     prefix: &'static str,
-    /// Where the refusal was reported. No row was reproduced here.
+    /// How it is known that the client takes dots.
     #[cfg_attr(not(test), expect(dead_code, reason = "the table is its own documentation"))]
     source: &'static str,
 }
 
-const REFUSE_DOTS: &[Row] = &[
+const TAKE_DOTS: &[Row] = &[
     Row {
-        prefix: "claude-ai",
-        source: "Claude Desktop and claude.ai name themselves so; list rejected by `^[a-zA-Z0-9_-]{1,64}$`, public threads of March to July 2026",
+        prefix: "mcp-inspect",
+        source: "the Inspector shows names to people and passes them to no model; its command \
+                 line, version 2.12.0, listed and called dotted names with `--strict`",
     },
-    Row {
-        prefix: "claude desktop",
-        source: "the same host, as people write it in a token's client claim",
-    },
-    Row {
-        prefix: "claude-desktop",
-        source: "the same host, as people write it in a token's client claim",
-    },
-    Row {
-        prefix: "claude.ai",
-        source: "the same host, as people write it in a token's client claim",
-    },
-    Row { prefix: "anthropic/claudeai", source: "claude.ai on the web, same threads" },
-    Row { prefix: "codex", source: "openai/codex#8174, open in July 2026" },
-    Row { prefix: "copilot", source: "github/copilot-cli#1879 and #2581, open in July 2026" },
-    Row {
-        prefix: "github-copilot",
-        source: "github/copilot-cli#1879 and #2581, open in July 2026",
-    },
+    Row { prefix: "inspector-cli", source: "the same program, in the package's other half" },
 ];
 
-/// Returns the spelling of a list.
+/// Returns the spelling of all names for one caller.
 ///
 /// `token_client` is the token's claim `client`. `session_client` is the name with which the client
 /// opened its session; it is absent outside a session, where a list may vary by authorization only.
@@ -59,18 +36,17 @@ pub fn spelling(
     token_client: Option<&str>,
     session_client: Option<&str>,
 ) -> Spelling {
-    let refuses = |name: &str| {
+    let takes_dots = |name: &str| {
         let name = name.to_lowercase();
-        REFUSE_DOTS.iter().any(|row| name.starts_with(row.prefix))
+        TAKE_DOTS.iter().any(|row| name.starts_with(row.prefix))
     };
     match wanted {
+        ToolNames::Dotted => Spelling::Dotted,
         ToolNames::Underscored => Spelling::Underscored,
-        ToolNames::Auto
-            if token_client.is_some_and(refuses) || session_client.is_some_and(refuses) =>
-        {
-            Spelling::Underscored
+        ToolNames::Auto if session_client.or(token_client).is_some_and(takes_dots) => {
+            Spelling::Dotted
         }
-        ToolNames::Auto | ToolNames::Dotted => Spelling::Dotted,
+        ToolNames::Auto => Spelling::Underscored,
     }
 }
 
@@ -79,27 +55,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_known_clients_are_shown_underscores_unless_configured() {
+    fn everybody_is_shown_underscores_but_clients_that_take_dots_and_who_asks_for_dots() {
+        use Spelling::{Dotted, Underscored};
         for (wanted, token, session, expected) in [
-            (ToolNames::Auto, None, None, Spelling::Dotted),
-            (ToolNames::Auto, Some("Claude Desktop"), None, Spelling::Underscored),
-            (ToolNames::Auto, None, Some("claude-ai"), Spelling::Underscored),
-            (ToolNames::Auto, Some("inspector"), Some("codex-mcp-client"), Spelling::Underscored),
-            (ToolNames::Auto, Some("claude-code"), Some("Visual Studio Code"), Spelling::Dotted),
-            (ToolNames::Dotted, Some("codex"), None, Spelling::Dotted),
-            (ToolNames::Underscored, None, None, Spelling::Underscored),
+            (ToolNames::Auto, None, None, Underscored),
+            (ToolNames::Auto, Some("Claude"), None, Underscored),
+            (ToolNames::Auto, None, Some("Anthropic"), Underscored),
+            (ToolNames::Auto, Some("notebook"), Some("Visual Studio Code"), Underscored),
+            (ToolNames::Auto, None, Some("MCP-Inspector"), Dotted),
+            (ToolNames::Auto, Some("mcp-inspector"), None, Dotted),
+            // In a session the client itself says who it is; a token may pass through many hands.
+            (ToolNames::Auto, Some("mcp-inspector"), Some("claude-ai"), Underscored),
+            (ToolNames::Dotted, Some("claude-ai"), None, Dotted),
+            (ToolNames::Underscored, None, Some("mcp-inspector"), Underscored),
         ] {
-            assert_eq!(
-                spelling(wanted, token, session),
-                expected,
-                "{wanted:?} {token:?} {session:?}"
-            );
+            let found = spelling(wanted, token, session);
+            assert_eq!(found, expected, "{wanted:?} {token:?} {session:?}");
         }
     }
 
     #[test]
     fn every_row_is_in_lower_case_and_says_where_it_comes_from() {
-        for row in REFUSE_DOTS {
+        for row in TAKE_DOTS {
             assert_eq!(row.prefix, row.prefix.to_lowercase());
             assert!(!row.source.is_empty());
         }

@@ -21,11 +21,12 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use stile_domain::tool_name::Spelling;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
-use super::client_names::{Spelling, spelling};
+use super::client_names::spelling;
 use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
@@ -45,7 +46,8 @@ const SESSION_ID: &str = "mcp-session-id";
 pub enum CallerSource {
     /// One caller for as long as the process lives, on stdio.
     Fixed(Caller),
-    /// The extensions of each HTTP request, into which the endpoint put the caller.
+    /// The extensions of each HTTP request, into which the endpoint put the caller, with the
+    /// spelling of tool names for that caller.
     Request,
 }
 
@@ -116,10 +118,12 @@ impl Handler {
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
         match &self.shared.caller {
-            CallerSource::Fixed(caller) => {
+            CallerSource::Fixed(caller) => Ok(Caller {
+                names: self.spelling(caller, context),
                 // Each call is cancelled by itself.
-                Ok(Caller { cancellation: Cancellation::default(), ..caller.clone() })
-            }
+                cancellation: Cancellation::default(),
+                ..caller.clone()
+            }),
             CallerSource::Request => context
                 .extensions
                 .get::<http::request::Parts>()
@@ -147,12 +151,13 @@ impl Handler {
         server_info::server_config(service, caller)
     }
 
+    /// Returns the spelling of tool names for the caller on stdio.
     fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
         // A request that carries its own version belongs to no session, whatever came before it.
         let session =
             if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
         let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
-        spelling(self.presentation(context).names, caller.principal.client(), session_client)
+        spelling(self.shared.presentation.names, caller.principal.client(), session_client)
     }
 }
 
@@ -275,10 +280,9 @@ impl ServerHandler for Handler {
                 // Some clients never say that they are initialized.
                 self.shared.subscriptions.session_has_peer(&session, &context.peer);
             }
-            let tools = self.service(&context).listed(&caller);
+            let tools = self.service(&context).listed(&caller).await;
             let groups = self.presentation(&context).groups;
-            let spelling = self.spelling(&caller, &context);
-            let definitions = self.shared.definitions.list(&tools, groups, spelling);
+            let definitions = self.shared.definitions.list(&tools, groups, caller.names);
             let definitions = match self.presentation(&context).answers {
                 AnswerForms::Text => tool_definitions::without_output_schemas(definitions),
                 AnswerForms::Both | AnswerForms::Structured => definitions,
@@ -330,7 +334,8 @@ impl ServerHandler for Handler {
             only_page(request.as_ref())?;
             let caller = self.caller(&context)?;
             let resources = self.service(&context).resources(&caller);
-            let resources = resources.iter().map(resources::resource).collect();
+            let resources =
+                resources.iter().map(|kind| resources::resource(kind, caller.names)).collect();
             Ok(uncached!(ListResourcesResult, resources, &context))
         })
         .await
@@ -345,7 +350,8 @@ impl ServerHandler for Handler {
             only_page(request.as_ref())?;
             let caller = self.caller(&context)?;
             let templates = self.service(&context).resource_templates(&caller);
-            let templates = templates.iter().map(resources::template).collect();
+            let templates =
+                templates.iter().map(|kind| resources::template(kind, caller.names)).collect();
             Ok(uncached!(ListResourceTemplatesResult, templates, &context))
         })
         .await

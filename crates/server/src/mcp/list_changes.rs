@@ -52,16 +52,17 @@ pub struct ListListener {
     expires: Option<SystemTime>,
     rights: CurrentRights,
     is_open: Option<IsOpen>,
-    shown: Lists,
+    /// What the client was shown when the listening began, or was last told of.
+    shown: Option<Lists>,
 }
 
 impl Lists {
-    fn of(service: &Service, caller: &Caller) -> Self {
+    async fn of(service: &Service, caller: &Caller) -> Self {
         let templates = service.resource_templates(caller);
         let templates = templates.into_iter().map(|template| template.uri.into_owned()).collect();
         let principal = &caller.principal;
         Self {
-            tools: service.listed(caller),
+            tools: service.listed(caller).await,
             resources: (principal.scopes().clone(), principal.records().clone(), templates),
         }
     }
@@ -76,8 +77,7 @@ impl ListListener {
         expires: Option<SystemTime>,
         rights: CurrentRights,
     ) -> Self {
-        let shown = Lists::of(&service, &caller);
-        Self { service, caller, expires, rights, is_open: None, shown }
+        Self { service, caller, expires, rights, is_open: None, shown: None }
     }
 
     /// Ends the listening with a session, too.
@@ -89,6 +89,10 @@ impl ListListener {
     /// Waits until a list has changed. Returns `None` once the caller has no rights, or the session
     /// has ended.
     pub async fn changed(&mut self) -> Option<ListChange> {
+        let mut shown = match self.shown.take() {
+            Some(shown) => shown,
+            None => Lists::of(&self.service, &self.caller).await,
+        };
         loop {
             tokio::time::sleep(INTERVAL).await;
             if self.expires.is_some_and(|expires| expires <= wall_clock()) {
@@ -96,17 +100,18 @@ impl ListListener {
             }
             let now = self.lists_now().await?;
             let change = ListChange {
-                tools: now.tools != self.shown.tools,
-                resources: now.resources != self.shown.resources,
+                tools: now.tools != shown.tools,
+                resources: now.resources != shown.resources,
             };
-            self.shown = now;
+            shown = now;
             if change.tools || change.resources {
+                self.shown = Some(shown);
                 return Some(change);
             }
         }
     }
 
-    /// Makes the lists on a blocking thread, since rights are looked up.
+    /// Makes the lists. Rights are looked up on a blocking thread.
     async fn lists_now(&self) -> Option<Lists> {
         let (service, caller) = (self.service.clone(), self.caller.clone());
         let (rights, is_open) = (Arc::clone(&self.rights), self.is_open.clone());
@@ -115,9 +120,10 @@ impl ListListener {
                 return None;
             }
             let principal = rights(&caller.principal)?;
-            Some(Lists::of(&service, &Caller { principal, ..caller }))
+            Some(Caller { principal, ..caller })
         });
-        made.await.ok().flatten()
+        let caller = made.await.ok().flatten()?;
+        Some(Lists::of(&service, &caller).await)
     }
 
     /// Tells the client of a session, or of stdio, until it has gone or may listen no longer.

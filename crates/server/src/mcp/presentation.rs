@@ -1,7 +1,7 @@
 //! How tools and answers are shown to a client: the spelling of names and the form of answers.
 //!
 //! The server has a setting for each. A client that cannot be told about settings chooses by the
-//! query of its address: `/mcp?answers=text&names=underscored`.
+//! query of its address: `/mcp?answers=text&names=dotted`.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,9 +11,9 @@ use crate::config::{AnswerForms, Config, ToolGroups, ToolNames};
 /// How tools and answers are shown to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presentation {
-    /// How lists spell the names of tools.
+    /// How lists, and all texts, spell the names of tools.
     pub names: ToolNames,
-    /// Which groups of tools lists show.
+    /// Which groups of tools lists show. A call of a tool that only an address leaves out succeeds.
     pub groups: ToolGroups,
     /// Which form of an answer a client gets.
     pub answers: AnswerForms,

@@ -6,25 +6,26 @@ use rmcp::model::{
     ResourceTemplate,
 };
 use serde_json::Value;
+use stile_domain::tool_name::Spelling;
 use stile_tools::answer::{Media, MediaKind, ResourceLink};
 use stile_tools::toolset::{
     ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
 
-pub(crate) fn resource(kind: &ResourceKind) -> Resource {
+pub(crate) fn resource(kind: &ResourceKind, names: Spelling) -> Resource {
     let resource = Resource::new(kind.uri.as_ref(), kind.name.as_ref())
         .with_title(kind.title)
-        .with_description(kind.description);
+        .with_description(names.sentence(kind.description));
     match kind.mime_type {
         Some(mime_type) => resource.with_mime_type(mime_type),
         None => resource,
     }
 }
 
-pub(crate) fn template(kind: &ResourceKind) -> ResourceTemplate {
+pub(crate) fn template(kind: &ResourceKind, names: Spelling) -> ResourceTemplate {
     let template = ResourceTemplate::new(kind.uri.as_ref(), kind.name.as_ref())
         .with_title(kind.title)
-        .with_description(kind.description);
+        .with_description(names.sentence(kind.description));
     match kind.mime_type {
         Some(mime_type) => template.with_mime_type(mime_type),
         None => template,

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
+use stile_domain::tool_name::Spelling;
 use stile_tools::definition::ToolDefinition;
 use stile_tools::definition::ToolGroup;
-use stile_tools::toolset::underscored;
 
-use super::client_names::Spelling;
 use crate::config::ToolGroups;
 
 /// The converted definitions of all tools of a server.
@@ -19,7 +18,7 @@ pub(crate) struct ToolDefinitions {
     by_name: HashMap<&'static str, Spellings>,
 }
 
-/// One tool in both spellings of its name.
+/// One tool in both spellings of all names that it tells.
 struct Spellings {
     group: ToolGroup,
     dotted: Tool,
@@ -44,6 +43,16 @@ impl ToolDefinitions {
     }
 }
 
+/// Returns one tool as a list has it, for a page that says how long lists are.
+pub fn listed(tool: ToolDefinition, names: Spelling) -> Value {
+    let Spellings { dotted, underscored, .. } = Spellings::new(tool);
+    let tool = match names {
+        Spelling::Dotted => dotted,
+        Spelling::Underscored => underscored,
+    };
+    serde_json::to_value(tool).unwrap_or_default()
+}
+
 /// Removes the output schemas, for a client that gets no structured content: the protocol demands
 /// structured content of a tool with an output schema.
 pub(crate) fn without_output_schemas(mut tools: Vec<Tool>) -> Vec<Tool> {
@@ -53,21 +62,43 @@ pub(crate) fn without_output_schemas(mut tools: Vec<Tool>) -> Vec<Tool> {
     tools
 }
 
-/// Returns the schema of an answer as lists show it: the outermost members with their types.
+/// Returns the schema of an answer as lists show it: the outermost members.
 ///
-/// A list of tools is put before every question of many a model. The text of an answer says what
-/// its members mean, and the documentation has the whole schema.
+/// A list of tools is put before every question of many a model. The answer itself shows what its
+/// members are, and the documentation has the whole schema.
 fn brief(output: &Map<String, Value>) -> Map<String, Value> {
     let success = output.get("anyOf").and_then(|forms| forms.get(0));
     let members = success.and_then(|success| success.get("properties")).and_then(Value::as_object);
-    let typed = members.into_iter().flatten().map(|(name, member)| {
-        let kind = member.get("type").map(|kind| json!({ "type": kind }));
-        (name.clone(), kind.unwrap_or_else(|| json!({})))
-    });
+    let named = members.into_iter().flatten().map(|(name, _)| (name.clone(), json!({})));
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema.insert("properties".to_owned(), Value::Object(typed.collect()));
+    schema.insert("properties".to_owned(), Value::Object(named.collect()));
     schema
+}
+
+/// The bounds of texts, which a list leaves out: a call that exceeds one is refused in words.
+const BOUNDS_OF_TEXTS: [&str; 3] = ["minLength", "maxLength", "pattern"];
+
+/// Makes the schema of arguments as lists show it: without the bounds of texts, and with the tools
+/// that its descriptions name in one spelling.
+fn shorten(schema: &mut Map<String, Value>, names: Spelling) {
+    // An argument may have the name of a bound, and is an object.
+    schema.retain(|name, value| value.is_object() || !BOUNDS_OF_TEXTS.contains(&name.as_str()));
+    for (name, value) in schema {
+        match value {
+            Value::String(text) if name == "description" => {
+                *text = names.declaration(text).into_owned();
+            }
+            Value::Object(members) => shorten(members, names),
+            Value::Array(items) => {
+                items
+                    .iter_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|item| shorten(item, names));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Spellings {
@@ -78,12 +109,16 @@ impl Spellings {
             .destructive(tool.destructive && !tool.read_only)
             .idempotent(tool.idempotent)
             .open_world(false);
-        let dotted = Tool::new(tool.name, tool.description, Arc::new(tool.input))
-            .with_title(tool.title)
-            .with_raw_output_schema(Arc::new(brief(&tool.output)))
-            .with_annotations(hints);
-        let mut other = dotted.clone();
-        other.name = underscored(tool.name).into();
-        Self { group: tool.group, dotted, underscored: other }
+        let output = Arc::new(brief(&tool.output));
+        let [dotted, underscored] = [Spelling::Dotted, Spelling::Underscored].map(|names| {
+            let description = names.declaration(&tool.description).into_owned();
+            let mut input = tool.input.clone();
+            shorten(&mut input, names);
+            Tool::new(names.name(tool.name), description, Arc::new(input))
+                .with_title(tool.title)
+                .with_raw_output_schema(Arc::clone(&output))
+                .with_annotations(hints.clone())
+        });
+        Self { group: tool.group, dotted, underscored }
     }
 }

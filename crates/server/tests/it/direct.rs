@@ -166,13 +166,13 @@ async fn a_client_that_wants_text_alone_is_shown_no_output_schemas() {
         let request = bytes_to(&format!("/mcp{query}"), READ, PLAIN, &headers, &body);
         let list = told(&mut client, &request).await;
         assert_eq!(list.contains("\"outputSchema\""), schemas, "{query}");
-        assert!(list.contains("\"text.read\""), "{list}");
+        assert!(list.contains("\"text_read\""), "{list}");
         bytes_of_list.push(list.len());
     }
     assert!(bytes_of_list[2] < bytes_of_list[0], "{bytes_of_list:?}");
-    let request = bytes_to("/mcp?names=underscored", READ, PLAIN, &headers, &body);
+    let request = bytes_to("/mcp?names=dotted", READ, PLAIN, &headers, &body);
     let list = told(&mut client, &request).await;
-    assert!(list.contains("\"text_read\"") && !list.contains("\"text.read\""), "{list}");
+    assert!(list.contains("\"text.read\"") && !list.contains("\"text_read\""), "{list}");
 }
 
 /// Sealed state is another each time, of the same length.

@@ -8,6 +8,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
 use stile_domain::records::problem::{BroadTerms, CursorProblem, Problem};
 use stile_domain::scope::{Scope, Verb};
+use stile_domain::tool_name::Spelling;
 use stile_ladder::RECORD_TOOLS;
 use stile_ladder::resources::TEMPLATES;
 use stile_records::openapi;
@@ -15,6 +16,7 @@ use stile_records::operations::OPERATIONS;
 use stile_testkit::documents::assert_document;
 use stile_tools::definition::ToolDefinition;
 use stile_tools::space::{HISTORY_TOOLS, SpaceTools, list};
+use stile_tools::tool::ToolEntry;
 
 const WRITTEN: &str =
     "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
@@ -70,15 +72,52 @@ fn section(out: &mut String, tool: &ToolDefinition, needs: &str) {
     table(out, &tool.output["anyOf"][0]);
 }
 
+/// Writes how many bytes each tool has in a list, since some clients put the whole list before each
+/// question.
+fn push_sizes(out: &mut String) {
+    let definitions = |tools: &mut dyn Iterator<Item = ToolDefinition>| {
+        let mut sizes: Vec<(String, usize)> = tools.map(listed_size).collect();
+        sizes.sort();
+        sizes
+    };
+    let files = definitions(&mut SpaceTools::built_in().map(ToolEntry::definition));
+    let history = definitions(&mut HISTORY_TOOLS.iter().map(ToolEntry::definition));
+    let records = definitions(&mut RECORD_TOOLS.iter().map(ToolEntry::definition));
+    out.push_str(
+        "\nSome clients put the whole list before each question. `tools/list` as it is sent has at most 24 KiB for files and \
+         notes, 16 KiB for records and 32 KiB for both; tests hold this. The bytes of each tool, as JSON:\n\n| tool | bytes |\n|---|---|\n",
+    );
+    let total = |sizes: &[(String, usize)]| sizes.iter().map(|(_, bytes)| bytes).sum::<usize>();
+    for (name, bytes) in files.iter().chain(&history).chain(&records) {
+        let _ = writeln!(out, "| `{name}` | {bytes} |");
+    }
+    for (what, bytes) in [
+        ("files and notes", total(&files)),
+        ("with `--agent-undo`", total(&files) + total(&history)),
+        ("records", total(&records)),
+        ("all", total(&files) + total(&history) + total(&records)),
+    ] {
+        let _ = writeln!(out, "| {what} | {bytes} |");
+    }
+}
+
+/// Returns the name of a tool as most clients see it, and its bytes in their list.
+fn listed_size(tool: ToolDefinition) -> (String, usize) {
+    let listed = stile_server::mcp::tool_definitions::listed(tool, Spelling::Underscored);
+    (listed["name"].as_str().unwrap().to_owned(), listed.to_string().len())
+}
+
 #[test]
 fn the_tools_page_matches_the_code() {
     let mut out = format!(
         "{WRITTEN}\n\n# Tools\n\nWhat an agent can call. Every tool refuses unknown arguments, answers within a bound, and \
-         fills `structuredContent` beside one text block. Names may also be spelt with `_` for `.`, as in `file_create`. \
+         fills `structuredContent` beside one text block. This page has the canonical names. Clients list them with `_` for \
+         `.`, as in `file_create`, unless they ask for dots (`?names=dotted`), and a call may use either. \
          A refused call has `isError: true` and the error object of [errors.md](errors.md), \
          but for the four tools that tell the structure of a note: theirs is `{{\"error\", \"code\": \"RUNTIME_ERROR\"}}`. \
-         The six tools about records come last; a caller sees them whose token names a grant or is the owner's.\n"
+         The six tools about records come last; a caller sees them whose token names a grant or is the owner's, if there is a record to see.\n"
     );
+    push_sizes(&mut out);
     let mut tools: Vec<_> = SpaceTools::built_in().chain(HISTORY_TOOLS).collect();
     tools.sort_by_key(|tool| tool.name);
     for tool in &tools {
@@ -251,11 +290,11 @@ fn the_errors_page_matches_the_code() {
             Remedy::Time => "nobody; it passes",
             Remedy::Operator => "whoever runs the server",
         };
-        let message = refusal.to_string().replace('\n', "\n> ");
+        let message = refusal.message(Spelling::Dotted).replace('\n', "\n> ");
         let _ = writeln!(
             out,
             "\n## `{code}`\n\nWho must act: {who}.\n\n> {message}\n\n```json\n{}\n```",
-            refusal.to_json()
+            refusal.to_json(Spelling::Dotted)
         );
     }
     out.push_str(
@@ -384,7 +423,7 @@ fn problems() -> Vec<Problem> {
 #[test]
 fn messages_are_whole_sentences_about_the_present() {
     for refusal in samples() {
-        let message = refusal.to_string();
+        let message = refusal.message(Spelling::Dotted);
         assert!(
             !message.contains("  ") && !message.replace("`..`", "").contains(".."),
             "{message}"

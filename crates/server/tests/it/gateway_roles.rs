@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use stile_domain::role::Role;
+use stile_domain::tool_name::Spelling;
 use stile_testkit::client::McpClient;
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, NOTE_TOOLS, Peer, refusal};
 use stile_testkit::issuer::Alg;
@@ -11,7 +12,6 @@ use stile_testkit::schema;
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
 use stile_tools::remote_notes::roles::is_tool_allowed;
 use stile_tools::space::SpaceTools;
-use stile_tools::toolset::underscored;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_stile");
 
@@ -52,7 +52,12 @@ fn token(hosted: &Hosted, role: Option<Value>) -> String {
 fn names() -> BTreeSet<String> {
     let listed = SpaceTools::built_in().map(|tool| tool.name);
     let spelled = listed.flat_map(|name| {
-        [name.to_owned(), underscored(name), name.replace('_', "."), name.to_uppercase()]
+        [
+            name.to_owned(),
+            Spelling::Underscored.name(name).into_owned(),
+            name.replace('_', "."),
+            name.to_uppercase(),
+        ]
     });
     spelled
         .chain(["", "no.such", "get_section_sources", "list", "note"].map(str::to_owned))

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ground, NOTHING, READ, Server, WRITE, initialize, request};
 use stile_server::config::ToolNames;
+use stile_tools::space::SpaceTools;
 
 /// Under which any list must stay: some clients put all of it before each question.
 const MOST_BYTES: usize = 24 * 1024;
@@ -30,13 +31,13 @@ fn pretty(value: &Value) -> String {
 #[tokio::test]
 async fn a_write_token_lists_these_tools() {
     let server = Server::on(Ground::real(), |_| {}).await;
-    insta::assert_snapshot!("tools_write_dotted", pretty(&tools(&server, WRITE).await));
+    insta::assert_snapshot!("tools_write", pretty(&tools(&server, WRITE).await));
 }
 
 #[tokio::test]
 async fn a_read_token_lists_these_tools() {
     let server = Server::on(Ground::real(), |_| {}).await;
-    insta::assert_snapshot!("tools_read_dotted", pretty(&tools(&server, READ).await));
+    insta::assert_snapshot!("tools_read", pretty(&tools(&server, READ).await));
 }
 
 #[tokio::test]
@@ -46,17 +47,21 @@ async fn a_token_without_scopes_lists_no_tools() {
 }
 
 #[tokio::test]
-async fn the_two_spellings_differ_only_in_the_names() {
-    let dotted = Server::on(Ground::real(), |_| {}).await;
-    let underscored =
-        Server::on(Ground::real(), |options| options.presentation.names = ToolNames::Underscored)
-            .await;
+async fn the_two_spellings_differ_only_in_the_names_of_tools_wherever_these_are_told() {
+    let underscored = Server::on(Ground::real(), |_| {}).await;
+    let dotted =
+        Server::on(Ground::real(), |options| options.presentation.names = ToolNames::Dotted).await;
     for token in [WRITE, READ] {
-        let mut respelled = tools(&dotted, token).await;
-        for tool in respelled.as_array_mut().unwrap() {
-            tool["name"] = tool["name"].as_str().unwrap().replace('.', "_").into();
+        let [underscored, dotted] = [tools(&underscored, token).await, tools(&dotted, token).await]
+            .map(|list| pretty(&list));
+        let mut respelled = dotted.clone();
+        for tool in SpaceTools::built_in().filter(|tool| tool.name.contains('.')) {
+            let other = tool.name.replace('.', "_");
+            assert!(!underscored.contains(tool.name), "{} in {underscored}", tool.name);
+            assert!(!dotted.contains(&other), "{other} in {dotted}");
+            respelled = respelled.replace(tool.name, &other);
         }
-        assert_eq!(respelled, tools(&underscored, token).await);
+        assert_eq!(respelled, underscored);
     }
     let tools = tools(&underscored, WRITE).await;
     insta::assert_snapshot!(names(&tools).join("\n"), @r"
@@ -110,9 +115,8 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
 }
 
 #[tokio::test]
-async fn a_client_that_refuses_dots_sees_underscores() {
+async fn only_a_client_that_takes_dots_is_shown_them() {
     let server = Server::on(Ground::real(), |_| {}).await;
-    let by_claim = tools(&server, "ann;Claude Desktop;read:/;3600").await;
     let spelled = |spelling: &str| -> Vec<String> {
         let readers = ["file.find", "file.list", "file.read"].into_iter();
         let notes =
@@ -122,22 +126,26 @@ async fn a_client_that_refuses_dots_sees_underscores() {
         all.map(|name| name.replace('.', spelling)).collect()
     };
     let (underscored, dotted) = (spelled("_"), spelled("."));
-    assert_eq!(names(&by_claim), underscored);
+    let by_claim = |client: &str| format!("ann;{client};read:/;3600");
+    assert_eq!(names(&tools(&server, &by_claim("Claude")).await), underscored);
+    assert_eq!(names(&tools(&server, &by_claim("mcp-inspector")).await), dotted);
 
-    let opened = server.post(READ, &[], &initialize("2025-11-25", "claude-ai")).await;
-    let session = opened.header("mcp-session-id").unwrap().to_owned();
-    let listed =
-        server.in_session(READ, &session, &request(1, "tools/list", json!({}))).await.json();
-    assert_eq!(names(&listed["result"]["tools"]), underscored);
+    for (client, wanted) in [("Anthropic", &underscored), ("mcp-inspector", &dotted)] {
+        let opened = server.post(READ, &[], &initialize("2025-11-25", client)).await;
+        let session = opened.header("mcp-session-id").unwrap().to_owned();
+        let list = request(1, "tools/list", json!({}));
+        let listed = server.in_session(READ, &session, &list).await.json();
+        assert_eq!(&names(&listed["result"]["tools"]), wanted, "{client}");
+    }
 
     let mut named = crate::support::meta();
-    named["io.modelcontextprotocol/clientInfo"]["name"] = "claude-ai".into();
+    named["io.modelcontextprotocol/clientInfo"]["name"] = "mcp-inspector".into();
     let body = request(1, "tools/list", json!({ "_meta": named }));
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list")];
     let listed = server.post(READ, &headers, &body).await.json();
     assert_eq!(
         names(&listed["result"]["tools"]),
-        dotted,
+        underscored,
         "outside a session only authorization counts"
     );
 }

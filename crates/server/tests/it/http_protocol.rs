@@ -205,7 +205,7 @@ async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
 async fn an_agent_learns_where_its_token_lets_it_begin() {
     let server = Server::start().await;
     let expected = [
-        (READ, "Call `file.list`, `file.find` or `text.search` to see what is there."),
+        (READ, "Call `file_list`, `file_find` or `text_search` to see what is there."),
         (WORK, "Your token opens these, and nothing beside them: list:///work."),
         (NOTHING, "Your token opens no files."),
     ];

@@ -17,15 +17,15 @@ use crate::records_kit::Kit;
 const LADDER: [&str; 6] =
     ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
 /// The tools that read files alone.
-const FILE_READERS: [&str; 5] = ["file.find", "file.list", "file.read", "text.read", "text.search"];
+const FILE_READERS: [&str; 5] = ["file_find", "file_list", "file_read", "text_read", "text_search"];
 const NOTE_READERS: [&str; 6] = [
     "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
-    "note.find", "note.links",
+    "note_find", "note_links",
 ];
 const WRITERS: [&str; 12] = [
-    "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create",
-    "folder.remove", "note.set_property", "text.append", "text.edit", "text.insert",
-    "text.replace",
+    "file_append", "file_copy", "file_create", "file_move", "file_remove", "folder_create",
+    "folder_remove", "note_set_property", "text_append", "text_edit", "text_insert",
+    "text_replace",
 ];
 const TEMPLATES: [&str; 2] = ["pdpp://field-window/{handle}", "pdpp://record/{handle}"];
 const LISTING: &str = "list://{+path}";
@@ -49,11 +49,7 @@ fn kit() -> Kit {
 
 /// The same with more flags.
 fn kit_with(flags: &[&str]) -> Kit {
-    let folder = tempfile::tempdir().unwrap();
-    let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
-    let server = rig.serve(flags);
-    let owner = rig.token(&[], &["--owner"]);
-    let kit = Kit { folder, rig, server, owner };
+    let kit = Kit::with(flags);
     kit.ingest("messages", "chat", &rows());
     kit
 }
@@ -447,7 +443,8 @@ fn every_list_of_tools_stays_within_its_bound() {
     let (grant, _) = kit.client(GRANT);
     let mint = |scopes: &[&str], more: &[&str]| kit.rig.token(scopes, more);
     let strict = beside(&kit);
-    let strict_server = strict.serve(&["--strict-schemas", "--tool-names", "underscored"]);
+    // With all tools that a server can offer.
+    let strict_server = strict.serve(&["--strict-schemas", "--agent-undo"]);
     let (reads, files, all) = (14 * 1024, 24 * 1024, 32 * 1024);
     for (server, token, most) in [
         (&kit.server, mint(&["read:/"], &[]), reads),
@@ -456,6 +453,7 @@ fn every_list_of_tools_stays_within_its_bound() {
         (&kit.server, mint(&[], &["--owner"]), MOST_LISTED),
         (&kit.server, mint(&["write:/"], &["--grant", &grant]), all),
         (&kit.server, mint(&["write:/"], &["--owner"]), all),
+        (&strict_server, strict.token(&["write:/"], &[]), files),
         (&strict_server, strict.token(&["write:/"], &["--owner"]), all),
     ] {
         for lifecycle in LIFECYCLES {

@@ -45,6 +45,7 @@ mod ladder_faults;
 mod ladder_guide;
 mod ladder_http;
 mod list_changes;
+mod listed_tools;
 mod live_notes;
 mod migrate_store;
 mod notes;

@@ -16,9 +16,14 @@ pub struct Kit {
 
 impl Kit {
     pub fn new() -> Self {
+        Self::with(&["--log", "trace"])
+    }
+
+    /// Serves with these flags.
+    pub fn with(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
-        let server = rig.serve(&["--log", "trace"]);
+        let server = rig.serve(flags);
         let owner = rig.token(&[], &["--owner"]);
         Self { folder, rig, server, owner }
     }

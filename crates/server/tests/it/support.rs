@@ -18,6 +18,7 @@ use stile_domain::permit::{Gate, Permit, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
+use stile_domain::tool_name::Spelling;
 use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
@@ -467,7 +468,7 @@ pub struct Flood {
 }
 
 impl Output for Flood {
-    fn render(self) -> serde_json::Result<Answer> {
+    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }
@@ -478,7 +479,7 @@ pub struct Done {
 }
 
 impl Output for Done {
-    fn render(self) -> serde_json::Result<Answer> {
+    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }

@@ -214,6 +214,23 @@ impl<'c> RecordsView<'c> {
         Ok(RecordPage { rows, has_more })
     }
 
+    /// Returns whether the caller may see at least one record. Looks for one record in one source
+    /// after the other.
+    pub fn shows_any_record(&self) -> Result<bool, Problem> {
+        for source in self.sources()? {
+            let query = RecordQuery {
+                order: SortOrder::Descending,
+                after: None,
+                conditions: &[],
+                limit: 1,
+            };
+            if !self.list(&[source], query)?.rows.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Finds the position of a cursor, with the whole key.
     pub(super) fn list_position(
         &self,

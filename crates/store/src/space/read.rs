@@ -388,9 +388,7 @@ impl FileText<'_> {
         let cut = window::find_end(&bytes, position.line, position.end, budget, input);
         let Ok(content) = String::from_utf8(bytes.get(..cut.bytes).unwrap_or_default().to_vec())
         else {
-            return Ok(Err(Refusal::invalid_argument(
-                "`cursor` is not one that `text.read` returned",
-            )));
+            return Ok(Err(Refusal::invalid_argument("`cursor` is not one that a read returned")));
         };
         let truncated = cut.inside || cut.line < position.end;
         let next = truncated.then(|| WindowContinuation {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::notes::{MAX_NOTE_BYTES, Note, NoteTooLarge};
 use stile_domain::permit::{Gate, Permit, Read};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::Space;
 
 use super::note_tool::{NoteTool, invalid_path};
@@ -100,15 +101,15 @@ impl ToolError for NoteError {
         Self(Refusal::Internal { incident })
     }
 
-    fn into_answer(self, tool: &'static str) -> Answer {
+    fn into_answer(self, tool: &'static str, names: Spelling) -> Answer {
         if matches!(self.0, Refusal::InsufficientScope { .. }) {
-            return self.0.into_answer(tool);
+            return self.0.into_answer(tool, names);
         }
         let structured = json!({ "error": self.message(), "code": "RUNTIME_ERROR" });
         Answer::failed(structured, None, failure(&self.0))
     }
 
-    fn into_denial(self) -> Denial {
-        self.0.into_denial()
+    fn into_denial(self, names: Spelling) -> Denial {
+        self.0.into_denial(names)
     }
 }

@@ -15,7 +15,7 @@ use super::note_tool::{NoteTool, READERS};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetDocumentTree {
-    /// Which note, from the root of the space and without a leading `/`, e.g. `inbox/one.md`.
+    /// Which note, from the root of the space without a leading `/`: `inbox/one.md`.
     path: NotePath,
 }
 

@@ -2,6 +2,7 @@
 //! `{"error","code"}`.
 
 use serde_json::{Value, json};
+use stile_domain::tool_name::Spelling;
 
 use super::source::UpstreamFailure;
 use crate::answer::{Answer, Failure};
@@ -103,7 +104,7 @@ impl ToolError for RemoteNoteError {
         Self::Internal { incident }
     }
 
-    fn into_answer(self, _: &'static str) -> Answer {
+    fn into_answer(self, _: &'static str, _: Spelling) -> Answer {
         let incident = match self {
             Self::Internal { incident } => Some(incident),
             _ => None,
@@ -118,7 +119,7 @@ impl ToolError for RemoteNoteError {
     }
 
     /// Never needed: `ask` of a remote note tool denies no call.
-    fn into_denial(self) -> Denial {
+    fn into_denial(self, _: Spelling) -> Denial {
         Denial { code: self.class(), message: self.message(), scopes: Vec::new() }
     }
 }
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_error_reads_as_the_contract_says() {
-        let answer = |error: RemoteNoteError| error.into_answer("a tool").text;
+        let answer = |error: RemoteNoteError| error.into_answer("a tool", Spelling::default()).text;
         insta::assert_snapshot!(
             [
                 RemoteNoteError::InvalidPath,

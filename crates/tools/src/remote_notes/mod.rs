@@ -80,10 +80,11 @@ impl Toolset for RemoteNotes {
         find_entry(Self::tools(), name).map(|tool| tool.name)
     }
 
-    fn listed(&self, caller: &Caller) -> Vec<&'static str> {
-        let Some(session) = &caller.session else { return Vec::new() };
+    fn listed<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<&'static str>> {
+        let role = caller.session.as_ref().map(|session| session.role);
         let names = Self::tools().map(|tool| tool.name);
-        names.filter(|name| is_tool_allowed(name, session.role)).collect()
+        let allowed = names.filter(|name| role.is_some_and(|role| is_tool_allowed(name, role)));
+        futures::future::ready(allowed.collect()).boxed()
     }
 
     /// Allows every call: a tool that the caller's role may not use does not exist for the caller.
@@ -106,7 +107,7 @@ impl Toolset for RemoteNotes {
             let began = Instant::now();
             let context = RemoteNote { source: Arc::clone(&self.source), session: session.clone() };
             let log = CallLog::disabled();
-            let answer = tool.call(arguments, &caller.principal, &context, &log).await;
+            let answer = tool.call(arguments, caller, &context, &log).await;
             let failure = answer.failure.as_ref();
             // A log line about a hosted call may have these fields and no others.
             tracing::debug!(

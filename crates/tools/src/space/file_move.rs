@@ -9,6 +9,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::MAX_LISTED_REWRITES;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, EditBelow, Gate, Permit, Walk};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::{LinkRewrites, LinkRewriting, NoteRewrite, RewriteOutcome, Space};
 
 use super::two_paths::both;
@@ -152,7 +153,7 @@ impl LinksOfMove {
 }
 
 impl Output for FileMoved {
-    fn render(self) -> serde_json::Result<Answer> {
+    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

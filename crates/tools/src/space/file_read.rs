@@ -11,6 +11,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::{MAX_FILE_WINDOW, MAX_MEDIA_BYTES};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::{FileBytes, Space};
 
 use crate::answer::{Answer, Media, MediaKind};
@@ -58,7 +59,7 @@ pub struct FileReading {
 }
 
 impl Output for FileReading {
-    fn render(mut self) -> serde_json::Result<Answer> {
+    fn render(mut self, _: Spelling) -> serde_json::Result<Answer> {
         let media = self.media.take();
         Ok(Answer { media, ..Answer::json(&self)? })
     }
@@ -68,10 +69,27 @@ impl Output for FileReading {
     }
 }
 
+/// Media types under the names that clients and the interfaces of models know. The library knows
+/// sounds by names from before they were registered, and clients refuse those or save the sound as
+/// a file without a type. *Source*: the registry of media types (RFC 6838), and for WAV, which has
+/// no entry, the type that browsers tell (WHATWG MIME Sniffing, section 6.2).
+const KNOWN_NAMES: &[(&str, &str)] = &[
+    ("audio/x-wav", "audio/wav"),
+    ("audio/x-flac", "audio/flac"),
+    ("audio/x-aiff", "audio/aiff"),
+    ("audio/m4a", "audio/mp4"),
+    // Opus in a file is in the container Ogg.
+    ("audio/opus", "audio/ogg"),
+];
+
 /// Returns the media type of a file, told by its first bytes.
 fn media_type(file: &FileBytes) -> &'static str {
     match infer::get(&file.head) {
-        Some(kind) => kind.mime_type(),
+        Some(kind) => {
+            let found = kind.mime_type();
+            let known = KNOWN_NAMES.iter().find(|(name, _)| *name == found);
+            known.map_or(found, |(_, known)| known)
+        }
         None if file.is_text => "text/plain; charset=utf-8",
         None => "application/octet-stream",
     }

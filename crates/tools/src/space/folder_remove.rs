@@ -6,6 +6,7 @@ use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, RemoveFolder};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::Space;
 
 use crate::answer::Answer;
@@ -28,7 +29,7 @@ pub struct FolderRemoved {
 }
 
 impl Output for FolderRemoved {
-    fn render(self) -> serde_json::Result<Answer> {
+    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }

@@ -8,13 +8,15 @@ use stile_domain::journal::CallTrace;
 use stile_domain::listing::{self, BadListUri, EntryKind, ListPosition, ListRequest};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{List, Permit, Principal};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::{Watch, WatchRefused};
 
 use super::SpaceTools;
 use crate::refusal::failure;
 use crate::tool::{Denial, ToolError as _};
 use crate::toolset::{
-    CompletedValues, ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
+    Caller, CompletedValues, ResourceBody, ResourceContent, ResourceError, ResourceErrorKind,
+    ResourceKind,
 };
 
 const MIME_TYPE: &str = "application/json";
@@ -121,12 +123,13 @@ impl SpaceTools {
         found
     }
 
-    /// Decides whether `principal` may read a listing, before anything is touched, and journals a
+    /// Decides whether `caller` may read a listing, before anything is touched, and journals a
     /// denial. An address that does not parse passes; reading it explains why.
-    pub(super) fn ask_list(&self, uri: &str, principal: &Principal) -> Result<(), Denial> {
+    pub(super) fn ask_list(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
+        let principal = &caller.principal;
         let Ok(request) = parse(uri) else { return Ok(()) };
         principal.gate().permit::<List>(&request.path).map(drop).map_err(|refusal| {
-            let denial = refusal.into_denial();
+            let denial = refusal.into_denial(caller.names);
             let trace = CallTrace::of_file(&request.path, None);
             self.log.record(OPERATION, principal, trace, denial.code, None);
             denial
@@ -136,16 +139,17 @@ impl SpaceTools {
     pub(super) async fn read_list(
         &self,
         uri: &str,
-        principal: &Principal,
+        caller: &Caller,
     ) -> Result<ResourceContent, ResourceError> {
-        let request = parse(uri).map_err(|refusal| resource_error(uri, &refusal))?;
+        let (principal, names) = (&caller.principal, caller.names);
+        let request = parse(uri).map_err(|refusal| resource_error(uri, &refusal, names))?;
         let trace = CallTrace::of_file(&request.path, None);
         let page = self.list(request, principal).await;
         let failure = page.as_ref().err().map(failure);
         let outcome = failure.as_ref().map_or("ok", |failure| failure.code.as_ref());
         let incident = failure.as_ref().and_then(|failure| failure.incident);
         self.log.record(OPERATION, principal, trace, outcome, incident);
-        let page = page.map_err(|refusal| resource_error(uri, &refusal))?;
+        let page = page.map_err(|refusal| resource_error(uri, &refusal, names))?;
         Ok(ResourceContent {
             body: ResourceBody::Text(page.to_string()),
             mime_type: MIME_TYPE.to_owned(),
@@ -153,13 +157,14 @@ impl SpaceTools {
         })
     }
 
-    /// Watches a folder or a file for changes that `principal` may see.
+    /// Watches a folder or a file for changes that `caller` may see.
     pub(super) async fn watch_list(
         &self,
         uri: &str,
-        principal: &Principal,
+        caller: &Caller,
     ) -> Result<Watch, ResourceError> {
-        let path = parse(uri).map_err(|refusal| resource_error(uri, &refusal))?.path;
+        let (principal, names) = (&caller.principal, caller.names);
+        let path = parse(uri).map_err(|refusal| resource_error(uri, &refusal, names))?.path;
         let trace = CallTrace::of_file(&path, None);
         let watched = match principal.gate().permit::<List>(&path) {
             Ok(permit) => self.space.watch(permit, principal.subject()).await,
@@ -173,7 +178,7 @@ impl SpaceTools {
         self.log.record(WATCH, principal, trace, outcome, None);
         watched.map_err(|refused| match refused {
             WatchRefused::TooMany => ResourceError::too_many_watched(uri),
-            WatchRefused::Refused(refusal) => resource_error(uri, &refusal),
+            WatchRefused::Refused(refusal) => resource_error(uri, &refusal, names),
         })
     }
 
@@ -184,18 +189,18 @@ impl SpaceTools {
     }
 }
 
-fn resource_error(uri: &str, refusal: &Refusal) -> ResourceError {
+fn resource_error(uri: &str, refusal: &Refusal, names: Spelling) -> ResourceError {
     let kind = match refusal {
         Refusal::NotFound { .. } => ResourceErrorKind::NotFound,
         Refusal::Internal { .. } => ResourceErrorKind::Failed,
         _ => ResourceErrorKind::Invalid,
     };
-    let mut data = match refusal.to_json() {
+    let mut data = match refusal.to_json(names) {
         Value::Object(data) => data,
         _ => Map::new(),
     };
     // The error has the message once, outside its data.
     data.remove("message");
     data.insert("uri".to_owned(), uri.into());
-    ResourceError { kind, message: refusal.to_string(), data }
+    ResourceError { kind, message: refusal.message(names), data }
 }

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use stile_domain::history::past_change::Author;
 use stile_domain::path::SpacePath;
-use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::scope::{Scope, Verb};
 use stile_store::history::Call;
 use stile_store::journal::Journal;
 use stile_store::space::{Space, Watch};
@@ -99,9 +99,11 @@ const INSTRUCTIONS: &str = "Files of the user's space, by paths such as /notes/t
 
 /// Returns where a caller may begin, as a sentence: the whole space, or the paths of the caller's
 /// scopes.
-fn beginning(scopes: &Scopes) -> String {
+fn beginning(caller: &Caller) -> String {
+    let scopes = caller.principal.scopes();
     if scopes.cover(Verb::Read, &SpacePath::root()) {
-        return "Call `file.list`, `file.find` or `text.search` to see what is there.".to_owned();
+        let call = "Call `file.list`, `file.find` or `text.search` to see what is there.";
+        return caller.names.sentence(call).into_owned();
     }
     let paths = scopes.beginnings();
     let names = |scope: &Scope| match scope.folder() {
@@ -180,7 +182,7 @@ impl SpaceTools {
 
 impl Toolset for SpaceTools {
     fn instructions(&self, caller: &Caller) -> Cow<'static, str> {
-        INSTRUCTIONS.replace("{beginning}", &beginning(caller.principal.scopes())).into()
+        INSTRUCTIONS.replace("{beginning}", &beginning(caller)).into()
     }
 
     fn features(&self) -> &'static [Feature] {
@@ -196,15 +198,15 @@ impl Toolset for SpaceTools {
     }
 
     /// Lists only the tools for which the caller's scopes allow some path.
-    fn listed(&self, caller: &Caller) -> Vec<&'static str> {
+    fn listed<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<&'static str>> {
         let scopes = caller.principal.scopes();
         let tools = self.tools.iter().filter(|tool| (tool.may_be_granted)(scopes));
-        tools.map(|tool| tool.name).collect()
+        futures::future::ready(tools.map(|tool| tool.name).collect()).boxed()
     }
 
     fn ask(&self, name: &'static str, arguments: &Value, caller: &Caller) -> Result<(), Denial> {
         match self.entry(name) {
-            Some(tool) => tool.ask(arguments, &caller.principal, &self.log),
+            Some(tool) => tool.ask(arguments, caller, &self.log),
             None => Ok(()),
         }
     }
@@ -227,7 +229,7 @@ impl Toolset for SpaceTools {
                 .with_thread_share(caller.thread_share.clone())
                 .for_call(Arc::clone(&call));
             let log = self.log.for_call(call);
-            Ok(tool.call(arguments, &caller.principal, &space, &log).await)
+            Ok(tool.call(arguments, caller, &space, &log).await)
         }
         .boxed()
     }
@@ -268,7 +270,7 @@ impl Toolset for SpaceTools {
     }
 
     fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
-        self.ask_list(uri, &caller.principal)
+        self.ask_list(uri, caller)
     }
 
     fn read_resource<'a>(
@@ -276,7 +278,7 @@ impl Toolset for SpaceTools {
         uri: &'a str,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<ResourceContent, ResourceError>> {
-        self.read_list(uri, &caller.principal).boxed()
+        self.read_list(uri, caller).boxed()
     }
 
     fn watch_resource<'a>(
@@ -284,6 +286,6 @@ impl Toolset for SpaceTools {
         uri: &'a str,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Watch, ResourceError>> {
-        self.watch_list(uri, &caller.principal).boxed()
+        self.watch_list(uri, caller).boxed()
     }
 }

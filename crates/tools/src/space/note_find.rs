@@ -9,6 +9,7 @@ use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::notes::tags::WantedTag;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read, Walk};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::{NotePage, Space};
 
 use super::file_list::FileEntry;
@@ -62,7 +63,7 @@ pub struct FoundNotes {
 
 impl Output for FoundNotes {
     /// Renders one line for each note, for a client that shows only text.
-    fn render(self) -> serde_json::Result<Answer> {
+    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
         let skipped = match self.skipped {
             0 => String::new(),
             count => format!(", {count} skipped"),
@@ -98,8 +99,7 @@ impl Tool for NoteFind {
         let Self { tag, property, links_to, path, cursor } = self;
         if tag.is_none() && property.is_none() && links_to.is_none() {
             return Err(Refusal::invalid_argument(
-                "one of `tag`, `property` and `links_to` must be given; `file.find` finds notes by \
-                 name",
+                "one of `tag`, `property` and `links_to` must be given",
             ));
         }
         let name = property.as_ref().map(|property| (&property.name, &property.value));

@@ -9,6 +9,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::lines::{LineRange, count_lines};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::{EditedFile, Space};
 
 use crate::answer::Answer;
@@ -69,7 +70,7 @@ impl TextChanged {
 }
 
 impl Output for TextChanged {
-    fn render(self) -> serde_json::Result<Answer> {
+    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

@@ -10,6 +10,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::MAX_CONTEXT_LINES;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Walk};
+use stile_domain::tool_name::Spelling;
 use stile_store::space::{SearchHit, SearchPage, Space, TextSearch};
 
 use super::walking::{cursor_of, whole_space};
@@ -140,14 +141,15 @@ impl FoundLine {
 impl Output for FoundLines {
     /// Renders the hits under the path and the hash of their file, for a client that shows only
     /// text.
-    fn render(self) -> serde_json::Result<Answer> {
+    fn render(self, names: Spelling) -> serde_json::Result<Answer> {
         let skipped = match self.files_skipped {
             0 => String::new(),
             count => format!(", {count} skipped"),
         };
+        let find = names.name("file.find");
         let mut lines = vec![match (self.hits.len(), self.truncated) {
             (0, false) => format!(
-                "No line in {} files{skipped}. Try fewer words, `regex`, or `file.find` for names.",
+                "No line in {} files{skipped}. Try fewer words, `regex`, or `{find}` for names.",
                 self.files_searched
             ),
             (count, _) => format!("{count} hits in {} files{skipped}.", self.files_searched),

@@ -13,12 +13,14 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod hidden_parents;
+mod media_types;
 mod near_names;
 mod notes_answers;
 mod notes_bounds;
 mod notes_found;
 mod notes_secrets;
 mod schemas;
+mod spellings;
 mod stories;
 mod wrong_arguments;
 

@@ -1,6 +1,7 @@
 //! What clients are told about the tools, and what some clients cannot take.
 
 use serde_json::Value;
+use stile_domain::tool_name::{Spelling, is_dotted_name};
 use stile_tools::toolset::Toolset as _;
 
 fn walk(value: &Value, see: &mut impl FnMut(&str, &Value)) {
@@ -58,8 +59,11 @@ fn clients_accept_the_names_of_all_tools() {
             "{}",
             tool.name
         );
-        let other = stile_tools::toolset::underscored(tool.name);
+        let other = Spelling::Underscored.name(tool.name);
         assert_eq!(crate::Rig::new().tools.find(&other), Some(tool.name));
+        assert_eq!(is_dotted_name(tool.name), tool.name.contains('.'), "{}", tool.name);
+        let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        assert!(other.len() <= 64 && other.bytes().all(is_taken), "{other}");
     }
 }
 

@@ -65,7 +65,7 @@ fn connect(settings: Settings<'_>) -> Command {
         .arg(one(
             "tool_names",
             "SPELLING",
-            "Spell tool names dotted or underscored. [default: as that client takes them]",
+            "Spell tool names dotted or underscored. [default: as the server does]",
         ))
         .arg(name())
         .arg(

@@ -192,14 +192,16 @@ fn an_entry_says_what_was_asked_for() {
     let more = format!("--scope read:/a --deny /a/b --root {notes} --write");
     home.stile(&format!("connect claude-desktop {more}")).unwrap();
     let args = home.entry(named("claude-desktop").unwrap())["args"].clone();
-    let wanted =
-        ["stdio", notes, "--scope", "read:/a", "--deny", "/a/b", "--tool-names", "underscored"];
+    let wanted = ["stdio", notes, "--scope", "read:/a", "--deny", "/a/b"];
     assert_eq!(args, json!(wanted));
     home.stile("connect codex --public-url https://notes.example.org --write").unwrap();
     let url = home.entry(named("codex").unwrap())["url"].clone();
-    assert_eq!(url, "https://notes.example.org/mcp?names=underscored");
+    assert_eq!(url, "https://notes.example.org/mcp");
     home.stile("connect cursor --tool-names dotted --listen 127.0.0.1:8080 --write").unwrap();
-    assert_eq!(home.entry(named("cursor").unwrap())["url"], "http://127.0.0.1:8080/mcp");
+    assert_eq!(
+        home.entry(named("cursor").unwrap())["url"],
+        "http://127.0.0.1:8080/mcp?names=dotted"
+    );
 }
 
 #[test]
