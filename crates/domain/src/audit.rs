@@ -91,6 +91,7 @@ const DEEDS: &[Deed] = &[
     read("note.find", "looked for notes in"),
     read("note.links", "looked at the links of"),
     change("note.set_property", "set a property of"),
+    read("read", "read"),
     change("text.append", "added to"),
     change("text.edit", "changed"),
     change("text.insert", "added to"),

@@ -101,8 +101,19 @@ const AFTER: &str = "?after=";
 
 /// Returns the URI of the first page of a directory.
 pub fn uri(path: &SpacePath) -> String {
+    format!("{SCHEME}/{}", encoded(path))
+}
+
+/// Writes a path as it stands in a URI: every segment percent-encoded, without a `/` in front.
+pub(crate) fn encoded(path: &SpacePath) -> String {
     let segments: Vec<String> = path.components().map(percent::encode_component).collect();
-    format!("{SCHEME}/{}", segments.join("/"))
+    segments.join("/")
+}
+
+/// Parses a path as it stands in a URI, with or without a `/` in front.
+pub(crate) fn decoded(text: &str) -> Result<SpacePath, BadUriPath> {
+    let path = percent::decode(text).ok_or(BadUriPath::Encoding)?;
+    Ok(if path.is_empty() { SpacePath::root() } else { SpacePath::parse(&path)? })
 }
 
 /// Returns the URI of the page after the entry at `last`.
@@ -126,15 +137,23 @@ pub enum BadListUri {
     /// The URI has another scheme, so it names another resource.
     #[error("is not a `list://` URI")]
     Scheme,
+    /// The URI has no space path.
+    #[error(transparent)]
+    Path(#[from] BadUriPath),
+    /// The text after `?after=` does not come from [`next_page_uri`].
+    #[error("continues after an entry that `next_uri` never names")]
+    After,
+}
+
+/// Why the path in a URI is not a space path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadUriPath {
     /// A percent-escape is malformed, or the decoded path is not UTF-8.
     #[error("is not percent-encoded UTF-8")]
     Encoding,
     /// The decoded path is not a space path.
     #[error(transparent)]
     Path(#[from] BadPath),
-    /// The text after `?after=` does not come from [`next_page_uri`].
-    #[error("continues after an entry that `next_uri` never names")]
-    After,
 }
 
 /// Parses a listing URI.
@@ -147,8 +166,7 @@ pub fn parse_uri(uri: &str) -> Result<ListRequest, BadListUri> {
         Some((path, after)) => (path, Some(after)),
         None => (rest, None),
     };
-    let path = percent::decode(path).ok_or(BadListUri::Encoding)?;
-    let path = if path.is_empty() { SpacePath::root() } else { SpacePath::parse(&path)? };
+    let path = decoded(path)?;
     let after = after
         .map(|after| {
             let (mark, name) = after.split_once('.').ok_or(BadListUri::After)?;
@@ -177,6 +195,7 @@ mod tests {
 
     #[test]
     fn every_spelling_of_a_uri_names_the_same_path() {
+        let bad = |why: BadPath| Err(BadListUri::Path(why.into()));
         assert_eq!(path("list://"), Ok("/".into()));
         assert_eq!(path("list:///"), Ok("/".into()));
         assert_eq!(path("list://a/b"), Ok("/a/b".into()));
@@ -185,10 +204,10 @@ mod tests {
         assert_eq!(path("list:///My Folder/%C3%A9"), Ok("/My Folder/é".into()));
         assert_eq!(path("list:///a?b#c"), Ok("/a?b#c".into()));
         assert_eq!(path("list:///a%252e"), Ok("/a%2e".into()));
-        assert_eq!(path("list:///a/%2e%2e/%2e%2e"), Err(BadListUri::Path(BadPath::AboveRoot)));
-        assert_eq!(path("list:///a%00"), Err(BadListUri::Path(BadPath::Control)));
-        assert_eq!(path("list:///%ff"), Err(BadListUri::Encoding));
-        assert_eq!(path("list:///%4"), Err(BadListUri::Encoding));
+        assert_eq!(path("list:///a/%2e%2e/%2e%2e"), bad(BadPath::AboveRoot));
+        assert_eq!(path("list:///a%00"), bad(BadPath::Control));
+        assert_eq!(path("list:///%ff"), Err(BadListUri::Path(BadUriPath::Encoding)));
+        assert_eq!(path("list:///%4"), Err(BadListUri::Path(BadUriPath::Encoding)));
         assert_eq!(path("file:///etc"), Err(BadListUri::Scheme));
         assert_eq!(parse_uri("list:///a?after=x"), Err(BadListUri::After));
         assert_eq!(parse_uri("list:///a?after=f.a%2Fb"), Err(BadListUri::After));

@@ -58,6 +58,8 @@ settings_list! {
         allowed_hosts: Vec<String> = declarations::ALLOWED_HOSTS,
         allowed_origins: Vec<String> = declarations::ALLOWED_ORIGINS,
         max_body_bytes: usize = declarations::MAX_BODY_BYTES,
+        instructions: Option<PathBuf> = declarations::INSTRUCTIONS,
+        prompts: Option<PathBuf> = declarations::PROMPTS,
         read_budget_bytes: usize = declarations::READ_BUDGET_BYTES,
         max_file_bytes: u64 = declarations::MAX_FILE_BYTES,
         max_read_bytes: u64 = declarations::MAX_READ_BYTES,

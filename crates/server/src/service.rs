@@ -12,11 +12,12 @@ use stile_records::RecordService;
 use stile_store::space::Watch;
 use stile_tools::answer::Answer;
 use stile_tools::definition::ToolDefinition;
+use stile_tools::prompts::Prompts;
 use stile_tools::space::SpaceTools;
 use stile_tools::tool::Denial;
 use stile_tools::toolset::{
-    Caller, CompletedValues, Feature, OnHangUp, ResourceContent, ResourceError, ResourceErrorKind,
-    ResourceKind, Toolset, UnknownTool,
+    Caller, CompletedValues, Feature, FilePage, OnHangUp, ResourceContent, ResourceError,
+    ResourceErrorKind, ResourceKind, Toolset, UnknownTool,
 };
 
 use crate::auth::VerifiedCaller;
@@ -34,8 +35,18 @@ pub struct Service {
     sessions: Option<Arc<SessionFactory>>,
     space: Option<SpaceTools>,
     records: Option<RecordService>,
+    texts: OwnerTexts,
     metrics: Arc<Metrics>,
     shares: Arc<Shares>,
+}
+
+/// What agents are told beside the tools.
+#[derive(Clone, Debug, Default)]
+pub struct OwnerTexts {
+    /// What every agent reads first when it connects, in the owner's words.
+    pub instructions: Option<Arc<str>>,
+    /// The prompts, where files are served.
+    pub prompts: Option<Arc<Prompts>>,
 }
 
 /// A toolset, the name of the tool or resource in it, and what its calls work with.
@@ -50,7 +61,8 @@ impl Service {
 
     /// Offers the tools of a space, and whole notes to a gateway.
     pub fn of_space(tools: SpaceTools) -> Self {
-        Self { space: Some(tools.clone()), ..Self::new(tools, Some(Resource::Threads)) }
+        let texts = OwnerTexts { prompts: Some(Arc::default()), ..OwnerTexts::default() };
+        Self { space: Some(tools.clone()), texts, ..Self::new(tools, Some(Resource::Threads)) }
     }
 
     /// Adds a toolset, whose calls each take a part of the resource `works_with`.
@@ -70,6 +82,17 @@ impl Service {
     #[must_use]
     pub fn with_records(self, records: RecordService) -> Self {
         Self { records: Some(records), ..self }
+    }
+
+    /// Tells agents what the owner wants them to read.
+    #[must_use]
+    pub fn with_owner_texts(self, texts: OwnerTexts) -> Self {
+        Self { texts, ..self }
+    }
+
+    /// What agents are told beside the tools.
+    pub fn owner_texts(&self) -> &OwnerTexts {
+        &self.texts
     }
 
     /// Counts calls in `metrics`.
@@ -117,10 +140,14 @@ impl Service {
         Ok(Caller { session, ..Caller::local(verified.principal.clone()) })
     }
 
-    /// Returns what this agent reads when it connects.
+    /// Returns what this agent reads when it connects: the owner's words first.
     pub fn instructions(&self, caller: &Caller) -> Cow<'static, str> {
         let first = self.toolsets.first();
-        first.map_or(Cow::Borrowed(""), |(toolset, _)| toolset.instructions(caller))
+        let own = first.map_or(Cow::Borrowed(""), |(toolset, _)| toolset.instructions(caller));
+        match &self.texts.instructions {
+            Some(text) => format!("{text}\n\n{own}").into(),
+            None => own,
+        }
     }
 
     /// Returns values for the argument of a resource template that continue `begun`.
@@ -216,6 +243,32 @@ impl Service {
     /// Returns the resources that are listed for this caller.
     pub fn resources(&self, caller: &Caller) -> Vec<ResourceKind> {
         self.toolsets.iter().flat_map(|(toolset, _)| toolset.resources(caller)).collect()
+    }
+
+    /// Returns a page of the files that were changed last and that this caller may read, the first
+    /// page without a cursor.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if the cursor is not one of a list of files, or the files cannot be found.
+    pub async fn recent_files(
+        &self,
+        cursor: Option<&str>,
+        caller: &Caller,
+    ) -> Result<FilePage, ResourceError> {
+        match self.with_resources() {
+            Some((toolset, _)) => toolset.recent_files(cursor, caller).await,
+            None => Ok(FilePage::default()),
+        }
+    }
+
+    /// Returns what a list or a completion of resources works with, of what callers share.
+    pub fn resource_list_works_with(&self) -> Option<Resource> {
+        *self.with_resources().map(|(_, works_with)| works_with)?
+    }
+
+    /// Returns the toolset whose resources are listed: the first that has any.
+    fn with_resources(&self) -> Option<&(Arc<dyn Toolset>, Option<Resource>)> {
+        self.toolsets.iter().find(|(toolset, _)| toolset.features().contains(&Feature::Resources))
     }
 
     /// Returns the templates of resources that are listed for this caller.

@@ -11,6 +11,7 @@ pub mod call_log;
 pub mod definition;
 pub mod note_session;
 pub mod notes;
+pub mod prompts;
 mod refusal;
 pub mod remote_notes;
 pub mod space;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
+use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
 use stile_store::cancellation::Cancellation;
 use stile_store::space::{ThreadShare, Watch};
@@ -47,7 +48,7 @@ pub struct UnknownTool;
 pub enum Feature {
     /// Resources and their templates.
     Resources,
-    /// Completions of the paths of folders.
+    /// Completions of paths.
     Completions,
     /// Notifications when a resource has changed.
     Subscriptions,
@@ -75,6 +76,30 @@ pub struct ResourceKind {
     pub description: &'static str,
     /// The media type, if all resources of this kind have the same one.
     pub mime_type: Option<&'static str>,
+}
+
+/// A file that is listed as a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileResource {
+    /// The `space:///` address of the file.
+    pub uri: String,
+    /// The path in the space.
+    pub path: SpacePath,
+    /// The media type that the name tells, if it tells one.
+    pub mime_type: Option<&'static str>,
+    /// The size in bytes.
+    pub size_bytes: u64,
+    /// When the file was changed last, in RFC 3339 and UTC.
+    pub modified: String,
+}
+
+/// A page of the files that were changed last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilePage {
+    /// The files, the newest first.
+    pub files: Vec<FileResource>,
+    /// What a client sends to get the next page; `None` in the last one.
+    pub next_cursor: Option<String>,
 }
 
 /// What was read from a resource.
@@ -178,6 +203,17 @@ pub trait Toolset: Send + Sync {
         Vec::new()
     }
 
+    /// Returns a page of the files that were changed last and that this caller may read, the first
+    /// page without a cursor.
+    fn recent_files<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        _caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<FilePage, ResourceError>> {
+        let page = cursor.map_or(Ok(FilePage::default()), |_| Err(ResourceError::bad_cursor()));
+        futures::future::ready(page).boxed()
+    }
+
     /// Returns the templates of resources that are listed for this caller.
     fn resource_templates(&self, _caller: &Caller) -> Vec<ResourceKind> {
         Vec::new()
@@ -241,10 +277,21 @@ impl ResourceError {
         let data = [("code", "not_watched"), ("uri", uri)];
         Self {
             kind: ResourceErrorKind::Invalid,
-            message: "Only listings (`list:///folder`) and the files in them report changes. \
+            message: "Only files and folders (`space:///path`, `list:///path`) report changes. \
                       Nothing was subscribed."
                 .to_owned(),
             data: data.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect(),
+        }
+    }
+
+    /// Creates the error for a cursor that no list of resources returned.
+    pub fn bad_cursor() -> Self {
+        Self {
+            kind: ResourceErrorKind::Invalid,
+            message: "`cursor` must be a `nextCursor` of `resources/list`, exactly as it was \
+                      returned. List again without it."
+                .to_owned(),
+            data: Map::from_iter([("code".to_owned(), "invalid_argument".into())]),
         }
     }
 

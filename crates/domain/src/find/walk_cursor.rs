@@ -41,9 +41,9 @@ impl WalkPosition {
 /// A match by its rank: the better score first, then by path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchRank {
-    /// How well the name fits; more is better.
+    /// How well the file fits; more is better.
     #[serde(rename = "r")]
-    pub score: u32,
+    pub score: u64,
     /// The path of the match.
     #[serde(rename = "p")]
     pub path: SpacePath,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn cursor() -> impl Strategy<Value = WalkCursor> {
-        let rank = (any::<u32>(), path()).prop_map(|(score, path)| MatchRank { score, path });
+        let rank = (any::<u64>(), path()).prop_map(|(score, path)| MatchRank { score, path });
         use proptest::option::of;
         (of(position()), 0u64..3, of(position()), of(rank))
             .prop_map(|(after, line, until, rank)| WalkCursor { after, line, until, rank })
@@ -197,12 +197,12 @@ mod tests {
 
         #[test]
         fn ranks_are_ordered_by_score_and_then_by_path(
-            one in (0u32..3, path()), other in (0u32..3, path())
+            one in (0u64..3, path()), other in (0u64..3, path())
         ) {
-            let rank = |(score, path): &(u32, SpacePath)| {
+            let rank = |(score, path): &(u64, SpacePath)| {
                 MatchRank { score: *score, path: path.clone() }
             };
-            let order = |(score, path): &(u32, SpacePath)| (u32::MAX - score, path.clone());
+            let order = |(score, path): &(u64, SpacePath)| (u64::MAX - score, path.clone());
             let expected = order(&one) < order(&other);
             prop_assert_eq!(rank(&one).is_before(&rank(&other)), expected);
         }

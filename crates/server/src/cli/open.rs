@@ -12,9 +12,11 @@ use stile_store::history::{
     History, HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange,
 };
 use stile_store::journal::{Journal, JournalOptions};
+use stile_store::owner_texts::{LeftOut, PromptFolder, overlap, read_instructions};
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
 use stile_tools::call_log::CallLog;
+use stile_tools::prompts::Prompts;
 use stile_tools::space::SpaceTools;
 
 use super::Failure;
@@ -22,7 +24,7 @@ use super::home::Home;
 use crate::clock;
 use crate::config::declarations::{HISTORY, HISTORY_BYTES, HISTORY_DAYS, ROOT};
 use crate::config::{Config, HistoryMode, Resolved, Setting, Source, YesNo};
-use crate::service::Service;
+use crate::service::{OwnerTexts, Service};
 use crate::shares::Shares;
 use crate::stored_records::StoredRecords;
 
@@ -230,6 +232,51 @@ fn check_places(config: &Config) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// Opens the texts of the owner's that agents read, and says which files are no prompts.
+///
+/// # Errors
+/// A [`Failure`] for a text in the space, where an agent could write it, and for one that cannot be
+/// read.
+pub(super) fn owner_texts(config: &Config) -> Result<OwnerTexts, Failure> {
+    let mut texts = OwnerTexts { prompts: Some(Arc::default()), instructions: None };
+    if let Some(file) = &config.instructions {
+        check_apart(config, "--instructions", file)?;
+        let text =
+            read_instructions(file).map_err(|error| unusable("--instructions", file, &error))?;
+        texts.instructions = (!text.is_empty()).then(|| text.into());
+    }
+    if let Some(folder) = &config.prompts {
+        check_apart(config, "--prompts", folder)?;
+        let unusable = |error| unusable("--prompts", folder, &error);
+        let opened = PromptFolder::open(folder).map_err(unusable)?;
+        let (_, left_out) = opened.read().map_err(unusable)?;
+        for LeftOut { file_name, why } in left_out {
+            writeln!(io::stderr(), "--prompts: {file_name:?} {why}, so it is left out")?;
+        }
+        texts.prompts = Some(Arc::new(Prompts::with_folder(opened)));
+    }
+    Ok(texts)
+}
+
+/// Refuses a text of the owner's in a space, and a space in a folder of such texts.
+fn check_apart(config: &Config, flag: &str, place: &Path) -> Result<(), Failure> {
+    for space in [Some(&config.root), config.spaces.as_ref()].into_iter().flatten() {
+        if overlap(place, space).map_err(|error| unusable(flag, place, &error))? {
+            return Err(Failure::Usage(format!(
+                "{flag} {} and the space {} lie in one another, so an agent could change what \
+                 every agent is told; move the file or folder elsewhere",
+                place.display(),
+                space.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn unusable(flag: &str, place: &Path, error: &io::Error) -> Failure {
+    Failure::Usage(format!("{flag} {} cannot be used: {error}", place.display()))
 }
 
 /// Opens the journal of a state folder. Its lines are also copied to the database if there is one.

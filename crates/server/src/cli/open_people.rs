@@ -100,7 +100,8 @@ impl PeopleFolder {
         let records = RecordService::new(records).with_journal(Arc::clone(journal));
         let shares = Arc::clone(everybody.shares());
         let service = open::service_with(config, tools, journal, Some(records), shares);
-        Ok(service.with_metrics(Arc::clone(everybody.metrics())))
+        let texts = everybody.owner_texts().clone();
+        Ok(service.with_owner_texts(texts).with_metrics(Arc::clone(everybody.metrics())))
     }
 
     /// Returns the tenant of a subject, or of the operator.

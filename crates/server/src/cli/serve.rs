@@ -54,6 +54,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let options = http_server::options(config)?;
     process::log(config.log);
     process::raise_file_limit();
+    let texts = open::owner_texts(config)?;
     let home = Home::open(config)?;
     let issuer = provider.as_ref().map(|provider| provider.issuer.as_str());
     let people = PeopleFolder::of(config, &home, issuer)?;
@@ -77,7 +78,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         _ => records,
     };
     let notes = served_notes(config, home.state(), &records, &space, environment)?;
-    let service = open::service(config, tools, &journal, Some(records));
+    let service = open::service(config, tools, &journal, Some(records)).with_owner_texts(texts);
     let people =
         people.map(|people| people.people(resolved, &journal, &service, provider.is_none()));
     let notifier = Notifier::new(environment);

@@ -24,12 +24,13 @@ pub(super) fn run(
     let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
     let principal = auth::local_user(&user_name(environment), scopes, records);
     process::log(resolved.config.log);
+    let texts = open::owner_texts(&resolved.config)?;
     let (home, open_space) = open::open_space(resolved)?;
     let tools = open_space.tools();
     let OpenSpace { space, journal } = open_space;
     // If nothing was ever imported, there are no records to offer, and no database is made.
     let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
-    let service = open::service(&resolved.config, tools, &journal, records);
+    let service = open::service(&resolved.config, tools, &journal, records).with_owner_texts(texts);
     let served = process::block_on(async {
         let served = serve(service, principal, Presentation::of(&resolved.config)).await;
         space.close().await;

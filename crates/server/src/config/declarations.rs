@@ -94,6 +94,14 @@ declare_settings! {
     /// Refuse a request with a longer body.
     MAX_BODY_BYTES: usize = Flag("max_body_bytes", "BYTES"), bytes, default Text("4MiB"), for HTTP;
 
+    /// Tell every agent the text of this file when it connects, before the program's own words: at
+    /// most 2048 bytes, outside the space.
+    INSTRUCTIONS: Option<PathBuf> = Flag("instructions", "FILE"), optional_path, for SPACE;
+
+    /// Offer the Markdown files of this folder as prompts, beside the program's own. It must lie
+    /// outside the space.
+    PROMPTS: Option<PathBuf> = Flag("prompts", "DIR"), optional_path, for SPACE;
+
     /// Return at most this much text from one read.
     READ_BUDGET_BYTES: usize = Flag("read_budget_bytes", "BYTES"), bytes, default Text("64KiB"),
         for SPACE;

@@ -384,6 +384,9 @@ impl McpEndpoint {
             Some("resources/read") => {
                 text("uri").and_then(|uri| requester.person.service.resource_works_with(uri))
             }
+            Some("resources/list" | "prompts/list" | "prompts/get" | "completion/complete") => {
+                requester.person.service.resource_list_works_with()
+            }
             _ => None,
         };
         let shared = |resource| self.admission.shares().of(resource, &requester.caller);

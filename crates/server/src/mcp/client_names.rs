@@ -4,6 +4,8 @@
 //! hosts pass tool names to a model's API that accepts only `[a-zA-Z0-9_-]`, and then lose the
 //! whole list. Their lists have `file_create`. A call may use either spelling, whoever makes it.
 
+use stile_tools::toolset::underscored;
+
 use crate::config::ToolNames;
 
 /// The spelling of the names in one list.
@@ -13,6 +15,16 @@ pub enum Spelling {
     Dotted,
     /// `file_create`
     Underscored,
+}
+
+impl Spelling {
+    /// Spells the canonical name of a tool.
+    pub fn spell(self, name: &str) -> String {
+        match self {
+            Self::Dotted => name.to_owned(),
+            Self::Underscored => underscored(name),
+        }
+    }
 }
 
 /// A client that refuses dots.

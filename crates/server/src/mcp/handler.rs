@@ -23,6 +23,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
+use stile_tools::prompts::{PromptRefused, Prompts};
+use stile_tools::space::file_resource;
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
 use super::client_names::{Spelling, spelling};
@@ -30,7 +32,7 @@ use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
-use super::{envelope, handshake, progress, resources, server_info, tool_definitions};
+use super::{envelope, handshake, progress, prompts, resources, server_info, tool_definitions};
 use crate::config::AnswerForms;
 use crate::people::Person;
 use crate::service::Service;
@@ -147,6 +149,20 @@ impl Handler {
         server_info::server_config(service, caller)
     }
 
+    /// Returns the prompts of the service.
+    fn prompts(&self, context: &Context) -> Result<Arc<Prompts>, ErrorData> {
+        let prompts = &self.service(context).owner_texts().prompts;
+        prompts.clone().ok_or_else(no_such_method)
+    }
+
+    /// Returns the canonical names of the tools that this client is shown.
+    fn shown_tools(&self, context: &Context) -> Result<Vec<&'static str>, ErrorData> {
+        let listed = self.service(context).listed(&self.caller(context)?);
+        let groups = self.presentation(context).groups;
+        let is_shown = |name: &&'static str| self.shared.definitions.is_shown(name, groups);
+        Ok(listed.into_iter().filter(is_shown).collect())
+    }
+
     fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
         // A request that carries its own version belongs to no session, whatever came before it.
         let session =
@@ -185,7 +201,7 @@ fn meta(context: &Context) -> Option<MetaObject> {
     is_sessionless(context).then(server_info::result_meta)
 }
 
-/// Refuses every cursor. All lists fit one page, so the server never sent one.
+/// Refuses every cursor of a list that fits one page, so that the server never sent one.
 fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor.as_ref()) {
         Some(_) => {
@@ -327,11 +343,19 @@ impl ServerHandler for Handler {
         context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
         guarded(async {
-            only_page(request.as_ref())?;
+            let cursor = request.and_then(|request| request.cursor);
             let caller = self.caller(&context)?;
-            let resources = self.service(&context).resources(&caller);
-            let resources = resources.iter().map(resources::resource).collect();
-            Ok(uncached!(ListResourcesResult, resources, &context))
+            let service = self.service(&context);
+            let page = service.recent_files(cursor.as_deref(), &caller).await;
+            let page = page.map_err(resources::error)?;
+            let mut listed = Vec::new();
+            if cursor.is_none() {
+                listed.extend(service.resources(&caller).iter().map(resources::resource));
+            }
+            listed.extend(page.files.into_iter().map(resources::file));
+            let mut result = uncached!(ListResourcesResult, listed, &context);
+            result.next_cursor = page.next_cursor;
+            Ok(result)
         })
         .await
     }
@@ -418,21 +442,40 @@ impl ServerHandler for Handler {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
-        _: Context,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Err(no_such_method())
+        guarded(async {
+            let prompts = self.prompts(&context)?;
+            only_page(request.as_ref())?;
+            let listed = prompts.list(&self.shown_tools(&context)?).await;
+            let listed = listed.into_iter().map(prompts::prompt).collect();
+            Ok(uncached!(ListPromptsResult, listed, &context))
+        })
+        .await
     }
 
     async fn get_prompt(
         &self,
-        _: GetPromptRequestParams,
-        _: Context,
+        request: GetPromptRequestParams,
+        context: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Err(no_such_method())
+        guarded(async {
+            let prompts = self.prompts(&context)?;
+            let tools = self.shown_tools(&context)?;
+            let spelling = self.spelling(&self.caller(&context)?, &context);
+            let values = request.arguments.unwrap_or_default();
+            let got = prompts.get(&request.name, &values, &tools, |name| spelling.spell(name));
+            let filled = got.await.map_err(|refused| prompts::error(&refused))?;
+            let mut result = prompts::filled(filled);
+            result.meta = meta(&context);
+            Ok(result.into())
+        })
+        .await
     }
 
-    /// Completes the path of a listing. All else has no completions.
+    /// Completes the path of a listing or a file, and the argument `path` of a prompt. All else has
+    /// no completions.
     async fn complete(
         &self,
         request: CompleteRequestParams,
@@ -443,13 +486,20 @@ impl ServerHandler for Handler {
                 return Err(no_such_method());
             }
             let caller = self.caller(&context)?;
-            let Reference::Resource(template) = &request.r#ref else {
-                return Err(ErrorData::invalid_params("there are no prompts to complete", None));
-            };
             let argument = &request.argument;
             let service = self.service(&context);
-            let found =
-                service.complete(&template.uri, &argument.name, &argument.value, &caller).await;
+            let template = match &request.r#ref {
+                Reference::Resource(template) => template.uri.as_str(),
+                Reference::Prompt(prompt) => {
+                    let listed = self.prompts(&context)?.list(&self.shown_tools(&context)?).await;
+                    if !listed.iter().any(|listed| listed.name == prompt.name) {
+                        return Err(prompts::error(&PromptRefused::Unknown));
+                    }
+                    if argument.name == "path" { file_resource::TEMPLATE_URI } else { "" }
+                }
+                _ => "",
+            };
+            let found = service.complete(template, &argument.name, &argument.value, &caller).await;
             let mut completion = CompletionInfo::default();
             completion.values = found.values;
             completion.has_more = Some(found.has_more);
@@ -475,7 +525,11 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         context: Context,
     ) -> Result<CustomResult, ErrorData> {
-        if is_known(&request.method, is_sessionless(&context)) {
+        let is_of_prompts = matches!(request.method.as_str(), "prompts/list" | "prompts/get");
+        if is_of_prompts && self.prompts(&context).is_err() {
+            return Err(no_such_method());
+        }
+        if is_of_prompts || is_known(&request.method, is_sessionless(&context)) {
             let message = format!("the parameters do not fit {}", request.method);
             return Err(ErrorData::invalid_params(message, None));
         }

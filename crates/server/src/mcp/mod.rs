@@ -17,6 +17,7 @@ pub mod list_changes;
 pub mod presentation;
 mod primed_sessions;
 pub mod progress;
+mod prompts;
 pub mod resources;
 pub mod server_info;
 pub mod session_starts;

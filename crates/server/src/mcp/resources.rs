@@ -2,13 +2,13 @@
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    ContentBlock, ErrorCode, MetaObject, ReadResourceResult, Resource, ResourceContents,
-    ResourceTemplate,
+    Annotations, ContentBlock, ErrorCode, MetaObject, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate, Role,
 };
 use serde_json::Value;
 use stile_tools::answer::{Media, MediaKind, ResourceLink};
 use stile_tools::toolset::{
-    ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
+    FileResource, ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
 
 pub(crate) fn resource(kind: &ResourceKind) -> Resource {
@@ -16,6 +16,23 @@ pub(crate) fn resource(kind: &ResourceKind) -> Resource {
         .with_title(kind.title)
         .with_description(kind.description);
     match kind.mime_type {
+        Some(mime_type) => resource.with_mime_type(mime_type),
+        None => resource,
+    }
+}
+
+/// Converts a file that is listed.
+pub(crate) fn file(file: FileResource) -> Resource {
+    let path = file.path.as_str();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut annotations = Annotations::default();
+    annotations.audience = Some(vec![Role::User, Role::Assistant]);
+    annotations.last_modified = Some(file.modified);
+    let resource = Resource::new(file.uri, path)
+        .with_title(name)
+        .with_size(file.size_bytes)
+        .with_annotations(annotations);
+    match file.mime_type {
         Some(mime_type) => resource.with_mime_type(mime_type),
         None => resource,
     }

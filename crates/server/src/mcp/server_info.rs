@@ -6,8 +6,8 @@ use crate::service::Service;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{
-    Icon, Implementation, JsonObject, MetaObject, ProtocolVersion, ResourcesCapability,
-    ServerCapabilities, ServerConfig, ToolsCapability,
+    Icon, Implementation, JsonObject, MetaObject, PromptsCapability, ProtocolVersion,
+    ResourcesCapability, ServerCapabilities, ServerConfig, ToolsCapability,
 };
 use stile_tools::toolset::{Caller, Feature};
 
@@ -36,6 +36,9 @@ pub(crate) fn server_config(service: &Service, caller: Option<&Caller>) -> Serve
         resources.list_changed = Some(true);
         resources.subscribe = service.has(Feature::Subscriptions).then_some(true);
         capabilities.resources = Some(resources);
+    }
+    if service.owner_texts().prompts.is_some() {
+        capabilities.prompts = Some(PromptsCapability::default());
     }
     if service.has(Feature::Completions) {
         capabilities.completions = Some(JsonObject::default());

@@ -31,6 +31,11 @@ impl ToolDefinitions {
         Self { by_name: tools.into_iter().map(|tool| (tool.name, Spellings::new(tool))).collect() }
     }
 
+    /// Whether a tool is in one of these groups.
+    pub(crate) fn is_shown(&self, name: &str, groups: ToolGroups) -> bool {
+        self.by_name.get(name).is_some_and(|tool| groups.show(tool.group))
+    }
+
     /// Returns the definitions of those `tools` that are in a group, in their order.
     pub(crate) fn list(&self, tools: &[&str], groups: ToolGroups, spelling: Spelling) -> Vec<Tool> {
         let definitions = tools.iter().filter_map(|name| self.by_name.get(name));

@@ -35,7 +35,7 @@ use stile_testkit::client::{McpClient, Reply};
 use stile_testkit::documents::assert_document;
 use stile_testkit::hosted::{Lifecycle, Peer, message_of};
 use stile_testkit::process::Rig;
-use stile_tools::space::{SpaceTools, list};
+use stile_tools::space::{SpaceTools, file_resource, list};
 
 use crate::program::{contents, revoke};
 use crate::records_kit::Kit;
@@ -89,6 +89,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("fetch", Needs::Records),
     ("read_record_field", Needs::Records),
     ("list://{+path}", Needs::Read),
+    ("space:///{+path}", Needs::Read),
     ("pdpp://record/{handle}", Needs::Records),
     ("pdpp://field-window/{handle}", Needs::Records),
     ("POST /mcp", Needs::ValidToken),
@@ -193,7 +194,8 @@ impl Surface {
     fn all() -> Vec<Self> {
         let tools = SpaceTools::built_in().map(|tool| tool.name);
         let tools = tools.chain(RECORD_TOOLS.iter().map(|tool| tool.name)).map(Self::Tool);
-        let templates = [list::TEMPLATE].into_iter().chain(TEMPLATES).map(|template| {
+        let of_files = [list::TEMPLATE, file_resource::TEMPLATE].into_iter();
+        let templates = of_files.chain(TEMPLATES).map(|template| {
             let std::borrow::Cow::Borrowed(uri) = template.uri else {
                 panic!("the template {} is not one of the code", template.uri)
             };
@@ -453,6 +455,9 @@ impl Ground {
     fn address(&self, template: &str, caller: &'static str) -> String {
         if template == list::TEMPLATE.uri {
             return "list:///notes".to_owned();
+        }
+        if template == file_resource::TEMPLATE.uri {
+            return "space:///notes/a.md".to_owned();
         }
         let of = |caller| self.addresses.get(&(caller, template.to_owned()));
         let address = of(caller).or_else(|| of("owner"));

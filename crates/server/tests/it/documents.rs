@@ -14,7 +14,7 @@ use stile_records::openapi;
 use stile_records::operations::OPERATIONS;
 use stile_testkit::documents::assert_document;
 use stile_tools::definition::ToolDefinition;
-use stile_tools::space::{HISTORY_TOOLS, SpaceTools, list};
+use stile_tools::space::{HISTORY_TOOLS, SpaceTools, file_resource, list};
 
 const WRITTEN: &str =
     "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
@@ -88,12 +88,13 @@ fn the_tools_page_matches_the_code() {
         let needs = format!("Needs a `{verb}` scope that covers `path`.{setting}");
         section(&mut out, &tool.definition(), &needs);
     }
-    let _ = writeln!(
-        out,
-        "\n## The resource `{}`\n\n{}\n\nNeeds a `read` scope that covers the directory.",
-        list::TEMPLATE.uri,
-        list::TEMPLATE.description
-    );
+    for (template, what) in [(list::TEMPLATE, "directory"), (file_resource::TEMPLATE, "file")] {
+        let _ = writeln!(
+            out,
+            "\n## The resource `{}`\n\n{}\n\nNeeds a `read` scope that covers the {what}.",
+            template.uri, template.description
+        );
+    }
     for tool in RECORD_TOOLS {
         section(&mut out, &tool.definition(), "Needs a token with a grant, or the owner's.");
     }

@@ -33,6 +33,7 @@ async fn the_handshake_agrees_on_a_version_and_names_the_server() {
     );
     let capabilities = json!({
         "completions": {},
+        "prompts": {},
         "resources": { "listChanged": true, "subscribe": true },
         "tools": { "listChanged": true },
     });
@@ -173,8 +174,9 @@ async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
         ("tools/call", json!({ "name": "text.read", "arguments": [] }), -32602),
         ("resources/read", json!({ "uri": {} }), -32602),
         ("resources/read", json!({}), -32602),
-        ("prompts/get", json!({ "name": "x" }), -32601),
-        ("prompts/list", json!({}), -32601),
+        ("prompts/get", json!({ "name": "x" }), -32602),
+        ("prompts/get", json!({ "name": {} }), -32602),
+        ("prompts/list", json!({ "cursor": "x" }), -32602),
         ("logging/setLevel", json!({ "level": "info" }), -32601),
         ("tools/list", json!({ "cursor": "x" }), -32602),
         ("tools/list", json!({ "cursor": "" }), -32602),

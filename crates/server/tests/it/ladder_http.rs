@@ -28,7 +28,7 @@ const WRITERS: [&str; 12] = [
     "text.replace",
 ];
 const TEMPLATES: [&str; 2] = ["pdpp://field-window/{handle}", "pdpp://record/{handle}"];
-const LISTING: &str = "list://{+path}";
+const FILE_TEMPLATES: [&str; 2] = ["list://{+path}", "space:///{+path}"];
 /// Under which the list of a grant's token stays.
 const MOST_LISTED: usize = 16 * 1024;
 
@@ -79,7 +79,7 @@ fn shown(caller: &mut dyn McpClient) -> Shown {
     };
     let listing: BTreeSet<String> = listed("resources/list", "/result/resources", "uri");
     assert!(
-        listing.iter().all(|uri| uri.starts_with("list:///")),
+        listing.iter().all(|uri| uri.starts_with("list:///") || uri.starts_with("space:///")),
         "no address of a record is listed: {listing:?}"
     );
     Shown {
@@ -149,16 +149,19 @@ fn a_token_sees_only_the_tools_that_it_is_for() {
     let grant = kit.client(GRANT).0;
     let mint = |scopes: &[&str], more: &[&str]| kit.rig.token(scopes, more);
     let cases = [
-        (mint(&["read:/"], &[]), expected(&[&FILE_READERS, &NOTE_READERS], &[&[LISTING]])),
+        (mint(&["read:/"], &[]), expected(&[&FILE_READERS, &NOTE_READERS], &[&FILE_TEMPLATES])),
         (mint(&[], &["--grant", &grant]), expected(&[&LADDER], &[&TEMPLATES])),
         (mint(&[], &["--owner"]), expected(&[&LADDER], &[&TEMPLATES])),
         (
             mint(&["read:/x/"], &["--grant", &grant]),
-            expected(&[&LADDER, &FILE_READERS, &NOTE_READERS], &[&TEMPLATES, &[LISTING]]),
+            expected(&[&LADDER, &FILE_READERS, &NOTE_READERS], &[&TEMPLATES, &FILE_TEMPLATES]),
         ),
         (
             mint(&["write:/"], &["--owner"]),
-            expected(&[&LADDER, &FILE_READERS, &NOTE_READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]),
+            expected(
+                &[&LADDER, &FILE_READERS, &NOTE_READERS, &WRITERS],
+                &[&TEMPLATES, &FILE_TEMPLATES],
+            ),
         ),
     ];
     for (token, expected) in &cases {
@@ -188,11 +191,11 @@ fn a_token_of_an_identity_provider_sees_only_the_tools_that_it_is_for() {
     for (mint, expected) in [
         (mint(), nothing()),
         (mint().claim("records", "owner"), nothing()),
-        (mint().scope("read:/"), expected(&[&FILE_READERS], &[&[LISTING]])),
+        (mint().scope("read:/"), expected(&[&FILE_READERS], &[&FILE_TEMPLATES])),
         (mint().claim("grant", grant.clone()), expected(&[&LADDER], &[&TEMPLATES])),
         (
             mint().scope("read:/").claim("grant", grant.clone()),
-            expected(&[&LADDER, &FILE_READERS], &[&TEMPLATES, &[LISTING]]),
+            expected(&[&LADDER, &FILE_READERS], &[&TEMPLATES, &FILE_TEMPLATES]),
         ),
     ] {
         for lifecycle in LIFECYCLES {
@@ -224,18 +227,19 @@ fn databases(rig: &Rig) -> usize {
 fn the_local_user_sees_record_tools_if_there_are_records() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
-    let files = || expected(&[&FILE_READERS, &NOTE_READERS, &WRITERS], &[&[LISTING]]);
+    let files = || expected(&[&FILE_READERS, &NOTE_READERS, &WRITERS], &[&FILE_TEMPLATES]);
     assert_eq!(shown(&mut rig.stdio(&[])), files(), "nothing was ever imported");
     assert_eq!(databases(&rig), 0, "and no database is made for that");
 
     let kit = kit();
     assert_ne!(databases(&kit.rig), 0);
     let (grant, rig) = (kit.client(GRANT).0, beside(&kit));
-    let all =
-        || expected(&[&LADDER, &FILE_READERS, &NOTE_READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]);
+    let all = || {
+        expected(&[&LADDER, &FILE_READERS, &NOTE_READERS, &WRITERS], &[&TEMPLATES, &FILE_TEMPLATES])
+    };
     assert_eq!(shown(&mut rig.stdio(&[])), all());
     assert_eq!(shown(&mut rig.stdio(&["--grant", &grant])), all());
-    let narrow = expected(&[&LADDER, &FILE_READERS, &NOTE_READERS], &[&TEMPLATES, &[LISTING]]);
+    let narrow = expected(&[&LADDER, &FILE_READERS, &NOTE_READERS], &[&TEMPLATES, &FILE_TEMPLATES]);
     assert_eq!(shown(&mut rig.stdio(&["--grant", &grant, "--scope", "read:/x/"])), narrow);
 }
 

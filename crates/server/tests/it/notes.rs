@@ -416,15 +416,23 @@ async fn no_resource_template_prompt_or_route_answers_sections_or_headings() {
         "{resources}"
     );
     let templates = listed(&server, "resources/templates/list").await;
-    assert_eq!(names(&templates, "resourceTemplates", "uriTemplate"), ["list://{+path}"]);
+    assert_eq!(
+        names(&templates, "resourceTemplates", "uriTemplate"),
+        ["list://{+path}", "space:///{+path}"]
+    );
     let prompts = server.sessionless(READ, "prompts/list", json!({})).await.json();
-    assert_eq!(prompts["error"]["code"], -32601, "{prompts}");
+    for prompt in prompts["result"]["prompts"].as_array().unwrap() {
+        let text = prompt.to_string().to_lowercase();
+        assert!(!text.contains("section") && !text.contains("outline"), "{prompt}");
+    }
     for uri in [
         "section:///a.md",
         "sections:///a.md",
         "note:///a.md",
         "knowtation://section_source/a.md",
         "file:///a.md",
+        "space:///a.md?section=x",
+        "space:///a.md#x",
     ] {
         let answer = server.sessionless(READ, "resources/read", json!({ "uri": uri })).await.json();
         assert!(answer["error"].is_object(), "{uri}: {answer}");

@@ -233,6 +233,22 @@ async fn calls_that_run_when_the_input_ends_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_are_listed_and_read_as_resources() {
+    let mut pipes = Pipes::start("write:/");
+    pipes.open();
+    pipes.ask(&call(1, "file.create", json!({ "path": "/a b.md", "content": "héron\n" })));
+    let listed = pipes.ask(&request(2, "resources/list", json!({})));
+    assert_eq!(listed["result"]["resources"][1]["uri"], "space:///a%20b.md", "{listed}");
+    let read = pipes.ask(&request(3, "resources/read", json!({ "uri": "space:///a%20b.md" })));
+    let content = &read["result"]["contents"][0];
+    assert_eq!(
+        (&content["text"], &content["mimeType"]),
+        (&json!("héron\n"), &json!("text/markdown"))
+    );
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_ends_at_once_is_not_a_failure() {
     let pipes = Pipes::start("read:/");
     assert_eq!(pipes.end().await, Vec::<Value>::new());

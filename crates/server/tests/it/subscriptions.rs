@@ -35,7 +35,7 @@ async fn listen(server: &Server, token: &str, uris: &[&str]) -> Client {
     for _ in accepted.as_array().unwrap() {
         told.push(changed(&mut stream).await);
     }
-    assert!(uris.iter().filter(|uri| uri.starts_with("list:")).eq(told.iter()) || told.len() == 2);
+    assert!(uris.iter().filter(|uri| !uri.starts_with("pdpp:")).eq(told.iter()) || told.len() == 2);
     stream
 }
 
@@ -97,6 +97,32 @@ async fn a_session_is_told_of_a_person_s_change_and_of_an_agent_s() {
     assert_eq!(server.in_session(READ, &session, &body).await.status, 200);
     fs::write(server.root().join("work/plan.md"), "by a person\n").unwrap();
     assert_eq!(changed(&mut events).await, "list:///work/plan.md");
+}
+
+#[tokio::test]
+async fn the_address_of_a_file_or_a_folder_is_watched_in_both_lifecycles() {
+    let server = start().await;
+    let uris = ["space:///work", "space:///work/plan.md"];
+    let session = server.open(MOST).await;
+    let mut of_session = stream(&server, MOST, &session).await;
+    for uri in uris {
+        let answer = subscribe(&server, MOST, &session, uri).await;
+        assert_eq!(answer["result"], json!({}), "{answer}");
+    }
+    let mut of_request = listen(&server, MOST, &uris).await;
+    // The scopes hide this change.
+    fs::write(server.root().join("work/secret/hidden.md"), "").unwrap();
+    fs::write(server.root().join("work/plan.md"), "changed\n").unwrap();
+    for events in [&mut of_session, &mut of_request] {
+        let mut told = [changed(events).await, changed(events).await];
+        told.sort();
+        assert_eq!(told, uris);
+    }
+    for uri in ["space:///work/secret", "space:///work/secret/hidden.md", "space:///work/secret/x"]
+    {
+        let body = request(1, "resources/subscribe", json!({ "uri": uri }));
+        assert_eq!(server.in_session(MOST, &session, &body).await.status, 403, "{uri}");
+    }
 }
 
 #[tokio::test]

@@ -469,6 +469,16 @@ impl Space {
         self.answer(to, move |inner| inner.find_names(&permit, query, cursor)).await
     }
 
+    /// Finds a page of the files that were changed last, the newest first.
+    pub async fn recent_files(
+        &self,
+        permit: Permit<Walk>,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.recent_files(&permit, cursor)).await
+    }
+
     /// Finds a page of lines in files.
     pub async fn search_text(
         &self,

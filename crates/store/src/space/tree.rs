@@ -1,4 +1,5 @@
-//! Lists a folder and what is below it, and finds files by their names, in bounded pages.
+//! Lists a folder and what is below it, and finds files by their names or by the time of their last
+//! change, in bounded pages.
 
 use std::time::{Duration, Instant};
 
@@ -119,17 +120,45 @@ impl Inner {
         Ok(page)
     }
 
-    /// Finds names that fit, the best first. The walk is ranked in parts of [`SLICE`], so that the
-    /// best of a part are shown before the next part is walked.
+    /// Finds names that fit, the best first.
     fn find_best(
         &self,
         permit: &Permit<Walk>,
         mut query: NameQuery,
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
+        let has_times = query.has_times();
+        let mut page = self.best(permit, cursor, |found| self.rank(permit, &mut query, found))?;
+        if !has_times {
+            page.entries = page.entries.into_iter().map(|entry| self.with_status(entry)).collect();
+        }
+        Ok(page)
+    }
+
+    /// Finds the files that were changed last.
+    pub(super) fn recent_files(
+        &self,
+        permit: &Permit<Walk>,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        self.best(permit, cursor, |found| {
+            let entry = (found.kind == EntryKind::File).then(|| self.tree_entry(found))?;
+            Some((u64::try_from(entry.modified?).unwrap_or(0), entry))
+        })
+    }
+
+    /// Finds the entries with the highest scores, and among equals by path. `score` gives an entry
+    /// its score, or `None` to leave it out. The walk is ranked in parts of [`SLICE`], so that the
+    /// best of a part are shown before the next part is walked.
+    fn best(
+        &self,
+        permit: &Permit<Walk>,
+        cursor: WalkCursor,
+        mut score: impl FnMut(Found) -> Option<(u64, TreeEntry)>,
+    ) -> Result<TreePage, Refusal> {
         let deadline = Instant::now() + SLICE;
         let patience = Instant::now() + LONGEST_PART;
-        let WalkCursor { after: begin, until, rank, .. } = cursor;
+        let WalkCursor { after: begin, until, rank: shown, .. } = cursor;
         let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, begin.clone())?;
         let mut page = TreePage::default();
         let mut best: Vec<(MatchRank, TreeEntry)> = Vec::new();
@@ -148,7 +177,12 @@ impl Inner {
             page.searched += 1;
             let is_late = until.is_none() && now >= deadline;
             let position = is_late.then(|| found.position());
-            self.rank(permit, &mut query, rank.as_ref(), found, &mut best);
+            if let Some((score, entry)) = score(found) {
+                let rank = MatchRank { score, path: entry.path.clone() };
+                if shown.as_ref().is_none_or(|shown| shown.is_before(&rank)) {
+                    best.push((rank, entry));
+                }
+            }
             if best.len() >= 2 * MAX_FOUND_NAMES {
                 has_more |= keep_best(&mut best);
             }
@@ -168,33 +202,22 @@ impl Inner {
             (_, Some(end)) => Some(WalkCursor { after: Some(end), ..WalkCursor::default() }),
             (_, None) => None,
         };
-        page.entries = best
-            .into_iter()
-            .map(|(_, entry)| if query.has_times() { entry } else { self.with_status(entry) })
-            .collect();
+        page.entries = best.into_iter().map(|(_, entry)| entry).collect();
         Ok(page)
     }
 
-    /// Adds a found entry to the best ones if it fits and ranks after what was shown already.
+    /// Returns the score of a found entry, and the entry, if it fits.
     fn rank(
         &self,
         permit: &Permit<Walk>,
         query: &mut NameQuery,
-        shown: Option<&MatchRank>,
         found: Found,
-        best: &mut Vec<(MatchRank, TreeEntry)>,
-    ) {
+    ) -> Option<(u64, TreeEntry)> {
         if query.kind.is_some_and(|kind| kind != found.kind) {
-            return;
+            return None;
         }
-        let NamePattern::Fuzzy(fuzzy) = &mut query.pattern else { return };
-        let Some(score) = fuzzy.score(below(permit.path(), &found.path), found.name()) else {
-            return;
-        };
-        let rank = MatchRank { score, path: found.path.clone() };
-        if shown.is_some_and(|shown| !shown.is_before(&rank)) {
-            return;
-        }
+        let NamePattern::Fuzzy(fuzzy) = &mut query.pattern else { return None };
+        let score = fuzzy.score(below(permit.path(), &found.path), found.name())?;
         let entry = if query.has_times() {
             self.tree_entry(found)
         } else {
@@ -206,9 +229,7 @@ impl Inner {
                 entry_count: None,
             }
         };
-        if query.fits(&entry) {
-            best.push((rank, entry));
-        }
+        query.fits(&entry).then_some((u64::from(score), entry))
     }
 
     fn tree_entry(&self, found: Found) -> TreeEntry {

@@ -87,21 +87,81 @@ fn media_kind(media_type: &str) -> Option<MediaKind> {
 }
 
 impl FileRead {
-    fn start(&self) -> Result<(u64, Option<ContentHash>), Refusal> {
+    fn start(&self) -> Result<Option<ByteStart>, Refusal> {
         match (&self.cursor, self.offset) {
             (Some(_), Some(_)) => {
                 Err(Refusal::invalid_argument("`cursor` and `offset` exclude each other"))
             }
             (Some(cursor), None) => FileCursor::decode(cursor, &self.path)
-                .map(|cursor| (cursor.offset, Some(cursor.hash)))
+                .map(|FileCursor { offset, hash, .. }| {
+                    Some(ByteStart { offset, expected: Some(hash) })
+                })
                 .map_err(|_| {
                     Refusal::invalid_argument(
                         "`cursor` must be a `next_cursor` of this tool for the same `path`",
                     )
                 }),
-            (None, offset) => Ok((offset.unwrap_or(0), None)),
+            (None, offset) => Ok(offset.map(|offset| ByteStart { offset, expected: None })),
         }
     }
+}
+
+/// Where a part of a file begins that is not read from its beginning as itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByteStart {
+    /// The first byte, from 0.
+    pub(super) offset: u64,
+    /// The hash that the file must still have.
+    pub(super) expected: Option<ContentHash>,
+}
+
+/// Some bytes of a file, as many as one answer holds.
+pub(super) struct BytePart {
+    pub(super) file: FileBytes,
+    /// The position of the first byte.
+    pub(super) offset: u64,
+    pub(super) media_type: &'static str,
+    /// How the protocol shows the file, if the part is a whole image or sound.
+    kind: Option<MediaKind>,
+    /// Where the next part begins.
+    pub(super) next: Option<FileCursor>,
+}
+
+/// Reads a part of a file. Without a start, an image or a sound within the limit is one part.
+pub(super) async fn read_part(
+    space: &Space,
+    permit: Permit<Read>,
+    start: Option<ByteStart>,
+) -> Result<BytePart, Refusal> {
+    let path = permit.path().clone();
+    let is_whole = start.is_none();
+    let ByteStart { offset, expected } = start.unwrap_or(ByteStart { offset: 0, expected: None });
+    // An image within the limit is read in one piece; the window of another file is cut below.
+    let most = if is_whole { MAX_MEDIA_BYTES as usize } else { MAX_FILE_WINDOW };
+    let mut file = space.read_bytes(permit, offset, most).await?;
+    if expected.is_some_and(|expected| expected != file.hash) {
+        return Err(Refusal::Stale { path, argument: "cursor" });
+    }
+    if offset > file.size_bytes {
+        return Err(Refusal::invalid_argument(format!(
+            "`offset` must be at most {}, the size of the file",
+            file.size_bytes
+        )));
+    }
+    let media_type = media_type(&file);
+    let kind =
+        media_kind(media_type).filter(|_| is_whole && file.bytes.len() as u64 == file.size_bytes);
+    if kind.is_none() {
+        file.bytes.truncate(MAX_FILE_WINDOW);
+    }
+    let end = offset + file.bytes.len() as u64;
+    let next = (end < file.size_bytes).then_some(FileCursor {
+        hash: file.hash,
+        offset: end,
+        line: 1,
+        end: 1,
+    });
+    Ok(BytePart { file, offset, media_type, kind, next })
 }
 
 impl Tool for FileRead {
@@ -119,35 +179,11 @@ impl Tool for FileRead {
     }
 
     async fn run(self, permit: Permit<Read>, space: &Space) -> Result<FileReading, Refusal> {
-        let (offset, expected) = self.start()?;
-        let is_whole = self.offset.is_none() && self.cursor.is_none();
-        // An image within the limit is read in one piece; the window of another file is cut below.
-        let most = if is_whole { MAX_MEDIA_BYTES as usize } else { MAX_FILE_WINDOW };
-        let mut file = space.read_bytes(permit, offset, most).await?;
+        let start = self.start()?;
+        let BytePart { file, offset, media_type, kind, next } =
+            read_part(space, permit, start).await?;
         let path: SpacePath = self.path.into();
-        if expected.is_some_and(|expected| expected != file.hash) {
-            return Err(Refusal::Stale { path, argument: "cursor" });
-        }
-        if offset > file.size_bytes {
-            return Err(Refusal::invalid_argument(format!(
-                "`offset` must be at most {}, the size of the file",
-                file.size_bytes
-            )));
-        }
-        let media_type = media_type(&file);
-        let kind = media_kind(media_type)
-            .filter(|_| is_whole && file.bytes.len() as u64 == file.size_bytes);
-        if kind.is_none() {
-            file.bytes.truncate(MAX_FILE_WINDOW);
-        }
-        let end = offset + file.bytes.len() as u64;
         let data = STANDARD.encode(&file.bytes);
-        let next = (end < file.size_bytes).then_some(FileCursor {
-            hash: file.hash,
-            offset: end,
-            line: 1,
-            end: 1,
-        });
         let (content, media) = match kind {
             Some(kind) => (None, Some(Media { kind, mime_type: media_type.to_owned(), data })),
             None => (Some(data), None),

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
-use stile_domain::listing::{self, BadListUri, EntryKind, ListPosition, ListRequest};
+use stile_domain::listing::{
+    self, BadListUri, BadUriPath, EntryKind, ListEntry, ListPosition, ListRequest,
+};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{List, Permit, Principal};
 use stile_store::space::{Watch, WatchRefused};
@@ -61,9 +63,12 @@ pub(super) fn is_list_uri(uri: &str) -> bool {
     !matches!(listing::parse_uri(uri), Err(BadListUri::Scheme))
 }
 
-fn parse(uri: &str) -> Result<ListRequest, Refusal> {
+/// Parses the address of a listing.
+pub(super) fn parse(uri: &str) -> Result<ListRequest, Refusal> {
     listing::parse_uri(uri).map_err(|error| match error {
-        BadListUri::Path(why) => Refusal::InvalidPath { argument: "uri".into(), why },
+        BadListUri::Path(BadUriPath::Path(why)) => {
+            Refusal::InvalidPath { argument: "uri".into(), why }
+        }
         error => Refusal::invalid_argument(format!("`uri` {error}")),
     })
 }
@@ -88,37 +93,61 @@ fn begun_path(begun: &str) -> Option<(SpacePath, &str)> {
     Some((folder, name))
 }
 
+/// Which entries a completion offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Completed {
+    /// Folders alone, which come first in a listing.
+    Folders,
+    /// Everything.
+    All,
+}
+
 impl SpaceTools {
     /// Returns the paths of folders that continue `begun`, as far as the caller may list them.
     pub async fn complete_folders(&self, begun: &str, principal: &Principal) -> CompletedValues {
+        let value = |folder: &SpacePath, entry: &ListEntry| {
+            Some(folder.child(&entry.name)?.as_str().to_owned())
+        };
+        let found = self.complete_entries(begun, principal, Completed::Folders, value).await;
+        found.unwrap_or_default()
+    }
+
+    /// Returns what `value` makes of the entries that continue `begun`; `None` if the caller may
+    /// not list the folder that they are in.
+    pub(super) async fn complete_entries(
+        &self,
+        begun: &str,
+        principal: &Principal,
+        completed: Completed,
+        value: impl Fn(&SpacePath, &ListEntry) -> Option<String>,
+    ) -> Option<CompletedValues> {
         let mut found = CompletedValues::default();
-        let Some((folder, start)) = begun_path(begun) else { return found };
+        let Some((folder, start)) = begun_path(begun) else { return Some(found) };
         let mut after = None;
         for _ in 0..MOST_PAGES {
-            let Ok(permit) = principal.gate().permit::<List>(&folder) else { return found };
-            let Ok(page) = self.space.list(permit, after).await else { return found };
+            let permit = principal.gate().permit::<List>(&folder).ok()?;
+            let Ok(page) = self.space.list(permit, after).await else { return Some(found) };
             after = page.entries.last().map(|entry| ListPosition::new(entry.kind, &entry.name));
             for entry in &page.entries {
-                // Folders come first.
-                if entry.kind != EntryKind::Directory {
-                    return found;
+                if completed == Completed::Folders && entry.kind != EntryKind::Directory {
+                    return Some(found);
                 }
                 if !entry.name.starts_with(start) {
                     continue;
                 }
+                let Some(value) = value(&folder, entry) else { continue };
                 if found.values.len() == CompletedValues::MOST {
                     found.has_more = true;
-                    return found;
+                    return Some(found);
                 }
-                let above = folder.as_str().trim_end_matches('/');
-                found.values.push(format!("{above}/{}", entry.name));
+                found.values.push(value);
             }
             if !page.truncated {
-                return found;
+                return Some(found);
             }
         }
         found.has_more = true;
-        found
+        Some(found)
     }
 
     /// Decides whether `principal` may read a listing, before anything is touched, and journals a
@@ -153,13 +182,15 @@ impl SpaceTools {
         })
     }
 
-    /// Watches a folder or a file for changes that `principal` may see.
-    pub(super) async fn watch_list(
+    /// Watches a folder or a file for changes that `principal` may see. `path` is the path of the
+    /// address `uri`, if it has one.
+    pub(super) async fn watch(
         &self,
         uri: &str,
+        path: Result<SpacePath, Refusal>,
         principal: &Principal,
     ) -> Result<Watch, ResourceError> {
-        let path = parse(uri).map_err(|refusal| resource_error(uri, &refusal))?.path;
+        let path = path.map_err(|refusal| resource_error(uri, &refusal))?;
         let trace = CallTrace::of_file(&path, None);
         let watched = match principal.gate().permit::<List>(&path) {
             Ok(permit) => self.space.watch(permit, principal.subject()).await,
@@ -184,7 +215,8 @@ impl SpaceTools {
     }
 }
 
-fn resource_error(uri: &str, refusal: &Refusal) -> ResourceError {
+/// Converts a refusal to the error of a resource.
+pub(super) fn resource_error(uri: &str, refusal: &Refusal) -> ResourceError {
     let kind = match refusal {
         Refusal::NotFound { .. } => ResourceErrorKind::NotFound,
         Refusal::Internal { .. } => ResourceErrorKind::Failed,

@@ -1,5 +1,5 @@
-//! The tools of a space: files, text and the structure of notes, with the folder listing beside
-//! them.
+//! The tools of a space: files, text and the structure of notes, with listings and files as
+//! resources beside them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::definition::ToolDefinition;
 use crate::notes::NOTE_TOOLS;
 use crate::tool::{Denial, ToolEntry};
 use crate::toolset::{
-    Caller, CompletedValues, Feature, ResourceContent, ResourceError, ResourceKind, Toolset,
-    UnknownTool, find_entry,
+    Caller, CompletedValues, Feature, FilePage, ResourceContent, ResourceError, ResourceKind,
+    Toolset, UnknownTool, find_entry,
 };
 
 pub mod file_append;
@@ -33,6 +33,7 @@ pub mod file_list;
 pub mod file_move;
 pub mod file_read;
 pub mod file_remove;
+pub mod file_resource;
 pub mod file_restore;
 pub mod folder_create;
 pub mod folder_remove;
@@ -244,7 +245,15 @@ impl Toolset for SpaceTools {
 
     fn resource_templates(&self, caller: &Caller) -> Vec<ResourceKind> {
         let may_list_any = caller.principal.scopes().any(Verb::Read);
-        may_list_any.then_some(list::TEMPLATE).into_iter().collect()
+        if may_list_any { vec![list::TEMPLATE, file_resource::TEMPLATE] } else { Vec::new() }
+    }
+
+    fn recent_files<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<FilePage, ResourceError>> {
+        self.recent(cursor, &caller.principal).boxed()
     }
 
     fn complete<'a>(
@@ -255,19 +264,28 @@ impl Toolset for SpaceTools {
         caller: &'a Caller,
     ) -> BoxFuture<'a, CompletedValues> {
         async move {
-            if !list::is_path_of_template(template, argument) {
-                return CompletedValues::default();
+            if list::is_path_of_template(template, argument) {
+                self.complete_folders(begun, &caller.principal).await
+            } else if file_resource::is_path_of_template(template, argument) {
+                self.complete_paths(begun, &caller.principal).await
+            } else {
+                CompletedValues::default()
             }
-            self.complete_folders(begun, &caller.principal).await
         }
         .boxed()
     }
 
     fn find_resource(&self, uri: &str) -> Option<&'static str> {
+        if file_resource::is_file_uri(uri) {
+            return Some(file_resource::OPERATION);
+        }
         list::is_list_uri(uri).then_some(list::OPERATION)
     }
 
     fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
+        if file_resource::is_file_uri(uri) {
+            return self.ask_file(uri, &caller.principal);
+        }
         self.ask_list(uri, &caller.principal)
     }
 
@@ -276,6 +294,9 @@ impl Toolset for SpaceTools {
         uri: &'a str,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<ResourceContent, ResourceError>> {
+        if file_resource::is_file_uri(uri) {
+            return self.read_file(uri, &caller.principal).boxed();
+        }
         self.read_list(uri, &caller.principal).boxed()
     }
 
@@ -284,6 +305,11 @@ impl Toolset for SpaceTools {
         uri: &'a str,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Watch, ResourceError>> {
-        self.watch_list(uri, &caller.principal).boxed()
+        let path = if file_resource::is_file_uri(uri) {
+            file_resource::parse(uri).map(|request| request.path)
+        } else {
+            list::parse(uri).map(|request| request.path)
+        };
+        self.watch(uri, path, &caller.principal).boxed()
     }
 }
