@@ -282,6 +282,11 @@ impl Planner<'_> {
                 self.leave(change.number, to, why);
             }
             (Some(version), Some(_)) if Some(version) == change.after => {
+                let file = self.file(to, change.number);
+                if file.made.is_none() {
+                    // The file is only in the history. Its place may be that of an earlier file.
+                    file.wanted = None;
+                }
                 self.leave(change.number, to, LeftReason::PathTaken);
             }
             _ => self.leave(change.number, to, LeftReason::ChangedSince),

@@ -372,3 +372,27 @@ fn a_version_that_the_history_lacks_leaves_its_file_and_nothing_else() {
     world.carry_out(&plan);
     assert_eq!((world.disk[&path("/m")], world.disk[&path("/c")]), (hash(8), hash(3)));
 }
+
+#[test]
+fn a_removed_file_comes_back_although_another_one_was_moved_to_its_path_and_cannot_go_back() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(1));
+    let from = world.changes.len();
+    world.remove(&path("/a"));
+    world.write(&path("/n"), hash(2));
+    world.rename(&path("/n"), &path("/a"));
+    world.remove(&path("/a"));
+    // Somebody saves a file where the moved one was.
+    world.disk.insert(path("/n"), hash(9));
+    let plan = world.plan(&world.changes[from..]);
+    let (steps, left) = shown(&plan);
+    assert_eq!(
+        (steps, left),
+        (
+            vec!["restore /a".to_owned()],
+            vec!["/a: PathTaken".to_owned(), "/n: ChangedSince".to_owned()],
+        )
+    );
+    world.carry_out(&plan);
+    assert_eq!((world.disk[&path("/a")], world.disk[&path("/n")]), (hash(1), hash(9)));
+}
