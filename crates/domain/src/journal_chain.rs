@@ -7,8 +7,8 @@
 //! so a file under another name does not verify.
 //!
 //! A line that the owner removes leaves `{"removed":true   ,"n":17,"chain":"…"}`: its number and
-//! its chain value, from which the chain goes on, and spaces for the rest. That a removed line was removed by the owner, only
-//! their number can say, which is kept elsewhere.
+//! its chain value, from which the chain goes on, and spaces for the rest. That a removed line was
+//! removed by the owner, only their number can say, which is kept elsewhere.
 
 use crate::hash::ContentHash;
 

@@ -335,6 +335,16 @@ impl Scopes {
         self.0.iter().any(|scope| scope.covers(verb, path)) && !self.deny(path)
     }
 
+    /// Returns whether `now` may allow less than these scopes: it lacks one of them, or takes away
+    /// what they do not. Scopes are compared as they are written, so an equivalent one counts as
+    /// another. What was only added narrows nothing.
+    pub fn is_narrowed_by(&self, now: &Self) -> bool {
+        let is_denial = |scope: &&Scope| scope.verb() == Verb::Deny;
+        let has_lost = self.0.iter().any(|had| !is_denial(&had) && !now.0.contains(had));
+        let is_denied = now.0.iter().filter(is_denial).any(|denial| !self.0.contains(denial));
+        has_lost || is_denied
+    }
+
     /// Whether a scope takes `path` away.
     fn deny(&self, path: &SpacePath) -> bool {
         self.0.iter().any(|scope| scope.denies(path))
@@ -467,6 +477,16 @@ mod tests {
 
     fn covers(scope: &str, verb: Verb, path: &str) -> bool {
         Scopes::from_claim(scope).cover(verb, &SpacePath::parse(path).unwrap())
+    }
+
+    #[test]
+    fn only_a_right_that_was_lost_or_denied_narrows() {
+        let narrowed =
+            |had: &str, now: &str| Scopes::from_claim(had).is_narrowed_by(&Scopes::from_claim(now));
+        assert!(!narrowed("read:/a/", "read:/a/ write:/b/"));
+        assert!(!narrowed("read:/a/ deny:/a/b", "read:/a/"));
+        assert!(narrowed("read:/a/ write:/b/", "read:/a/"));
+        assert!(narrowed("read:/a/", "read:/a/ deny:/a/b"));
     }
 
     #[test]

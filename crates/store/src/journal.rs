@@ -40,7 +40,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use stile_domain::journal::JournalLine;
-use stile_domain::journal::refusals::{Admission, RefusalMeter};
+use stile_domain::journal::refusals::{LineAdmission, RefusalMeter};
 use stile_domain::journal_chain::JournalChain;
 use stile_domain::records::instant::Instant;
 use uuid::Uuid;
@@ -202,8 +202,8 @@ impl Journal {
             self.shared.write(&mut state, summary)?;
         }
         match state.refusals.admit(&line, now) {
-            Admission::Write => self.shared.write(&mut state, line.bounded()),
-            Admission::Count => {
+            LineAdmission::Write => self.shared.write(&mut state, line.bounded()),
+            LineAdmission::Count => {
                 // The thread that syncs writes the line that stands for the call.
                 self.shared.changed.notify_one();
                 Ok(())

@@ -8,6 +8,7 @@
 pub mod answer;
 pub mod arguments;
 pub mod call_log;
+pub mod caller;
 pub mod definition;
 pub mod note_session;
 pub mod notes;

@@ -24,8 +24,8 @@ use stile_domain::tool_name::Spelling;
 use crate::answer::Answer;
 use crate::arguments::{self, ArgumentError};
 use crate::call_log::{CallLog, Unwritable};
+use crate::caller::Caller;
 use crate::definition::{self, ToolDefinition, ToolGroup, description, input_schema};
-use crate::toolset::Caller;
 
 /// One thing that an agent can do.
 ///

@@ -4,50 +4,18 @@
 //! three: the files of a space, notes that another server has, and records.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use stile_domain::path::SpacePath;
-use stile_domain::permit::Principal;
 use stile_domain::tool_name::Spelling;
-use stile_store::cancellation::Cancellation;
-use stile_store::space::{ThreadShare, Watch};
+use stile_store::space::Watch;
 
 use crate::answer::Answer;
+pub use crate::caller::Caller;
 use crate::definition::ToolDefinition;
-use crate::note_session::NoteSession;
 use crate::tool::{Denial, ToolEntry};
-
-/// A caller whose token was verified for this request.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// Who calls, with the scopes and the claim about records of the token.
-    pub principal: Principal,
-    /// How the caller's list spells the names of tools, and so all that the caller reads.
-    pub names: Spelling,
-    /// The session for notes that another server has; `None` where this server has the files.
-    pub session: Option<NoteSession>,
-    /// Cancels the call. A change that has not begun by then writes nothing.
-    pub cancellation: Cancellation,
-    /// The caller's share of the threads, which a call gives back while it waits.
-    pub thread_share: Option<Arc<dyn ThreadShare>>,
-}
-
-impl Caller {
-    /// Creates the caller for the local user, who started this process.
-    pub fn local(principal: Principal) -> Self {
-        let names = Spelling::default();
-        Self {
-            principal,
-            names,
-            session: None,
-            cancellation: Cancellation::default(),
-            thread_share: None,
-        }
-    }
-}
 
 /// No tool of that name exists for this caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

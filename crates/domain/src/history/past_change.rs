@@ -82,12 +82,13 @@ impl Author {
         }
     }
 
-    /// Returns the name under which the history counts what the author keeps: its client, or its
-    /// token where that names no client, or else the user.
+    /// Returns the name under which the history counts what the author keeps: its approval or its
+    /// token, or else its client, or else the user. The name of a client counts only where there is
+    /// no token: any client may register under any name.
     pub fn share(&self) -> String {
-        match (&self.client, &self.token) {
-            (Some(client), _) => format!("client {client}"),
-            (None, Some(token)) => format!("token {token}"),
+        match (&self.token, &self.client) {
+            (Some(token), _) => format!("token {token}"),
+            (None, Some(client)) => format!("client {client}"),
             (None, None) => format!("user {}", self.subject),
         }
     }

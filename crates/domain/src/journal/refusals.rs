@@ -10,7 +10,7 @@ use super::JournalLine;
 use crate::records::instant::Instant;
 
 /// How many refused calls in a row get a line each.
-const BURST: i64 = 50;
+const BURST: i64 = 100;
 /// How long it takes until one more refused call gets a line, in microseconds.
 const REFILL_MICROS: i64 = 60 * 1_000_000;
 /// How long refused calls are counted until one line stands for them, in microseconds.
@@ -47,7 +47,7 @@ struct Allowance {
 
 /// What becomes of the line of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum LineAdmission {
     /// The line is written.
     Write,
     /// The call is counted, and a later line stands for it.
@@ -57,9 +57,9 @@ pub enum Admission {
 impl RefusalMeter {
     /// Decides whether the line of a call is written. Lines of calls that were not refused, of
     /// events and of internal errors, which name an incident, always are.
-    pub fn admit(&mut self, line: &JournalLine, now: Instant) -> Admission {
+    pub fn admit(&mut self, line: &JournalLine, now: Instant) -> LineAdmission {
         if line.outcome == "ok" || line.subject.is_none() || line.incident.is_some() {
-            return Admission::Write;
+            return LineAdmission::Write;
         }
         if self.allowances.len() % CLEAN_EVERY == CLEAN_EVERY - 1 {
             self.allowances.retain(|_, allowance| !allowance.is_unused(now));
@@ -112,7 +112,7 @@ impl RefusalMeter {
 }
 
 impl Allowance {
-    fn take(&mut self, now: Instant) -> Admission {
+    fn take(&mut self, now: Instant) -> LineAdmission {
         let passed = now.0.saturating_sub(self.at.0).max(0) / REFILL_MICROS;
         self.lines = self.lines.saturating_add(passed).min(BURST);
         self.at = match self.lines {
@@ -121,11 +121,11 @@ impl Allowance {
         };
         if self.lines > 0 {
             self.lines -= 1;
-            return Admission::Write;
+            return LineAdmission::Write;
         }
         let (calls, since) = self.counted.unwrap_or((0, now));
         self.counted = Some((calls.saturating_add(1), since));
-        Admission::Count
+        LineAdmission::Count
     }
 
     /// Returns whether a new allowance would be the same.
@@ -156,7 +156,7 @@ mod tests {
     /// Returns how many of `calls` refused calls, one a second from `start` on, get a line.
     fn written(meter: &mut RefusalMeter, line: &JournalLine, calls: i64, start: i64) -> usize {
         let mut admit = |second| meter.admit(line, Instant((start + second) * SECOND));
-        (0..calls).filter(|second| admit(*second) == Admission::Write).count()
+        (0..calls).filter(|second| admit(*second) == LineAdmission::Write).count()
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         let (mut lines, mut summaries, mut counted) = (0, 0, 0);
         for second in 0..day {
             let now = Instant(second * SECOND);
-            lines += u64::from(meter.admit(&line, now) == Admission::Write);
+            lines += u64::from(meter.admit(&line, now) == LineAdmission::Write);
             for summary in meter.take_due(now) {
                 summaries += 1;
                 counted += summary.calls.unwrap_or_default();
@@ -175,17 +175,17 @@ mod tests {
         }
         counted += meter.take_all().iter().filter_map(|line| line.calls).sum::<u64>();
         assert_eq!(lines + counted, 24 * 60 * 60, "each call has a line or is counted");
-        assert!(lines <= 50 + 24 * 60 && summaries <= 24 * 6, "{lines} and {summaries}");
+        assert!(lines <= 100 + 24 * 60 && summaries <= 24 * 6, "{lines} and {summaries}");
     }
 
     #[test]
     fn callers_and_codes_have_allowances_of_their_own() {
         let mut meter = RefusalMeter::default();
-        assert_eq!(written(&mut meter, &refused("ann", "stale"), 55, 0), 50);
-        assert_eq!(written(&mut meter, &refused("bob", "stale"), 1, 60), 1);
-        assert_eq!(written(&mut meter, &refused("ann", "no_match"), 1, 60), 1);
+        assert_eq!(written(&mut meter, &refused("ann", "stale"), 106, 0), 101);
+        assert_eq!(written(&mut meter, &refused("bob", "stale"), 1, 106), 1);
+        assert_eq!(written(&mut meter, &refused("ann", "no_match"), 1, 106), 1);
         let cursor = JournalLine { client: Some("cursor".to_owned()), ..refused("ann", "stale") };
-        assert_eq!(written(&mut meter, &cursor, 1, 60), 1);
+        assert_eq!(written(&mut meter, &cursor, 1, 106), 1);
         let lines = meter.take_all();
         assert_eq!(lines.len(), 1);
         let expected = JournalLine {
@@ -217,7 +217,7 @@ mod tests {
             for (pause, who, looks) in &calls {
                 now += pause * SECOND;
                 let line = refused(["ann", "bob", "cleo"][*who], "stale");
-                told += u64::from(meter.admit(&line, Instant(now)) == Admission::Write);
+                told += u64::from(meter.admit(&line, Instant(now)) == LineAdmission::Write);
                 if *looks {
                     let due = meter.take_due(Instant(now));
                     told += due.iter().filter_map(|line| line.calls).sum::<u64>();

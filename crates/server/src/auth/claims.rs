@@ -95,9 +95,9 @@ pub struct VerifiedCaller {
 }
 
 impl VerifiedCaller {
-    /// Returns until when the token is accepted: five seconds longer than it lives, since two clocks
-    /// may differ. Streams that were opened with it end then, so that no request is accepted whose
-    /// answer is cut off at once.
+    /// Returns until when the token is accepted: five seconds longer than it lives, since two
+    /// clocks may differ. Streams that were opened with it end then, so that no request is accepted
+    /// whose answer is cut off at once.
     #[must_use]
     pub fn accepted_until(&self) -> SystemTime {
         self.expires + Duration::from_secs(LEEWAY.unsigned_abs())

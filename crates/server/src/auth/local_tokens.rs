@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::scope::Scopes;
 use stile_store::state::{ApprovedRights, TokenKey, TokenStanding, TokenStore};
 
 use super::claims::{Claims, VerifiedCaller, whole_seconds};
@@ -169,15 +169,10 @@ fn records_of(rights: &ApprovedRights) -> RecordsClaim {
     rights.grant.as_deref().map_or(RecordsClaim::None, |grant| RecordsClaim::Grant(grant.into()))
 }
 
-/// Returns whether an approval may allow less now than when a caller was verified. What was only
-/// added narrows nothing.
+/// Returns whether an approval may allow less now than when a caller was verified.
 fn narrows(caller: &Principal, rights: &ApprovedRights) -> bool {
     let now = Scopes::from_claim(&rights.scopes);
-    let is_in = |scope: &Scope, scopes: &Scopes| scopes.iter().any(|other| other == scope);
-    let is_denial = |scope: &&Scope| scope.verb() == Verb::Deny;
-    let has_lost = caller.scopes().iter().any(|had| !is_denial(&had) && !is_in(had, &now));
-    let is_denied = now.iter().filter(is_denial).any(|denial| !is_in(denial, caller.scopes()));
-    has_lost || is_denied || *caller.records() != records_of(rights)
+    caller.scopes().is_narrowed_by(&now) || *caller.records() != records_of(rights)
 }
 
 #[cfg(test)]

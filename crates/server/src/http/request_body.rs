@@ -41,8 +41,8 @@ const MAX_LEFT_BYTES: u64 = 64 * 1024;
 /// How long such a body is read.
 const MAX_LEFT_WAIT: Duration = Duration::from_secs(1);
 
-/// What a handler leaves of a request body. A connection is used again only when the body of its last
-/// request was read, so a client that was refused would find it closed.
+/// What a handler leaves of a request body. A connection is used again only when the body of its
+/// last request was read, so a client that was refused would find it closed.
 pub struct LeftBody(Arc<Mutex<Body>>);
 
 impl LeftBody {

@@ -236,8 +236,8 @@ fn a_token_that_expires_during_a_session_is_refused_from_then_on() {
     assert_eq!(outline(&mut peer).status, 200, "the session waits for a good token");
 }
 
-/// Python SDK 2.3.0 renews a token when its own clock says so, and lost the answers of calls that it
-/// sent in between.
+/// Python SDK 2.3.0 renews a token when its own clock says so, and lost the answers of calls that
+/// it sent in between.
 #[test]
 fn a_call_in_the_five_seconds_after_the_end_of_its_token_is_answered_whole() {
     let place = Place::new(&[]);

@@ -439,7 +439,7 @@ async fn no_resource_template_prompt_or_route_answers_sections_or_headings() {
         assert!(answer["error"].is_object(), "{uri}: {answer}");
     }
     for target in [
-        "/", "/notes/a.md", "/api/notes/a.md", "/section-source?path=a.md", "/outline?path=a.md",
+        "/notes/a.md", "/api/notes/a.md", "/section-source?path=a.md", "/outline?path=a.md",
         "/openapi.json",
     ] {
         assert_eq!(server.connect().await.get(target, READ, &[]).await.status, 404, "{target}");
@@ -516,10 +516,10 @@ fn only_the_note_command_prints_sections_or_headings() {
         commands(&[]),
         [
             "serve", "stdio", "gateway", "mcp", "note", "token", "sign-in", "client", "connect",
-            "disconnect", "doctor", "service", "migrate-store", "completions", "owner", "history",
-            "show", "diff", "restore", "undo", "import", "connections", "streams", "records",
-            "declare", "export", "backup", "restore-backup", "grant", "audit", "activity",
-            "config"
+            "disconnect", "doctor", "service", "space", "migrate-store", "completions", "owner",
+            "history", "show", "diff", "restore", "undo", "import", "connections", "streams",
+            "records", "declare", "export", "backup", "restore-backup", "grant", "audit",
+            "activity", "config"
         ]
     );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));

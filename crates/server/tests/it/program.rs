@@ -255,7 +255,11 @@ fn a_token_opens_its_own_space_and_no_other_of_the_same_state() {
     let root = stage.rig.root.to_str().unwrap();
     let shown = unnamed(&["--scope", "read:notes//x", "--root", root]);
     let message = String::from_utf8(shown.stderr).unwrap();
-    assert_eq!(message, "--scope: `read:notes//x` means `read:/notes/x`\n");
+    assert_eq!(
+        message,
+        "--scope: `read:notes//x` means `read:/notes/x`\n\
+         note: nothing is at `/notes/x` now, so `read:/notes/x` concerns nothing that exists\n"
+    );
     let ambiguous = unnamed(&[]);
     assert_eq!((ambiguous.status.code(), ambiguous.stdout.len()), (Some(2), 0));
     let message = String::from_utf8(ambiguous.stderr).unwrap();

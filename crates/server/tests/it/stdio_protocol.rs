@@ -111,7 +111,7 @@ async fn a_session_works_and_ends_with_its_input() {
     let created = pipes.ask(&call(1, "file.create", json!({ "path": "/a.md", "content": "x" })));
     assert_eq!(created["result"]["structuredContent"]["path"], "/a.md");
     let tools = pipes.ask(&request(2, "tools/list", json!({})));
-    assert_eq!(tools["result"]["tools"][0]["name"], "file.append");
+    assert_eq!(tools["result"]["tools"][0]["name"], "file_append");
     assert_eq!(pipes.end().await, Vec::<Value>::new());
 }
 

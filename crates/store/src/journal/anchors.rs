@@ -2,8 +2,8 @@
 //!
 //! A file alone cannot show that its end was cut off, or that all of it was written anew. The
 //! database of anchors can. Each file has an anchor from before its first line, so a file without
-//! one was not written by this program. Each anchor is bound to a key ([`AnchorKey`]), and so is the
-//! number of anchors, so that none can be changed or taken out by whoever lacks the key. The
+//! one was not written by this program. Each anchor is bound to a key ([`AnchorKey`]), and so is
+//! the number of anchors, so that none can be changed or taken out by whoever lacks the key. The
 //! database is one of its own, so that its syncs never delay the lookup of a token.
 
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Removes lines for good, as a person may ask of the owner. Each leaves its number and its chain
 //! value, so that the journal still verifies and says how many lines were removed.
 //!
-//! A line is overwritten where it is and keeps its length, so a process may go on writing behind it.
+//! A line is overwritten where it is and keeps its length, so a process may go on writing behind
+//! it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};

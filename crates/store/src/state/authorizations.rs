@@ -6,6 +6,8 @@
 //! the authorization does, so a stolen or restored one never allows more than the owner approved.
 //! The database holds SHA-256 digests of codes and refresh tokens only.
 
+use stile_domain::scope::Scopes;
+
 use super::browser_sessions::SecretDigest;
 use super::clients::{ClientRecord, store_approved};
 use super::session_rows::end_sessions_of;
@@ -167,6 +169,7 @@ impl TokenStore {
                 "DELETE FROM authorizations WHERE used IS NULL AND ?1 - created > ?2", values![now, CODE_KEPT_SECONDS],
             )?;
             insert_authorization(tables, authorization)?;
+            end_narrowed_sessions(tables, authorization)?;
             tables.execute(
                 "UPDATE authorizations SET scopes = ?2 WHERE client = ?1 AND subject = ?3 \
                  AND audience = ?4 AND single_use = 0 AND ended IS NULL",
@@ -513,6 +516,20 @@ fn drop_expired_tokens(
         values![authorization],
     )?;
     Ok(())
+}
+
+/// Ends the sessions of the earlier approvals of a client that a new approval narrows.
+fn end_narrowed_sessions(tables: Tables<'_>, new: &AuthorizationRecord) -> Result<(), TableError> {
+    let earlier: Vec<(String, String)> = tables.rows(
+        "SELECT id, scopes FROM authorizations WHERE client = ?1 AND subject = ?2 \
+         AND audience = ?3 AND single_use = 0 AND ended IS NULL",
+        values![new.client, new.subject, new.audience],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let now = Scopes::from_claim(&new.scopes);
+    let is_narrowed = |scopes: &str| Scopes::from_claim(scopes).is_narrowed_by(&now);
+    let narrowed = earlier.iter().filter(|(_, scopes)| is_narrowed(scopes));
+    narrowed.map(|(id, _)| id).try_for_each(|id| end_sessions_of(tables, id))
 }
 
 /// Ends an authorization, its codes, its refresh tokens and its access tokens.

@@ -41,8 +41,8 @@ fn with_required(schema: &Value) -> Value {
     Value::Object(members.collect())
 }
 
-/// Returns what is wrong for most schemas: a value of each type, and one that nearly fits. Few, since
-/// each call writes a line of the journal.
+/// Returns what is wrong for most schemas: a value of each type, and one that nearly fits. Few,
+/// since each call writes a line of the journal.
 fn wrong_values() -> [Value; 6] {
     [json!(true), json!(-7), json!("../x.md"), json!([1]), json!([{ "old": 1 }]), json!({ "x": 1 })]
 }

@@ -314,7 +314,7 @@ mod tests {
         std::fs::write(&file, text.replace("text.edit", "text.read")).unwrap();
         let found = chain(&state);
         assert_eq!(found.outcome, Outcome::Bad);
-        assert_eq!(found.detail, "1 file of the journal was changed");
+        assert_eq!(found.detail, "the journal was changed in one place");
         assert!(found.mend.unwrap().contains("stile audit verify"));
     }
 
