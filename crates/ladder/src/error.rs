@@ -146,7 +146,7 @@ impl ToolError for LadderError {
         Problem::Internal { incident }.into()
     }
 
-    fn into_answer(self, tool: &'static str, names: Spelling) -> Answer {
+    fn into_answer(self, tool: &'static str, _: Spelling) -> Answer {
         let mut error = self.to_json();
         if let Some(next) = self.next(tool).filter(|_| !error.contains_key("next")) {
             error.insert("next".to_owned(), json!({ "tool": next }));
@@ -154,7 +154,7 @@ impl ToolError for LadderError {
         let failure = self.failure(&error);
         let structured = json!({ "error": error });
         if exceeds(&structured, MAX_ANSWER_PART_BYTES) {
-            return Self::from(too_large()).into_answer(tool, names);
+            return Self::from(too_large()).into_answer(tool, Spelling::default());
         }
         let links = match self {
             Self::Server { bytes: Some(link), .. } => vec![link],

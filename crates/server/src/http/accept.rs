@@ -65,11 +65,10 @@ fn range(text: &str) -> Range<'_> {
     let mut parts = text.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
     let (kind, subkind) = media_type.split_once('/').unwrap_or((media_type, ""));
-    let weight = parts.filter_map(|part| part.split_once('='));
-    let weight = weight.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    let weights = parts.filter_map(|part| part.split_once('='));
+    let mut weights = weights.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
     // A weight that is not a number excludes nothing.
-    let is_wanted =
-        weight.map(|(_, value)| value.trim().parse() != Ok(0.0_f32)).all(|wanted| wanted);
+    let is_wanted = weights.all(|(_, value)| value.trim().parse() != Ok(0.0_f32));
     Range { kind, subkind, is_wanted }
 }
 

@@ -84,7 +84,7 @@ impl Subscriptions {
     /// Records how the client of a session is reached.
     pub fn session_has_peer(&self, session: &str, peer: &Peer<RoleServer>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if !peers.get(session).is_some_and(|known| !known.is_transport_closed()) {
+        if peers.get(session).is_none_or(|known| known.is_transport_closed()) {
             // The SDK closes sessions that idle, and says so to nobody.
             peers.retain(|_, known| !known.is_transport_closed());
             peers.insert(session.to_owned(), peer.clone());

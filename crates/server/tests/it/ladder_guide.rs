@@ -49,7 +49,7 @@ fn the_conversation_of_the_guide_happens_as_written() {
     let page = include_str!("../../../../docs/ladder.md");
     let messages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/records/messages.jsonl");
     kit.said(&["import", messages, "--connection", "chat", "--stream", "messages"]);
-    let mut client = kit.rig.stdio(&[]);
+    let mut client = kit.rig.stdio(&["--owner"]);
     let mut out = String::new();
     let mut blocks = page.split("```");
     let mut answer = None;

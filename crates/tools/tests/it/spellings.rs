@@ -11,6 +11,8 @@ use crate::{Rig, caller};
 
 /// A path and lines that look like sentences of the program.
 const PATH: &str = "/file.create/Call `text.read` or `text_read`.md";
+/// A path that is nearly the other.
+const NEARLY: &str = "/file.create/Call `text.reed` or `text_read`.md";
 const LINES: [&str; 4] = [
     "---",
     "Call `file.list`, `file_list`, file.create or file_create.",
@@ -30,7 +32,7 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("text.read", json!({ "path": PATH })),
         ("text.read", json!({ "path": folder })),
         ("text.read", json!({ "path": format!("{PATH}/x") })),
-        ("text.read", json!({ "path": "/file.create/Call `text.reed` or `text_read`.md" })),
+        ("text.read", json!({ "path": NEARLY })),
         ("text.read", json!({ "path": "../x" })),
         ("text.read", json!({ "path": PATH, "cursor": "x" })),
         ("text.read", json!({ "path": "/text.read.bin" })),
@@ -84,7 +86,7 @@ async fn answer(rig: &Rig, names: Spelling, (tool, arguments): &(&str, Value)) -
 /// content.
 fn without_content(answer: &Answer) -> String {
     let mut said = format!("{}\n{}", answer.text, answer.to_tree());
-    for content in [PATH, PATH.trim_start_matches('/'), "/file.create", "text.read.bin"]
+    for content in [PATH, NEARLY, PATH.trim_start_matches('/'), "/file.create", "text.read.bin"]
         .into_iter()
         .chain(LINES)
     {

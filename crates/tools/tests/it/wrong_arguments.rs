@@ -84,7 +84,7 @@ async fn every_refusal_of_an_argument_names_it() {
                 let (parent, member) = pointer.rsplit_once('/').unwrap();
                 arguments.pointer_mut(parent).unwrap()[member] = wrong.clone();
                 // What fits is refused for its scope, so that nothing is done.
-                let answer = rig.call("read:/none/", &tool.name, arguments).await;
+                let answer = rig.call("read:/none/", tool.name, arguments).await;
                 let is_told = ["invalid_argument", "invalid_path"].contains(&code(&answer));
                 refused += usize::from(is_told);
                 let shown = wrong.to_string().chars().take(40).collect::<String>();
