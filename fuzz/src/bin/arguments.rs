@@ -42,6 +42,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
         mounts: Vec::new(),
         search_ignore: stile_store::space::SearchIgnore::default(),
         lock_wait: Duration::from_secs(5),
+        appends_folder: None,
         events: Arc::new(|_| {}),
     };
     Space::open_ambient(folder.path(), options).expect("an open folder").0

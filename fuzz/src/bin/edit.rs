@@ -327,7 +327,7 @@ fn appending_only_adds(text: &str, content: &str) {
     let open = lines.last().is_some_and(|line| line.1.is_empty());
     let breaks = content.starts_with('\n') || content.starts_with("\r\n");
     let supplied = if open && !breaks { ending } else { "" };
-    let result = edit::append(text, content);
+    let result = [text, &edit::addition(text, content)].concat();
     assert_eq!(result, [text, supplied, &adapted(content, ending)].concat());
     // A line break that only ends the last line makes no line of its own.
     let added = line_list(content).len() - usize::from(open && breaks);
