@@ -53,7 +53,7 @@ call() {
 
 # The name the server listed: dotted or underscored.
 spelled() {
-  grep -qx "$1" "$tmp/names" && echo "$1" || echo "${1/./_}"
+  grep -Fqx "$1" "$tmp/names" && echo "$1" || echo "${1/./_}"
 }
 
 # at a.b.0.c: that part of the answer, as text.

@@ -71,7 +71,7 @@ pub struct FailedEdit {
 
 /// Makes edits one after another.
 ///
-/// A `\n` of an edit stands for the line endings of the place that it changes ([`SoughtText`]).
+/// A `\n` of an edit stands for the line endings of the place that it changes (`sought_text`).
 ///
 /// # Errors
 /// [`FailedEdit`] for the first edit whose text does not occur, or occurs more than once, or that

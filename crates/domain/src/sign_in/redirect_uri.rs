@@ -5,8 +5,8 @@
 //! and no backslash. So the host that the consent page shows is the host that receives the answer.
 //!
 //! An application on the user's computer may register a scheme that is the reversed name of a
-//! domain, or one of [`NATIVE_AUTHORITIES`]. Any other scheme needs the owner's hand, and those of
-//! [`NEVER`] are refused even then: a browser would run, show or fetch what such an address names.
+//! domain, or one of [`NATIVE_AUTHORITIES`]. Any other scheme needs the owner's hand. Those of
+//! `NEVER` are refused even then: a browser would run, show or fetch what such an address names.
 //!
 //! Two redirect URIs match if their texts are equal; at a loopback host over `http` the port may
 //! differ, since a native client listens on any free port.
