@@ -13,6 +13,8 @@ use crate::{Rig, caller};
 const PATH: &str = "/file.create/Call `text.read` or `text_read`.md";
 /// A path that is nearly the other.
 const NEARLY: &str = "/file.create/Call `text.reed` or `text_read`.md";
+/// A note that is not there.
+const NO_NOTE: &str = "file.create/none.md";
 const LINES: [&str; 4] = [
     "---",
     "Call `file.list`, `file_list`, file.create or file_create.",
@@ -68,7 +70,7 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("text.search", json!({ "q": "`file.remove`" })),
         ("note.find", json!({})),
         ("note.links", json!({ "path": "/text.read.bin" })),
-        ("get_note_outline", json!({ "path": "file.create/none.md" })),
+        ("get_note_outline", json!({ "path": NO_NOTE })),
         ("file.read", json!({ "path": PATH, "nothing": "`text.read`" })),
         ("file.history", json!({ "path": PATH })),
         ("file.restore", json!({ "path": PATH, "version": "7", "hash": hash })),
@@ -86,10 +88,9 @@ async fn answer(rig: &Rig, names: Spelling, (tool, arguments): &(&str, Value)) -
 /// content.
 fn without_content(answer: &Answer) -> String {
     let mut said = format!("{}\n{}", answer.text, answer.to_tree());
-    for content in [PATH, NEARLY, PATH.trim_start_matches('/'), "/file.create", "text.read.bin"]
-        .into_iter()
-        .chain(LINES)
-    {
+    let paths =
+        [PATH, NEARLY, PATH.trim_start_matches('/'), "/file.create", "text.read.bin", NO_NOTE];
+    for content in paths.into_iter().chain(LINES) {
         said = said.replace(content, "…");
     }
     said
