@@ -28,12 +28,14 @@ pub(crate) fn agreed(message: &Envelope) -> Option<(String, String)> {
     Some((agreed_version(&protocol_version).to_string(), client_info.name))
 }
 
-/// Refuses an `initialize` whose parameters the SDK cannot read, and says what it must have.
+/// Refuses an `initialize` whose parameters the SDK cannot read, and says what it must have. The
+/// sessionless lifecycle has no such method, which the SDK says.
 ///
 /// # Errors
 /// The error to answer.
 pub(crate) fn check(message: &Envelope) -> Result<(), Malformed> {
-    if message.method() != Some(INITIALIZE) || !message.is_request() {
+    let is_handshake = message.method() == Some(INITIALIZE) && !message.is_sessionless();
+    if !is_handshake || !message.is_request() {
         return Ok(());
     }
     let params = message.members().get("params").unwrap_or(&Value::Null);
