@@ -152,11 +152,13 @@ impl Envelope {
     /// Returns whether the message names its protocol version itself, and so belongs to no session.
     /// Headers do not decide this, because a header could contradict the message.
     pub fn is_sessionless(&self) -> bool {
-        self.method() != Some(INITIALIZE)
-            && self
-                .param("_meta")
-                .and_then(|meta| meta.get(VERSION_KEY))
-                .is_some_and(Value::is_string)
+        self.method() != Some(INITIALIZE) && self.names_version()
+    }
+
+    /// Returns whether the message names its protocol version itself.
+    pub fn names_version(&self) -> bool {
+        let version = self.param("_meta").and_then(|meta| meta.get(VERSION_KEY));
+        version.is_some_and(Value::is_string)
     }
 
     /// Returns all members of the message.

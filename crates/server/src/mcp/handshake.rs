@@ -34,8 +34,7 @@ pub(crate) fn agreed(message: &Envelope) -> Option<(String, String)> {
 /// # Errors
 /// The error to answer.
 pub(crate) fn check(message: &Envelope) -> Result<(), Malformed> {
-    let is_handshake = message.method() == Some(INITIALIZE) && !message.is_sessionless();
-    if !is_handshake || !message.is_request() {
+    if message.method() != Some(INITIALIZE) || !message.is_request() || message.names_version() {
         return Ok(());
     }
     let params = message.members().get("params").unwrap_or(&Value::Null);
