@@ -2,6 +2,8 @@
 
 Sources of what each sends: the documents that Anthropic, OpenAI, Microsoft and Anysphere publish of
 their clients, and the reports that the tests of sign-in name.
+
+The names that ChatGPT, VS Code and Cursor give themselves in `clientInfo` were not checked against a source.
 """
 
 import base64
