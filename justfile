@@ -34,6 +34,10 @@ book:
 clients *names:
     clients/run {{names}}
 
+# Ask sixty questions about notes that others wrote, and count how often the right note is found.
+recall *arguments:
+    recall/run {{arguments}}
+
 # Run everything that must pass before a merge.
 ci:
     .ci/run
