@@ -107,7 +107,7 @@ class Server:
         body = self.post({"jsonrpc": "2.0", "id": self.number, "method": method, "params": parameters})
         answer = message_of(body, self.number)
         if "error" in answer:
-            raise Failed(f"{method}: {answer['error'].get('message')}")
+            raise Failed(f"{parameters.get('name', method)}: {answer['error'].get('message')}")
         return answer["result"], len(body)
 
     def ask(self, question, limit):
@@ -124,10 +124,11 @@ class Server:
                 raise Failed(f"file_search: {text[:400]}")
             content = result["structuredContent"]
             answer.found = [one["path"].removeprefix("/") for one in content["results"]]
-            if not is_unfinished(content) or answer.calls == MOST_CALLS:
+            cursor = content.get("next_cursor") or content.get("cursor")
+            if not is_unfinished(content) or not cursor or answer.calls == MOST_CALLS:
                 answer.seconds = time.monotonic() - started
                 return answer
-            arguments = {"q": question, "limit": limit, "cursor": content["cursor"]}
+            arguments = {"q": question, "limit": limit, "cursor": cursor}
 
 
 def message_of(body, number):
@@ -144,6 +145,12 @@ def message_of(body, number):
 
 
 def is_unfinished(content):
-    """Whether an answer says `not_finished`, at its top or among what it left out."""
-    places = [content, *(part for part in content.values() if isinstance(part, dict))]
-    return any(place.get("not_finished") for place in places)
+    """Whether an answer says outside of its results that it is `not_finished`, by name or as a reason."""
+    def says(part):
+        if isinstance(part, dict):
+            return bool(part.get("not_finished")) or any(says(value) for value in part.values())
+        if isinstance(part, list):
+            return any(says(value) for value in part)
+        return part == "not_finished"
+
+    return says({name: value for name, value in content.items() if name not in ("results", "matched", "nowhere")})

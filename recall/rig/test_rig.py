@@ -77,10 +77,32 @@ class Answers(unittest.TestCase):
         with self.assertRaises(server.Failed):
             server.message_of(stream.encode(), 4)
 
-    def test_an_answer_says_at_its_top_or_among_what_was_left_out_that_it_is_not_finished(self):
+    def test_a_question_is_asked_on_until_finished_and_the_last_answer_counts(self):
+        pages = [{"results": [{"path": "/a.md"}], "not_finished": True, "next_cursor": "next"},
+                 {"results": [{"path": "/b.md"}], "next_cursor": "the second page"}]
+        asked = []
+
+        class Scripted(server.Server):
+            def __init__(self):
+                pass
+
+            def request(self, method, parameters):
+                asked.append(parameters["arguments"])
+                text = "über"
+                return {"content": [{"text": text}], "structuredContent": pages[len(asked) - 1]}, 100
+
+        answer = Scripted().ask("fern", 10)
+        self.assertEqual(asked, [{"q": "fern", "limit": 10}, {"q": "fern", "limit": 10, "cursor": "next"}])
+        self.assertEqual((answer.found, answer.calls), (["b.md"], 2))
+        self.assertEqual((answer.sent_bytes, answer.text_bytes), (200, 10))
+
+    def test_an_answer_says_by_name_or_as_a_reason_that_it_is_not_finished(self):
         self.assertTrue(server.is_unfinished({"not_finished": True}))
         self.assertTrue(server.is_unfinished({"left_out": {"not_finished": 7}}))
-        self.assertFalse(server.is_unfinished({"left_out": {"not_finished": 0}, "results": []}))
+        self.assertTrue(server.is_unfinished({"left_out": [{"reason": "not_finished", "files": 7}]}))
+        self.assertFalse(server.is_unfinished({"left_out": {"not_finished": 0, "not_text": 3}, "results": []}))
+        self.assertFalse(server.is_unfinished({"results": [{"passages": ["not_finished"]}],
+                                               "nowhere": ["not_finished"]}))
 
 
 class Questions(unittest.TestCase):
