@@ -10,6 +10,7 @@ mod client_sessions;
 mod clients;
 mod copying;
 mod key;
+mod log_snapshot;
 mod owner_credentials;
 mod private;
 mod reserve;

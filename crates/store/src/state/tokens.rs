@@ -3,16 +3,15 @@
 //! Several processes use the database at once: `stile token` mints and revokes, while servers look
 //! up the token of every request. A revocation therefore holds from the next request on.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
-use stile_domain::percent;
 use stile_domain::records::authority::RecordsClaim;
 
 use super::before_migration::copy_before_migration;
+use super::log_snapshot;
 use super::private::lock_database;
 use super::reserve::Reserve;
 use super::session_rows::end_sessions_of;
@@ -411,36 +410,16 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Opens the database without writing anything, not even the index of its log.
-///
-/// While another process has the database open, the write-ahead log beside it may hold newer
-/// content, and SQLite reads both. Without a log no process has the database open. It is then
-/// opened as immutable, since SQLite would otherwise create a log. A version before this one left
-/// databases without a log. Any of this may change, so a connection is good for one lookup.
+/// Opens the database without opening any file for writing. The connection is good for one lookup:
+/// of a database with a log it is a copy. A version before this one left databases without a log.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let mode = match has_log_mode(path) {
-        false => "cache=private",
-        true if Path::new(&log).exists() => "readonly_shm=1",
-        true => "immutable=1",
-    };
-    let uri = percent::encode_except(&path.to_string_lossy(), |byte| !b"%?#".contains(&byte));
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro&{mode}"), flags)?;
+    if log_snapshot::has_log(path) {
+        return log_snapshot::open(path);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     Ok(connection)
-}
-
-/// Returns whether the database has a write-ahead log while a process has it open.
-///
-/// *Source*: SQLite, Database File Format, 1.3: the byte at offset 18 is 2 for such a database.
-fn has_log_mode(path: &Path) -> bool {
-    let mut head = [0; 19];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && head.last() == Some(&2)
 }
 
 /// Copies a database of an older version of ours. The caller holds the lock of the database.
