@@ -116,17 +116,25 @@ impl KeptSessions {
         Ok(authorization.map_or_else(|| token.to_owned(), |authorization| authorization.id))
     }
 
-    /// Returns whether a caller has this session, which then counts as used; `None` if the state
-    /// cannot say.
-    pub(super) fn enter(self: &Arc<Self>, id: &str, owner: &str) -> Option<bool> {
+    /// Returns a caller's session, which then counts as used; `None` if the caller has no such
+    /// session.
+    ///
+    /// # Errors
+    /// [`StateError`] if the state cannot say.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        id: &str,
+        owner: &str,
+    ) -> Result<Option<ClientSession>, StateError> {
         let now = unix_seconds(wall_clock());
-        let Ok(found) = self.tokens.client_session(id, now) else { return None };
-        let used = found.filter(|(session, _)| session.owner == owner);
-        let Some((_, used)) = used else { return Some(false) };
+        let found = self.tokens.client_session(id, now)?;
+        let Some((session, used)) = found.filter(|(session, _)| session.owner == owner) else {
+            return Ok(None);
+        };
         if now.saturating_sub(used) >= COLLECTED.as_secs() as i64 {
             self.note(id, now);
         }
-        Some(true)
+        Ok(Some(session))
     }
 
     /// Returns whether a session has not ended, as far as the state can say.

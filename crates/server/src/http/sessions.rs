@@ -67,7 +67,7 @@ type Table = HashMap<String, Session>;
 
 struct Session {
     owner: SessionOwner,
-    /// The name that the client gave itself when it opened the session in this process.
+    /// The name that the client gave itself when it opened the session.
     client: Option<String>,
     used: Instant,
     /// The ids of the requests that are being answered, as JSON.
@@ -161,13 +161,17 @@ impl Sessions {
         let is_brief = self.lock().get(id).is_some_and(|session| session.is_brief);
         if let Some(kept) = self.kept.as_ref().filter(|_| !is_brief) {
             match kept.enter(id, &owner.to_text()) {
-                Some(true) => {
+                Ok(Some(found)) => {
                     let mut table = self.lock();
-                    table.entry(id.to_owned()).or_insert_with(|| Session::new(owner.clone(), now));
+                    // A session that another process opened keeps the name of its client.
+                    table.entry(id.to_owned()).or_insert_with(|| Session {
+                        client: Some(found.client),
+                        ..Session::new(owner.clone(), now)
+                    });
                 }
-                Some(false) => return false,
+                Ok(None) => return false,
                 // The state does not say that the session ended. Its token was verified just now.
-                None => {}
+                Err(_) => {}
             }
         }
         match self.lock().get_mut(id) {

@@ -68,6 +68,36 @@ fn a_session_that_left_the_memory_is_good_again() {
 }
 
 #[test]
+fn a_session_keeps_the_spelling_of_its_client_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let token = rig.token(&["read:/"], &[]);
+    let server = rig.serve(&[]);
+    let mut sessions = Vec::new();
+    for (client, first) in [("mcp-inspector", "file.copy"), ("editor", "file_copy")] {
+        let mut peer = Peer::new(server.address, &token, REVISION);
+        let opened = peer.post(
+            "initialize",
+            json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": { "name": client, "version": "1" },
+            }),
+        );
+        let session = opened.unwrap().header("mcp-session-id").unwrap().to_owned();
+        sessions.push((session, first));
+    }
+    let spelled = |server: &Server, session: &str, first: &str| {
+        let tools = message_of(&list(server, &token, session))["result"]["tools"].clone();
+        tools.as_array().unwrap().iter().any(|tool| tool["name"] == first)
+    };
+    assert!(sessions.iter().all(|(session, first)| spelled(&server, session, first)));
+    server.kill();
+    let server = rig.serve(&[]);
+    assert!(sessions.iter().all(|(session, first)| spelled(&server, session, first)));
+}
+
+#[test]
 fn a_deleted_session_stays_ended_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
