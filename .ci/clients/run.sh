@@ -58,7 +58,7 @@ run "inspector stdio" "$source_folder/inspector.sh" "${stdio[@]}"
 
 # The clients that take seconds, through the whole story of `just clients`: from the address alone,
 # over a restart and an idle session, until the owner takes back what they changed.
-must=find,register,consent,token,list,names,call,image,cancel,restart,undone
+must=find,register,consent,token,list,names,call,image,cancel,renew,restart,idle,undone
 mkdir "$tmp/every"
 for group in agents libraries fastmcp; do ln -s "$folder" "$tmp/every/$group"; done
 for client in typescript-1 typescript-2 typescript-2-legacy python python-legacy; do
