@@ -4,6 +4,7 @@ pub mod activity;
 
 use crate::journal::JournalLine;
 use crate::path::SpacePath;
+use crate::unseen::shown;
 
 /// Which lines of the journal to show. A line must fit all that is given.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +146,7 @@ pub fn sentence(line: &JournalLine) -> String {
     let call = line.call.map(|call| format!(" (call {call})")).unwrap_or_default();
     let dry = if is_dry { " (dry run, nothing was changed)" } else { "" };
     let text = text + dry + &call;
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+    shown(&text).into_owned()
 }
 
 /// Puts the number of lines into the verb of a change.

@@ -40,4 +40,5 @@ mod sought_text;
 pub mod text_diff;
 pub mod text_edits;
 pub mod tool_name;
+pub mod unseen;
 pub mod window;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{CallKind, caller, kind};
 use crate::journal::JournalLine;
+use crate::unseen::shown;
 
 /// The calls of one client on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +53,7 @@ impl ClientActivity {
         let most = days.map(|counts| counts.total()).max().unwrap_or(0);
         let mut chart = String::new();
         for (client, days) in &self.clients {
-            let printable = |character: char| if character.is_control() { '?' } else { character };
-            chart.extend(client.chars().map(printable));
+            chart.push_str(&shown(client));
             chart.push('\n');
             for (day, counts) in days {
                 let bar = bar(*counts, most);

@@ -8,6 +8,7 @@
 use crate::path::SpacePath;
 use crate::records::authority::RecordsClaim;
 use crate::scope::{Scope, Scopes, Verb};
+use crate::unseen::shown;
 
 /// The most scopes of one request.
 pub const MAX_ASKED_SCOPES: usize = 32;
@@ -174,7 +175,8 @@ fn folder_text(folder: &SpacePath) -> String {
     if folder.is_root() { String::new() } else { folder.to_string() }
 }
 
-/// Returns a sentence without its end that says what a scope allows: `read all files`.
+/// Returns a sentence without its end that says what a scope allows: `read all files`. Characters
+/// of a path that nobody sees are written out.
 pub fn sentence(scope: &Scope) -> String {
     let raw = scope.to_raw();
     let place = raw.split_once(':').map_or("/", |(_, place)| place);
@@ -187,6 +189,7 @@ pub fn sentence(scope: &Scope) -> String {
         }
         None => format!("{place}, with everything below it if it is a folder"),
     };
+    let what = shown(&what);
     match scope.verb() {
         Verb::Read => format!("read {what}"),
         Verb::Write => format!("read, change, make and remove {what}"),

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::client_id_url::ClientIdUrl;
 use super::redirect_uri::{BadRedirectUri, RedirectUri};
+use crate::unseen::is_unseen;
 
 /// The most redirect URIs of a client. Clients have up to six.
 pub const MAX_REDIRECT_URIS: usize = 16;
@@ -177,21 +178,6 @@ impl fmt::Display for ClientName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// Whether a character is not seen, or changes how others are seen: control characters, characters
-/// for the direction of writing, fillers, variation selectors, tags and private characters.
-///
-/// *Source*: Unicode, `Default_Ignorable_Code_Point`, and the general categories Cc, Co and Cf.
-fn is_unseen(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
-            | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{2800}' | '\u{3164}' | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{ffff}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{10ffff}')
 }
 
 fn redirect_uris(members: &Map<String, Value>) -> Result<Vec<&str>, BadClientMetadata> {

@@ -19,6 +19,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::tool_name::Spelling;
+use stile_domain::unseen::shown;
 use stile_store::history::{Call, ChangeQuery, History, HistoryError};
 use stile_store::journal::Journal;
 use stile_tools::space::SpaceTools;
@@ -294,10 +295,11 @@ pub(super) fn restore(
     let (verb, hash) = match now {
         PathNow::Blocked(obstacle) => {
             let why = LeftReason::Blocked(obstacle).text();
-            return Err(Failure::Failed(format!("{path} {why}")));
+            return Err(Failure::Failed(format!("{} {why}", shown(path.as_str()))));
         }
         PathNow::Nothing => ("bring back", None),
         PathNow::File(hash) if hash == wanted => {
+            let path = shown(path.as_str());
             writeln!(output, "{path} is what it was at {version}. Nothing is to be done.")?;
             return Ok(());
         }
@@ -308,7 +310,7 @@ pub(super) fn restore(
         OldVersion::Before(number) => format!("as before change {number}"),
         OldVersion::Hash(_) => format!("as version {version}"),
     };
-    writeln!(output, "{verb} {path} {at}")?;
+    writeln!(output, "{verb} {} {at}", shown(path.as_str()))?;
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
         return Ok(());

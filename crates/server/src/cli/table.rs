@@ -1,16 +1,20 @@
 //! Lays out tables for a terminal.
 
+use stile_domain::unseen::shown;
+
 use super::colours::{Colours, Meaning};
 
 /// The columns whose words have a colour.
 const STATES: [&str; 2] = ["STATE", "STATUS"];
 
 /// Lays out rows under headings, with two spaces between columns. Headings and states are coloured.
+/// Characters that nobody sees are written out.
 pub(super) fn table<const N: usize>(
     colours: Colours,
     headings: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
+    let rows = rows.into_iter().map(|row| row.map(|cell| shown(&cell).into_owned()));
     let rows: Vec<[String; N]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
     let mut widths = [0; N];
     for row in &rows {
@@ -49,14 +53,10 @@ fn meaning(heading: &str, cell: &str) -> Option<Meaning> {
     })
 }
 
-/// Returns a name cut to 40 characters, without control characters; `-` if there is no name.
+/// Returns a name cut to 40 characters; `-` if there is no name.
 pub(super) fn cell(name: Option<&str>) -> String {
     const MAX_CHARS: usize = 40;
-    let printable = |character: char| if character.is_control() { '?' } else { character };
-    name.map_or_else(
-        || "-".to_owned(),
-        |name| name.chars().take(MAX_CHARS).map(printable).collect(),
-    )
+    name.map_or_else(|| "-".to_owned(), |name| name.chars().take(MAX_CHARS).collect())
 }
 
 #[cfg(test)]

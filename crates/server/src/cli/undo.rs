@@ -16,6 +16,7 @@ use stile_domain::history::undo_plan::{
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
+use stile_domain::unseen::shown;
 use stile_store::history::{ChangeQuery, VersionError};
 
 use super::audit::since;
@@ -201,24 +202,35 @@ async fn lacks(
 
 fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Result<(), Failure> {
     let good = |verb: &str| colours.paint(verb, Meaning::Good);
+    let shown = |path: &SpacePath| shown(path.as_str()).into_owned();
     for step in &plan.steps {
         match step {
             UndoStep::Restore { path, from: Some(_), before, .. } => {
-                writeln!(output, "{}    {path} as before change {before}", good("restore"))?;
+                writeln!(
+                    output,
+                    "{}    {} as before change {before}",
+                    good("restore"),
+                    shown(path)
+                )?;
             }
             UndoStep::Restore { path, from: None, before, .. } => {
-                writeln!(output, "{} {path} as before change {before}", good("bring back"))?;
+                writeln!(
+                    output,
+                    "{} {} as before change {before}",
+                    good("bring back"),
+                    shown(path)
+                )?;
             }
             UndoStep::Remove { path, .. } => {
-                writeln!(output, "{}     {path}, which was created", good("remove"))?;
+                writeln!(output, "{}     {}, which was created", good("remove"), shown(path))?;
             }
             UndoStep::MoveBack { path, to, .. } => {
-                writeln!(output, "{}  {path} to {to}", good("move back"))?;
+                writeln!(output, "{}  {} to {}", good("move back"), shown(path), shown(to))?;
             }
         }
     }
     for left in &plan.left {
-        let (path, why) = (&left.path, left.why.text());
+        let (path, why) = (shown(&left.path), left.why.text());
         let leave = colours.paint("leave", Meaning::Warning);
         writeln!(output, "{leave}      {path}, which {why} (change {})", left.number)?;
     }

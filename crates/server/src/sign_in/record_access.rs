@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
+use stile_domain::unseen::shown;
 use stile_records::RecordService;
 use stile_records::administration::DeclaredStream;
 use stile_records::grant_document::{ClientDocument, GrantDocument, REQUEST_TYPE};
@@ -23,6 +24,8 @@ use super::parameters::FormParameters;
 const MAX_DETAIL_BYTES: usize = 16 * 1024;
 /// The most streams of one request.
 const MAX_STREAMS: usize = 32;
+/// The longest purpose that the owner is asked to read, in characters.
+const MAX_PURPOSE_CHARS: usize = 300;
 
 /// The records of this server, and the principal that owns them.
 #[derive(Clone)]
@@ -76,6 +79,11 @@ impl AskedRecords {
         if document.streams.is_empty() || document.streams.len() > MAX_STREAMS {
             return Err(invalid(format!("a detail names 1 to {MAX_STREAMS} streams")));
         }
+        let purpose = document.purpose_description.as_deref().unwrap_or_default();
+        if purpose.chars().count() > MAX_PURPOSE_CHARS {
+            let why = format!("purpose_description has more than {MAX_PURPOSE_CHARS} characters");
+            return Err(invalid(why));
+        }
         document.client = Some(ClientDocument { client_id: client.to_owned() });
         let checked = document.clone().into_request(Instant(0));
         checked.map_err(|_| invalid("the members of the detail do not fit together".to_owned()))?;
@@ -92,7 +100,7 @@ impl AskedRecords {
                 }
             }
             @if let Some(purpose) = &self.document.purpose_description {
-                p { "It says that this is for: " (purpose) }
+                p { "It says that this is for: " (shown(purpose)) }
             }
             @if self.is_single_use() {
                 p { "It gets one token, and no other after that." }

@@ -262,6 +262,23 @@ fn a_request_for_records_becomes_a_grant_that_the_owner_narrowed() {
     let records = text_of(&fetch("GET", &url, &[("Authorization", &bearer)], ""));
     assert!(records.contains("first") && !records.contains("secret"), "{records}");
     assert_eq!(read_file(&place, access, "/work/plan.md").0, 403);
+    // What nobody sees in a purpose or a path is written out, and a purpose has a length.
+    let purposes =
+        [("for \u{202e}gpj.nalp", true), (&*"x".repeat(300), true), (&*"x".repeat(301), false)];
+    for (purpose, is_asked) in purposes {
+        let details = details.to_string().replace("a summary of the month", purpose);
+        let scope = if is_asked { "read:/work/a\u{202e}b" } else { "" };
+        let asked = [("scope", scope), ("authorization_details", &*details)];
+        let page = browser.open(&client.authorization_url(&asked));
+        let words = text_of(&page);
+        assert!(!words.contains('\u{202e}'), "{words}");
+        if is_asked {
+            assert!(words.contains("It says that this is for") && words.contains("a\\u{202e}b"));
+        } else {
+            let error = parameter(location(&page).unwrap(), "error");
+            assert_eq!(error.as_deref(), Some("invalid_authorization_details"));
+        }
+    }
     // Nothing that exists here shows in an error before the owner has decided.
     let unknown = details.to_string().replace("messages", "letters");
     let asked = [("scope", ""), ("authorization_details", unknown.as_str())];

@@ -7,6 +7,7 @@ use super::{FieldStatistics, Inference, InferredDeclaration, KeyChoice, MAX_FIEL
 use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
 };
+use crate::unseen::shown_start;
 
 /// Usual names of the field that orders the records, the likeliest first. They are separated by
 /// spaces, and compared without `_`, `-`, spaces and case.
@@ -187,9 +188,8 @@ fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     if more > 0 { format!("{} and {more} more", names.join(", ")) } else { names.join(", ") }
 }
 
-/// Makes a name fit for a line of a terminal: at most 64 characters, control characters as `?`.
+/// Makes a name fit for a line of a terminal: at most 64 characters.
 fn printable(name: &str) -> String {
     const SHOWN_CHARS: usize = 64;
-    let fit = |character: char| if character.is_control() { '?' } else { character };
-    name.chars().take(SHOWN_CHARS).map(fit).collect()
+    shown_start(name, SHOWN_CHARS)
 }

@@ -1,6 +1,7 @@
 //! Why a row is refused, and the limits of rows.
 
 use crate::records::identifiers;
+use crate::unseen::shown_start;
 
 /// The most arrays and objects inside each other. The row itself is the first.
 pub const MAX_DEPTH: usize = 128;
@@ -71,7 +72,6 @@ impl RowFault {
 
     /// Reports a name that occurs twice, shortened and fit for a line of a terminal.
     pub(super) fn duplicate(name: &str) -> Self {
-        let fit = |character: char| if character.is_control() { '?' } else { character };
-        Self::DuplicateKey { name: name.chars().take(MAX_NAME_CHARS).map(fit).collect() }
+        Self::DuplicateKey { name: shown_start(name, MAX_NAME_CHARS) }
     }
 }
