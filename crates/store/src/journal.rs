@@ -113,6 +113,9 @@ struct Shared {
 struct State {
     /// The file to write to. `None` before the first line and after a failure.
     current: Option<Current>,
+    /// The file that follows the current one, made before it is needed. `None` while the current
+    /// one has room.
+    next: Option<Current>,
     /// The files with lines that are not synced, each with how far it has come.
     unsynced: Vec<(Arc<File>, Anchor)>,
     closing: bool,
@@ -159,6 +162,7 @@ impl Journal {
         sync_folder(state_dir.path())?;
         let state = State {
             current: None,
+            next: None,
             unsynced: Vec::new(),
             closing: false,
             last: Instant(0),
@@ -225,6 +229,7 @@ impl Drop for Journal {
             let _ = syncer.join();
         }
         self.shared.lock().current = None;
+        self.shared.discard_next();
         // The copier ends after a last look when nobody can wake it any more.
         self.shared.waker().take();
         if let Some(copier) = self.copier.take() {
@@ -287,7 +292,8 @@ impl Shared {
             );
         }
         state.current.take_if(|current| current.is_full());
-        let current = match state.current.take() {
+        let is_there = |next: &Current| leads_to(&next.path, &next.file);
+        let current = match state.current.take().or_else(|| state.next.take().filter(is_there)) {
             Some(current) => current,
             None => self.begin()?,
         };
@@ -323,6 +329,28 @@ impl Shared {
                 Err(error)
             }
         }
+    }
+
+    /// Makes the next file if the current one is nearly full. Its making is synced, and so must not
+    /// happen while a line waits.
+    fn prepare_next(&self) {
+        let is_due = {
+            let state = self.lock();
+            let is_nearly_full = state.current.as_ref().is_some_and(Current::is_nearly_full);
+            is_nearly_full && state.next.is_none() && !state.closing
+        };
+        // After a failure the line that needs the file tries again, and reports the error.
+        if is_due && let Ok(next) = self.begin() {
+            self.lock().next = Some(next);
+        }
+    }
+
+    /// Removes the next file, which no line was written to.
+    fn discard_next(&self) {
+        let Some(next) = self.lock().next.take() else { return };
+        // First, so that no kill in between makes the file look stolen.
+        self.with_anchors(|anchors| anchors.retire(&next.name));
+        let _ = std::fs::remove_file(&next.path);
     }
 
     fn sync(&self) {
@@ -436,6 +464,7 @@ impl Shared {
             if closing {
                 return;
             }
+            self.prepare_next();
             state = self.lock();
         }
     }
@@ -444,8 +473,17 @@ impl Shared {
 impl Current {
     /// Returns whether the next line shall begin a new file.
     fn is_full(&self) -> bool {
+        self.is_beyond(MAX_FILE_BYTES, FILE_LIFE)
+    }
+
+    /// Returns whether the next file shall be made ready.
+    fn is_nearly_full(&self) -> bool {
+        self.is_beyond(MAX_FILE_BYTES / 4 * 3, FILE_LIFE / 4 * 3)
+    }
+
+    fn is_beyond(&self, bytes: u64, life: Duration) -> bool {
         let age = now().0.saturating_sub(self.begun.0);
-        self.written >= MAX_FILE_BYTES || i128::from(age) > FILE_LIFE.as_micros().cast_signed()
+        self.written >= bytes || i128::from(age) > life.as_micros().cast_signed()
     }
 
     /// Reserves space for `bytes` more bytes.

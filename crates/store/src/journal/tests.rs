@@ -1,7 +1,8 @@
 //! Tests of the journal: its lines survive kills, full disks and those who tidy up.
 
 use std::io::{BufRead as _, BufReader};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use stile_domain::hash::ContentHash;
@@ -206,6 +207,58 @@ fn without_a_state_folder_the_journal_is_not_writable() {
     journal.check_writable().unwrap();
     journal.append(line("after")).unwrap();
     assert_eq!(tools(&state), ["after"]);
+}
+
+#[test]
+fn lines_are_written_while_the_next_file_is_made_and_none_waits_for_it() {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static IN_SECOND: Barrier = Barrier::new(2);
+    static SECOND_DONE: Barrier = Barrier::new(2);
+    fn create(path: &Path) -> io::Result<File> {
+        if MADE.fetch_add(1, Ordering::SeqCst) == 1 {
+            IN_SECOND.wait();
+            SECOND_DONE.wait();
+        }
+        create_private(path)
+    }
+    let (_folder, state) = state();
+    let journal = Journal::open_with(&state, JournalOptions::default(), create).unwrap();
+    let ages = |quarters: u32| {
+        let age = (FILE_LIFE / 4 * quarters).as_micros();
+        let mut state = journal.shared.lock();
+        let begun = &mut state.current.as_mut().unwrap().begun;
+        *begun = Instant(now().0 - i64::try_from(age).unwrap() - 1);
+    };
+    journal.append(line("one")).unwrap();
+    ages(3);
+    journal.append(line("two")).unwrap();
+    // The thread that syncs now makes the next file, as slowly as a disk may be.
+    IN_SECOND.wait();
+    journal.append(line("three")).unwrap();
+    journal.check_writable().unwrap();
+    assert_eq!(files(&state).len(), 1);
+    SECOND_DONE.wait();
+    while journal.shared.lock().next.is_none() {
+        std::thread::yield_now();
+    }
+    ages(4);
+    journal.append(line("four")).unwrap();
+    assert_eq!(MADE.load(Ordering::SeqCst), 2, "the line began the file that was ready");
+    assert_eq!(tools(&state), ["one", "two", "three", "four"]);
+    assert_eq!(files(&state).len(), 2);
+}
+
+#[test]
+fn a_file_that_was_made_before_it_was_needed_goes_with_the_journal() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state).unwrap();
+    journal.append(line("one")).unwrap();
+    let next = journal.shared.begin().unwrap();
+    journal.shared.lock().next = Some(next);
+    assert_eq!(files(&state).len(), 2);
+    drop(journal);
+    assert_eq!(files(&state).len(), 1);
+    assert_eq!(tools(&state), ["one"]);
 }
 
 #[cfg(target_os = "linux")]
