@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use stile_domain::hash::hex;
-use stile_store::state::{ShortLived, StateError, TokenStore};
+use stile_store::state::{Bounds, ShortLived, StateError, TokenStore};
 
 use super::secret::{NoRandomNumbers, RandomSecret, digest_of};
 use crate::clock::{unix_seconds, wall_clock};
@@ -109,7 +109,9 @@ impl PendingRequests {
                 value: &serde_json::to_string(&request).unwrap_or_default(),
                 ends: now.saturating_add(WAIT_SECONDS as i64),
             };
-            tokens.keep_short_lived(new, MAX_PENDING_OF_ADDRESS, now)?;
+            let bounds =
+                Bounds { of_owner: MAX_PENDING_OF_ADDRESS, of_all: MAX_PENDING, apart: OWNER };
+            tokens.keep_short_lived_of_many(new, bounds, now)?;
             return Ok(handle);
         }
         let mut pending = self.lock();
@@ -215,6 +217,9 @@ fn oldest(pending: &HashMap<String, Pending>, of: impl Fn(&Pending) -> bool) -> 
 
 #[cfg(test)]
 mod tests {
+    use stile_store::postgresql::Database;
+    use stile_testkit::postgres::PostgresServer;
+
     use super::*;
 
     fn request() -> SentRequest {
@@ -239,6 +244,24 @@ mod tests {
             flood(&pending, addresses, now + Duration::from_secs(1));
             assert!(pending.take(&handle, now).is_some(), "{addresses}");
         }
+    }
+
+    #[test]
+    fn requests_in_a_database_of_several_servers_keep_to_the_same_bounds() {
+        let test = "requests_in_a_database_of_several_servers_keep_to_the_same_bounds";
+        let Some(server) = PostgresServer::shared(test) else { return };
+        let database = server.database();
+        let tokens = Arc::new(TokenStore::on(&Database::open(&database.address()).unwrap()));
+        let (pending, now) = (PendingRequests::new(&tokens), Instant::now());
+        let handle = pending.keep(request(), "198.51.100.1", now).unwrap();
+        let opened = pending.keep(request(), "192.0.2.0", now).unwrap();
+        pending.reserve(&opened, now);
+        for number in 0..MAX_PENDING + 100 {
+            pending.keep(request(), &format!("192.0.2.{}", number % 19), now).unwrap();
+        }
+        let kept = tokens.count_short_lived(KIND, unix_seconds(wall_clock())).unwrap();
+        assert_eq!(kept, MAX_PENDING + 1, "and the request that the owner has opened");
+        assert!(pending.take(&handle, now).is_some() && pending.take(&opened, now).is_some());
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
 pub use running_servers::{RunningNote, RunningServer, running_servers};
 pub use session_rows::ClientSession;
-pub use short_lived::ShortLived;
+pub use short_lived::{Bounds, ShortLived};
 pub(crate) use spaces::folder_identity;
 pub use spaces::{KnownSpace, OldSpace, SpaceOfFolder};
 pub use standing::{ApprovedRights, TokenStanding};

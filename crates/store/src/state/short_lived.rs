@@ -40,6 +40,17 @@ pub struct ShortLived<'a> {
     pub ends: i64,
 }
 
+/// How many things of a kind are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<'a> {
+    /// The most things of one owner.
+    pub of_owner: usize,
+    /// The most things of all owners but one.
+    pub of_all: usize,
+    /// The owner whose things do not count among those of all.
+    pub apart: &'a str,
+}
+
 impl TokenStore {
     /// Keeps a thing, in place of one with the same key. If the owner then has more than `most` of
     /// the kind, the oldest are dropped. Returns the keys of those. `now` is in UTC seconds.
@@ -55,6 +66,25 @@ impl TokenStore {
         self.change("keep what lives for a short time in", |tables| {
             put(tables, new)?;
             drop_surplus(tables, (new.kind, new.owner, new.key), most, now)
+        })
+    }
+
+    /// Keeps a thing as [`keep_short_lived`](Self::keep_short_lived) does. If the owners but
+    /// `apart` then have more than `of_all` of the kind together, drops the oldest of the owner
+    /// that has most. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn keep_short_lived_of_many(
+        &self,
+        new: ShortLived<'_>,
+        Bounds { of_owner, of_all, apart }: Bounds<'_>,
+        now: i64,
+    ) -> Result<(), StateError> {
+        self.change("keep what lives for a short time in", |tables| {
+            put(tables, new)?;
+            drop_surplus(tables, (new.kind, new.owner, new.key), of_owner, now)?;
+            drop_surplus_of_all(tables, new, (of_all, apart), now)
         })
     }
 
@@ -164,6 +194,29 @@ pub(super) fn drop_surplus(
     tables.rows(drop, values![kind, owner, now, newest, most], |row| row.get(0))
 }
 
+/// Drops things of the kind of `newest` until the owners other than `apart` have at most `most`:
+/// each time the oldest of the owner that has most, and never `newest`.
+fn drop_surplus_of_all(
+    tables: Tables<'_>,
+    newest: ShortLived<'_>,
+    (most, apart): (usize, &str),
+    now: i64,
+) -> Result<(), TableError> {
+    let count = "SELECT count(*) FROM short_lived WHERE kind = ?1 AND owner <> ?2 AND ends > ?3";
+    let oldest_of_most = "DELETE FROM short_lived WHERE kind = ?1 AND key = (\
+             SELECT key FROM short_lived WHERE kind = ?1 AND key <> ?4 AND ends > ?3 AND owner = (\
+                 SELECT owner FROM short_lived WHERE kind = ?1 AND owner <> ?2 AND ends > ?3 \
+                 GROUP BY owner ORDER BY count(*) DESC, min(made), owner LIMIT 1) \
+             ORDER BY made, key LIMIT 1)";
+    let (kind, key) = (newest.kind, newest.key);
+    let found = tables.first(count, values![kind, apart, now], |row| row.get::<i64>(0))?;
+    let found = usize::try_from(found.unwrap_or_default()).unwrap_or_default();
+    for _ in most..found {
+        tables.execute(oldest_of_most, values![kind, apart, now, key])?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use stile_testkit::postgres::PostgresServer;
@@ -206,6 +259,42 @@ mod tests {
         assert_eq!(one.take_short_lived("session", "c", 6).unwrap(), None);
         assert_eq!(other.remove_ended(100).unwrap(), 2);
         assert_eq!(one.count_short_lived("session", 0).unwrap(), 1);
+    }
+
+    #[test]
+    fn all_owners_together_have_a_bound_and_the_owner_that_has_most_loses_first() {
+        let test = "all_owners_together_have_a_bound_and_the_owner_that_has_most_loses_first";
+        let folder = tempfile::tempdir().unwrap();
+        let open = || TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
+        check_bound_of_all(&open());
+        let Some(server) = PostgresServer::shared(test) else { return };
+        let database = server.database();
+        check_bound_of_all(&TokenStore::on(&Database::open(&database.address()).unwrap()));
+    }
+
+    fn check_bound_of_all(store: &TokenStore) {
+        let keep = |key: &str, owner: &str| {
+            let bounds = Bounds { of_owner: 3, of_all: 5, apart: "apart" };
+            store.keep_short_lived_of_many(thing(key, owner, 100), bounds, 1).unwrap();
+        };
+        store.keep_short_lived(thing("reserved", "apart", 100), 9, 1).unwrap();
+        for (key, owner) in
+            [("a", "ann"), ("b1", "bob"), ("b2", "bob"), ("b3", "bob"), ("c", "cid")]
+        {
+            keep(key, owner);
+        }
+        let found = |key: &str| store.find_short_lived("session", key, 1).unwrap().is_some();
+        // Bob has most, so his oldest goes, and then that of the next owner who has most.
+        keep("d", "dan");
+        assert_eq!(
+            ["a", "b1", "b2", "b3", "c", "d"].map(found),
+            [true, false, true, true, true, true]
+        );
+        for number in 0..20 {
+            keep(&format!("x{number}"), &format!("owner {number}"));
+        }
+        assert_eq!(store.count_short_lived("session", 1).unwrap(), 6);
+        assert!(found("x19") && found("reserved"));
     }
 
     #[test]
