@@ -48,6 +48,8 @@ pub enum Resource {
     UpstreamRequests,
     /// Bytes of answers that wait for their reader.
     AnswerBytes,
+    /// Threads for the requests of a sign-in, which need no token.
+    StrangerThreads,
 }
 
 impl Resource {
@@ -61,6 +63,7 @@ impl Resource {
             Self::DatabaseReaders => "database readers",
             Self::UpstreamRequests => "requests to the server with the notes",
             Self::AnswerBytes => "bytes of unread answers",
+            Self::StrangerThreads => "threads for requests without a token",
         }
     }
 }
@@ -90,6 +93,12 @@ impl Neighbour {
     pub fn of(principal: &Principal) -> Self {
         let client = principal.client().or(principal.token()).unwrap_or_default();
         Self { subject: principal.subject().into(), client: client.into() }
+    }
+
+    /// Returns the neighbour that nobody verified: the source of a request, such as an address, is
+    /// the subject, and the way in is the client.
+    pub fn stranger(source: &str, way: &str) -> Self {
+        Self { subject: source.into(), client: way.into() }
     }
 }
 

@@ -38,6 +38,9 @@ const CALLS: usize = 1024;
 const THREADS: usize = 16;
 /// Requests to one server with notes. Each may hold a response of the largest size.
 const UPSTREAM_REQUESTS: usize = 64;
+/// Threads for requests without a token: enough that one that waits for the disk keeps no other
+/// waiting, and few beside the hundreds of threads that the runtime has for all.
+const STRANGER_THREADS: usize = 16;
 /// Bytes of request bodies in memory. Parsing a body takes several times as much.
 const BODY_BYTES: usize = 64 << 20;
 /// Bytes of answers in files of the state folder.
@@ -71,8 +74,14 @@ impl Shares {
         FairShare::new(Resource::UpstreamRequests, UPSTREAM_REQUESTS, MAX_WAITING, PATIENCE)
     }
 
+    /// Returns the threads for requests without a token, which nobody shares yet. The sources of
+    /// such requests share them as verified callers share the others.
+    pub fn threads_of_strangers() -> Arc<FairShare> {
+        FairShare::new(Resource::StrangerThreads, STRANGER_THREADS, MAX_WAITING, PATIENCE)
+    }
+
     /// Returns the resource that a call of this caller takes a part of; `None` if no server has the
-    /// notes of the caller's vault.
+    /// notes of the caller's vault, and for what only requests without a token use.
     pub fn of(&self, resource: Resource, caller: &Caller) -> Option<&Arc<FairShare>> {
         let vault = || caller.session.as_ref().map_or("", |session| &session.vault);
         Some(match resource {
@@ -83,6 +92,7 @@ impl Shares {
             Resource::DatabaseReaders => &self.database_readers,
             Resource::UpstreamRequests => return self.upstream_requests.get(vault()),
             Resource::AnswerBytes => &self.answer_bytes,
+            Resource::StrangerThreads => return None,
         })
     }
 }

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::future::Future as _;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +22,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
 
-use super::idle_connections::IdleConnections;
 use super::options::Timeouts;
 use super::request_head::{HeadScanner, HeadVerdict, StreamPosition};
+use super::stranger_places::{Place, WayIn};
 use crate::fair_share::{FairShare, Neighbour, Share, ShareUsedUp};
 
 /// State that a connection shares with the service that answers its requests.
@@ -34,10 +34,11 @@ pub struct ConnectionState {
     active_requests: AtomicUsize,
     /// When the last response ended.
     free_since: Mutex<Option<Instant>>,
-    idle_connections: IdleConnections,
-    /// The number of this connection among the idle ones; `None` while a request is active.
-    idle_number: Mutex<Option<u64>>,
-    close: CancellationToken,
+    /// The place among the connections of strangers, until a good token came.
+    place: Place,
+    /// The request through a proxy that may turn out to be a stranger's, on a connection on which
+    /// a good token came before.
+    proxied: Mutex<Option<(IpAddr, WayIn)>>,
     /// The share of connections that the last admitted caller holds with this one.
     share: Mutex<Option<Share>>,
 }
@@ -48,22 +49,20 @@ const LINGER_BYTES: usize = 512 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
 
 impl ConnectionState {
-    /// The state of a new connection, which is idle.
-    pub fn new(idle_connections: IdleConnections) -> Arc<Self> {
-        let close = CancellationToken::new();
-        let number = idle_connections.add(close.clone());
+    /// The state of a new connection, which is a stranger's.
+    pub fn new(place: Place) -> Arc<Self> {
         Arc::new(Self {
             verdicts: Mutex::default(),
             active_requests: AtomicUsize::new(0),
             free_since: Mutex::new(None),
-            idle_connections,
-            idle_number: Mutex::new(Some(number)),
-            close,
+            place,
+            proxied: Mutex::default(),
             share: Mutex::default(),
         })
     }
 
-    /// Counts the connection for a caller, until it closes or another caller uses it.
+    /// Counts the connection for a verified caller, until it closes or another caller uses it. From
+    /// now on the connection is no stranger's.
     ///
     /// # Errors
     /// [`ShareUsedUp`], if the caller has too many connections.
@@ -73,7 +72,33 @@ impl ConnectionState {
             *share = None;
             *share = Some(shared.try_take(caller, 1)?);
         }
+        *lock(&self.proxied) = None;
+        self.place.leave();
         Ok(())
+    }
+
+    /// Notes where a request comes from and what it is for, before its token is verified. A
+    /// connection on which a good token came stays the caller's, unless a proxy shares it out
+    /// among its clients.
+    pub fn begin(&self, source: IpAddr, way: WayIn) {
+        if self.place.is_of_stranger() {
+            self.place.begin(source, way);
+        } else if self.place.is_proxied(source) {
+            *lock(&self.proxied) = Some((source, way));
+        }
+    }
+
+    /// Returns whether a request waits for its client and is a stranger's.
+    pub fn waits_for_stranger(&self) -> bool {
+        if let Some((source, way)) = lock(&self.proxied).take() {
+            self.place.begin(source, way);
+        }
+        self.place.is_of_stranger()
+    }
+
+    /// Notes that the whole request has arrived.
+    pub fn request_arrived(&self) {
+        self.place.request_arrived();
     }
 
     /// Takes the verdict on the next request. A request without a verdict follows the last one that
@@ -85,15 +110,13 @@ impl ConnectionState {
 
     /// Marks the connection as busy until the returned value is dropped.
     pub fn start_request(self: &Arc<Self>) -> ActiveRequest {
-        if self.active_requests.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.leave_idle();
-        }
+        self.active_requests.fetch_add(1, Ordering::AcqRel);
         ActiveRequest { connection: Arc::clone(self) }
     }
 
     /// Completes when the connection must close to make room for another.
     pub async fn must_close(&self) {
-        self.close.cancelled().await;
+        self.place.must_close().await;
     }
 
     fn free_since(&self) -> Option<Instant> {
@@ -104,16 +127,15 @@ impl ConnectionState {
         self.active_requests.load(Ordering::Acquire) > 0
     }
 
-    fn leave_idle(&self) {
-        if let Some(number) = lock(&self.idle_number).take() {
-            self.idle_connections.remove(number);
+    /// Notes that no request is active any more.
+    fn answered(&self) {
+        *lock(&self.free_since) = Some(Instant::now());
+        *lock(&self.proxied) = None;
+        if lock(&self.share).is_some() {
+            self.place.leave();
+        } else {
+            self.place.answered();
         }
-    }
-}
-
-impl Drop for ConnectionState {
-    fn drop(&mut self) {
-        self.leave_idle();
     }
 }
 
@@ -124,17 +146,8 @@ pub struct ActiveRequest {
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let ConnectionState {
-            active_requests,
-            free_since,
-            idle_connections,
-            idle_number,
-            close,
-            ..
-        } = &*self.connection;
-        if active_requests.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *lock(free_since) = Some(Instant::now());
-            *lock(idle_number) = Some(idle_connections.add(close.clone()));
+        if self.connection.active_requests.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.connection.answered();
         }
     }
 }

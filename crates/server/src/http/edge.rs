@@ -13,6 +13,7 @@ use axum::body::Body;
 use futures::FutureExt as _;
 use http::header::ORIGIN;
 use http::{Method, Request, Response, StatusCode};
+use stile_domain::sign_in::source_network::source_network;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
@@ -24,6 +25,7 @@ use super::request_body::LeftBody;
 use super::request_head::HeadVerdict;
 use super::response_body::GuardedBody;
 use super::responses;
+use super::stranger_places::WayIn;
 
 /// The outermost layer of the server, shared by all connections.
 pub struct Edge {
@@ -67,9 +69,10 @@ impl Edge {
         let response = match (checked, preflight) {
             (Ok(_), Some(answer)) => cross_origin::allow(answer, origin),
             (Ok(sender), None) => {
+                connection.begin(source_network(sender.address), WayIn::of(request.uri().path()));
                 request.extensions_mut().insert(sender);
                 let (head, body) = request.into_parts();
-                let (body, left) = LeftBody::of(Body::new(body));
+                let (body, left) = LeftBody::of(Body::new(body), &connection);
                 let request = Request::from_parts(head, body);
                 let response = self.routes.clone().oneshot(request);
                 let response = match AssertUnwindSafe(response).catch_unwind().await {

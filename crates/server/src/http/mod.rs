@@ -1,6 +1,7 @@
 //! Stile over HTTP/1.1: one origin, and every check before the first tool.
 //!
-//! From the outside in: [`server`] accepts connections and bounds their number. [`connection`]
+//! From the outside in: [`server`] accepts connections and bounds their number, and
+//! [`stranger_places`] those on which no token came. [`connection`]
 //! bounds every wait on a connection and reads the raw head of each request ([`request_head`]).
 //! [`edge`] refuses what two parsers might read differently and what comes from a foreign page
 //! ([`origin_policy`]), and routes. [`admission`] verifies the token and limits the rate.
@@ -18,7 +19,6 @@ pub mod cross_origin;
 pub mod edge;
 pub mod gateway_notes;
 mod headers;
-pub mod idle_connections;
 pub mod kept_sessions;
 pub mod mcp_endpoint;
 pub mod metadata;
@@ -33,6 +33,7 @@ pub mod responses;
 pub mod server;
 pub mod sessions;
 mod start_page;
+pub mod stranger_places;
 pub mod tls;
 pub mod v1;
 

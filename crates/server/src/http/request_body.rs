@@ -1,6 +1,8 @@
 //! Reads the body of a request once and whole, within limits of size and time; or to its end, where
 //! a refusal came before.
 
+use std::future::Future as _;
+use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +12,9 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::connection::ConnectionState;
 use super::options::Timeouts;
 use crate::fair_share::{Share, ShareUsedUp};
 
@@ -41,15 +44,27 @@ const MAX_LEFT_BYTES: u64 = 64 * 1024;
 /// How long such a body is read.
 const MAX_LEFT_WAIT: Duration = Duration::from_secs(1);
 
+/// How long the whole body of a stranger's request may take, from the end of its head. The
+/// longest that strangers may send is a form of some kilobytes.
+const STRANGER_BODY: Duration = Duration::from_secs(10);
+
 /// What a handler leaves of a request body. A connection is used again only when the body of its
 /// last request was read, so a client that was refused would find it closed.
 pub struct LeftBody(Arc<Mutex<Body>>);
 
 impl LeftBody {
-    /// Returns the body for the handler, and what will be left of it.
-    pub fn of(body: Body) -> (Body, Self) {
+    /// Returns the body for the handler, and what will be left of it. The body of a stranger must
+    /// arrive within [`STRANGER_BODY`] from now.
+    pub fn of(body: Body, connection: &Arc<ConnectionState>) -> (Body, Self) {
         let left = Arc::new(Mutex::new(Body::empty()));
-        let lent = LentBody { inner: body, left: Arc::clone(&left) };
+        let lent = LentBody {
+            inner: body,
+            left: Arc::clone(&left),
+            connection: Arc::clone(connection),
+            due: Instant::now() + STRANGER_BODY,
+            timer: None,
+        };
+        lent.note_arrival();
         (Body::new(lent), Self(left))
     }
 
@@ -70,6 +85,27 @@ impl LeftBody {
 struct LentBody {
     inner: Body,
     left: Arc<Mutex<Body>>,
+    connection: Arc<ConnectionState>,
+    /// When the body must be whole if its connection is a stranger's.
+    due: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl LentBody {
+    fn note_arrival(&self) {
+        if self.inner.is_end_stream() {
+            self.connection.request_arrived();
+        }
+    }
+
+    /// Completes when the client of a body that has not arrived has no more time.
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.connection.waits_for_stranger() {
+            return Poll::Pending;
+        }
+        let due = self.due;
+        self.timer.get_or_insert_with(|| Box::pin(sleep_until(due))).as_mut().poll(cx)
+    }
 }
 
 impl HttpBody for LentBody {
@@ -80,7 +116,20 @@ impl HttpBody for LentBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().inner).poll_frame(cx)
+        let this = self.get_mut();
+        match Pin::new(&mut this.inner).poll_frame(cx) {
+            Poll::Pending => this
+                .poll_overdue(cx)
+                .map(|()| Some(Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut))))),
+            Poll::Ready(None) => {
+                this.connection.request_arrived();
+                Poll::Ready(None)
+            }
+            frame => {
+                this.note_arrival();
+                frame
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
@@ -147,5 +196,44 @@ async fn read_pieces(
         }
         held.grow(piece.len()).map_err(BodyError::ShareUsedUp)?;
         bytes.extend_from_slice(&piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use futures::StreamExt as _;
+    use futures::stream;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::fair_share::{FairShare, Neighbour, Resource};
+    use crate::http::stranger_places::StrangerPlaces;
+
+    /// A body of which a byte arrives every three seconds.
+    fn slow(bytes: usize) -> Body {
+        let pieces = stream::iter(0..bytes).then(async |_| {
+            sleep(Duration::from_secs(3)).await;
+            Ok::<_, std::convert::Infallible>(Bytes::from_static(b"x"))
+        });
+        Body::from_stream(pieces)
+    }
+
+    async fn read_as(connection: &Arc<ConnectionState>, bytes: usize) -> (bool, Duration) {
+        let begun = Instant::now();
+        let (body, _left) = LeftBody::of(slow(bytes), connection);
+        (body.collect().await.is_ok(), begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_body_of_a_stranger_has_a_deadline_however_steadily_it_arrives() {
+        let places = StrangerPlaces::new(8);
+        let connection = ConnectionState::new(places.take(IpAddr::from([192, 0, 2, 1])));
+        assert_eq!(read_as(&connection, 20).await, (false, STRANGER_BODY));
+        assert!(read_as(&connection, 3).await.0, "a body that is whole in time");
+        let connections = FairShare::new(Resource::Connections, 8, 1, Duration::ZERO);
+        connection.admit(&connections, &Neighbour::stranger("ann", "laptop")).unwrap();
+        assert!(read_as(&connection, 20).await.0, "the body of a verified caller");
     }
 }

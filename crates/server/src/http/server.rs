@@ -23,9 +23,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use stile_domain::permit::Principal;
+use stile_domain::sign_in::source_network::source_network;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -35,7 +36,6 @@ use super::admission::Admission;
 use super::connection::{BoundedStream, ConnectionState};
 use super::edge::Edge;
 use super::gateway_notes::{self, GatewayNotes, NOTES_PATH};
-use super::idle_connections::IdleConnections;
 use super::mcp_endpoint::McpEndpoint;
 use super::metadata::SupportedFeatures;
 use super::options::{HttpOptions, Timeouts};
@@ -43,6 +43,7 @@ use super::origin_policy::OriginPolicy;
 use super::peer::{ConnectedPeer, PeerPolicy};
 use super::rate_limit::RateLimit;
 use super::start_page::StartPage;
+use super::stranger_places::StrangerPlaces;
 use super::tls::TlsIdentity;
 use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
 use super::{metadata, request_head, responses};
@@ -57,7 +58,7 @@ use crate::service::Service;
 
 /// How long connections may take to close after the last response.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a new connection waits for an idle one to close and make room.
+/// How long a new connection waits for one of a stranger to close and make room.
 const ROOM_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long accepting pauses after an error, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -245,7 +246,7 @@ struct Acceptor {
     edge: Arc<Edge>,
     tls: Option<Arc<TlsIdentity>>,
     slots: Arc<Semaphore>,
-    idle: IdleConnections,
+    places: StrangerPlaces,
     stop: CancellationToken,
     timeouts: Timeouts,
 }
@@ -261,7 +262,8 @@ impl Acceptor {
             edge,
             tls,
             slots: Arc::new(Semaphore::new(max_connections.clamp(1, Semaphore::MAX_PERMITS))),
-            idle: IdleConnections::default(),
+            // The other half are the shares of verified callers.
+            places: StrangerPlaces::new(max_connections - max_connections / 2),
             stop: CancellationToken::new(),
             timeouts,
         }
@@ -313,18 +315,21 @@ impl Acceptor {
         }
     }
 
-    /// Serves a connection if there is room or an idle connection can be closed.
+    /// Serves a connection. It is a stranger's, and if strangers have too many, one of theirs is
+    /// closed.
     async fn admit(&self, stream: TcpStream, address: IpAddr, connections: &mut JoinSet<()>) {
         // Without this, the second piece of every event stream waits 40 ms for the client's kernel.
         let _ = stream.set_nodelay(true);
-        let Some(slot) = self.slot().await else {
+        let place = self.places.take(source_network(address));
+        let slot = timeout(ROOM_TIMEOUT, Arc::clone(&self.slots).acquire_owned()).await;
+        let Ok(Ok(slot)) = slot else {
             tracing::debug!(target: "stile::http", "a connection was turned away: all are busy");
             return;
         };
         let connection = Connection {
             edge: Arc::clone(&self.edge),
             address,
-            state: ConnectionState::new(self.idle.clone()),
+            state: ConnectionState::new(place),
             timeouts: self.timeouts,
             stop: self.stop.clone(),
         };
@@ -336,16 +341,6 @@ impl Acceptor {
             }
             drop(slot);
         });
-    }
-
-    async fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-            return Some(slot);
-        }
-        if !self.idle.close_longest_idle() {
-            return None;
-        }
-        timeout(ROOM_TIMEOUT, Arc::clone(&self.slots).acquire_owned()).await.ok()?.ok()
     }
 }
 
@@ -488,7 +483,7 @@ mod tests {
         let connection = Connection {
             edge,
             address: IpAddr::V4(Ipv4Addr::from(address)),
-            state: ConnectionState::new(IdleConnections::default()),
+            state: ConnectionState::new(StrangerPlaces::new(1).take(address.into())),
             timeouts: Timeouts::default(),
             stop: CancellationToken::new(),
         };

@@ -20,6 +20,7 @@ use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use super::{authorize, consent, introspect, push, register, revoke, server_metadata, token};
 use crate::http::responses;
+use crate::http::stranger_places::WayIn;
 use crate::pages::frame::{
     ACCESS_PATH, ACCOUNT_PATH, PASSKEY_SCRIPT_PATH, STYLE_PATH, passkey_script, style,
 };
@@ -130,6 +131,7 @@ impl axum::handler::Handler<(), ()> for HandlerOf {
         let Self { server, handler, refuse } = self;
         Box::pin(async move {
             let public_url = server.settings.public_url.as_deref();
+            let way = WayIn::of(request.uri().path());
             let request = match WebRequest::read(request, public_url).await {
                 Ok(request) => request,
                 Err(refused) => return *refused,
@@ -140,8 +142,113 @@ impl axum::handler::Handler<(), ()> for HandlerOf {
             {
                 return refuse(&error);
             }
-            let answered = tokio::task::spawn_blocking(move || handler(&server, &request)).await;
+            let thread = match server.take_thread(&request.address, way).await {
+                Ok(thread) => thread,
+                Err(used_up) => return *responses::share_used_up(used_up),
+            };
+            // The thread is the source's for as long as it works, even if the client hangs up.
+            let answered = tokio::task::spawn_blocking(move || {
+                let answer = handler(&server, &request);
+                drop(thread);
+                answer
+            });
+            let answered = answered.await;
             answered.unwrap_or_else(|_| responses::internal())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    use futures::future::join_all;
+    use http::{StatusCode, Uri};
+    use stile_store::state::{StateDir, TokenKey, TokenStore};
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::auth::{LocalVerifier, TokenUses};
+    use crate::clock::wall_clock;
+    use crate::http::peer::RequestOrigin;
+    use crate::sign_in::settings::SignInSettings;
+
+    /// How many requests are being answered, and whether they may end.
+    static ANSWERED: AtomicUsize = AtomicUsize::new(0);
+    static MAY_END: Mutex<bool> = Mutex::new(false);
+    static ENDS: Condvar = Condvar::new();
+
+    /// Lets them end, also if the test fails.
+    struct EndsOnDrop;
+
+    impl Drop for EndsOnDrop {
+        fn drop(&mut self) {
+            *MAY_END.lock().unwrap() = true;
+            ENDS.notify_all();
+        }
+    }
+
+    fn ends_later(_: &AuthorizationServer, _: &WebRequest) -> Response<Body> {
+        ANSWERED.fetch_add(1, Ordering::SeqCst);
+        let ends = ENDS.wait_while(MAY_END.lock().unwrap(), |may_end| !*may_end);
+        drop(ends.unwrap());
+        Response::new(Body::empty())
+    }
+
+    fn server(folder: &std::path::Path) -> Arc<AuthorizationServer> {
+        let state = StateDir::open(folder).unwrap();
+        let key = TokenKey::open(&state).unwrap();
+        let tokens = Arc::new(TokenStore::open(&state).unwrap());
+        let verifier = LocalVerifier::new(&key, "a", Arc::clone(&tokens), wall_clock);
+        let settings = SignInSettings {
+            key,
+            uses: TokenUses::new(Arc::clone(&tokens)),
+            tokens,
+            audience: "a".to_owned(),
+            public_url: None,
+            access_life: Duration::from_secs(60),
+            verifier: Arc::new(verifier),
+            records: None,
+            folders: Arc::new(|_, _| Vec::new()),
+            documents: None,
+            clock: wall_clock,
+            provider: None,
+            fleet: None,
+        };
+        Arc::new(AuthorizationServer::new(settings).unwrap())
+    }
+
+    /// The turns of sources and of their ways in are those of [`crate::fair_share`].
+    #[tokio::test]
+    async fn requests_of_strangers_share_few_threads_and_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = server(folder.path());
+        let answers: WebHandler = |_, _| Response::new(Body::empty());
+        let router = Router::new()
+            .route(REGISTER_PATH, on(get, &server, ends_later))
+            .route(SIGN_IN_PATH, on(get, &server, answers));
+        let ask = |address: [u8; 4], path: &'static str| {
+            let mut request = Request::new(Body::empty());
+            *request.uri_mut() = Uri::from_static(path);
+            let scheme = http::uri::Scheme::HTTP;
+            request.extensions_mut().insert(RequestOrigin { address: address.into(), scheme });
+            let router = router.clone();
+            async move { router.oneshot(request).await.unwrap().status() }
+        };
+        let ends = EndsOnDrop;
+        let flood: Vec<_> =
+            (0..100).map(|_| tokio::spawn(ask([192, 0, 2, 1], REGISTER_PATH))).collect();
+        while ANSWERED.load(Ordering::SeqCst) < 8 {
+            tokio::task::yield_now().await;
+        }
+        // Another source, and another way in of the same one, are answered meanwhile.
+        assert_eq!(ask([192, 0, 2, 2], SIGN_IN_PATH).await, StatusCode::OK);
+        assert_eq!(ask([192, 0, 2, 1], SIGN_IN_PATH).await, StatusCode::OK);
+        assert_eq!(ANSWERED.load(Ordering::SeqCst), 8, "one source alone has half of the threads");
+        drop(ends);
+        let statuses = join_all(flood).await;
+        assert!(statuses.into_iter().all(|status| status.unwrap() == StatusCode::OK));
     }
 }

@@ -16,11 +16,14 @@ use super::record_access::OwnedRecords;
 use super::sealed_client::ClientSeals;
 use crate::auth::{LocalVerifier, Minter, TokenUses};
 use crate::clock::unix_seconds;
+use crate::fair_share::{FairShare, Neighbour, Share, ShareUsedUp};
 use crate::fleet::Fleet;
 use crate::http::rate_limit::RateLimit;
+use crate::http::stranger_places::WayIn;
 use crate::owner_sign_in::methods::SignInMethods;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::passkeys::PasskeyRefused;
+use crate::shares::Shares;
 
 /// What the program configures.
 pub struct SignInSettings {
@@ -68,6 +71,8 @@ pub struct AuthorizationServer {
     pub seals: ClientSeals,
     rate: RateLimit,
     registrations: RateLimit,
+    /// The threads that the sources of requests share.
+    threads: Arc<FairShare>,
 }
 
 /// Requests to one endpoint that one address may send in a second, over time and at once.
@@ -95,6 +100,7 @@ impl AuthorizationServer {
             seals,
             rate: limit(RATE),
             registrations: limit(REGISTRATION_RATE),
+            threads: Shares::threads_of_strangers(),
             settings,
         })
     }
@@ -142,6 +148,15 @@ impl AuthorizationServer {
             tracing::error!(target: "stile::sign_in", %problem, "a grant could not be revoked");
         }
         Ok(())
+    }
+
+    /// Takes one of the threads that answer requests, or waits for one. Sources take turns, and the
+    /// ways in of a source do.
+    ///
+    /// # Errors
+    /// [`ShareUsedUp`], if requests of the same source use up its share.
+    pub async fn take_thread(&self, source: &str, way: WayIn) -> Result<Share, ShareUsedUp> {
+        self.threads.take(&Neighbour::stranger(source, way.name()), 1).await
     }
 
     /// Counts a request of an address.

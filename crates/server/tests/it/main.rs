@@ -82,6 +82,7 @@ mod sign_in_survey;
 mod source_tree;
 mod stdio_clients;
 mod stdio_protocol;
+mod strangers;
 mod subscriptions;
 mod support;
 mod ten_tasks;

@@ -11,6 +11,8 @@ use stile_domain::percent::{decode_form, encode_component};
 use stile_testkit::client::{Http, Reply};
 use stile_testkit::process::{Rig, Server};
 
+use crate::doors::binary;
+
 /// A running server with a space of two notes.
 pub struct Place {
     pub rig: Rig,
@@ -26,7 +28,7 @@ impl Place {
     /// Starts the server with more arguments.
     pub fn with(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        let rig = Rig::below(folder.path(), binary());
         for (name, text) in [("work/plan.md", "the plan\n"), ("journal/day.md", "a day\n")] {
             let path = rig.root.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
