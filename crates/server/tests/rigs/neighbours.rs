@@ -34,10 +34,24 @@ const PAGE_BYTES: usize = 4096;
 /// What the system keeps of what an attacker sends.
 const SEND_BUFFER_BYTES: usize = 1 << 18;
 
-/// How much longer than twice the idle time a request may take.
-fn excess() -> Duration {
-    let is_promised = std::env::var("STILE_RIG_BOUND").is_ok_and(|bound| bound == "promised");
-    Duration::from_millis(if is_promised { 50 } else { 1000 })
+/// How long a request of the victim may take beside attackers.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound {
+    /// How many times the 99th percentile of the victim alone.
+    pub(crate) factor: u32,
+    /// How much more, in milliseconds, where the promise is asserted.
+    pub(crate) promised_millis: u64,
+}
+
+impl Bound {
+    /// What we promise beside callers who have a token.
+    const OF_NEIGHBOURS: Self = Self { factor: 2, promised_millis: 50 };
+
+    fn of(self, idle: Duration) -> Duration {
+        let is_promised = std::env::var("STILE_RIG_BOUND").is_ok_and(|bound| bound == "promised");
+        let excess = if is_promised { self.promised_millis } else { 1000 };
+        idle * self.factor + Duration::from_millis(excess)
+    }
 }
 
 /// Makes requests one after another until `until` holds, and returns how long each took, sorted.
@@ -63,11 +77,22 @@ fn resident_bytes(server: &Server) -> usize {
 }
 
 /// An attacker, which runs until the flag is set.
-type Attacker<'a> = Box<dyn Fn(&AtomicBool) + Sync + 'a>;
+pub(crate) type Attacker<'a> = Box<dyn Fn(&AtomicBool) + Sync + 'a>;
 
-/// Measures a victim alone and beside attackers, and asserts the law.
-#[expect(clippy::print_stdout, reason = "a rig prints its figures")]
+/// Measures a victim alone and beside attackers, and asserts the law of neighbours.
 fn assert_undisturbed(
+    name: &str,
+    server: &Server,
+    victim: impl FnMut(),
+    attackers: Vec<Attacker<'_>>,
+) {
+    assert_undisturbed_within(Bound::OF_NEIGHBOURS, name, server, victim, attackers);
+}
+
+/// Measures a victim alone and beside attackers, and asserts that it keeps to a bound.
+#[expect(clippy::print_stdout, reason = "a rig prints its figures")]
+pub(crate) fn assert_undisturbed_within(
+    bound: Bound,
     name: &str,
     server: &Server,
     mut victim: impl FnMut(),
@@ -107,7 +132,7 @@ fn assert_undisturbed(
     let (idle, busy) = (p99(&idle), p99(&busy));
     let grown = most.saturating_sub(memory) >> 20;
     println!("{name}: p99 {idle:?} alone, {busy:?} beside; {grown} MB more");
-    let bound = idle * 2 + excess();
+    let bound = bound.of(idle);
     assert!(busy <= bound, "{name}: {busy:?} beside, {idle:?} alone");
     assert!(grown <= 256, "{name}: {grown} MB more");
     while p99(&latencies(&mut victim, |done| done >= 20)) > bound {
