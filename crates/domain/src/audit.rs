@@ -242,7 +242,7 @@ mod tests {
         cursor would have moved /a.md to /b.md (dry run, nothing was changed)
         cursor would have changed 3 lines of /a.md (dry run, nothing was changed)
         stile kept a save of another program as /a (conflict).md
-        a?[2J?b read /a.md
+        a\u{1b}[2J\u{a}b read /a.md
         ");
     }
 

@@ -115,7 +115,7 @@ mod tests {
         };
         activity.count(&event);
         insta::assert_snapshot!(activity.chart(), @r"
-        claude?
+        claude\u{7}
           2026-01-31  ░░░░                                      20 reads, 0 changes, 0 refused
         cursor
           2026-01-30  ██████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  150 reads, 50 changes, 0 refused

@@ -149,7 +149,7 @@ mod tests {
     fn values(connection: &Connection) -> Vec<(i64, i64)> {
         let mut all = connection.prepare("SELECT id, length(body) FROM t ORDER BY id").unwrap();
         let rows = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-        rows.map(Result::unwrap).collect()
+        rows.collect::<rusqlite::Result<_>>().unwrap()
     }
 
     fn writer(path: &Path, page_size: u32) -> Connection {

@@ -651,7 +651,7 @@ mod tests {
         old.pragma_update(None, "user_version", 1).unwrap();
         old.pragma_update(None, "journal_mode", "WAL").unwrap();
         drop(old);
-        assert!(has_log_mode(&folder.path().join(NAME)));
+        assert!(log_snapshot::has_log(&folder.path().join(NAME)));
         let tokens = TokenStore::open(&state).unwrap();
         assert!(tokens.is_live("a").unwrap());
         let owners = TokenRecord { owner: true, ..token("b") };
