@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::guard::Guarded;
 use crate::hash::ContentHash;
 use crate::path::{BadPath, SpacePath};
 use crate::scope::Scope;
@@ -378,12 +379,32 @@ pub enum Refusal {
         /// Every scope that the caller has.
         granted: Vec<Scope>,
     },
+    /// The scopes cover the call, and the name is guarded. Decided before anything is looked up.
+    #[error(
+        "`{path}` is guarded: {}. Nothing was looked up or written. No scope of yours helps; only \
+         the owner can lift this, with `--unguard {path}` where a token is made or a client is \
+         allowed.",
+        why_guarded(*.guarded)
+    )]
+    Guarded {
+        /// The path that the call named.
+        path: SpacePath,
+        /// What is guarded about it.
+        guarded: Guarded,
+    },
     /// The server failed for a reason that is not the caller's.
     #[error("the server failed (incident {incident}).")]
     Internal {
         /// The number that the server's log repeats.
         incident: u64,
     },
+}
+
+fn why_guarded(guarded: Guarded) -> &'static str {
+    match guarded {
+        Guarded::Secret => "its name is that of a secret, which nobody reads or changes",
+        Guarded::Running => "some program runs what is written there, so nobody changes it",
+    }
 }
 
 fn scope_list(scopes: &[Scope]) -> String {
@@ -456,6 +477,7 @@ impl Refusal {
             Self::NoVersion { .. } => ("no_version", Remedy::Agent),
             Self::UnknownOutcome { .. } => ("unknown_outcome", Remedy::Agent),
             Self::InsufficientScope { .. } => ("insufficient_scope", Remedy::User),
+            Self::Guarded { .. } => ("guarded", Remedy::User),
             Self::Internal { .. } => ("internal", Remedy::Operator),
         }
     }
@@ -540,6 +562,7 @@ impl Refusal {
             | Self::NotPermitted { path }
             | Self::ReadOnly { path, .. }
             | Self::NotAppendable { path }
+            | Self::Guarded { path, .. }
             | Self::Busy { path, .. }
             | Self::NotText { path, .. }
             | Self::Stale { path, .. }

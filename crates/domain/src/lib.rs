@@ -14,6 +14,7 @@ pub mod facts;
 pub mod file_cursor;
 pub mod file_uri;
 pub mod find;
+pub mod guard;
 pub mod hash;
 pub mod history;
 mod inline_schema;

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::error::Refusal;
+use crate::guard::Guarded;
 use crate::path::SpacePath;
 use crate::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
 use crate::records::problem::Problem;
@@ -103,19 +104,23 @@ impl Gate<'_> {
     /// Permits one action on one path, or refuses without a lookup of the path.
     ///
     /// # Errors
-    /// [`Refusal::InsufficientScope`] with the needed scope and the granted ones.
+    /// [`Refusal::InsufficientScope`] with the needed scope and the granted ones;
+    /// [`Refusal::Guarded`] where the scopes cover the path and its name is guarded.
     pub fn permit<A: Action>(&self, path: &SpacePath) -> Result<Permit<A>, Refusal> {
-        if A::is_allowed(&self.principal.scopes, path) {
-            Ok(Permit {
-                path: path.clone(),
-                scopes: Arc::clone(&self.principal.scopes),
-                action: PhantomData,
-            })
-        } else {
-            Err(Refusal::InsufficientScope {
+        let scopes = &self.principal.scopes;
+        if !A::is_allowed(scopes, path) {
+            return Err(Refusal::InsufficientScope {
                 needed: vec![A::needed(path)],
-                granted: self.principal.scopes.iter().cloned().collect(),
-            })
+                granted: scopes.iter().cloned().collect(),
+            });
+        }
+        match A::guarded(scopes, path) {
+            Some(guarded) => Err(Refusal::Guarded { path: path.clone(), guarded }),
+            None => Ok(Permit {
+                path: path.clone(),
+                scopes: Arc::clone(scopes),
+                action: PhantomData,
+            }),
         }
     }
 
@@ -149,6 +154,11 @@ pub trait Action: sealed::Sealed + Send + Sync + 'static {
     /// Whether scopes allow the action on `path`.
     fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
         scopes.cover(Self::VERB, path)
+    }
+
+    /// Returns what guards `path` against the action.
+    fn guarded(scopes: &Scopes, path: &SpacePath) -> Option<Guarded> {
+        scopes.guarded(Self::VERB, path)
     }
 
     /// Returns the scope that a challenge asks for when the action on `path` is refused.
@@ -193,6 +203,11 @@ impl Action for Walk {
     fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
         !scopes.walk_starts(path).is_empty()
     }
+
+    /// A walk shows names; [`Permit::may_read`] keeps it from what is guarded.
+    fn guarded(_: &Scopes, _: &SpacePath) -> Option<Guarded> {
+        None
+    }
 }
 impl Action for RemoveFolder {
     const VERB: Verb = Verb::Write;
@@ -222,6 +237,11 @@ impl Action for List {
 
     fn needed(path: &SpacePath) -> Scope {
         Scope::needed_to_list(path)
+    }
+
+    /// A listing has names only, and those of guarded files like all others.
+    fn guarded(_: &Scopes, _: &SpacePath) -> Option<Guarded> {
+        None
     }
 }
 
@@ -282,9 +302,14 @@ impl Permit<Walk> {
         self.scopes.walk_starts(&self.path)
     }
 
-    /// Whether the walk may show this path.
+    /// Whether the walk may show this path. Names of guarded files are shown like all others.
     pub fn may_show(&self, path: &SpacePath) -> bool {
         self.scopes.cover(Verb::Read, path)
+    }
+
+    /// Whether the walk may look into this file: it may show the path, and nothing guards it.
+    pub fn may_read(&self, path: &SpacePath) -> bool {
+        self.may_show(path) && self.scopes.guarded(Verb::Read, path).is_none()
     }
 
     /// Whether the walk may open this folder: the caller may read it and something in it.
@@ -297,10 +322,10 @@ impl Permit<Walk> {
         self.scopes.cover_children(Verb::Read, folder)
     }
 
-    /// Narrows the permit to reading one file that the walk may show; `None` for any other file.
+    /// Narrows the permit to reading one file that the walk may read; `None` for any other file.
     pub fn to_read(&self, path: &SpacePath) -> Option<Permit<Read>> {
         let scopes = Arc::clone(&self.scopes);
-        self.may_show(path).then(|| Permit { path: path.clone(), scopes, action: PhantomData })
+        self.may_read(path).then(|| Permit { path: path.clone(), scopes, action: PhantomData })
     }
 }
 
@@ -308,7 +333,9 @@ impl Permit<EditBelow> {
     /// Narrows the permit to changing one file that the caller may change; `None` for any other
     /// file.
     pub fn to_edit(&self, path: &SpacePath) -> Option<Permit<Edit>> {
-        let may_edit = self.path.covers(path) && self.scopes.cover(Verb::Write, path);
+        let may_edit = self.path.covers(path)
+            && self.scopes.cover(Verb::Write, path)
+            && self.scopes.guarded(Verb::Write, path).is_none();
         let scopes = Arc::clone(&self.scopes);
         may_edit.then(|| Permit { path: path.clone(), scopes, action: PhantomData })
     }

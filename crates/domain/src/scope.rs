@@ -8,10 +8,12 @@
 //! file systems ignore: on a file system that does not tell `Secrets` from `secrets`, the other
 //! spelling leads to the same file.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::guard::Guarded;
 use crate::path::SpacePath;
 use crate::percent;
 
@@ -27,6 +29,9 @@ pub enum Verb {
     Append,
     /// Takes away what other scopes allow, for every verb. Wins over all of them.
     Deny,
+    /// Lifts the guard of [`crate::guard`] and allows nothing by itself: what other scopes allow on
+    /// the path is then allowed on guarded names too.
+    Unguard,
 }
 
 impl Verb {
@@ -37,7 +42,13 @@ impl Verb {
             Self::Write => "write",
             Self::Append => "append",
             Self::Deny => "deny",
+            Self::Unguard => "unguard",
         }
+    }
+
+    /// Whether a scope with this verb allows something by itself.
+    pub fn is_right(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Append)
     }
 
     /// Whether a scope with this verb allows `needed`.
@@ -46,7 +57,7 @@ impl Verb {
             Self::Read => needed == Self::Read,
             Self::Write => matches!(needed, Self::Read | Self::Write),
             Self::Append => needed == Self::Append,
-            Self::Deny => false,
+            Self::Deny | Self::Unguard => false,
         }
     }
 }
@@ -78,7 +89,10 @@ pub struct Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadScope {
     /// The text does not begin with the word of a [`Verb`] and a colon.
-    #[error("a scope begins with `read:`, `write:`, `append:` or `deny:`, as in `read:/notes/`")]
+    #[error(
+        "a scope begins with `read:`, `write:`, `append:`, `deny:` or `unguard:`, as in \
+         `read:/notes/`"
+    )]
     Verb,
     /// A `deny:` scope ends in `/*`. What lies deeper would stay allowed, which nobody expects.
     #[error(
@@ -205,6 +219,11 @@ impl Scope {
         Self { path: path.clone(), verb: Verb::Deny, reach: Reach::Subtree }
     }
 
+    /// Returns the scope that lifts the guard on a path and everything below it.
+    pub fn unguarded(path: &SpacePath) -> Self {
+        Self { path: path.clone(), verb: Verb::Unguard, reach: Reach::Subtree }
+    }
+
     /// Whether the scope takes away everything on `path`.
     fn denies(&self, path: &SpacePath) -> bool {
         self.verb == Verb::Deny && covers_in_any_spelling(&self.path, path)
@@ -212,11 +231,14 @@ impl Scope {
 
     /// Whether the scope by itself allows `verb` on `path`.
     pub fn covers(&self, verb: Verb, path: &SpacePath) -> bool {
-        self.verb.includes(verb)
-            && match self.reach {
-                Reach::Subtree | Reach::Directory => self.path.covers(path),
-                Reach::Children => self.path == *path || self.path.is_parent_of(path),
-            }
+        self.verb.includes(verb) && self.reaches(path)
+    }
+
+    fn reaches(&self, path: &SpacePath) -> bool {
+        match self.reach {
+            Reach::Subtree | Reach::Directory => self.path.covers(path),
+            Reach::Children => self.path == *path || self.path.is_parent_of(path),
+        }
     }
 }
 
@@ -232,11 +254,17 @@ fn covers_in_any_spelling(folder: &SpacePath, path: &SpacePath) -> bool {
 /// HFS+ ignores the characters of [`is_ignored`], and Windows and SMB servers the dots and spaces
 /// at the end of a name. `ß`, `ẞ` and `ss` count as one, since file systems differ about them.
 fn is_same_name(one: &str, other: &str) -> bool {
-    let (one, other) = (without_ignored_end(one), without_ignored_end(other));
-    if one.is_ascii() && other.is_ascii() {
-        return one.eq_ignore_ascii_case(other);
+    folded_name(one) == folded_name(other)
+}
+
+/// Returns the form of a name that all names have which some file system takes for it.
+pub(crate) fn folded_name(name: &str) -> Cow<'_, str> {
+    let name = without_ignored_end(name);
+    match name.is_ascii() {
+        true if !name.bytes().any(|byte| byte.is_ascii_uppercase()) => name.into(),
+        true => name.to_ascii_lowercase().into(),
+        false => folded(name).into(),
     }
-    folded(one) == folded(other)
 }
 
 /// Returns a name without the dots and spaces at its end; a name of nothing else as it is.
@@ -282,7 +310,7 @@ fn is_ignored(character: char) -> bool {
 
 fn split_verb(text: &str) -> Result<(Verb, &str), BadScope> {
     let (word, rest) = text.split_once(':').ok_or(BadScope::Verb)?;
-    let verbs = [Verb::Read, Verb::Write, Verb::Append, Verb::Deny];
+    let verbs = [Verb::Read, Verb::Write, Verb::Append, Verb::Deny, Verb::Unguard];
     let verb = verbs.into_iter().find(|verb| verb.word() == word).ok_or(BadScope::Verb)?;
     Ok((verb, rest))
 }
@@ -343,6 +371,15 @@ impl Scopes {
         let has_lost = self.0.iter().any(|had| !is_denial(&had) && !now.0.contains(had));
         let is_denied = now.0.iter().filter(is_denial).any(|denial| !self.0.contains(denial));
         has_lost || is_denied
+    }
+
+    /// Returns what guards `path` against `verb`; `None` where nothing does, or where a scope lifts
+    /// the guard. What only runs may be read.
+    pub fn guarded(&self, verb: Verb, path: &SpacePath) -> Option<Guarded> {
+        let guarded = Guarded::of(path)?;
+        let stops = guarded == Guarded::Secret || verb != Verb::Read;
+        let lifts = |scope: &Scope| scope.verb == Verb::Unguard && scope.reaches(path);
+        (stops && !self.0.iter().any(lifts)).then_some(guarded)
     }
 
     /// Whether a scope takes `path` away.

@@ -164,10 +164,10 @@ impl ToolError for LadderError {
         Answer { links, ..Answer::failed(structured, Some(text), failure) }
     }
 
-    fn into_denial(self, _: Spelling) -> Denial {
+    fn into_denial(self, _: Spelling) -> Option<Denial> {
         let message =
             self.to_json().get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
-        Denial { code: INSUFFICIENT_SCOPE, message, scopes: Vec::new() }
+        Some(Denial { code: INSUFFICIENT_SCOPE, message, scopes: Vec::new() })
     }
 }
 

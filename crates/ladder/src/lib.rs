@@ -149,11 +149,12 @@ impl Ladder {
 
     fn ask_as(&self, operation: &str, caller: &Caller) -> Result<(), Denial> {
         let principal = &caller.principal;
-        Self::authorize(principal).map_err(|error| {
-            let denial = error.into_denial(caller.names);
-            self.log.record(operation, principal, CallTrace::default(), denial.code, None);
-            denial
-        })
+        let refused = Self::authorize(principal).err();
+        let Some(denial) = refused.and_then(|error| error.into_denial(caller.names)) else {
+            return Ok(());
+        };
+        self.log.record(operation, principal, CallTrace::default(), denial.code, None);
+        Err(denial)
     }
 }
 

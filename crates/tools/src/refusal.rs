@@ -34,14 +34,10 @@ impl ToolError for Refusal {
         Answer::failed(structured, Some(self.message(names)), failure(&self))
     }
 
-    fn into_denial(self, names: Spelling) -> Denial {
-        let scopes = match &self {
-            Self::InsufficientScope { needed, .. } => {
-                needed.iter().map(ToString::to_string).collect()
-            }
-            _ => Vec::new(),
-        };
-        Denial { code: self.code().0, message: self.message(names), scopes }
+    fn into_denial(self, names: Spelling) -> Option<Denial> {
+        let Self::InsufficientScope { needed, .. } = &self else { return None };
+        let scopes = needed.iter().map(ToString::to_string).collect();
+        Some(Denial { code: self.code().0, message: self.message(names), scopes })
     }
 }
 

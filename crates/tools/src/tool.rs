@@ -125,8 +125,8 @@ pub trait ToolError: Send + Sized + 'static {
     fn into_answer(self, tool: &'static str, names: Spelling) -> Answer;
 
     /// Returns the error as the denial of a call, for a transport that refuses before it runs
-    /// anything.
-    fn into_denial(self, names: Spelling) -> Denial;
+    /// anything; `None` if the call itself must say why, since no scope would help.
+    fn into_denial(self, names: Spelling) -> Option<Denial>;
 }
 
 /// A call that the caller's token does not allow, whatever exists.
@@ -289,7 +289,11 @@ fn output_schema<T: Tool>() -> Map<String, Value> {
 fn ask<T: Tool>(arguments: &Value, caller: &Caller) -> Result<(), Denied> {
     let Ok(input) = arguments::parse::<T>(arguments) else { return Ok(()) };
     let permits = input.ask(caller.principal.gate());
-    permits.map(drop).map_err(|error| Box::new((error.into_denial(caller.names), input.trace())))
+    let Err(error) = permits.map(drop) else { return Ok(()) };
+    match error.into_denial(caller.names) {
+        Some(denial) => Err(Box::new((denial, input.trace()))),
+        None => Ok(()),
+    }
 }
 
 /// The only caller of [`Tool::run`].

@@ -115,6 +115,8 @@ impl AskedScopes {
         let is_right = |scope: &&Scope| scope.verb() != Verb::Deny;
         let line = |scope: &Scope, origin| AccessLine { scope: scope.clone(), origin };
         let origin_of = |scope: &Scope| match self.was_named {
+            // Whoever asks for what is guarded does not get it by one careless tap.
+            _ if scope.verb() == Verb::Unguard => LineOrigin::Offered,
             Named::Yes => LineOrigin::Asked,
             Named::No if scope.verb() == Verb::Read => LineOrigin::Asked,
             Named::No => LineOrigin::Offered,
@@ -128,8 +130,9 @@ impl AskedScopes {
                 lines.push(line(scope, origin_of(scope)));
             }
         }
-        let changes_files = |line: &AccessLine| line.scope.verb() != Verb::Read;
-        if !lines.is_empty() && !lines.iter().any(changes_files) {
+        let changes_files =
+            |line: &AccessLine| matches!(line.scope.verb(), Verb::Write | Verb::Append);
+        if lines.iter().any(|line| line.scope.verb().is_right()) && !lines.iter().any(changes_files) {
             lines.push(line(&Scope::everything(Verb::Write), LineOrigin::Offered));
         }
         lines
@@ -143,7 +146,7 @@ impl AskedScopes {
 
 /// Returns whether an item has the form of this server's scopes: `word:/…` with one of its verbs.
 fn is_path_scope(item: &str) -> bool {
-    [Verb::Read, Verb::Write, Verb::Append, Verb::Deny]
+    [Verb::Read, Verb::Write, Verb::Append, Verb::Deny, Verb::Unguard]
         .iter()
         .any(|verb| item.strip_prefix(verb.word()).is_some_and(|rest| rest.starts_with(":/")))
 }
@@ -195,6 +198,10 @@ pub fn sentence(scope: &Scope) -> String {
         Verb::Write => format!("read, change, make and remove {what}"),
         Verb::Append => format!("add lines to {what}, without reading"),
         Verb::Deny => format!("never touch {what}"),
+        Verb::Unguard => format!(
+            "use keys, passwords and files that programs run, too, among {what} (they are guarded \
+             otherwise)"
+        ),
     }
 }
 

@@ -108,6 +108,7 @@ fn stdio(settings: Settings<'_>) -> Command {
              [default: write:/]",
         ))
         .arg(deny())
+        .arg(unguard())
         .arg(
             grant("The grant that decides which records the client may see. [default: no records]")
                 .conflicts_with("owner"),
@@ -235,6 +236,7 @@ fn token(settings: Settings<'_>) -> Command {
              records.",
         ))
         .arg(deny())
+        .arg(unguard())
         .arg(one(
             ROOT.declaration.key,
             "DIR",
@@ -413,6 +415,14 @@ fn grant(help: &'static str) -> Arg {
 
 fn scope(help: &'static str) -> Arg {
     many("scope", "SCOPE", help)
+}
+
+fn unguard() -> Arg {
+    many(
+        "unguard",
+        "PATH",
+        "Allow what the scopes say on guarded names too, on this path and below. May be repeated.",
+    )
 }
 
 fn deny() -> Arg {

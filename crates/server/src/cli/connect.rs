@@ -309,7 +309,7 @@ fn url(resolved: &Resolved, server: Option<&RunningServer>) -> String {
 /// Returns the arguments of `stile stdio` that give a client the same rights as a token.
 fn scope_arguments(matches: &ArgMatches, records: &RecordsClaim) -> Vec<String> {
     let mut arguments = Vec::new();
-    for flag in ["scope", "deny"] {
+    for flag in ["scope", "deny", "unguard"] {
         let values = owner::texts(matches, flag).into_iter();
         arguments.extend(values.flat_map(|value| [format!("--{flag}"), value]));
     }

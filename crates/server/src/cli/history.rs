@@ -55,7 +55,7 @@ impl FilesOwner {
     ) -> Result<Self, Failure> {
         let resolved = with_served_root(settings(matches, environment)?)?;
         process::log(resolved.config.log);
-        let everything = Scopes::from_iter([Scope::everything(Verb::Write)]);
+        let everything = Scopes::from_iter([Verb::Write, Verb::Unguard].map(Scope::everything));
         let caller = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
         let (open_space, history) = open::open_space_of_owner(&resolved)?;
         let call = Arc::new(Call::of_owner(Author::new(tool, &caller)));

@@ -38,7 +38,7 @@ pub(super) fn run(
 fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Result<Answer, Failure> {
     let path = matches.get_one::<String>("path").map(String::as_str).unwrap_or_default();
     let resolved = settings(matches, environment)?;
-    let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
+    let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));
     let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
     process::log(resolved.config.log);
     let open_space = open::open_space_to_read(&resolved.config)?;

@@ -188,13 +188,18 @@ pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
     Ok(Some(scopes.into_iter().collect()))
 }
 
-/// Adds what `--deny` takes away.
+/// Adds what `--deny` takes away, and what `--unguard` lifts.
 pub(super) fn with_denials(scopes: Scopes, matches: &ArgMatches) -> Result<Scopes, Failure> {
     let mut all: Vec<Scope> = scopes.iter().cloned().collect();
     for text in matches.get_many::<String>("deny").into_iter().flatten() {
         let path = SpacePath::parse(text)
             .map_err(|error| Failure::Usage(format!("--deny: `{text}` {error}")))?;
         all.push(Scope::denied(&path));
+    }
+    for text in matches.get_many::<String>("unguard").into_iter().flatten() {
+        let path = SpacePath::parse(text)
+            .map_err(|error| Failure::Usage(format!("--unguard: `{text}` {error}")))?;
+        all.push(Scope::unguarded(&path));
     }
     Ok(all.into_iter().collect())
 }

@@ -142,7 +142,7 @@ pub fn narrow(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         let (id, now) = (form.get("id").unwrap_or_default(), server.now());
         let Some(record) = find(server, session, id)? else { return Ok("gone") };
         let kept = kept_scopes(&Scopes::from_claim(&record.scopes), form);
-        if kept.iter().all(|scope| scope.verb() == Verb::Deny) && record.grant.is_none() {
+        if !kept.iter().any(|scope| scope.verb().is_right()) && record.grant.is_none() {
             server.tokens().end_authorization(id, now)?;
             return Ok("ended");
         }

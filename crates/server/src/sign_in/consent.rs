@@ -91,7 +91,7 @@ fn approve(
     let seconds = seconds_of(form);
     let expires = now.saturating_add(seconds);
     let grant = approved_records(server, asked, form, expires)?;
-    if grant.is_none() && approved.iter().all(|scope| scope.verb() == Verb::Deny) {
+    if grant.is_none() && !approved.iter().any(|scope| scope.verb().is_right()) {
         let why = "the owner approved no part of the request";
         return Err(OAuthError::new(OAuthErrorCode::AccessDenied, why));
     }

@@ -29,6 +29,7 @@ mod gateway_roles;
 mod gateway_sessions;
 mod gateway_tls;
 mod gateway_vaults;
+mod guarded_names;
 mod hosted_sign_in;
 mod hosted_tokens;
 mod http_access;

@@ -29,7 +29,7 @@ use stile_domain::permit::{Edit, EditBelow, Permit, Walk};
 use crate::cancellation::Cancellation;
 
 use super::file_hash::hash_file;
-use super::notes::ORDER;
+use super::notes::{ORDER, is_readable_note};
 use super::read::regular;
 use super::tree::SLICE;
 use super::walk::Walker;
@@ -229,8 +229,7 @@ impl Inner {
             }
             is_first = false;
             last = Some(found.position());
-            let is_other_note = is_note(found.name()) && !moved.is_at(&found.path);
-            if found.kind != EntryKind::File || !is_other_note {
+            if !is_readable_note(names, &found) || moved.is_at(&found.path) {
                 continue;
             }
             let Some(known) = self.known_note(&found) else {

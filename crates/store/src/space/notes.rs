@@ -36,6 +36,11 @@ pub(super) struct KnownNote {
     stamp: stile_domain::facts::FileStamp,
 }
 
+/// Returns whether an entry of a walk is a note that the caller may read.
+pub(super) fn is_readable_note(permit: &Permit<Walk>, found: &Found) -> bool {
+    found.kind == EntryKind::File && is_note(found.name()) && permit.may_read(&found.path)
+}
+
 impl Inner {
     /// Finds a page of notes for `note.find`. `names` permits the walk over the files to which
     /// links may lead.
@@ -64,7 +69,7 @@ impl Inner {
                 break;
             }
             last = Some(found.position());
-            if found.kind != EntryKind::File || !is_note(found.name()) {
+            if !is_readable_note(permit, &found) {
                 continue;
             }
             let Some(note) = self.known_note(&found) else {
@@ -142,7 +147,7 @@ impl Inner {
     ) -> Result<(), Refusal> {
         let mut files = LinkedFiles::for_path(note);
         self.add_linked_files(names, &mut files, cancellation)?;
-        let begun = cursor.after.clone().filter(|at| cursor.line > 0 && names.may_show(&at.path));
+        let begun = cursor.after.clone().filter(|at| cursor.line > 0 && names.may_read(&at.path));
         let mut walker = Walker::new(self, names, ORDER, usize::MAX, cursor.after)?;
         let begun = begun.map(|at| (Found::at(at), cursor.line));
         let notes =
@@ -157,7 +162,7 @@ impl Inner {
                 return Ok(());
             }
             last = Some(found.position());
-            if found.kind != EntryKind::File || !is_note(found.name()) {
+            if !is_readable_note(names, &found) {
                 continue;
             }
             let Some(known) = self.known_note(&found) else {

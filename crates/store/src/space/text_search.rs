@@ -172,7 +172,7 @@ impl Inner {
         let begun = begun
             .filter(|WalkPosition { path, is_folder, .. }| {
                 let is_left_out = self.options.search_ignore.leaves_out_below(path, *is_folder);
-                permit.may_show(path) && !is_left_out
+                permit.may_read(path) && !is_left_out
             })
             .map(|position| Job { found: Found::at(position), after_line: cursor.line });
         let mut jobs = begun
@@ -198,7 +198,7 @@ impl Inner {
                 if !is_walked && waiting < QUEUE as u64 {
                     match jobs.next() {
                         Some(job) => {
-                            if is_searched(search, permit.path(), &job.found) {
+                            if is_searched(search, permit, &job.found) {
                                 work.add(added, job);
                             } else {
                                 work.pass(added, job.found.position());
@@ -245,10 +245,12 @@ impl Inner {
     }
 }
 
-/// Returns whether a search looks into an entry below `folder`: a file that fits the glob.
-fn is_searched(search: &TextSearch, folder: &SpacePath, found: &Found) -> bool {
-    let fits = |glob: &NameGlob| glob.is_match(below(folder, &found.path), found.name());
-    found.kind == EntryKind::File && search.glob.as_ref().is_none_or(fits)
+/// Returns whether a search looks into an entry: a file that fits the glob and is not guarded.
+fn is_searched(search: &TextSearch, permit: &Permit<Walk>, found: &Found) -> bool {
+    let fits = |glob: &NameGlob| glob.is_match(below(permit.path(), &found.path), found.name());
+    found.kind == EntryKind::File
+        && search.glob.as_ref().is_none_or(fits)
+        && permit.may_read(&found.path)
 }
 
 /// A page that is filled with outcomes in their order.

@@ -142,7 +142,8 @@ impl Inner {
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
         self.best(permit, cursor, |found| {
-            let entry = (found.kind == EntryKind::File).then(|| self.tree_entry(found))?;
+            let is_shown = found.kind == EntryKind::File && permit.may_read(&found.path);
+            let entry = is_shown.then(|| self.tree_entry(found))?;
             Some((u64::try_from(entry.modified?).unwrap_or(0), entry))
         })
     }

@@ -109,7 +109,7 @@ impl ToolError for NoteError {
         Answer::failed(structured, None, failure(&self.0))
     }
 
-    fn into_denial(self, names: Spelling) -> Denial {
+    fn into_denial(self, names: Spelling) -> Option<Denial> {
         self.0.into_denial(names)
     }
 }

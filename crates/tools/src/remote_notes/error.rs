@@ -118,9 +118,9 @@ impl ToolError for RemoteNoteError {
         Answer::failed(json!({ "error": self.message(), "code": CODE }), None, failure)
     }
 
-    /// Never needed: `ask` of a remote note tool denies no call.
-    fn into_denial(self, _: Spelling) -> Denial {
-        Denial { code: self.class(), message: self.message(), scopes: Vec::new() }
+    /// The call itself says why: `ask` of a remote note tool denies none.
+    fn into_denial(self, _: Spelling) -> Option<Denial> {
+        None
     }
 }
 

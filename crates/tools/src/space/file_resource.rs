@@ -137,12 +137,13 @@ impl SpaceTools {
     pub(super) fn ask_file(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
         let principal = &caller.principal;
         let Ok(request) = parse(uri) else { return Ok(()) };
-        principal.gate().permit::<Read>(&request.path).map(drop).map_err(|refusal| {
-            let denial = refusal.into_denial(caller.names);
-            let trace = CallTrace::of_file(&request.path, None);
-            self.log.record(OPERATION, principal, trace, denial.code, None);
-            denial
-        })
+        let refused = principal.gate().permit::<Read>(&request.path).err();
+        let Some(denial) = refused.and_then(|refusal| refusal.into_denial(caller.names)) else {
+            return Ok(());
+        };
+        let trace = CallTrace::of_file(&request.path, None);
+        self.log.record(OPERATION, principal, trace, denial.code, None);
+        Err(denial)
     }
 
     /// Reads a part of a file.

@@ -157,12 +157,13 @@ impl SpaceTools {
     pub(super) fn ask_list(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
         let principal = &caller.principal;
         let Ok(request) = parse(uri) else { return Ok(()) };
-        principal.gate().permit::<List>(&request.path).map(drop).map_err(|refusal| {
-            let denial = refusal.into_denial(caller.names);
-            let trace = CallTrace::of_file(&request.path, None);
-            self.log.record(OPERATION, principal, trace, denial.code, None);
-            denial
-        })
+        let refused = principal.gate().permit::<List>(&request.path).err();
+        let Some(denial) = refused.and_then(|refusal| refusal.into_denial(caller.names)) else {
+            return Ok(());
+        };
+        let trace = CallTrace::of_file(&request.path, None);
+        self.log.record(OPERATION, principal, trace, denial.code, None);
+        Err(denial)
     }
 
     pub(super) async fn read_list(

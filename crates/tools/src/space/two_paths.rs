@@ -17,6 +17,8 @@ pub(super) fn both<A, B>(
             needed.dedup();
             Err(Refusal::InsufficientScope { needed, granted })
         }
+        // What no scope helps against is said after what one would help against.
+        (Err(Refusal::Guarded { .. }), Err(refusal)) => Err(refusal),
         (Err(refusal), _) | (_, Err(refusal)) => Err(refusal),
     }
 }

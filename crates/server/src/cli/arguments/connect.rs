@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command};
 
-use super::{Settings, deny, flag, grant, json, one, scope, setting_arguments};
+use super::{Settings, deny, flag, grant, json, one, scope, setting_arguments, unguard};
 use crate::cli::clients::CLIENTS;
 use crate::config::CommandGroup;
 use crate::config::declarations::ROOT;
@@ -42,6 +42,7 @@ fn connect(settings: Settings<'_>) -> Command {
         .arg(flag("write", "Change the client's file. A copy of the file is kept beside it."))
         .arg(scope("What the client may do with files. May be repeated. [default: write:/]"))
         .arg(deny())
+        .arg(unguard())
         .arg(
             grant("Let the client see the records of this grant. [default: no records]")
                 .conflicts_with("owner"),

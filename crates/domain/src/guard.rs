@@ -1,0 +1,216 @@
+//! What nobody means to share, and what nobody means to let be changed.
+//!
+//! A folder that a person shares often holds keys and passwords, and files that some program runs.
+//! A scope such as `write:/` covers them, and hardly anybody thinks of them when they grant it. So
+//! no caller reads or changes the first, or changes the second, unless the owner says so for a path
+//! with a scope `unguard:`. Names are compared as [`crate::scope`] compares those of `deny:`.
+
+use std::borrow::Cow;
+
+use crate::path::SpacePath;
+use crate::scope::folded_name;
+
+/// What is guarded about a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Guarded {
+    /// The file, or a folder around it, looks like a secret: nobody reads or changes it.
+    Secret,
+    /// Some program runs what is written there: nobody changes it.
+    Running,
+}
+
+/// Names that are guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuardedName {
+    /// One name or several consecutive ones, anywhere in a path, in lower case. A `*` at the
+    /// beginning or at the end of a name stands for any characters.
+    pub pattern: &'static str,
+    /// What is guarded.
+    pub guarded: Guarded,
+    /// Why.
+    pub reason: &'static str,
+}
+
+const fn secret(pattern: &'static str, reason: &'static str) -> GuardedName {
+    GuardedName { pattern, guarded: Guarded::Secret, reason }
+}
+
+const fn running(pattern: &'static str, reason: &'static str) -> GuardedName {
+    GuardedName { pattern, guarded: Guarded::Running, reason }
+}
+
+const KEY: &str = "holds a private key";
+const SHELL: &str = "a shell runs it when it starts";
+const EDITOR: &str = "an editor runs it when it starts";
+const AGENT: &str = "tells an agent which programs to start";
+
+/// All guarded names.
+pub const GUARDED_NAMES: &[GuardedName] = &[
+    secret(".env*", "holds passwords and keys of programs"),
+    secret(".ssh", "holds private keys"),
+    secret(".gnupg", "holds private keys"),
+    secret(".password-store", "holds passwords"),
+    secret(".aws", "holds keys of a cloud account"),
+    secret(".azure", "holds keys of a cloud account"),
+    secret(".config/gcloud", "holds keys of a cloud account"),
+    secret(".kube", "holds keys of a cluster"),
+    secret(".docker/config.json", "holds passwords of registries"),
+    secret(".netrc", "holds passwords of servers"),
+    secret("_netrc", "holds passwords of servers"),
+    secret(".pgpass", "holds passwords of databases"),
+    secret(".my.cnf", "holds passwords of databases"),
+    secret(".git-credentials", "holds passwords of repositories"),
+    secret(".htpasswd", "holds hashes of passwords"),
+    secret(".npmrc", "holds tokens of a registry"),
+    secret(".pypirc", "holds passwords of a registry"),
+    secret(".cargo/credentials*", "holds tokens of a registry"),
+    secret(".vault-token", "holds a token"),
+    secret("id_rsa", KEY),
+    secret("id_dsa", KEY),
+    secret("id_ecdsa", KEY),
+    secret("id_ecdsa_sk", KEY),
+    secret("id_ed25519", KEY),
+    secret("id_ed25519_sk", KEY),
+    secret("*.pem", KEY),
+    secret("*.key", KEY),
+    secret("*.ppk", KEY),
+    secret("*.p12", "a store of keys"),
+    secret("*.pfx", "a store of keys"),
+    secret("*.jks", "a store of keys"),
+    secret("*.keystore", "a store of keys"),
+    secret("*.kdbx", "a store of passwords"),
+    secret("*.keychain-db", "a store of passwords"),
+    secret("wallet.dat", "holds private keys of a currency"),
+    running(".git", "its hooks and settings start programs"),
+    running(".hg", "its hooks and settings start programs"),
+    running(".husky", "its scripts run when somebody commits"),
+    running(".gitconfig", "its settings start programs"),
+    running(".github/workflows", "its steps run on a server"),
+    running(".gitlab-ci.yml", "its steps run on a server"),
+    running(".pre-commit-config.yaml", "its steps run when somebody commits"),
+    running(".obsidian/plugins", "its scripts run when the vault is opened"),
+    running(".obsidian/community-plugins.json", "says which plugins run"),
+    running("logseq/custom.js", "runs when the graph is opened"),
+    running(".vscode", EDITOR),
+    running(".idea", EDITOR),
+    running(".zed", EDITOR),
+    running(".vim", EDITOR),
+    running(".vimrc", EDITOR),
+    running(".exrc", EDITOR),
+    running(".nvim.lua", EDITOR),
+    running(".config/nvim", EDITOR),
+    running(".emacs", EDITOR),
+    running(".emacs.d", EDITOR),
+    running(".dir-locals.el", EDITOR),
+    running(".mcp.json", AGENT),
+    running(".claude", AGENT),
+    running(".codex", AGENT),
+    running(".cursor", AGENT),
+    running(".gemini", AGENT),
+    running(".bashrc", SHELL),
+    running(".bash_profile", SHELL),
+    running(".bash_login", SHELL),
+    running(".bash_logout", SHELL),
+    running(".bash_aliases", SHELL),
+    running(".profile", SHELL),
+    running(".login", SHELL),
+    running(".cshrc", SHELL),
+    running(".tcshrc", SHELL),
+    running(".kshrc", SHELL),
+    running(".zshenv", SHELL),
+    running(".zshrc", SHELL),
+    running(".zprofile", SHELL),
+    running(".zlogin", SHELL),
+    running(".zlogout", SHELL),
+    running(".config/fish", SHELL),
+    running(".inputrc", "turns keys into commands of a shell"),
+    running(".xinitrc", "runs when somebody logs in"),
+    running(".xprofile", "runs when somebody logs in"),
+    running(".config/autostart", "its programs start when somebody logs in"),
+    running(".config/systemd", "its programs start when somebody logs in"),
+    running("library/launchagents", "its programs start when somebody logs in"),
+    running(".local/bin", "its programs are found by their names"),
+    running(".cargo/config*", "says which programs build and run"),
+];
+
+impl Guarded {
+    /// Returns what is guarded about a path; [`Guarded::Secret`] where both are.
+    pub fn of(path: &SpacePath) -> Option<Self> {
+        let names: Vec<Cow<'_, str>> = path.components().map(folded_name).collect();
+        let found = |guarded| {
+            let rows = GUARDED_NAMES.iter().filter(|row| row.guarded == guarded);
+            rows.into_iter().any(|row| row.is_in(&names))
+        };
+        [Self::Secret, Self::Running].into_iter().find(|guarded| found(*guarded))
+    }
+}
+
+impl GuardedName {
+    /// Whether the names of a path, which are folded, hold this one.
+    fn is_in(&self, names: &[Cow<'_, str>]) -> bool {
+        let parts = self.pattern.split('/');
+        let count = parts.clone().count();
+        names.windows(count).any(|names| parts.clone().zip(names).all(|(it, name)| fits(it, name)))
+    }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (_, Some(start)) => name.starts_with(start),
+        (None, None) => pattern == name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(path: &str) -> Option<Guarded> {
+        Guarded::of(&SpacePath::parse(path).unwrap())
+    }
+
+    #[test]
+    fn secrets_and_running_files_are_guarded_wherever_they_are_and_however_they_are_written() {
+        use Guarded::{Running, Secret};
+        for (path, expected) in [
+            ("/.env", Some(Secret)),
+            ("/a/.env.production", Some(Secret)),
+            ("/a/.ENV. .", Some(Secret)),
+            ("/.e\u{200b}nv", Some(Secret)),
+            ("/.ssh", Some(Secret)),
+            ("/home/.ssh/config", Some(Secret)),
+            ("/keys/server.PEM", Some(Secret)),
+            ("/id_ed25519", Some(Secret)),
+            ("/.config/gcloud/credentials.db", Some(Secret)),
+            ("/.git/config", Some(Running)),
+            ("/a/.git", Some(Running)),
+            ("/.obsidian/plugins/x/main.js", Some(Running)),
+            ("/Library/LaunchAgents/a.plist", Some(Running)),
+            ("/.ssh/.bashrc", Some(Secret)),
+            ("/id_ed25519.pub", None),
+            ("/environment.md", None),
+            ("/.obsidian/app.json", None),
+            ("/plugins/a.js", None),
+            ("/.github/README.md", None),
+            ("/.gitignore", None),
+            ("/gcloud/.config", None),
+            ("/notes about .env files.md", None),
+            ("/", None),
+        ] {
+            assert_eq!(of(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn each_row_is_folded_has_a_reason_and_stands_once() {
+        let mut patterns: Vec<&str> = GUARDED_NAMES.iter().map(|row| row.pattern).collect();
+        for row in GUARDED_NAMES {
+            assert!(row.pattern.split('/').all(|name| folded_name(name) == name), "{row:?}");
+            assert!(!row.reason.is_empty() && !row.reason.ends_with('.'), "{row:?}");
+        }
+        patterns.sort_unstable();
+        patterns.dedup();
+        assert_eq!(patterns.len(), GUARDED_NAMES.len());
+    }
+}
