@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use stile_domain::error::{LineExcerpt, Refusal, Remedy};
+use stile_domain::guard::{GUARDED_NAMES, Guarded};
 use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
 use stile_domain::records::problem::{BroadTerms, CursorProblem, Problem};
@@ -173,6 +174,8 @@ fn samples() -> Vec<Refusal> {
         Refusal::NotPermitted { path: path.clone() },
         Refusal::ReadOnly { path: path.clone(), is_folder: false },
         Refusal::NotAppendable { path: path.clone() },
+        Refusal::Guarded { path: path.clone(), guarded: Guarded::Secret },
+        Refusal::Guarded { path: path.clone(), guarded: Guarded::Running },
         Refusal::RootMoved,
         Refusal::Cancelled,
         Refusal::Busy { path: path.clone(), is_locked_by_other: false },
@@ -251,6 +254,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::NotPermitted { .. }
             | Refusal::ReadOnly { .. }
             | Refusal::NotAppendable { .. }
+            | Refusal::Guarded { .. }
             | Refusal::RootMoved
             | Refusal::Cancelled
             | Refusal::Busy { .. }
@@ -272,6 +276,27 @@ fn samples() -> Vec<Refusal> {
         }
     }
     samples
+}
+
+#[test]
+fn the_page_of_guarded_names_matches_the_code() {
+    let mut out = format!(
+        "{WRITTEN}\n\n# Guarded names\n\nA folder that a person shares often holds keys, and files that some program runs. Whatever the \
+         scopes of a caller say, nobody reads or changes the first, and nobody changes the second: such a call is refused as \
+         `guarded`. Listings show the names like all others; searches, resources and links leave the content out. A name counts \
+         in any folder, whatever its case or its form of Unicode; what lies below a guarded folder is guarded too.\n\nThe owner lifts \
+         the guard for a path and all below it: `--unguard /work/.github` beside `--scope`, or the line that a client asks for \
+         with the scope `unguard:/work/.github` and that the owner ticks on the page.\n"
+    );
+    for (guarded, title) in
+        [(Guarded::Secret, "Neither read nor changed"), (Guarded::Running, "Not changed")]
+    {
+        let _ = writeln!(out, "\n## {title}\n\n| name | why |\n|---|---|");
+        for row in GUARDED_NAMES.iter().filter(|row| row.guarded == guarded) {
+            let _ = writeln!(out, "| `{}` | {} |", row.pattern, row.reason);
+        }
+    }
+    assert_document("docs/guarded-names.md", &out);
 }
 
 #[test]
