@@ -116,11 +116,9 @@ impl Gate<'_> {
         }
         match A::guarded(scopes, path) {
             Some(guarded) => Err(Refusal::Guarded { path: path.clone(), guarded }),
-            None => Ok(Permit {
-                path: path.clone(),
-                scopes: Arc::clone(scopes),
-                action: PhantomData,
-            }),
+            None => {
+                Ok(Permit { path: path.clone(), scopes: Arc::clone(scopes), action: PhantomData })
+            }
         }
     }
 

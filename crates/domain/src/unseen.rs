@@ -50,8 +50,8 @@ pub fn shown_start(text: &str, max_chars: usize) -> String {
 
 /// Returns whether a character lies in the blocks of symbols and pictures.
 fn is_pictograph(character: char) -> bool {
-    matches!(character, '\u{2190}'..='\u{27ff}' | '\u{2900}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
-        && !is_unseen(character)
+    let symbols = ['\u{2190}'..='\u{27ff}', '\u{2900}'..='\u{2bff}', '\u{1f000}'..='\u{1faff}'];
+    symbols.iter().any(|block| block.contains(&character)) && !is_unseen(character)
 }
 
 #[cfg(test)]

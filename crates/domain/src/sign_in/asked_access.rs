@@ -132,7 +132,8 @@ impl AskedScopes {
         }
         let changes_files =
             |line: &AccessLine| matches!(line.scope.verb(), Verb::Write | Verb::Append);
-        if lines.iter().any(|line| line.scope.verb().is_right()) && !lines.iter().any(changes_files) {
+        if lines.iter().any(|line| line.scope.verb().is_right()) && !lines.iter().any(changes_files)
+        {
             lines.push(line(&Scope::everything(Verb::Write), LineOrigin::Offered));
         }
         lines

@@ -61,7 +61,8 @@ async fn a_guarded_path_is_a_tool_error_for_each_tool_that_names_it() {
         assert!(text.contains("--unguard /home/"), "{text}");
     }
     assert!(!server.root().join("home/.git/hooks").exists());
-    let (status, read) = call(&server, WRITE, "text_read", json!({ "path": "/home/.git/config" })).await;
+    let (status, read) =
+        call(&server, WRITE, "text_read", json!({ "path": "/home/.git/config" })).await;
     assert_eq!(status, 200);
     assert!(read.to_string().contains("plain-0815"), "what only runs may be read: {read}");
 }

@@ -74,7 +74,7 @@ fn a_session_keeps_the_spelling_of_its_client_over_a_restart() {
     let token = rig.token(&["read:/"], &[]);
     let server = rig.serve(&[]);
     let mut sessions = Vec::new();
-    for (client, first) in [("mcp-inspector", "file.copy"), ("editor", "file_copy")] {
+    for (client, first) in [("mcp-inspector", "file.list"), ("editor", "file_list")] {
         let mut peer = Peer::new(server.address, &token, REVISION);
         let opened = peer.post(
             "initialize",

@@ -267,7 +267,7 @@ fn a_request_for_records_becomes_a_grant_that_the_owner_narrowed() {
         [("for \u{202e}gpj.nalp", true), (&*"x".repeat(300), true), (&*"x".repeat(301), false)];
     for (purpose, is_asked) in purposes {
         let details = details.to_string().replace("a summary of the month", purpose);
-        let scope = if is_asked { "read:/work/a\u{202e}b" } else { "" };
+        let scope = if is_asked { "read:/work/a%E2%80%AEb" } else { "" };
         let asked = [("scope", scope), ("authorization_details", &*details)];
         let page = browser.open(&client.authorization_url(&asked));
         let words = text_of(&page);

@@ -82,7 +82,10 @@ fn a_name_that_occurs_twice_is_refused_at_any_depth() {
     assert_eq!(twice(&format!("{{{many}\"k7\":1}}")), (1 + many.len(), "k7".to_owned()));
     assert_eq!(twice(&format!("{{\"o\":{{{many}\"k7\":1}}}}")).1, "k7");
     let long = "\\n".to_owned() + &"ä".repeat(100);
-    assert_eq!(twice(&format!("{{\"{long}\":1,\"{long}\":1}}")).1, format!("\\u{{a}}{}", "ä".repeat(63)));
+    assert_eq!(
+        twice(&format!("{{\"{long}\":1,\"{long}\":1}}")).1,
+        format!("\\u{{a}}{}", "ä".repeat(63))
+    );
 }
 
 #[test]
