@@ -17,7 +17,6 @@ use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::JournalLine;
 use stile_domain::limits::MAX_REWRITTEN_NOTES;
-use stile_domain::listing::EntryKind;
 use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::link_rewrite::{MovedFile, RewritePass, RewrittenLinks};
 use stile_domain::notes::links::LinkedFiles;

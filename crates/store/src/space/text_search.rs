@@ -20,7 +20,6 @@ use stile_domain::find::text_query::{PART_BYTES, QuerySyntax};
 use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::limits::{MAX_HIT_BYTES, MAX_HITS};
 use stile_domain::listing::EntryKind;
-use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 
 use crate::cancellation::Cancellation;
