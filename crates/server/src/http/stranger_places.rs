@@ -11,8 +11,10 @@
 //! neither one machine nor one endpoint takes all of them. Where several sources share a bound, the
 //! source that has most loses first. *Source*: decision 60.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -76,7 +78,9 @@ enum Stage {
 }
 
 /// A connection of a stranger.
+#[derive(Clone, Debug)]
 struct Stranger {
+    id: u64,
     source: IpAddr,
     way: WayIn,
     stage: Stage,
@@ -85,10 +89,81 @@ struct Stranger {
     close: CancellationToken,
 }
 
+impl Stranger {
+    /// Returns the key whose order is that in which connections of a source are closed.
+    fn key(&self) -> CloseKey {
+        (self.stage, self.turn, self.id)
+    }
+}
+
+/// The stage, the turn and the number of a connection.
+type CloseKey = (Stage, u64, u64);
+
+/// Connections that share a bound, by source. Strangers choose how often there is a change, so each
+/// change takes a time that grows with the logarithm of their number.
+#[derive(Default)]
+struct Group {
+    count: usize,
+    by_source: HashMap<IpAddr, BTreeSet<CloseKey>>,
+    /// Each source with its number of connections and the one of them that is closed first. The
+    /// last source loses first.
+    order: BTreeSet<(usize, Reverse<CloseKey>, IpAddr)>,
+}
+
+impl Group {
+    fn insert(&mut self, source: IpAddr, key: CloseKey) {
+        self.change(source, |keys| keys.insert(key));
+        self.count += 1;
+    }
+
+    fn remove(&mut self, source: IpAddr, key: CloseKey) {
+        self.change(source, |keys| keys.remove(&key));
+        self.count -= 1;
+    }
+
+    fn change(&mut self, source: IpAddr, change: impl FnOnce(&mut BTreeSet<CloseKey>) -> bool) {
+        let place = |keys: &BTreeSet<CloseKey>| {
+            keys.first().map(|first| (keys.len(), Reverse(*first), source))
+        };
+        let keys = self.by_source.entry(source).or_default();
+        if let Some(before) = place(keys) {
+            self.order.remove(&before);
+        }
+        change(keys);
+        match place(keys) {
+            Some(after) => {
+                self.order.insert(after);
+            }
+            None => {
+                self.by_source.remove(&source);
+            }
+        }
+    }
+
+    /// Returns how many connections a source has.
+    fn of_source(&self, source: IpAddr) -> usize {
+        self.by_source.get(&source).map_or(0, BTreeSet::len)
+    }
+
+    /// Returns the connection of a source that is closed first, but never `newest`.
+    fn first_of(&self, source: IpAddr, newest: u64) -> Option<u64> {
+        let keys = self.by_source.get(&source)?;
+        keys.iter().map(|(_, _, id)| *id).find(|id| *id != newest)
+    }
+
+    /// Returns the connection that is closed first, of the source that has most, but never
+    /// `newest`.
+    fn first(&self, newest: u64) -> Option<u64> {
+        self.order.iter().rev().find_map(|(_, _, source)| self.first_of(*source, newest))
+    }
+}
+
 #[derive(Default)]
 struct State {
     next: u64,
     strangers: HashMap<u64, Stranger>,
+    all: Group,
+    by_way: HashMap<WayIn, Group>,
 }
 
 /// The places of strangers on a server.
@@ -108,19 +183,10 @@ impl StrangerPlaces {
     /// are too many.
     pub fn take(&self, source: IpAddr) -> Place {
         let close = CancellationToken::new();
-        let mut state = self.lock();
-        let id = state.turn();
-        let stranger = Stranger {
-            source,
-            way: WayIn::NoRequest,
-            stage: Stage::Client,
-            turn: id,
-            close: close.clone(),
-        };
-        state.strangers.insert(id, stranger);
-        self.make_room(&mut state, id);
-        drop(state);
-        Place { of: self.clone(), source, id, close }
+        let id = self.lock().turn();
+        let place = Place { of: self.clone(), source, id, close, is_in: AtomicBool::new(false) };
+        place.change(|_| {});
+        place
     }
 
     /// Closes other connections than `newest` until those of its source, those of its way in, and
@@ -128,9 +194,24 @@ impl StrangerPlaces {
     fn make_room(&self, state: &mut State, newest: u64) {
         let half = (self.places / 2).max(1);
         let Some(&Stranger { source, way, .. }) = state.strangers.get(&newest) else { return };
-        state.keep(half, newest, |stranger| stranger.source == source);
-        state.keep(half, newest, |stranger| stranger.way == way);
-        state.keep(self.places, newest, |_| true);
+        while state.all.of_source(source) > half {
+            let first = state.all.first_of(source, newest);
+            if !state.close(first) {
+                break;
+            }
+        }
+        while let Some(group) = state.by_way.get(&way).filter(|group| group.count > half) {
+            let first = group.first(newest);
+            if !state.close(first) {
+                break;
+            }
+        }
+        while state.all.count > self.places {
+            let first = state.all.first(newest);
+            if !state.close(first) {
+                break;
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -144,29 +225,27 @@ impl State {
         self.next
     }
 
-    /// Closes connections for which `counts` holds until at most `bound` of them are left, but
-    /// never the newest.
-    fn keep(&mut self, bound: usize, newest: u64, counts: impl Fn(&Stranger) -> bool) {
-        while self.strangers.values().filter(|stranger| counts(stranger)).count() > bound {
-            let Some(closed) = self.first_to_close(newest, &counts) else { return };
-            if let Some(stranger) = self.strangers.remove(&closed) {
-                stranger.close.cancel();
-            }
-        }
+    fn insert(&mut self, stranger: Stranger) {
+        let (source, key) = (stranger.source, stranger.key());
+        self.all.insert(source, key);
+        self.by_way.entry(stranger.way).or_default().insert(source, key);
+        self.strangers.insert(stranger.id, stranger);
     }
 
-    /// Returns the connection that is closed first: of the sources that have most, the oldest that
-    /// waits for its client, or else the oldest.
-    fn first_to_close(&self, newest: u64, counts: impl Fn(&Stranger) -> bool) -> Option<u64> {
-        let counted = || self.strangers.iter().filter(|(_, stranger)| counts(stranger));
-        let mut of_sources: HashMap<IpAddr, usize> = HashMap::new();
-        for (_, stranger) in counted() {
-            *of_sources.entry(stranger.source).or_default() += 1;
+    fn remove(&mut self, id: u64) -> Option<Stranger> {
+        let stranger = self.strangers.remove(&id)?;
+        let (source, key) = (stranger.source, stranger.key());
+        self.all.remove(source, key);
+        if let Some(group) = self.by_way.get_mut(&stranger.way) {
+            group.remove(source, key);
         }
-        let most = of_sources.values().copied().max()?;
-        let others = counted().filter(|(id, _)| **id != newest);
-        let of_most = others.filter(|(_, it)| of_sources.get(&it.source) == Some(&most));
-        of_most.min_by_key(|(_, stranger)| (stranger.stage, stranger.turn)).map(|(id, _)| *id)
+        Some(stranger)
+    }
+
+    /// Closes a connection. Returns whether there was one.
+    fn close(&mut self, id: Option<u64>) -> bool {
+        let closed = id.and_then(|id| self.remove(id));
+        closed.inspect(|stranger| stranger.close.cancel()).is_some()
     }
 }
 
@@ -177,12 +256,15 @@ pub struct Place {
     source: IpAddr,
     id: u64,
     close: CancellationToken,
+    /// Whether the connection counts as a stranger's. Requests of verified callers look at this
+    /// alone, and wait for no lock that strangers take.
+    is_in: AtomicBool,
 }
 
 impl Place {
     /// Returns whether the connection counts as a stranger's now.
     pub fn is_of_stranger(&self) -> bool {
-        self.of.lock().strangers.contains_key(&self.id)
+        self.is_in.load(Ordering::Acquire) && !self.close.is_cancelled()
     }
 
     /// Returns whether requests of this source came through a proxy, which opened the connection.
@@ -200,8 +282,8 @@ impl Place {
 
     /// Notes that the whole request has arrived, and that the client now waits for the server.
     pub fn request_arrived(&self) {
-        if let Some(stranger) = self.of.lock().strangers.get_mut(&self.id) {
-            stranger.stage = Stage::Server;
+        if self.is_of_stranger() {
+            self.change(|stranger| stranger.stage = Stage::Server);
         }
     }
 
@@ -221,21 +303,26 @@ impl Place {
         if self.close.is_cancelled() {
             return;
         }
-        let turn = state.turn();
-        let stranger = state.strangers.entry(self.id).or_insert_with(|| Stranger {
+        let stranger = state.remove(self.id);
+        let mut stranger = stranger.unwrap_or_else(|| Stranger {
+            id: self.id,
             source: self.source,
             way: WayIn::NoRequest,
             stage: Stage::Client,
-            turn,
+            turn: state.turn(),
             close: self.close.clone(),
         });
-        change(stranger);
+        change(&mut stranger);
+        state.insert(stranger);
+        self.is_in.store(true, Ordering::Release);
         self.of.make_room(&mut state, self.id);
     }
 
     /// Gives the place back: the connection is a verified caller's.
     pub fn leave(&self) {
-        self.of.lock().strangers.remove(&self.id);
+        if self.is_in.swap(false, Ordering::AcqRel) {
+            self.of.lock().remove(self.id);
+        }
     }
 
     /// Completes when the connection must close to make room for another.
@@ -325,7 +412,9 @@ mod tests {
         assert!(!own.close.is_cancelled() && !own.is_of_stranger());
         assert_eq!(open(&all), [8]);
         drop(all);
-        assert!(places.lock().strangers.is_empty(), "places are given back");
+        let state = places.lock();
+        assert!(state.strangers.is_empty() && state.all.by_source.is_empty(), "all are given back");
+        assert_eq!((state.all.count, state.all.order.len()), (0, 0));
     }
 
     #[test]
