@@ -149,6 +149,9 @@ pub trait Action: sealed::Sealed + Send + Sync + 'static {
     /// The verb that a scope needs to allow the action.
     const VERB: Verb;
 
+    /// Whether the action goes through folders, which keeps a processor busy.
+    const WALKS: bool = false;
+
     /// Whether scopes allow the action on `path`.
     fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
         scopes.cover(Self::VERB, path)
@@ -197,6 +200,7 @@ impl sealed::Sealed for Append {}
 impl sealed::Sealed for EditBelow {}
 impl Action for Walk {
     const VERB: Verb = Verb::Read;
+    const WALKS: bool = true;
 
     fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
         !scopes.walk_starts(path).is_empty()
@@ -344,6 +348,9 @@ pub trait Permits: Send {
     /// Whether these permits allow no change.
     const READ_ONLY: bool;
 
+    /// Whether every call with these permits goes through folders.
+    const WALKS: bool = false;
+
     /// Whether these scopes allow the action on some path.
     fn may_be_granted(scopes: &Scopes) -> bool {
         scopes.any(if Self::READ_ONLY { Verb::Read } else { Verb::Write })
@@ -352,6 +359,7 @@ pub trait Permits: Send {
 
 impl<A: Action> Permits for Permit<A> {
     const READ_ONLY: bool = matches!(A::VERB, Verb::Read);
+    const WALKS: bool = A::WALKS;
 
     fn may_be_granted(scopes: &Scopes) -> bool {
         scopes.any(A::VERB)
@@ -361,6 +369,7 @@ impl<A: Action> Permits for Permit<A> {
 /// A tool that needs two permits reads only if both do.
 impl<A: Permits, B: Permits> Permits for (A, B) {
     const READ_ONLY: bool = A::READ_ONLY && B::READ_ONLY;
+    const WALKS: bool = A::WALKS || B::WALKS;
 
     fn may_be_granted(scopes: &Scopes) -> bool {
         A::may_be_granted(scopes) && B::may_be_granted(scopes)

@@ -42,6 +42,8 @@ pub enum Resource {
     Calls,
     /// Threads that read and write files.
     Threads,
+    /// Calls that go through folders and search in files.
+    Walks,
     /// Connections to the database of records.
     DatabaseReaders,
     /// Requests to the server that has the notes.
@@ -60,6 +62,7 @@ impl Resource {
             Self::BodyBytes => "bytes of request bodies",
             Self::Calls => "calls in flight",
             Self::Threads => "threads for files",
+            Self::Walks => "searches at once",
             Self::DatabaseReaders => "database readers",
             Self::UpstreamRequests => "requests to the server with the notes",
             Self::AnswerBytes => "bytes of unread answers",

@@ -220,6 +220,11 @@ impl Service {
         self.find(name)?.2
     }
 
+    /// Returns whether each call of this tool goes through folders.
+    pub fn walks(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|(toolset, name, _)| toolset.walks(name))
+    }
+
     /// Returns what a read of this MCP resource works with, of what callers share.
     pub fn resource_works_with(&self, uri: &str) -> Option<Resource> {
         self.find_resource(uri)?.2

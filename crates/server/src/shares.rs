@@ -19,6 +19,8 @@ pub struct Shares {
     pub calls: Arc<FairShare>,
     /// [`Resource::Threads`], one for each call.
     pub threads: Arc<FairShare>,
+    /// [`Resource::Walks`], one for each call, beside its thread.
+    pub walks: Arc<FairShare>,
     /// [`Resource::DatabaseReaders`], one for each read.
     pub database_readers: Arc<FairShare>,
     /// [`Resource::UpstreamRequests`] of each server that has notes, one for each call. A server
@@ -38,6 +40,8 @@ const CALLS: usize = 1024;
 const THREADS: usize = 16;
 /// Requests to one server with notes. Each may hold a response of the largest size.
 const UPSTREAM_REQUESTS: usize = 64;
+/// How long a search waits: each one before it may take two seconds.
+const WALK_PATIENCE: Duration = Duration::from_secs(60);
 /// Threads for requests without a token: enough that one that waits for the disk keeps no other
 /// waiting, and few beside the hundreds of threads that the runtime has for all.
 const STRANGER_THREADS: usize = 16;
@@ -63,6 +67,7 @@ impl Shares {
             body_bytes: of(Resource::BodyBytes, body_bytes),
             calls: of(Resource::Calls, CALLS),
             threads: of(Resource::Threads, THREADS),
+            walks: FairShare::new(Resource::Walks, walks(), MAX_WAITING, WALK_PATIENCE),
             database_readers: of(Resource::DatabaseReaders, stile_store::read_limit::MAX_READERS),
             upstream_requests: ByVault::one(Self::requests_of_one_upstream()),
             answer_bytes: of(Resource::AnswerBytes, ANSWER_BYTES),
@@ -89,12 +94,20 @@ impl Shares {
             Resource::BodyBytes => &self.body_bytes,
             Resource::Calls => &self.calls,
             Resource::Threads => &self.threads,
+            Resource::Walks => &self.walks,
             Resource::DatabaseReaders => &self.database_readers,
             Resource::UpstreamRequests => return self.upstream_requests.get(vault()),
             Resource::AnswerBytes => &self.answer_bytes,
             Resource::StrangerThreads => return None,
         })
     }
+}
+
+/// Returns how many searches work at once. Each keeps a processor busy for as long as it works, and
+/// every other request waits for a processor behind them. So one client, which has half of these,
+/// searches with as many threads as there are processors.
+fn walks() -> usize {
+    std::thread::available_parallelism().map_or(2, |count| count.get()).max(2) * 2
 }
 
 #[cfg(test)]

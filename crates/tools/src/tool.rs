@@ -150,6 +150,8 @@ pub struct ToolEntry<C: 'static> {
     pub name: &'static str,
     /// Whether the tool's permits allow no change.
     pub read_only: bool,
+    /// Whether each call goes through folders, which keeps a processor busy.
+    pub walks: bool,
     /// Whether some call of the tool may be permitted with these scopes.
     pub may_be_granted: fn(&Scopes) -> bool,
     definition: fn() -> ToolDefinition,
@@ -167,6 +169,7 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
         Self {
             name: T::NAME,
             read_only: <T::Permits as Permits>::READ_ONLY,
+            walks: <T::Permits as Permits>::WALKS,
             may_be_granted: <T::Permits as Permits>::may_be_granted,
             definition: definition::<T>,
             ask: ask::<T>,

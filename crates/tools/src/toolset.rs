@@ -149,6 +149,12 @@ pub trait Toolset: Send + Sync {
         OnHangUp::Finish
     }
 
+    /// Returns whether each call of a tool goes through folders, which keeps a processor of this
+    /// machine busy. `name` is canonical.
+    fn walks(&self, _name: &'static str) -> bool {
+        false
+    }
+
     /// Returns the metrics' label for the status of the server behind this toolset when a call
     /// succeeds; `none` if there is no such server.
     fn upstream_on_success(&self) -> &'static str {

@@ -74,7 +74,7 @@ struct Requester {
 }
 
 /// The shares that a call holds until it ends: the bytes of its body, and what its tool works with.
-type HeldShares = Arc<(Share, Option<Arc<PausedShare>>)>;
+type HeldShares = Arc<(Share, Option<Share>, Option<Arc<PausedShare>>)>;
 
 type EarlyResponse = Box<Response<Body>>;
 
@@ -237,11 +237,12 @@ impl McpEndpoint {
         self.check_scopes(&message, &parts, &requester)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.
+        let walk = self.walk_share(&message, &requester).await?;
         let work = self.work_share(&message, &requester).await?;
         let work = work.map(|share| Arc::new(PausedShare::from(share)));
         let thread_share = work.clone().map(|share| share as Arc<dyn ThreadShare>);
         let caller = Caller { thread_share, ..requester.caller.clone() };
-        let shares: HeldShares = Arc::new((held, work));
+        let shares: HeldShares = Arc::new((held, walk, work));
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) = direct::answer(
                 call,
@@ -401,6 +402,29 @@ impl McpEndpoint {
         let shared = |resource| self.admission.shares().of(resource, &requester.caller);
         let Some(shared) = resource.and_then(shared) else { return Ok(None) };
         shared.take(&requester.neighbour, 1).await.map(Some).map_err(responses::share_used_up)
+    }
+
+    /// Takes the caller's share of the searches at once, if the message leads to one.
+    async fn walk_share(
+        &self,
+        message: &Envelope,
+        requester: &Requester,
+    ) -> Result<Option<Share>, EarlyResponse> {
+        let service = &requester.person.service;
+        let walks = match message.method().filter(|_| message.is_request()) {
+            Some("tools/call") => message
+                .param("name")
+                .and_then(Value::as_str)
+                .is_some_and(|name| service.walks(name)),
+            // The files that were changed last.
+            Some("resources/list") => service.space().is_some(),
+            _ => false,
+        };
+        if !walks {
+            return Ok(None);
+        }
+        let share = self.admission.shares().walks.take(&requester.neighbour, 1).await;
+        share.map(Some).map_err(responses::share_used_up)
     }
 
     /// Marks a request of a session as pending. Refuses one whose id is pending already.

@@ -1,12 +1,18 @@
 //! Bounds that clients meet without doing wrong: rate, number, time.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde_json::json;
 
-use crate::support::{BOB, Ground, PATIENCE, READ, Server, WRITE, call, request};
+use stile_store::space::Space;
+use stile_tools::tool::ToolEntry;
+
+use crate::support::{
+    BOB, Ground, PATIENCE, READ, Server, WALKS_BEGUN, WALKS_END, WRITE, Walks, call, request,
+};
 
 #[tokio::test]
 async fn too_many_requests_of_one_subject_are_refused_with_a_time_to_retry() {
@@ -147,4 +153,34 @@ async fn changes_that_wait_for_a_lock_keep_neither_their_caller_nor_others_waiti
         drop(locked);
     };
     tokio::join!(changes, reads);
+}
+
+/// A search keeps a processor busy, so one client searches with as many threads as there are
+/// processors, however many searches it begins.
+#[tokio::test]
+async fn searches_of_a_greedy_client_take_turns_and_keep_no_neighbour_waiting() {
+    static WALKING: [ToolEntry<Space>; 1] = [ToolEntry::new::<Walks>()];
+    let server = Server::on(Ground::with_tools(&WALKING), |_| {}).await;
+    std::fs::write(server.root().join("a.md"), "text\n").unwrap();
+    let of_client = std::thread::available_parallelism().map_or(2, |count| count.get()).max(2);
+    let call = async |token: &str, tool: &str, arguments| {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let reply = server.sessionless(token, "tools/call", params).await;
+        assert_eq!(reply.json()["result"]["isError"], false, "{reply:?}");
+    };
+    let greedy = join_all((0..3 * of_client).map(|_| call(READ, "test.walks", json!({}))));
+    let neighbour = async {
+        while WALKS_BEGUN.load(Ordering::SeqCst) < of_client {
+            tokio::task::yield_now().await;
+        }
+        // Whoever reads waits for no search, and another caller searches at once.
+        for token in [READ, BOB] {
+            call(token, "text.read", json!({ "path": "/a.md" })).await;
+        }
+        call(BOB, "text.search", json!({ "q": "text" })).await;
+        assert_eq!(WALKS_BEGUN.load(Ordering::SeqCst), of_client, "the others wait");
+        WALKS_END.close();
+    };
+    tokio::join!(greedy, neighbour);
+    assert_eq!(WALKS_BEGUN.load(Ordering::SeqCst), 3 * of_client);
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +15,7 @@ use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
 use stile_domain::limits::FileLimits;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Gate, Permit, Principal, Read};
+use stile_domain::permit::{Gate, Permit, Principal, Read, Walk};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
@@ -33,7 +34,7 @@ use stile_tools::tool::{Output, Tool, ToolEntry};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -462,6 +463,16 @@ pub struct Floods {
     bytes: usize,
 }
 
+/// A tool that walks until [`WALKS_END`] is closed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Walks {}
+
+/// How many walks have begun.
+pub static WALKS_BEGUN: AtomicUsize = AtomicUsize::new(0);
+/// What the walks of one test wait for.
+pub static WALKS_END: Semaphore = Semaphore::const_new(0);
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Flood {
     flood: String,
@@ -552,6 +563,31 @@ impl Tool for Floods {
 
     async fn run(self, _: Permit<Read>, _: &Space) -> Result<Flood, Refusal> {
         Ok(Flood { flood: "x".repeat(self.bytes) })
+    }
+
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(root(), None)
+    }
+}
+
+impl Tool for Walks {
+    const NAME: &'static str = "test.walks";
+    const TITLE: &'static str = "Walk";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Error = Refusal;
+    type Permits = Permit<Walk>;
+    type Output = Done;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
+        gate.permit(root())
+    }
+
+    async fn run(self, _: Permit<Walk>, _: &Space) -> Result<Done, Refusal> {
+        WALKS_BEGUN.fetch_add(1, Ordering::SeqCst);
+        let ended = WALKS_END.acquire().await;
+        Ok(Done { done: ended.is_err() })
     }
 
     fn trace(&self) -> CallTrace {

@@ -214,6 +214,18 @@ impl Place {
         std::fs::write(self.rig.root.join("large.md"), text).unwrap();
     }
 
+    /// Writes a folder of many files, to search in.
+    fn write_many(&self) {
+        let text = "a line of sixty-four bytes, so that a file has many of them....\n".repeat(64);
+        for folder in 0..scaled(10, 100) {
+            let folder = self.rig.root.join(format!("many/{folder}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            for file in 0..100 {
+                std::fs::write(folder.join(format!("{file}.md")), &text).unwrap();
+            }
+        }
+    }
+
     fn serve(&self) -> Server {
         self.rig.serve(&UNLIMITED)
     }
@@ -342,6 +354,22 @@ const STALLED_BODIES: Attack = Attack {
     },
 };
 
+/// Needs the folder of [`Place::write_many`].
+const SEARCHES: Attack = Attack {
+    name: "searches",
+    threads: || 24,
+    run: |server, token, stop| {
+        let mut client = server.client(token);
+        while !stop.load(Ordering::Relaxed) {
+            let _ = client.post("tools/call", search());
+        }
+    },
+};
+
+fn search() -> Value {
+    json!({ "name": "text.search", "arguments": { "q": "what no file has" } })
+}
+
 fn small_list(client: &mut Http, server: &Server, token: &str, stream: &str) {
     let target = format!("/v1/streams/{stream}/records?limit=1&fields=n");
     assert_eq!(get(client, server, token, &target), 200);
@@ -387,6 +415,19 @@ fn stale_changes_of_a_large_file_keep_nobody_else_waiting() {
     assert_stale(&mut client);
     let attack = STALE_CHANGES.begin(&server, &place.greedy);
     assert_undisturbed(STALE_CHANGES.name, &server, || read_small(&mut client), attack);
+    assert!(server.stop().0.success());
+}
+
+#[test]
+fn greedy_searches_keep_nobody_else_waiting() {
+    let place = Place::new();
+    place.write_many();
+    let server = place.serve();
+    let mut client = server.client(&place.victim);
+    let found = client.post("tools/call", search()).unwrap().json();
+    assert_eq!(found["result"]["isError"], false, "the attack is a search: {found}");
+    let attack = SEARCHES.begin(&server, &place.greedy[..1]);
+    assert_undisturbed(SEARCHES.name, &server, || read_small(&mut client), attack);
     assert!(server.stop().0.success());
 }
 

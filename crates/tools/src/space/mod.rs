@@ -194,6 +194,10 @@ impl Toolset for SpaceTools {
         self.tools.iter().map(|tool| tool.definition()).collect()
     }
 
+    fn walks(&self, name: &'static str) -> bool {
+        self.entry(name).is_some_and(|tool| tool.walks)
+    }
+
     fn find(&self, name: &str) -> Option<&'static str> {
         self.entry(name).map(|tool| tool.name)
     }
