@@ -86,6 +86,7 @@ const DEEDS: &[Deed] = &[
     read("file.read", "read"),
     change("file.remove", "removed"),
     change("file.restore", "restored"),
+    read("file.search", "looked for words in"),
     change("folder.create", "made the folder"),
     change("folder.remove", "removed the folder"),
     read("list", "listed"),

@@ -33,6 +33,7 @@ pub mod path;
 pub mod percent;
 pub mod permit;
 pub mod prompts;
+pub mod recall;
 pub mod records;
 pub mod role;
 pub mod scope;

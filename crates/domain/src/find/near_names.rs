@@ -89,7 +89,8 @@ fn stem_of(name: &str) -> &str {
 
 /// What of a name is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
+pub(crate) enum Extent {
+    /// All of the name.
     Whole,
     /// The part of the name that is closest.
     Part,
@@ -97,7 +98,12 @@ enum Extent {
 
 /// Returns how many letters to change, add or remove to make `wanted` of `name`; `None` if they are
 /// more than `most`. The distance of Levenshtein, and of Sellers for a part.
-fn changed_letters(wanted: &[char], name: &[char], most: usize, extent: Extent) -> Option<usize> {
+pub(crate) fn changed_letters(
+    wanted: &[char],
+    name: &[char],
+    most: usize,
+    extent: Extent,
+) -> Option<usize> {
     if extent == Extent::Whole && wanted.len().abs_diff(name.len()) > most
         || wanted.len() > name.len() + most
     {

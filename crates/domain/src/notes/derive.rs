@@ -159,6 +159,11 @@ pub fn metadata_facets(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets
     Ok(facets::facets(path, note.front))
 }
 
+/// Returns the title of a note: from its front matter, else from its name.
+pub fn note_title(path: &NotePath, note: Note<'_>) -> Option<String> {
+    facets::title(path, note.front).0
+}
+
 struct Parsed {
     title: Option<String>,
     headings: Vec<Heading>,

@@ -5,18 +5,18 @@
 
 /// The byte offsets of the front matter in a text without a byte order mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FrontFences {
+pub(crate) struct FrontFences {
     /// Where the first line of YAML begins.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// Where the closing fence begins.
-    pub(super) end: usize,
+    pub(crate) end: usize,
     /// Where the text after the closing fence begins.
-    pub(super) body: usize,
+    pub(crate) body: usize,
 }
 
 impl FrontFences {
     /// Finds the fences: a line `---` at the very beginning, and the next line `---`.
-    pub(super) fn find(text: &str) -> Option<Self> {
+    pub(crate) fn find(text: &str) -> Option<Self> {
         let start = text.split_inclusive('\n').next().filter(|line| is_fence(line))?.len();
         let mut at = start;
         for line in text.get(start..)?.split_inclusive('\n') {
@@ -29,13 +29,13 @@ impl FrontFences {
     }
 
     /// Returns the YAML between the fences.
-    pub(super) fn front<'t>(&self, text: &'t str) -> &'t str {
+    pub(crate) fn front<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.start..self.end).unwrap_or_default()
     }
 }
 
 /// Whether a line is a fence. White space after it does not matter.
-pub(super) fn is_fence(line: &str) -> bool {
+pub(crate) fn is_fence(line: &str) -> bool {
     line.strip_prefix("---").is_some_and(|rest| rest.trim().is_empty())
 }
 

@@ -32,8 +32,10 @@ mod whitespace;
 mod yaml;
 
 pub use derive::{
-    NoteTooLarge, document_tree, metadata_facets, note_outline, section_lines, section_source,
+    NoteTooLarge, document_tree, metadata_facets, note_outline, note_title, section_lines,
+    section_source,
 };
+pub(crate) use front_fences::FrontFences;
 pub use front_matter::{Note, parse_front_matter};
 pub use limits::{
     MAX_ANSWER_BYTES, MAX_BODY_UNITS, MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES,

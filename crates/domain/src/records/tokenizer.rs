@@ -17,11 +17,12 @@ mod piece_tokenizer;
 mod term_finder;
 mod token_iterator;
 
+pub(crate) use self::characters::is_unspaced;
 pub use self::parsed_query::{
     MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, QueryTerm, SearchTerm, matches,
 };
 pub use self::piece_tokenizer::{PieceTokenizer, last_token_boundary};
 pub use self::term_finder::{PlaceFinder, TermFinder, TermPlace, best_place, find};
 pub use self::token_iterator::{
-    MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, SearchToken, TokenIterator, tokens,
+    MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, SearchToken, TokenIterator, placed_tokens, tokens,
 };

@@ -35,6 +35,7 @@ Examples:
   stile mcp --provider URL --token-file FILE
                                     read records that another server has
   stile note outline inbox/one.md   print the headings of a note
+  stile search leaking roof         find files by what they say
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
   stile connect cursor --write      add this server to Cursor, with a token of its own
@@ -65,6 +66,7 @@ Exit codes:
         .subcommand(gateway(settings))
         .subcommand(mcp(settings))
         .subcommand(note(settings))
+        .subcommand(search(settings))
         .subcommand(token(settings))
         .subcommand(sign_in(settings))
         .subcommand(client(settings))
@@ -183,6 +185,36 @@ Example, as most clients are configured:
     \"--provider\", \"https://records.example.org\", \
 \"--token-file\", \"/home/ann/.records-token\"]}}}}}}"
         ))
+}
+
+fn search(settings: Settings<'_>) -> Command {
+    Command::new("search")
+        .about("Finds files by what they say, the best first, as the tool file.search does.")
+        .arg(
+            positional("question", "QUESTION", "Words that you remember, or a question.")
+                .num_args(1..)
+                .allow_hyphen_values(true),
+        )
+        // Here the root is a flag, because the question is the argument.
+        .arg(one(
+            ROOT.declaration.key,
+            "DIR",
+            "The folder with the files. [default: the only folder that was served, or ~/stile]",
+        ))
+        .arg(one("in", "PATH", "Only files in this folder of the space."))
+        .arg(one("since", "TIME", "Only files that changed since: a date, a time, or an age as in 7d."))
+        .arg(one("limit", "COUNT", "How many files to show, 1 to 50. [default: 10]"))
+        .arg(json())
+        .args(setting_arguments(settings, CommandGroup::Note))
+        .after_help(
+            "\
+Any of the words counts, in any order and form. \"two words\" in quotation marks must stand so, and \
+-word must not occur. Flags stand before the question.
+
+Examples:
+  stile search leaking roof
+  stile search --root ~/notes --since 30d 'invoice \"blue door\" -draft'",
+        )
 }
 
 fn note(settings: Settings<'_>) -> Command {

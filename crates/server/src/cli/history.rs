@@ -122,7 +122,7 @@ impl FilesOwner {
 
 /// Names the folder that is served, or was served with this state, where the command line and the
 /// settings name none. If several were served, the default must be one of them.
-fn with_served_root(mut resolved: Resolved) -> Result<Resolved, Failure> {
+pub(super) fn with_served_root(mut resolved: Resolved) -> Result<Resolved, Failure> {
     if *resolved.source(&ROOT) != Source::Default {
         return Ok(resolved);
     }

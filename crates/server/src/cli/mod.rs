@@ -43,6 +43,7 @@ mod process;
 mod progress;
 mod records;
 mod rejected;
+mod search;
 mod secret_input;
 mod serve;
 mod service;
@@ -194,6 +195,7 @@ fn run(
         "activity" => activity::run,
         "sign-in" => sign_in::run,
         "client" => client::run,
+        "search" => search::run,
         "history" => history::list,
         "show" => history::show,
         "diff" => history::diff,

@@ -200,7 +200,7 @@ declare_settings! {
     /// no).
     AGENT_UNDO: YesNo = Switch("agent_undo", "yes|no"), word, default Text("no"), for SPACE;
 
-    /// Leave these files and folders out of `file.list`, `file.find` and `text.search`: patterns as
+    /// Leave these files and folders out of `file.list` and all finding and searching: patterns as
     /// in git's ignore files.
     SEARCH_IGNORE: SearchIgnore = Flag("search_ignore", "PATTERN,…"), ignore_rules,
         default Text(stile_store::space::SEARCH_IGNORE), for SPACE;

@@ -61,6 +61,7 @@ enum Needs {
 const NEEDS: &[(&str, Needs)] = &[
     ("file.list", Needs::Read),
     ("file.find", Needs::Read),
+    ("file.search", Needs::Read),
     ("text.search", Needs::Read),
     ("file.read", Needs::Read),
     ("file.create", Needs::Write),
@@ -410,7 +411,7 @@ impl Ground {
         match tool {
             "file.list" => json!({ "path": "/notes/deep" }),
             "file.find" => json!({ "path": "/notes/deep", "pattern": "*" }),
-            "text.search" => json!({ "path": "/notes/a.md", "q": "heron" }),
+            "file.search" | "text.search" => json!({ "path": "/notes/a.md", "q": "heron" }),
             "file.create" => json!({ "path": "/notes/new.md", "content": "new" }),
             "file.append" => json!({ "path": path, "hash": hash, "content": "x" }),
             "file.move" | "file.copy" => {

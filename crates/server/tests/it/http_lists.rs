@@ -73,6 +73,7 @@ async fn the_two_spellings_differ_only_in_the_names_of_tools_wherever_these_are_
     file_move
     file_read
     file_remove
+    file_search
     folder_create
     folder_remove
     get_document_tree
@@ -118,7 +119,7 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
 async fn only_a_client_that_takes_dots_is_shown_them() {
     let server = Server::on(Ground::real(), |_| {}).await;
     let spelled = |spelling: &str| -> Vec<String> {
-        let readers = ["file.find", "file.list", "file.read"].into_iter();
+        let readers = ["file.find", "file.list", "file.read", "file.search"].into_iter();
         let notes =
             ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
         let all =

@@ -17,7 +17,8 @@ use crate::records_kit::Kit;
 const LADDER: [&str; 6] =
     ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
 /// The tools that read files alone.
-const FILE_READERS: [&str; 5] = ["file_find", "file_list", "file_read", "text_read", "text_search"];
+const FILE_READERS: [&str; 6] =
+    ["file_find", "file_list", "file_read", "file_search", "text_read", "text_search"];
 const NOTE_READERS: [&str; 6] = [
     "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
     "note_find", "note_links",

@@ -42,7 +42,7 @@ fn a_server_refuses_calls_of_the_tools_that_its_setting_leaves_out() {
     let token = kit.rig.token(&["write:/"], &[]);
     for lifecycle in LIFECYCLES {
         let mut peer = Peer::open(&kit.server, &token, lifecycle);
-        assert_eq!(names(&mut peer), ["file_find", "file_list", "text_search"]);
+        assert_eq!(names(&mut peer), ["file_find", "file_list", "file_search", "text_search"]);
         for tool in ["file.create", "file_create"] {
             let refused = call(&mut peer, tool, json!({ "path": "/a.md", "content": "x" }));
             assert_eq!(refused["error"]["code"], -32602, "{refused}");
@@ -63,7 +63,7 @@ fn an_address_only_shortens_the_list() {
         let listed = post_to(&kit, &token, query, "tools/list", json!({}));
         listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}")).len()
     };
-    assert_eq!(listed("?tools=find&names=dotted"), 3);
+    assert_eq!(listed("?tools=find&names=dotted"), 4);
     assert!(listed("") > 20);
     let create = json!({ "name": "file_create", "arguments": { "path": "/a.md", "content": "x" } });
     let made = post_to(&kit, &token, "?tools=find", "tools/call", create);

@@ -11,8 +11,10 @@
 //! windows, `folder_names` remembers what folders hold, and `names` names our own files.
 //! `walk` goes through a folder and what is below it, except for what `search_ignore` leaves out;
 //! `tree` lists and finds names on the way, `text_search` finds texts (`hit_lines` collects them,
-//! also from `long_lines`), and `notes` finds notes by their facts; `walk_pages` is what these are
-//! asked for and answer. `disclosure` is what a refusal may tell, and `refusals` keeps to it.
+//! also from `long_lines`), `recall` ranks files by a question (`word_cache` remembers their words,
+//! and `recall_pages` is what it is asked for and answers), and `notes` finds notes by their facts;
+//! `walk_pages` is what the others are asked for and answer. `disclosure` is what a refusal may
+//! tell, and `refusals` keeps to it.
 //! `link_rewriting` moves a file and rewrites the links that led to it. `changes` finds out what
 //! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
 //! notes for their owner.
@@ -44,6 +46,8 @@ pub mod note_folder;
 mod notes;
 mod os;
 mod read;
+mod recall;
+mod recall_pages;
 mod recorded;
 mod refusals;
 mod restore;
@@ -54,6 +58,7 @@ mod thread_share;
 mod tree;
 mod walk;
 mod walk_pages;
+mod word_cache;
 mod write;
 
 #[cfg(test)]
@@ -94,6 +99,9 @@ pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
+pub use recall_pages::{
+    LeftOut, LeftOutReason, RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile,
+};
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
@@ -177,6 +185,8 @@ struct Inner {
     changes: Arc<change_feed::ChangeFeed>,
     folder_names: Mutex<StampCache<FolderNames>>,
     note_facts: Mutex<StampCache<NoteFacts>>,
+    unfinished: recall::UnfinishedQuestions,
+    words: word_cache::WordCache,
     own: Mutex<VecDeque<FileStamp>>,
     first_reads: lock::Turnstile,
     large_changes: lock::Turnstile,
@@ -392,6 +402,8 @@ impl Space {
             changes: change_feed::ChangeFeed::new(),
             folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
             note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
+            unfinished: recall::UnfinishedQuestions::default(),
+            words: word_cache::WordCache::default(),
             own: Mutex::default(),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
             large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
@@ -490,6 +502,23 @@ impl Space {
         let to = Disclosure::of(&permit);
         self.answer(to, move |inner| inner.search_text(&permit, &search, cursor, &cancellation))
             .await
+    }
+
+    /// Finds the files that fit a question best. `key` is the same for the same arguments: a
+    /// question that is not finished is known by it.
+    pub async fn recall(
+        &self,
+        permit: Permit<Walk>,
+        (key, query): (String, RecallQuery),
+        cursor: WalkCursor,
+    ) -> Result<RecallPage, Refusal> {
+        let cancellation = self.cancellation.clone();
+        let to = Disclosure::of(&permit);
+        let budget = recall::CALL_BUDGET;
+        self.answer(to, move |inner| {
+            inner.recall(&permit, (&key, &query), cursor, budget, &cancellation)
+        })
+        .await
     }
 
     /// Finds a page of notes by their tags, properties and links. The second permit is for the

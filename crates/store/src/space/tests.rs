@@ -12,6 +12,7 @@ mod links;
 mod listing;
 mod moves;
 mod reading;
+mod recall;
 mod searches;
 mod taken_back;
 mod waiting;

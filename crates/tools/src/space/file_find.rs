@@ -17,10 +17,9 @@ use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
 
-/// Find files and folders by name. A pattern with `*`, `?`, `[` or `{` is a glob: for the name, or
-/// for the path below `path` if it has a `/`, as in `projects/**/*.md`. Any other pattern is
-/// fuzzy: parts of the name or the path, best matches first. When `truncated` is true, call again
-/// with `next_cursor`. For what files contain, call `text.search`.
+/// Find files and folders by name. A pattern with `*`, `?`, `[` or `{` is a glob, for the path
+/// below `path` if it has a `/`, as in `projects/**/*.md`. Any other is fuzzy, best matches first.
+/// While `truncated`, call again with `next_cursor`. For what files say, call `file.search`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileFind {
@@ -69,10 +68,10 @@ pub struct FoundFiles {
 impl Output for FoundFiles {
     /// Renders one line for each match, for a client that shows only text.
     fn render(self, names: Spelling) -> serde_json::Result<Answer> {
-        let search = names.name("text.search");
+        let search = names.name("file.search");
         let mut lines = vec![match (self.matches.len(), self.searched, self.truncated) {
             (0, searched, false) => format!(
-                "None of {searched} names fits. Try fewer letters, or `{search}` for what files contain."
+                "None of {searched} names fits. Try fewer letters, or `{search}` for what files say."
             ),
             (count, searched, _) => format!("{count} of {searched} names fit:"),
         }];

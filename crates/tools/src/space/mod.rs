@@ -35,6 +35,7 @@ pub mod file_read;
 pub mod file_remove;
 pub mod file_resource;
 pub mod file_restore;
+pub mod file_search;
 pub mod folder_create;
 pub mod folder_remove;
 pub mod list;
@@ -56,6 +57,7 @@ pub mod whole_note;
 pub const FILE_TOOLS: &[ToolEntry<Space>] = &[
     ToolEntry::new::<file_list::FileList>(),
     ToolEntry::new::<file_find::FileFind>(),
+    ToolEntry::new::<file_search::FileSearch>(),
     ToolEntry::new::<text_search::FindText>(),
     ToolEntry::new::<file_read::FileRead>(),
     ToolEntry::new::<file_create::FileCreate>(),

@@ -57,7 +57,7 @@ fn calls(tool: &str) -> Vec<(Value, bool)> {
             vec![(json!({ "path": "h/a/b.md" }), false)]
         }
         "file.find" => on_path(json!({ "pattern": "own" })),
-        "text.search" => on_path(json!({ "q": "own" })),
+        "file.search" | "text.search" => on_path(json!({ "q": "own" })),
         "note.find" => on_path(json!({ "tag": "own" })),
         "file.remove" => on_path(json!({ "hash": hash })),
         "file.append" => on_path(json!({ "hash": hash, "content": "x" })),

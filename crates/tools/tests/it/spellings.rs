@@ -66,6 +66,7 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("file.list", json!({ "path": folder })),
         ("file.find", json!({ "pattern": "file.remove*" })),
         ("file.find", json!({ "pattern": "text.read" })),
+        ("file.search", json!({ "q": "zebra" })),
         ("text.search", json!({ "q": "`file.list`" })),
         ("text.search", json!({ "q": "`file.remove`" })),
         ("note.find", json!({})),

@@ -43,7 +43,8 @@ fn is_emoji(one: char) -> bool {
         | '\u{1f000}'..='\u{1faff}')
 }
 
-fn is_unspaced(one: char) -> bool {
+/// Whether a character is of a script that has no spaces between words.
+pub(crate) fn is_unspaced(one: char) -> bool {
     matches!(one,
         // Thai and Lao, Myanmar, Khmer.
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'

@@ -1,6 +1,7 @@
 //! Cuts a whole text into tokens.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use unicode_normalization::char::{compose, decompose_canonical};
 
@@ -31,6 +32,27 @@ pub struct SearchToken<'t> {
 /// Cuts a text into tokens, in order and without overlaps.
 pub fn tokens(text: &str) -> TokenIterator<'_> {
     TokenIterator { rest: text, at: 0 }
+}
+
+/// Cuts a text into tokens as [`tokens`] does, each with the bytes of the text that it spans.
+pub fn placed_tokens(text: &str) -> impl Iterator<Item = (SearchToken<'_>, Range<usize>)> {
+    let mut rest = tokens(text);
+    std::iter::from_fn(move || {
+        let (before, at) = (rest.rest, rest.at);
+        let token = rest.next()?;
+        let read = before.get(..before.len() - rest.rest.len())?;
+        let offset = text.len() - before.len();
+        let byte = |position: u64| {
+            let scalars = usize::try_from(position - at).unwrap_or(usize::MAX);
+            if read.is_ascii() {
+                return offset + scalars.min(read.len());
+            }
+            let place = read.char_indices().nth(scalars);
+            offset + place.map_or(read.len(), |(place, _)| place)
+        };
+        let range = byte(token.start)..byte(token.end);
+        Some((token, range))
+    })
 }
 
 /// An iterator over the tokens of a text.
@@ -296,6 +318,18 @@ mod tests {
                 let range = token.start as usize..token.end as usize;
                 let part: String = scalars[range].iter().collect();
                 prop_assert_eq!(texts(&part), [token.text.into_owned()]);
+            }
+        }
+
+        #[test]
+        fn the_bytes_of_a_token_are_those_of_its_characters(text in some_text()) {
+            let placed: Vec<_> = placed_tokens(&text).collect();
+            prop_assert_eq!(placed.len(), tokens(&text).count());
+            let scalars: Vec<char> = text.chars().collect();
+            for (token, bytes) in placed {
+                let range = token.start as usize..token.end as usize;
+                let part: String = scalars[range].iter().collect();
+                prop_assert_eq!(&text[bytes], part);
             }
         }
 

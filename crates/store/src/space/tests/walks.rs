@@ -13,7 +13,7 @@ use super::super::{NameQuery, TextSearch, TreeEntry, TreePage};
 use super::*;
 
 /// A small tree: the paths of files with their content. Each parent is a folder.
-fn tree() -> impl Strategy<Value = Vec<(String, String)>> {
+pub(super) fn tree() -> impl Strategy<Value = Vec<(String, String)>> {
     let name = prop_oneof![4 => "[abc]", 1 => "\\.git", 1 => "a b", 1 => "B\\.md", 1 => "é"];
     let path = proptest::collection::vec(name, 1..4);
     let content = "(x|y|\n|needle|Needle|\r\n){0,12}";
@@ -21,7 +21,7 @@ fn tree() -> impl Strategy<Value = Vec<(String, String)>> {
 }
 
 /// Some scopes over the names of [`tree`].
-fn claim() -> impl Strategy<Value = String> {
+pub(super) fn claim() -> impl Strategy<Value = String> {
     let scope = prop_oneof![
         2 => Just("read:/".to_owned()),
         3 => "read:(/[abc]){1,3}/?",
@@ -33,7 +33,7 @@ fn claim() -> impl Strategy<Value = String> {
     proptest::collection::vec(scope, 1..5).prop_map(|scopes| scopes.join(" "))
 }
 
-fn plant(rig: &Rig, files: &[(String, String)]) {
+pub(super) fn plant(rig: &Rig, files: &[(String, String)]) {
     for (name, text) in files {
         let file = rig.file(name);
         // Of two files of which one would be inside the other, only the first is made.
@@ -44,7 +44,7 @@ fn plant(rig: &Rig, files: &[(String, String)]) {
 }
 
 /// Returns everything that a walk of `folder` shows, in order, by looking at every file.
-fn slow_walk(rig: &Rig, claim: &str, folder: &str, order: WalkOrder) -> Vec<String> {
+pub(super) fn slow_walk(rig: &Rig, claim: &str, folder: &str, order: WalkOrder) -> Vec<String> {
     let scopes = Scopes::from_claim(claim);
     let mut shown = Vec::new();
     for start in scopes.walk_starts(&path(folder)) {
@@ -81,7 +81,7 @@ fn slow_folder(
     }
 }
 
-fn walk_permit(claim: &str, folder: &str) -> Result<Permit<Walk>, Refusal> {
+pub(super) fn walk_permit(claim: &str, folder: &str) -> Result<Permit<Walk>, Refusal> {
     principal(claim).gate().permit::<Walk>(&path(folder))
 }
 
@@ -210,10 +210,16 @@ proptest! {
             let found =
                 inner.search_text(&permit, &search("needle", 1), none(), &Cancellation::default());
             answers.push(format!("{:?}", found.map_err(told)));
+            answers.extend(super::recall::shown(&inner, &permit, &["x needle", "nedle", "y -x"]));
             answers
         };
         prop_assert_eq!(answers(&one), answers(&other));
     }
+}
+
+/// Returns how many folders were opened since the calls were read last.
+fn opened_folders() -> usize {
+    fault::calls().iter().filter(|call| **call == fault::Call::OpenFolder).count()
 }
 
 #[test]
@@ -226,9 +232,13 @@ fn a_folder_in_which_nothing_may_be_shown_is_not_opened() {
         let permit = walk_permit(claim, folder).unwrap();
         let inner = rig.inner();
         fault::calls();
+        super::recall::shown(&inner, &permit, &["needle"]);
+        let by_recall = opened_folders();
         let mut walker = Walker::new(&inner, &permit, WalkOrder::ByName, usize::MAX, None).unwrap();
         while walker.next().is_some() {}
-        fault::calls().iter().filter(|call| **call == fault::Call::OpenFolder).count()
+        let by_walk = opened_folders();
+        assert_eq!(by_recall, by_walk);
+        by_walk
     };
     assert_eq!(opened("read:/", "/"), 8);
     assert_eq!(opened("read:/ deny:/a", "/"), 4);
@@ -378,7 +388,7 @@ fn the_best_names_come_first_page_by_page() {
 }
 
 /// A position as any client can write one: a cursor has a checksum and no secret.
-fn position(start: &str, at: &str, is_folder: bool) -> Option<WalkPosition> {
+pub(super) fn position(start: &str, at: &str, is_folder: bool) -> Option<WalkPosition> {
     Some(WalkPosition { start: path(start), path: path(at), is_folder })
 }
 

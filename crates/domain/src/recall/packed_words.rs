@@ -1,0 +1,184 @@
+//! The words of a file in little memory, for a cache: numbers of words, and the slots where each
+//! stands. There is no text of the file and nothing of its structure.
+//!
+//! The words themselves are in a table that many files share. Whoever looks up a number must have
+//! it from a file that the caller may read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::file_words::{FileWords, PassageWords, Weight, WordPlace};
+use crate::facts::Footprint;
+
+/// What a word of the table takes beside its letters, in bytes: two pointers to it, its counts, its
+/// number, and its place in the hash table.
+const WORD_BYTES: usize = 80;
+
+/// Words and their numbers.
+#[derive(Debug)]
+pub struct WordTable {
+    words: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl WordTable {
+    /// Creates a table that takes at most `max_bytes` bytes.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { words: Vec::new(), numbers: HashMap::new(), bytes: 0, max_bytes }
+    }
+
+    /// Returns the number of words.
+    pub fn count(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether another word may be too much.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= self.max_bytes
+    }
+
+    /// Returns the word with a number; the empty word for one that the table has not.
+    pub(super) fn word(&self, number: u32) -> &str {
+        let word = usize::try_from(number).ok().and_then(|at| self.words.get(at));
+        word.map(|word| &**word).unwrap_or_default()
+    }
+
+    /// Returns the number of a word, which is added if there is room.
+    fn number(&mut self, word: &str) -> Option<u32> {
+        if let Some(number) = self.numbers.get(word) {
+            return Some(*number);
+        }
+        if self.is_full() {
+            return None;
+        }
+        let number = u32::try_from(self.words.len()).ok()?;
+        let word: Arc<str> = word.into();
+        self.bytes += WORD_BYTES + word.len();
+        self.words.push(Arc::clone(&word));
+        self.numbers.insert(word, number);
+        Some(number)
+    }
+}
+
+/// The words of one file, by their numbers in a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedWords {
+    words: Box<[u32]>,
+    /// For each word the length of its places in bytes, and its places: the distance to the slot of
+    /// the place before, and the weight in the last two bits. All are numbers of 7 bits a byte.
+    places: Box<[u8]>,
+    passages: Box<[PassageWords]>,
+}
+
+impl Footprint for PackedWords {
+    fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.words) + self.places.len() + size_of_val(&*self.passages)
+    }
+}
+
+impl PackedWords {
+    /// Packs the words of a file; `None` if the table has no room for them.
+    pub fn of(file: &FileWords, table: &mut WordTable) -> Option<Self> {
+        let mut words = Vec::with_capacity(file.words.len());
+        let (mut places, mut own) = (Vec::new(), Vec::new());
+        for word in &file.words {
+            words.push(table.number(&word.text)?);
+            own.clear();
+            let mut last = 0;
+            for place in &word.places {
+                let distance = u64::from(place.slot - last);
+                push_number(&mut own, distance << 2 | place.weight as u64);
+                last = place.slot;
+            }
+            push_number(&mut places, own.len() as u64);
+            places.extend_from_slice(&own);
+        }
+        let passages = file.passages.as_slice().into();
+        Some(Self { words: words.into(), places: places.into(), passages })
+    }
+
+    pub(super) fn passages(&self) -> &[PassageWords] {
+        &self.passages
+    }
+
+    /// Calls `take` with the number and the places of each word.
+    pub(super) fn each_word(&self, mut take: impl FnMut(u32, PackedPlaces<'_>)) {
+        let mut rest = &*self.places;
+        for number in &self.words {
+            let length = usize::try_from(take_number(&mut rest)).unwrap_or(usize::MAX);
+            let (own, others) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            rest = others;
+            take(*number, PackedPlaces(own));
+        }
+    }
+}
+
+/// The places of a word.
+#[derive(Clone, Copy)]
+pub(super) struct PackedPlaces<'p>(&'p [u8]);
+
+impl PackedPlaces<'_> {
+    pub(super) fn to_vec(self) -> Vec<WordPlace> {
+        let (mut rest, mut slot) = (self.0, 0u32);
+        let mut places = Vec::new();
+        while !rest.is_empty() {
+            let number = take_number(&mut rest);
+            slot = slot.saturating_add(u32::try_from(number >> 2).unwrap_or(u32::MAX));
+            let weight = match number & 3 {
+                1 => Weight::Body,
+                2 => Weight::Heading,
+                _ => Weight::Name,
+            };
+            places.push(WordPlace { slot, weight });
+        }
+        places
+    }
+}
+
+fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(u8::try_from(number & 0x7f).unwrap_or(0) | 0x80);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap_or(0));
+}
+
+fn take_number(bytes: &mut &[u8]) -> u64 {
+    let (mut number, mut shift) = (0u64, 0u32);
+    while let Some((byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        if byte & 0x80 == 0 {
+            break;
+        }
+        shift += 7;
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file_words::FileKind;
+    use super::*;
+
+    #[test]
+    fn a_full_table_packs_only_files_with_known_words() {
+        let mut table = WordTable::new(1);
+        let file = |text: &str| FileWords::of(text, FileKind::Text);
+        assert!(PackedWords::of(&file("roof roof"), &mut table).is_some());
+        assert!(table.is_full());
+        assert!(PackedWords::of(&file("roof"), &mut table).is_some());
+        assert_eq!(PackedWords::of(&file("shed"), &mut table), None);
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_read_as_they_were_written() {
+        let mut bytes = Vec::new();
+        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
+        numbers.iter().for_each(|number| push_number(&mut bytes, *number));
+        let mut rest = bytes.as_slice();
+        assert_eq!(numbers.map(|_| take_number(&mut rest)), numbers);
+    }
+}

@@ -1,0 +1,100 @@
+//! What `file.search` asks the store for, and what it answers.
+
+use std::time::Duration;
+
+use stile_domain::facts::UnixNanos;
+use stile_domain::find::time_bound::TimeBound;
+use stile_domain::find::walk_cursor::WalkCursor;
+use stile_domain::hash::ContentHash;
+use stile_domain::path::SpacePath;
+use stile_domain::recall::excerpt::Excerpt;
+use stile_domain::recall::question::RecallQuestion;
+
+/// What to look for, and in which files.
+#[derive(Clone, Debug)]
+pub struct RecallQuery {
+    /// What the caller asks.
+    pub question: RecallQuestion,
+    /// The kinds of files to look into; all if empty.
+    pub kinds: Vec<RecallKind>,
+    /// The times between which a file was changed last, both included.
+    pub modified: [Option<TimeBound>; 2],
+    /// How many files to return at most.
+    pub limit: usize,
+}
+
+/// A kind of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecallKind {
+    /// Markdown notes.
+    Note,
+    /// Other text.
+    Text,
+    /// Documents whose text has to be extracted. None is looked into so far.
+    Document,
+}
+
+/// How much a call may read.
+#[derive(Clone, Copy, Debug)]
+pub struct RecallBudget {
+    /// The bytes after which no further file is read. The first file is always read.
+    pub bytes: u64,
+    /// The time after which the call answers with what it has.
+    pub time: Duration,
+}
+
+/// The files that fit a question best.
+#[derive(Clone, Debug, Default)]
+pub struct RecallPage {
+    /// The files, the best first.
+    pub results: Vec<RecalledFile>,
+    /// The words of the question that occur.
+    pub matched: Vec<String>,
+    /// The words of the question that are nowhere.
+    pub nowhere: Vec<String>,
+    /// How many files have any of the words.
+    pub total: u64,
+    /// Files that were not ranked, in the order of the reasons.
+    pub left_out: Vec<LeftOut>,
+    /// Where the next call goes on; `None` if nothing is left.
+    pub next: Option<WalkCursor>,
+}
+
+/// A file that fits a question.
+#[derive(Clone, Debug)]
+pub struct RecalledFile {
+    /// The path in the space.
+    pub path: SpacePath,
+    /// The title of a note; the name of another file.
+    pub title: String,
+    /// When the file was changed last.
+    pub modified: UnixNanos,
+    /// The hash of the whole file.
+    pub hash: ContentHash,
+    /// The passages that fit, the best first.
+    pub passages: Vec<Excerpt>,
+}
+
+/// Files that were not ranked for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Why the files were not ranked.
+    pub why: LeftOutReason,
+    /// How many files there are.
+    pub count: u64,
+    /// Whether there may be more.
+    pub is_at_least: bool,
+    /// The first of them, by path.
+    pub first: SpacePath,
+}
+
+/// Why a file was not ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftOutReason {
+    /// The file is not UTF-8 text.
+    NotText,
+    /// The file is too long.
+    TooLong,
+    /// The call has read as much as it may.
+    NotFinished,
+}

@@ -1,0 +1,134 @@
+//! Remembers the words of files for `file.search`, by the state of each file, as facts are.
+//!
+//! The cache holds words, counts and slots: no text, no heading and no path. It is in memory alone,
+//! within a bound, and a walk asks it only for files that the caller may read. Whatever becomes of
+//! it, finished answers are the same.
+//!
+//! A question looks at all files in one order, so a cache that drops the oldest file would drop
+//! each one just before it is needed. A full cache drops files that no recent call asked for, and
+//! takes no other.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use stile_domain::facts::{FileStamp, Footprint as _, UnixNanos};
+use stile_domain::recall::file_words::{FileKind, FileWords};
+use stile_domain::recall::packed_words::{PackedWords, WordTable};
+
+/// The memory for the words of files, in bytes.
+const FILES_BYTES: usize = 64 * 1024 * 1024;
+/// The memory for the table of words, in bytes: about 300,000 words.
+const TABLE_BYTES: usize = 32 * 1024 * 1024;
+/// What a file takes beside its words: its place in the table, at most doubled, and its counts.
+const FILE_BYTES: usize = 256;
+/// A file that none of the latest calls asked for may be dropped.
+const RECENT_CALLS: u64 = 16;
+/// A full table begins anew after so many calls: it may hold words that no file has any more.
+const CALLS_OF_A_FULL_TABLE: u64 = 1024;
+
+/// The words of the files of a space.
+#[derive(Default)]
+pub(super) struct WordCache(Mutex<Option<Arc<Generation>>>);
+
+/// A table of words, and the files that are packed with it.
+pub(super) struct Generation {
+    table: RwLock<WordTable>,
+    files: Mutex<KnownFiles>,
+}
+
+#[derive(Default)]
+struct KnownFiles {
+    known: HashMap<(FileStamp, bool), KnownFile>,
+    bytes: usize,
+    /// How many calls began.
+    calls: u64,
+    /// The call after which files were dropped last.
+    dropped: u64,
+}
+
+struct KnownFile {
+    words: Arc<PackedWords>,
+    used: u64,
+}
+
+impl WordCache {
+    /// Begins a call. All that the call does is with the returned table.
+    pub(super) fn begin(&self) -> Arc<Generation> {
+        let mut generation = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |known: &Arc<Generation>| {
+            let calls = known.files().calls;
+            calls > CALLS_OF_A_FULL_TABLE && known.table().is_full()
+        };
+        let current = generation.take().filter(|known| !is_over(known));
+        let current = current.unwrap_or_else(|| Arc::new(Generation::new()));
+        current.files().calls += 1;
+        *generation = Some(Arc::clone(&current));
+        current
+    }
+}
+
+impl Generation {
+    fn new() -> Self {
+        Self { table: RwLock::new(WordTable::new(TABLE_BYTES)), files: Mutex::default() }
+    }
+
+    fn files(&self) -> MutexGuard<'_, KnownFiles> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn table(&self) -> RwLockReadGuard<'_, WordTable> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the words of the file in exactly this state.
+    pub(super) fn get(&self, stamp: FileStamp, kind: FileKind) -> Option<Arc<PackedWords>> {
+        let mut files = self.files();
+        let calls = files.calls;
+        let known = files.known.get_mut(&(stamp, kind == FileKind::Note))?;
+        known.used = calls;
+        Some(Arc::clone(&known.words))
+    }
+
+    /// Remembers the words of a file that was read at `began`, when it had this stamp. Does nothing
+    /// where the stamp has not settled or where there is no room.
+    pub(super) fn insert(
+        &self,
+        (stamp, kind): (FileStamp, FileKind),
+        words: &FileWords,
+        began: UnixNanos,
+    ) {
+        if !stamp.settled_at(began) || !self.files().has_room() {
+            return;
+        }
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(packed) = PackedWords::of(words, &mut table) else { return };
+        drop(table);
+        let mut files = self.files();
+        let (bytes, used) = (FILE_BYTES + packed.heap_bytes(), files.calls);
+        if files.bytes + bytes > FILES_BYTES {
+            return;
+        }
+        let known = KnownFile { words: Arc::new(packed), used };
+        files.bytes += bytes;
+        if let Some(old) = files.known.insert((stamp, kind == FileKind::Note), known) {
+            files.bytes -= FILE_BYTES + old.words.heap_bytes();
+        }
+    }
+}
+
+impl KnownFiles {
+    /// Whether another file may fit. Drops files that no recent call asked for, once in a while.
+    fn has_room(&mut self) -> bool {
+        if self.bytes < FILES_BYTES - FILES_BYTES / 16 {
+            return true;
+        }
+        if self.dropped + RECENT_CALLS <= self.calls {
+            self.dropped = self.calls;
+            let oldest = self.calls.saturating_sub(RECENT_CALLS);
+            self.known.retain(|_, known| known.used > oldest);
+            let left = self.known.values().map(|known| FILE_BYTES + known.words.heap_bytes());
+            self.bytes = left.sum();
+        }
+        self.bytes < FILES_BYTES - FILES_BYTES / 16
+    }
+}
