@@ -3,12 +3,12 @@
 //! A folder that a person shares often holds keys and passwords, and files that some program runs.
 //! A scope such as `write:/` covers them, and hardly anybody thinks of them when they grant it. So
 //! no caller reads or changes the first, or changes the second, unless the owner says so for a path
-//! with a scope `unguard:`. Names are compared as [`crate::scope`] compares those of `deny:`.
+//! with a scope `unguard:`. Names are compared as those of `deny:` are.
 
 use std::borrow::Cow;
 
 use crate::path::SpacePath;
-use crate::scope::folded_name;
+use crate::same_name::folded_name;
 
 /// What is guarded about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,9 +25,9 @@ pub struct GuardedName {
     /// One name or several consecutive ones, anywhere in a path, in lower case. A `*` at the
     /// beginning or at the end of a name stands for any characters.
     pub pattern: &'static str,
-    /// What is guarded.
+    /// What the row guards the names against.
     pub guarded: Guarded,
-    /// Why.
+    /// Why the name is guarded, as the end of a sentence.
     pub reason: &'static str,
 }
 
@@ -44,7 +44,7 @@ const SHELL: &str = "a shell runs it when it starts";
 const EDITOR: &str = "an editor runs it when it starts";
 const AGENT: &str = "tells an agent which programs to start";
 
-/// All guarded names.
+/// The names that are guarded, secrets first.
 pub const GUARDED_NAMES: &[GuardedName] = &[
     secret(".env*", "holds passwords and keys of programs"),
     secret(".ssh", "holds private keys"),

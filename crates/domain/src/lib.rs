@@ -36,6 +36,7 @@ pub mod prompts;
 pub mod recall;
 pub mod records;
 pub mod role;
+mod same_name;
 pub mod scope;
 pub mod sign_in;
 mod sought_text;

@@ -33,7 +33,7 @@ pub(super) fn run(
         let wrong = || Failure::Usage("--limit must be a number from 1 to 50".to_owned());
         members.insert("limit".to_owned(), limit.parse::<u64>().map_err(|_| wrong())?.into());
     }
-    let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
+    let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));
     let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
     let open_space = open::open_space_to_read(&resolved.config)?;
     let tools = open_space.tools();

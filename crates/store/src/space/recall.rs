@@ -176,7 +176,8 @@ impl Inner {
             if cancellation.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
-            if found.kind != EntryKind::File || !has_kind(query, found.name()) {
+            let is_wanted = found.kind == EntryKind::File && has_kind(query, found.name());
+            if !is_wanted || !permit.may_read(&found.path) {
                 continue;
             }
             let is_late = looked.last.is_some() && Instant::now() >= deadline;
