@@ -301,6 +301,9 @@ impl Acceptor {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, address)) => {
                         self.admit(stream, address.ip(), &mut connections).await;
+                        // Otherwise a flood of new connections puts a hundred of them at once
+                        // before the requests that wait for this thread.
+                        tokio::task::yield_now().await;
                     }
                     Err(error) => {
                         tracing::warn!(
