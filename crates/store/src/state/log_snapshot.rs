@@ -95,7 +95,7 @@ fn read_if_there(path: &Path) -> Result<Vec<u8>> {
 /// Writes the pages of all commits in `log` over `pages`. A log ends before the first page that is
 /// not whole or that an earlier log left behind; pages after the last commit do not count.
 fn apply(log: &[u8], pages: &mut Vec<u8>) {
-    let Some(head) = log.first_chunk::<HEADER>() else { return };
+    let Some((head, frames)) = log.split_first_chunk::<HEADER>() else { return };
     let number = |bytes: &[u8], at: usize| {
         let four = bytes.get(at..at + 4).and_then(|part| <[u8; 4]>::try_from(part).ok());
         u32::from_be_bytes(four.unwrap_or_default())
@@ -111,8 +111,8 @@ fn apply(log: &[u8], pages: &mut Vec<u8>) {
         return;
     }
     let mut waiting = Vec::new();
-    for frame in log[HEADER..].chunks_exact(FRAME + size) {
-        let (about, page) = frame.split_at(FRAME);
+    for frame in frames.chunks_exact(FRAME + size) {
+        let Some((about, page)) = frame.split_first_chunk::<FRAME>() else { return };
         sum = checksum(checksum(sum, &about[..8], read_word), page, read_word);
         if about[8..16] != head[16..24] || sum != (number(about, 16), number(about, 20)) {
             break;
@@ -134,9 +134,10 @@ fn apply(log: &[u8], pages: &mut Vec<u8>) {
 /// Goes on with the checksum of a log over `bytes`, whose number is a multiple of eight.
 fn checksum(from: (u32, u32), bytes: &[u8], read_word: fn([u8; 4]) -> u32) -> (u32, u32) {
     let (words, _) = bytes.as_chunks::<4>();
-    words.chunks_exact(2).fold(from, |(first, second), pair| {
-        let first = first.wrapping_add(read_word(pair[0])).wrapping_add(second);
-        (first, second.wrapping_add(read_word(pair[1])).wrapping_add(first))
+    let (pairs, _) = words.as_chunks::<2>();
+    pairs.iter().fold(from, |(first, second), [one, other]| {
+        let first = first.wrapping_add(read_word(*one)).wrapping_add(second);
+        (first, second.wrapping_add(read_word(*other)).wrapping_add(first))
     })
 }
 
