@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn every_command_has_help() {
         insta::assert_snapshot!("help", help(""));
-        let commands = "serve, stdio, gateway, mcp, note, note outline, token, token list, \
+        let commands = "serve, stdio, gateway, mcp, note, note outline, search, token, token list, \
              token revoke, connect, disconnect, doctor, service, service install, service logs, \
              completions, import, connections, streams, records, records show, declare, export, \
              backup, restore-backup, migrate-store, grant, grant create, grant list, grant show, grant revoke, \
