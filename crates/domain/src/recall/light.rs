@@ -28,10 +28,7 @@ const ENGLISH_CHATTER: &str = "actually anything anywhere ask asked believe bit 
     reading recall regarding remember remembered remembering said saw say saying says search \
     searching see seen show something sometime somewhere somehow sort stuff supposed talk talked \
     talking talks tell thank thanks thing things think thought told topic try trying want wanted \
-    way wondering works write writing written wrote recently ago once afternoon appreciate asking \
-    bother evening glad good happen happened hello hope hurry instead kindly last lot lots \
-    makes month morning much night now okay one's ones really several somebody sorry still sure \
-    today tomorrow tonight tried week whether year yesterday";
+    way wondering works write writing written wrote recently ago once";
 
 pub(super) const GERMAN: &str = "aber alle allem allen aller alles als also am an ander andere \
     anderem anderen anderer anderes auch auf aus bei beim bin bis bist da dabei dafür daher dahin \
@@ -53,8 +50,7 @@ const GERMAN_CHATTER: &str = "aufgeschrieben beschreibt beschrieben bitte damals
     geschrieben gesehen gesucht gibt glaube halt hallo irgendein irgendeine irgendwann irgendwas \
     irgendwie irgendwo kenne letztens mal nochmal notiert notiz notizen sache sachen sag sagen \
     schau schreiben seite seiten stand steht suche suchen such thema text ungefähr vielleicht \
-    weiß weißt wissen zeig zeige ging möchte neulich beschreibung stelle zeigen handelt dagegen \
-    danke einfach gestern gut heute hoffe könntest morgen paar tun woche würdest";
+    weiß weißt wissen zeig zeige ging möchte neulich beschreibung stelle zeigen handelt";
 
 pub(super) const FRENCH: &str = "a ai aie ainsi alors après as au aucun aucune aussi autre autres \
     aux avait avant avec avez avoir avons c car ce ceci cela celle celles celui ces cet cette ceux \
@@ -70,8 +66,7 @@ const FRENCH_CHATTER: &str = "bonjour besoin cherche chercher chose choses conce
     demande dit donne décrit écrit explique expliqué fichier fichiers explication merci montre \
     note notes noté page pages parle parlait parlé peux pense plaît quelque quelqu rappelle \
     retrouve retrouver sais savoir souviens sujet texte trouve trouver veux voudrais voir vu lu \
-    endroit part autrefois mentionne mentionné aider beaucoup bien bonsoir combien dernière \
-    disait encore hier lieu pourrais problème retrouve salut semaine souci vraiment";
+    endroit part autrefois mentionne mentionné";
 
 pub(super) const SPANISH: &str = "el los las unos unas del al y o pero como más muy este esta \
     estos estas eso para por con sin sobre cuando donde dónde qué quién su sus se lo le les es son \
