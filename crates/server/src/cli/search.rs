@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::tool_name::Spelling;
+use stile_domain::unseen;
 use stile_tools::answer::Answer;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
@@ -74,14 +75,15 @@ fn unfinished(answer: &Answer) -> Option<Value> {
 
 /// Returns the answer for a person: each file with its day and title, and below it the passages.
 fn rendered(answer: &Value, colours: Colours) -> String {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |value: Option<&Value>| {
+        unseen::shown(value.and_then(Value::as_str).unwrap_or_default()).into_owned()
+    };
     let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned();
     let mut shown = String::new();
     for result in list(answer, "results").unwrap_or_default() {
         let path = text(result.get("path"));
         let day: String = text(result.get("modified")).chars().take(10).collect();
-        let title = text(result.get("title")).replace(char::is_control, " ");
-        let title = colours.paint(&title, Meaning::Title);
+        let title = colours.paint(&text(result.get("title")), Meaning::Title);
         shown.push_str(&format!("{}  {title}  {day}\n", colours.paint(&path, Meaning::Good)));
         for passage in list(&result, "passages").unwrap_or_default() {
             let line = passage.pointer("/lines/0").and_then(Value::as_i64).unwrap_or(1);
@@ -89,7 +91,8 @@ fn rendered(answer: &Value, colours: Colours) -> String {
         }
     }
     let total = answer.get("total").and_then(Value::as_u64).unwrap_or(0);
-    shown.push_str(&format!("{total} files have any of the words.\n"));
+    let files = if total == 1 { "file has" } else { "files have" };
+    shown.push_str(&format!("{total} {files} any of the words.\n"));
     let nowhere = list(answer, "nowhere").unwrap_or_default();
     if !nowhere.is_empty() {
         let words: Vec<&str> = nowhere.iter().filter_map(Value::as_str).collect();
