@@ -42,7 +42,7 @@ fn code(answer: &Value) -> &str {
 async fn a_guarded_path_is_a_tool_error_for_each_tool_that_names_it() {
     let server = server().await;
     let (secret, running) = ("/home/.ENV", "/home/.git/hooks");
-    let hash = format!("sha256:{}", "0".repeat(64));
+    let hash = "0".repeat(64);
     for (tool, arguments) in [
         ("text_read", json!({ "path": secret })),
         ("file_read", json!({ "path": "/home/.ssh/config.md" })),

@@ -511,15 +511,16 @@ fn only_the_note_command_prints_sections_or_headings() {
             .map(|line| line.split_whitespace().next().unwrap().to_owned())
             .collect()
     };
-    // `show` and `diff` print the owner's own text, and nothing that is derived from it.
+    // `show`, `diff` and `search` print the owner's own text, and nothing that is derived from it
+    // but the title of a note.
     assert_eq!(
         commands(&[]),
         [
-            "serve", "stdio", "gateway", "mcp", "note", "token", "sign-in", "client", "connect",
-            "disconnect", "doctor", "service", "space", "migrate-store", "completions", "owner",
-            "history", "show", "diff", "restore", "undo", "import", "connections", "streams",
-            "records", "declare", "export", "backup", "restore-backup", "grant", "audit",
-            "activity", "config"
+            "serve", "stdio", "gateway", "mcp", "note", "search", "token", "sign-in", "client",
+            "connect", "disconnect", "doctor", "service", "space", "migrate-store", "completions",
+            "owner", "history", "show", "diff", "restore", "undo", "import", "connections",
+            "streams", "records", "declare", "export", "backup", "restore-backup", "grant",
+            "audit", "activity", "config"
         ]
     );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));
