@@ -156,7 +156,7 @@ story() {
   begin "be refused"
   inspect reader --method tools/list
   succeeds
-  equal "the tools of a reader" "$(names_of | sed -E 's/^(file|folder|note|text)_/\1./' | tr '\n' ' ')" "file.find file.list file.read $notes note.find note.links text.read text.search "
+  equal "the tools of a reader" "$(names_of | sed -E 's/^(file|folder|note|text)_/\1./' | tr '\n' ' ')" "file.find file.list file.read file.search $notes note.find note.links text.read text.search "
   call narrow text.append '{"path":"'"$path"'","hash":"'"$after"'","content":"refused"}'
   if [ "$transport" = http ]; then
     [ "$status" -eq 1 ] || fail "status $status: $(cat "$tmp/answer" "$tmp/error")"

@@ -54,7 +54,7 @@ pub struct LeftBody(Arc<Mutex<Body>>);
 
 impl LeftBody {
     /// Returns the body for the handler, and what will be left of it. The body of a stranger must
-    /// arrive within [`STRANGER_BODY`] from now.
+    /// arrive within ten seconds from now.
     pub fn of(body: Body, connection: &Arc<ConnectionState>) -> (Body, Self) {
         let left = Arc::new(Mutex::new(Body::empty()));
         let lent = LentBody {
