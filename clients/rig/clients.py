@@ -65,6 +65,7 @@ def inspector_web():
                         lacks={"resource": untried, "subscribe": untried, "cancel": untried},
                         starts_again="connects anew")
         driver.one_line = True
+        driver.has_model = False
         return driver
 
     return Kind("inspector-web", "Inspector, in Chromium", npm("libraries", "@modelcontextprotocol/inspector"), make)

@@ -88,6 +88,8 @@ class Command(Client):
 class Inspector(Command):
     """Its command line. It finds no browser, prints the address, and keeps its tokens."""
 
+    has_model = False
+
     def prepare(self, token):
         modules = self.rig.installed / "libraries/node_modules"
         node = next((self.rig.installed / "agents/node_modules").glob("node-linux-*/bin/node"))

@@ -119,6 +119,8 @@ class Story:
         return f"{len(self.listed)} tools"
 
     def names(self):
+        if not getattr(self.client, "has_model", True):
+            raise None_("it passes names to no model")
         refused = [name for name in self.listed if not NAME.match(name)]
         if refused:
             raise Failed(f"{len(refused)} of {len(self.listed)} names are refused, as {refused[0]}")
