@@ -152,8 +152,8 @@ impl RecallQuestion {
         self.phrases.iter().all(occurs) && !self.excluded.iter().any(occurs)
     }
 
-    /// Returns the words of the question that a word of a file is. The word is one that the words of
-    /// a file are made of.
+    /// Returns the words of the question that a word of a file is. The word is one of those that a
+    /// file is made of.
     pub fn matches(&self, word: &str) -> Vec<WordMatch> {
         let spellings = spellings(word);
         let mut stems = None;
