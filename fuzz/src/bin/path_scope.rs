@@ -194,7 +194,8 @@ impl SlowScope {
                 "read" => Verb::Read,
                 "write" => Verb::Write,
                 "append" => Verb::Append,
-                _ => Verb::Deny,
+                "deny" => Verb::Deny,
+                _ => Verb::Unguard,
             },
             parts: parts
                 .map(|part| percent::decode(part).expect("a scope is well encoded"))
@@ -212,21 +213,26 @@ impl SlowScope {
             && (!self.children_only || theirs.len() <= ours + 1)
     }
 
-    /// Whether the scope takes the path away, in whatever case it is written. Forms of Unicode are
-    /// tried in the tests of the scopes: texts with letters beyond ASCII ask the scope itself.
+    /// Whether the scope takes the path away, in whatever case it is written and with whatever dots
+    /// and spaces at the end of a name. Forms of Unicode are tried in the tests of the scopes: texts
+    /// with letters beyond ASCII ask the scope itself.
     fn denies(&self, path: &SpacePath) -> bool {
         let ours: Scopes = [Scope::parse(&self.text).expect("it was parsed")].into_iter().collect();
         if !path.as_str().is_ascii() || !self.parts.iter().all(|part| part.is_ascii()) {
             let all = [Scope::everything(Verb::Read)].into_iter().chain(ours.iter().cloned());
             return self.verb == Verb::Deny && !all.collect::<Scopes>().cover(Verb::Read, path);
         }
-        let theirs: Vec<String> = path.components().map(str::to_ascii_lowercase).collect();
+        let folded = |name: &str| {
+            let short = name.trim_end_matches(['.', ' ']);
+            if short.is_empty() { name } else { short }.to_ascii_lowercase()
+        };
+        let theirs: Vec<String> = path.components().map(folded).collect();
         self.verb == Verb::Deny
             && theirs.len() >= self.parts.len()
             && self
                 .parts
                 .iter()
-                .map(|part| part.to_ascii_lowercase())
+                .map(|part| folded(part))
                 .eq(theirs.into_iter().take(self.parts.len()))
     }
 
