@@ -100,6 +100,8 @@ fn a_caller_without_scopes_is_refused(tool: &'static ToolEntry<Space>, arguments
             assert!(!said.contains(CANARY), "{said}");
         }
         (Ok(()), "invalid_path" | "invalid_argument") => {
+            // The names of the caller's own arguments may be repeated, and no value.
+            let said = names(arguments).iter().fold(said, |said, name| said.replace(name, ""));
             assert!(!said.contains(CANARY), "{said}");
             assert!(
                 !said.contains("do not fit the tool's input schema"),
@@ -149,5 +151,17 @@ fn marked(value: &Value, spared: &[&str]) -> Value {
             })
             .collect(),
         other => other.clone(),
+    }
+}
+
+/// The names of all members, at any depth, that hold the canary.
+fn names(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(members) => {
+            let own = members.keys().filter(|name| name.contains(CANARY)).cloned();
+            own.chain(members.values().flat_map(names)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(names).collect(),
+        _ => Vec::new(),
     }
 }
