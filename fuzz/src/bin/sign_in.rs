@@ -46,7 +46,7 @@ fn a_redirect_uri_is_read_as_a_browser_reads_it(text: &str) {
     let (scheme, authority, rest) = parts(text);
     assert!(!authority.contains(['@', '%']) && authority == authority.to_ascii_lowercase());
     let host = match uri.kind() {
-        RedirectKind::Native if authority.is_empty() => scheme,
+        RedirectKind::Native if uri.host() == scheme => scheme,
         RedirectKind::Native => authority,
         _ if authority.starts_with('[') => &authority[..=authority.find(']').expect("a bracket")],
         _ => authority.split(':').next().expect("a part"),
