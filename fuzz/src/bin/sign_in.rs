@@ -70,14 +70,10 @@ fn a_redirect_uri_is_read_as_a_browser_reads_it(text: &str) {
     // The answer goes to the same place, whatever is in it.
     let answer = uri.with_parameters(&[("code", "a/../b?#@evil.example"), ("state", "\r\n")]);
     assert!(answer.starts_with(text) && answer.bytes().all(|byte| byte.is_ascii_graphic()));
-    if is_own {
-        return;
-    }
     assert_eq!(parts(&answer).1, authority);
-    assert_eq!(answer.matches(['?', '&']).count(), {
-        let own = text.matches(['?', '&']).count();
-        own + if text.ends_with(['?', '&']) { 1 } else { 2 }
-    });
+    let (_, query) = answer.split_once('?').expect("parameters stand in a query");
+    let own = text.split_once('?').map_or("", |(_, query)| query);
+    assert!(query.starts_with(own) && query.contains("code=") && query.contains("state="));
 }
 
 fn a_registered_uri_allows_itself_and_other_loopback_ports(registered: &str, sent: &str) {

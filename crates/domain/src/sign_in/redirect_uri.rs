@@ -260,12 +260,13 @@ impl RedirectUri {
     /// Returns the address of an answer: this URI with the parameters added to its query.
     pub fn with_parameters(&self, parameters: &[(&str, &str)]) -> String {
         let mut address = self.text.clone();
-        let mut separator = if address.contains('?') { '&' } else { '?' };
+        if !address.contains('?') {
+            address.push('?');
+        }
         for (name, value) in parameters {
             if !address.ends_with(['?', '&']) {
-                address.push(separator);
+                address.push('&');
             }
-            separator = '&';
             address.push_str(&percent::encode_component(name));
             address.push('=');
             address.push_str(&percent::encode_component(value));

@@ -198,6 +198,8 @@ fn an_answer_is_added_to_the_query_and_encoded() {
     assert_eq!(added("http://localhost:1"), format!("http://localhost:1?{parameters}"));
     assert_eq!(added("https://a.example/?x=1"), format!("https://a.example/?x=1&{parameters}"));
     assert_eq!(added("https://a.example/?"), format!("https://a.example/?{parameters}"));
+    // An `&` in a path begins no query.
+    assert_eq!(added("https://a.example/b&"), format!("https://a.example/b&?{parameters}"));
 }
 
 #[test]
