@@ -22,8 +22,8 @@ pub enum Guarded {
 /// Names that are guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardedName {
-    /// One name or several consecutive ones, anywhere in a path, in lower case. A `*` at the
-    /// beginning or at the end of a name stands for any characters.
+    /// One name or several consecutive ones, anywhere in a path, in lower case. A name with a `*`
+    /// at one end matches every name that has the rest at its other end.
     pub pattern: &'static str,
     /// What the row guards the names against.
     pub guarded: Guarded,

@@ -1,4 +1,4 @@
-//! What a file has of a question: how often each word stands in it, and where words stand together.
+//! How often a file has each word of a question, and which of these words are close together.
 
 use std::collections::{BTreeMap, HashMap};
 

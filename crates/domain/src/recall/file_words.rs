@@ -2,8 +2,8 @@
 //!
 //! A passage is a run of whole slots. A slot is a line, or a part of a long line. A passage ends
 //! before a heading where it is long enough, and where it has some two hundred words. The language
-//! of a passage is guessed by its function words. What names the file or a section counts more than
-//! what only stands in it.
+//! of a passage is guessed by its function words. A word of a title or of a heading counts more
+//! than a word of the text below.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 //! The words of a file in little memory, for a cache: numbers of words, and the slots where each
-//! stands. There is no text of the file and nothing of its structure.
+//! stands. The cache holds neither text nor headings.
 //!
 //! The words themselves are in a table that many files share. Whoever looks up a number must have
 //! it from a file that the caller may read.

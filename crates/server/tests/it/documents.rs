@@ -285,8 +285,8 @@ fn the_page_of_guarded_names_matches_the_code() {
          scopes of a caller say, nobody reads or changes the first, and nobody changes the second: such a call is refused as \
          `guarded`. Listings show the names like all others; searches, resources and links leave the content out. A name counts \
          in any folder, whatever its case or its form of Unicode; what lies below a guarded folder is guarded too.\n\nThe owner lifts \
-         the guard for a path and all below it: `--unguard /work/.github` beside `--scope`, or the line that a client asks for \
-         with the scope `unguard:/work/.github` and that the owner ticks on the page.\n"
+         the guard for a path and all below it: `--unguard /notes/.github` beside `--scope`, or the line that a client asks for \
+         with the scope `unguard:/notes/.github` and that the owner ticks on the page.\n"
     );
     for (guarded, title) in
         [(Guarded::Secret, "Neither read nor changed"), (Guarded::Running, "Not changed")]
