@@ -59,7 +59,8 @@ fn a_message_is_what_the_contract_calls_one(value: &Value, envelope: Result<Enve
                 version.is_some_and(Value::is_string) && envelope.method() != Some("initialize");
             assert_eq!(envelope.is_sessionless(), named);
             the_sdk_takes_it_for_the_same(&envelope);
-            // What an old client leaves out of its handshake is added, and a null counts as nothing.
+            // What an old client leaves out of its handshake is added, and a null counts as
+            // nothing.
             if envelope.method() != Some("initialize") && !value.to_string().contains("null") {
                 assert_eq!(
                     envelope.into_value().to_string(),

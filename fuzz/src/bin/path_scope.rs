@@ -213,9 +213,9 @@ impl SlowScope {
             && (!self.children_only || theirs.len() <= ours + 1)
     }
 
-    /// Whether the scope takes the path away, in whatever case it is written and with whatever dots
-    /// and spaces at the end of a name. Forms of Unicode are tried in the tests of the scopes: texts
-    /// with letters beyond ASCII ask the scope itself.
+    /// Whether the scope takes the path away, in whatever case it is written and with whatever
+    /// dots and spaces at the end of a name. Forms of Unicode are tried in the tests of the scopes:
+    /// texts with letters beyond ASCII ask the scope itself.
     fn denies(&self, path: &SpacePath) -> bool {
         let ours: Scopes = [Scope::parse(&self.text).expect("it was parsed")].into_iter().collect();
         if !path.as_str().is_ascii() || !self.parts.iter().all(|part| part.is_ascii()) {
