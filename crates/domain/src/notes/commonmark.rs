@@ -1,6 +1,6 @@
 //! The Markdown parser, and repairs of the rules where the parser differs from CommonMark 0.31.2.
 //!
-//! The parser is `pulldown-cmark` without extensions. Each repair cites the section of the
+//! The parser is `pulldown-cmark` without extensions, but for the footnotes of links. Each repair cites the section of the
 //! specification that it restores.
 
 use std::borrow::Cow;
@@ -21,9 +21,10 @@ pub(super) fn events(body: &str) -> impl Iterator<Item = (Event<'_>, Range<usize
 /// The events of a [`readable`] text, with the places of the definitions of its references.
 pub(super) struct EventsAndDefinitions<'a>(pulldown_cmark::OffsetIter<'a>);
 
-/// Returns the events of a [`readable`] text, as [`events`] does.
+/// Returns the events of a [`readable`] text, as [`events`] does, but with footnotes. Without them
+/// the text of a footnote such as `[^1]: [[a]]` would be the destination of a reference.
 pub(super) fn events_and_definitions(body: &str) -> EventsAndDefinitions<'_> {
-    EventsAndDefinitions(Parser::new_ext(body, Options::empty()).into_offset_iter())
+    EventsAndDefinitions(Parser::new_ext(body, Options::ENABLE_FOOTNOTES).into_offset_iter())
 }
 
 impl EventsAndDefinitions<'_> {

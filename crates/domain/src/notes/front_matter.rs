@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::whitespace::trim_end;
 use super::yaml::{self, FrontMatterScalar, FrontMatterValue};
+use crate::edit::BOM;
 
 pub(super) type FrontMatterMembers = Map<String, Json>;
 
@@ -51,7 +52,7 @@ impl<'a> Front<'a> {
 
 impl<'a> Note<'a> {
     /// Splits the text of a file at its fences: `---`, newline, YAML, newline, `---`, newline, at
-    /// the very beginning of the file. A newline is LF or CRLF.
+    /// the very beginning of the file or after its byte order mark. A newline is LF or CRLF.
     pub fn parse(text: &'a str) -> Self {
         let (front, body) =
             fenced(text).map_or((Front::None, text), |(front, body)| (Front::Yaml(front), body));
@@ -64,7 +65,7 @@ impl<'a> Note<'a> {
 
     /// Returns the body without a byte order mark.
     pub(super) fn markdown(&self) -> &'a str {
-        self.body.strip_prefix('\u{feff}').unwrap_or(self.body)
+        self.body.strip_prefix(BOM).unwrap_or(self.body)
     }
 }
 
@@ -112,6 +113,7 @@ fn scalar(value: &Json) -> Option<FrontMatterScalar<'_>> {
 
 /// Returns the front matter between the fences and the text after them.
 fn fenced(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix(BOM).unwrap_or(text);
     let rest = newline(text.strip_prefix("---")?)?;
     let mut from = 0;
     loop {
@@ -167,7 +169,7 @@ mod tests {
             ("---\na\n--- \nb", None, "---\na\n--- \nb"),
             ("---\na\n---x\n---\nb", Some("a\n---x"), "b"),
             (" ---\na\n---\nb", None, " ---\na\n---\nb"),
-            ("\u{feff}---\na\n---\nb", None, "\u{feff}---\na\n---\nb"),
+            ("\u{feff}---\na\n---\nb", Some("a"), "b"),
             ("---\na\n---\n\u{feff}b\u{a0}\n", Some("a"), "\u{feff}b"),
             ("----\na\n---\nb", None, "----\na\n---\nb"),
             ("", None, ""),

@@ -135,15 +135,12 @@ fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
 #[cfg(test)]
 mod tests {
     use super::super::note_facts::NoteBody;
-    use super::*;
 
     /// Returns the paths of the links of a note, as the file spells them.
     fn paths(text: &str) -> Vec<Option<&str>> {
         let body = NoteBody::of(text).unwrap();
-        let places = SourcePlaces::new(body.source(), body.readable());
-        let links = body.links();
-        let places = links.iter().map(|link| link.path.as_ref().and_then(|p| places.in_source(p)));
-        places.map(|place| place.map(|place| &body.source()[place])).collect()
+        let links = body.file_links(body.links());
+        links.into_iter().map(|link| link.path.map(|place| &text[place])).collect()
     }
 
     #[test]

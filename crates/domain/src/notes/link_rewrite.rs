@@ -8,10 +8,11 @@
 //! A rewritten note is parsed again. If anything in it means something else than was planned, the
 //! note is left as it was.
 
-use super::link_places::SourcePlaces;
+use super::file_links::whole_wikilink;
 use super::link_spelling::{WrittenLink, leads_from};
 use super::links::{LinkKind, LinkSyntax, LinkTarget, LinkedFiles, NoteLink};
-use super::note_facts::{NoteBody, NoteFacts};
+use super::note_facts::{NoteFacts, links_of_file};
+use super::note_property::NoteProperty;
 use crate::path::SpacePath;
 
 /// Whether links may have been rewritten for this move before.
@@ -112,14 +113,13 @@ impl MovedFile {
 
     /// Rewrites the links of a note that was at `at` and is at `now`.
     fn rewrite_moved(&self, text: &str, at: &SpacePath, now: &SpacePath) -> RewrittenLinks {
-        let Some(facts) = NoteFacts::of(text) else { return RewrittenLinks::default() };
-        let Some(body) = NoteBody::of(text) else { return RewrittenLinks::default() };
-        let (source, readable) = (body.source(), body.readable());
-        let places = SourcePlaces::new(source, readable);
+        let facts = NoteFacts::of_file(at.as_str(), text);
+        let links = links_of_file(at.as_str(), text);
+        let (Some(facts), Some(links)) = (facts, links) else { return RewrittenLinks::default() };
         let mut result = RewrittenLinks::default();
         let mut expected: Vec<LinkTarget> = Vec::new();
         let mut edits: Vec<(std::ops::Range<usize>, String)> = Vec::new();
-        for (link, known) in body.links().iter().zip(&facts.links) {
+        for link in &links {
             expected.push(link.target.clone());
             let goal = self.goal(&link.target, link.syntax, at, now);
             let (was, goal) = match goal {
@@ -130,10 +130,9 @@ impl MovedFile {
                 }
                 Goal::Other(was, goal) => (was, goal),
             };
-            let place = link.path.as_ref().and_then(|path| places.in_source(path));
-            let spelled = place.and_then(|place| {
-                let old = source.get(place.clone())?;
-                let is_bracketed = source.get(..place.start)?.ends_with('<');
+            let spelled = link.path.clone().and_then(|place| {
+                let old = text.get(place.clone())?;
+                let is_bracketed = text.get(..place.start)?.ends_with('<');
                 let written = WrittenLink {
                     target: &link.target,
                     syntax: link.syntax,
@@ -141,7 +140,7 @@ impl MovedFile {
                     leads_to: &was,
                 };
                 let (target, new) = written.spell(&goal, now, &self.after, old, is_bracketed)?;
-                Some((place, old, target, new))
+                Some((place, old, target, link.quoting.write(new)))
             });
             let Some((place, old, target, new)) = spelled else {
                 result.unspellable += 1;
@@ -150,15 +149,15 @@ impl MovedFile {
             if let Some(last) = expected.last_mut() {
                 *last = target;
             }
-            let change = LinkChange { line: known.line, old: old.to_owned(), new: new.clone() };
+            let change = LinkChange { line: link.line, old: old.to_owned(), new: new.clone() };
             result.changes.push(change);
             edits.push((place, new));
         }
         if edits.is_empty() {
             return result;
         }
-        let new = with_edits(text, text.len() - source.len(), edits);
-        if means_as_planned(&facts, &new, &expected) {
+        let new = with_edits(text, edits);
+        if means_as_planned(&facts, (now, &new), &expected) {
             result.text = Some(new);
         } else {
             result.unspellable += u32::try_from(result.changes.len()).unwrap_or(u32::MAX);
@@ -190,35 +189,50 @@ impl MovedFile {
     }
 }
 
-/// Returns a text with other paths in its body, which begins at `offset`.
-fn with_edits(
-    text: &str,
-    offset: usize,
-    mut edits: Vec<(std::ops::Range<usize>, String)>,
-) -> String {
+/// Returns a text with other paths at these places.
+fn with_edits(text: &str, mut edits: Vec<(std::ops::Range<usize>, String)>) -> String {
     edits.sort_unstable_by_key(|(place, _)| place.start);
     // Several links may use one definition.
     edits.dedup_by(|one, other| one.0 == other.0);
     let mut new = String::with_capacity(text.len() + 64 * edits.len());
     let mut from = 0;
     for (place, path) in edits {
-        new.push_str(text.get(from..offset + place.start).unwrap_or_default());
+        new.push_str(text.get(from..place.start).unwrap_or_default());
         new.push_str(&path);
-        from = offset + place.end;
+        from = place.end;
     }
     new.push_str(text.get(from..).unwrap_or_default());
     new
 }
 
-/// Whether a note has the tags, properties and links of another one, but for the targets.
-fn means_as_planned(old: &NoteFacts, new: &str, expected: &[LinkTarget]) -> bool {
-    NoteFacts::of(new).is_some_and(|new| {
+/// Whether a file has the tags, properties and links of another one, but for the targets.
+fn means_as_planned(
+    old: &NoteFacts,
+    (path, new): (&SpacePath, &str),
+    expected: &[LinkTarget],
+) -> bool {
+    NoteFacts::of_file(path.as_str(), new).is_some_and(|new| {
         let links = old.links.iter().zip(expected);
         let expected = links.map(|(link, target)| NoteLink { target: target.clone(), ..*link });
+        let untargeted = |facts: &NoteFacts| -> Vec<NoteProperty> {
+            facts.properties.iter().map(without_targets).collect()
+        };
         new.tags == old.tags
-            && new.properties == old.properties
+            && untargeted(&new) == untargeted(old)
             && new.links.iter().cloned().eq(expected)
     })
+}
+
+/// Returns a property with the paths left out of values that are links.
+fn without_targets(property: &NoteProperty) -> NoteProperty {
+    let value = |value: &str| {
+        let link = whole_wikilink(value).and_then(|link| link.path);
+        let rest =
+            link.and_then(|path| value.trim().get(path.end..)).map(|rest| format!("[[{rest}"));
+        rest.unwrap_or_else(|| value.to_owned()).into_boxed_str()
+    };
+    let values = property.values.iter().map(|one| value(one)).collect();
+    NoteProperty { name: property.name.clone(), values }
 }
 
 #[cfg(test)]

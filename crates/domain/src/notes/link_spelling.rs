@@ -76,6 +76,11 @@ impl WrittenLink<'_> {
             let (spelled, target) = match self.syntax {
                 LinkSyntax::Wikilink if path.contains(['[', ']', '|']) => return None,
                 LinkSyntax::Wikilink => (path.clone(), LinkTarget::of_wikilink(&path)?),
+                LinkSyntax::RootPath => {
+                    let spelled = path.strip_prefix('/')?.to_owned();
+                    let target = LinkTarget::of_root_path(&spelled)?;
+                    (spelled, target)
+                }
                 LinkSyntax::Markdown => {
                     let spelled = encoded(&path, old, is_bracketed);
                     let target = LinkTarget::of_markdown(&spelled)?;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::path::SpacePath;
 use crate::percent;
 
@@ -46,6 +48,8 @@ pub(super) enum LinkSyntax {
     Wikilink,
     /// Percent-encoded where it has to be, as the destination of a Markdown link.
     Markdown,
+    /// The whole path from the root of the space, without `/` before it, as a canvas has it.
+    RootPath,
 }
 
 /// A link with its place in the readable body.
@@ -93,6 +97,12 @@ impl LinkTarget {
         // A `#` in a file's name is encoded.
         let path = destination.split('#').next().unwrap_or_default();
         Self::new(&percent::decode(path).unwrap_or_else(|| path.to_owned()))
+    }
+
+    /// Reads the path of a file from the root of the space, without `/` before it.
+    pub(super) fn of_root_path(path: &str) -> Option<Self> {
+        let is_path = !path.is_empty() && path.len() < SpacePath::MAX_BYTES;
+        is_path.then(|| Self(format!("/{path}").into()))
     }
 
     fn new(path: &str) -> Option<Self> {
@@ -265,9 +275,12 @@ impl LinkedFiles {
     }
 }
 
-/// Returns a name as it is compared, without its case.
+/// Returns a name as it is compared: without its case, and with composed accents.
 pub(super) fn key(name: &str) -> String {
-    name.to_lowercase()
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
+    name.to_lowercase().nfc().collect()
 }
 
 #[cfg(test)]
@@ -295,6 +308,7 @@ mod tests {
             ("[[a]]\n\n[a]: b.md", &["1 wikilink a"]),
             ("[[#One]] [[]] [[a\nb]] [[a] [[[a]]", &["2 wikilink a"]),
             ("\\[[a]] \\\\[[b]]", &["1 wikilink b"]),
+            ("x[^1]\n\n[^1]: [[a]]\n[^n]: [t](b.md)\n", &["3 wikilink a", "4 markdown b.md"]),
         ] {
             assert_eq!(links(text), expected, "{text}");
         }
@@ -368,6 +382,18 @@ mod tests {
         assert_eq!(resolved(&["/f/g/a.md"], "/x.md", "g/a").as_deref(), Some("/f/g/a.md"));
         assert_eq!(resolved(&["/f/ga/a.md", "/a/b.md"], "/x.md", "a/a"), None);
         assert_eq!(resolved(&["/a.md", "/A.md"], "/x.md", "A").as_deref(), Some("/A.md"));
+    }
+
+    #[test]
+    fn a_name_is_found_with_composed_and_decomposed_accents() {
+        let (composed, decomposed) = ("/f/caf\u{e9}.md", "/f/cafe\u{301}.md");
+        for file in [composed, decomposed] {
+            for target in ["caf\u{e9}", "Cafe\u{301}", "f/CAF\u{c9}.md"] {
+                assert_eq!(resolved(&[file], "/x.md", target).as_deref(), Some(file), "{target}");
+            }
+        }
+        let both = [composed, decomposed];
+        assert_eq!(resolved(&both, "/x.md", "f/cafe\u{301}").as_deref(), Some(decomposed));
     }
 
     #[test]

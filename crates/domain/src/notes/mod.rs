@@ -12,6 +12,7 @@ mod commonmark;
 mod dates;
 mod derive;
 mod facets;
+mod file_links;
 mod front_fences;
 mod front_matter;
 mod headings;

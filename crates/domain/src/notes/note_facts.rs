@@ -9,12 +9,14 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
+use super::file_links::{FileLink, Quoting, canvas_links, property_links};
 use super::front_fences::FrontFences;
 use super::limits::MAX_BODY_UNITS;
 use super::line_numbers::LineNumbers;
-use super::link_places::{defined_path, inline_path};
+use super::link_places::{SourcePlaces, defined_path, inline_path};
 use super::links::{LinkKind, LinkSyntax, LinkTarget, NoteLink, PlacedLink, wikilinks};
 use super::note_property::NoteProperty;
+use super::note_query::is_canvas;
 use super::tags::{front_matter_tags, inline_tags};
 use super::{commonmark, yaml};
 use crate::facts::Footprint;
@@ -60,23 +62,49 @@ impl NoteFacts {
         tags.extend(inline_tags(&body.readable, &merged(not_tags)));
         tags.sort_unstable();
         tags.dedup();
-        let links = in_order(parts.links, wikilinks);
-        let lines = body.lines();
-        let numbers = lines.lines_at(links.iter().map(|link| link.range.start));
-        let numbered = links.iter().zip(numbers).map(|(link, line)| NoteLink {
-            target: link.target.clone(),
-            kind: link.kind,
-            line: u32::try_from(line).unwrap_or(u32::MAX),
-        });
-        Some(Self { tags: tags.into(), properties: properties.into(), links: numbered.collect() })
+        let links = body.file_links(in_order(parts.links, wikilinks));
+        Some(Self {
+            tags: tags.into(),
+            properties: properties.into(),
+            links: links.into_iter().map(NoteLink::from).collect(),
+        })
     }
+
+    /// Finds the facts of a file that may have links: a note, or a canvas, which has nothing else.
+    /// `None` for a note that is too large.
+    pub fn of_file(name: &str, text: &str) -> Option<Self> {
+        if !is_canvas(name) {
+            return Self::of(text);
+        }
+        let links = canvas_links(text).into_iter().map(NoteLink::from).collect();
+        Some(Self { links, ..Self::default() })
+    }
+}
+
+impl From<FileLink> for NoteLink {
+    fn from(link: FileLink) -> Self {
+        Self { target: link.target, kind: link.kind, line: link.line }
+    }
+}
+
+/// Returns the links that [`NoteFacts::of_file`] finds, with their places in the text.
+pub(super) fn links_of_file(name: &str, text: &str) -> Option<Vec<FileLink>> {
+    if is_canvas(name) {
+        return Some(canvas_links(text));
+    }
+    let body = NoteBody::of(text)?;
+    Some(body.file_links(body.links()))
 }
 
 /// The body of a note, as it is and as the parser reads it.
 pub(super) struct NoteBody<'t> {
+    /// The length of the byte order mark.
+    mark: usize,
     /// The text of the file without a byte order mark.
     text: &'t str,
     front: &'t str,
+    /// Where the front matter begins in `text`.
+    front_start: usize,
     /// Where the body begins in `text`.
     offset: usize,
     readable: Cow<'t, str>,
@@ -84,40 +112,68 @@ pub(super) struct NoteBody<'t> {
 
 impl<'t> NoteBody<'t> {
     /// Finds the body in the text of a file; `None` for a note that is too large.
-    pub(super) fn of(text: &'t str) -> Option<Self> {
-        let text = text.strip_prefix(crate::edit::BOM).unwrap_or(text);
+    pub(super) fn of(whole: &'t str) -> Option<Self> {
+        let text = whole.strip_prefix(crate::edit::BOM).unwrap_or(whole);
         let fences = FrontFences::find(text);
         let front = fences.as_ref().map_or("", |fences| fences.front(text));
+        let front_start = fences.as_ref().map_or(0, |fences| fences.start);
         let offset = fences.as_ref().map_or(0, |fences| fences.body);
         let body = text.get(offset..).unwrap_or_default();
         (body.len() <= MAX_BODY_UNITS).then(|| Self {
+            mark: whole.len() - text.len(),
             text,
             front,
+            front_start,
             offset,
             readable: commonmark::readable(body),
         })
     }
 
-    /// Returns the links in document order, those that [`NoteFacts::of`] finds.
+    /// Returns the links of the body in document order, those that [`NoteFacts::of`] finds.
     pub(super) fn links(&self) -> Vec<PlacedLink> {
         let parts = Parts::of(&self.readable);
         let wikilinks = wikilinks(&self.readable, &parts.not_links);
         in_order(parts.links, wikilinks)
     }
 
-    /// Returns the line numbers of the file for places in the readable body.
-    fn lines(&self) -> LineNumbers<'_> {
-        LineNumbers::new(self.text, self.offset, &self.readable)
+    /// Returns the links of the properties and then `links`, which are those of the body, with
+    /// their places in the file.
+    pub(super) fn file_links(&self, links: Vec<PlacedLink>) -> Vec<FileLink> {
+        let in_front = property_links(self.front).into_iter().map(|(link, quoting)| {
+            let start = self.front_start + link.range.start;
+            let before = self.text.get(..start).unwrap_or_default();
+            let newlines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
+            let moved = self.mark + self.front_start;
+            FileLink {
+                line: u32::try_from(newlines + 1).unwrap_or(u32::MAX),
+                path: link.path.map(|path| moved + path.start..moved + path.end),
+                target: link.target,
+                kind: link.kind,
+                syntax: link.syntax,
+                quoting,
+            }
+        });
+        let lines = LineNumbers::new(self.text, self.offset, &self.readable);
+        let numbers: Vec<u64> = lines.lines_at(links.iter().map(|link| link.range.start)).collect();
+        let places = SourcePlaces::new(self.source(), &self.readable);
+        let moved = self.mark + self.offset;
+        let in_body = links.into_iter().zip(numbers).map(|(link, line)| FileLink {
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            path: link
+                .path
+                .and_then(|path| places.in_source(&path))
+                .map(|path| moved + path.start..moved + path.end),
+            target: link.target,
+            kind: link.kind,
+            syntax: link.syntax,
+            quoting: Quoting::Bare,
+        });
+        in_front.chain(in_body).take(MAX_LINKS).collect()
     }
 
     /// Returns the body as the file has it.
     pub(super) fn source(&self) -> &'t str {
         self.text.get(self.offset..).unwrap_or_default()
-    }
-
-    /// Returns the body as the parser reads it.
-    pub(super) fn readable(&self) -> &str {
-        &self.readable
     }
 }
 

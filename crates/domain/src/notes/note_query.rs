@@ -33,8 +33,22 @@ impl NoteQuery {
 
 /// Whether a file is a note, by its name.
 pub fn is_note(name: &str) -> bool {
-    let ending = name.len().checked_sub(3).and_then(|at| name.get(at..));
-    ending.is_some_and(|ending| ending.eq_ignore_ascii_case(".md"))
+    has_ending(name, ".md")
+}
+
+/// Whether a file is a canvas, by its name: a board that shows notes and has links to them.
+pub fn is_canvas(name: &str) -> bool {
+    has_ending(name, ".canvas")
+}
+
+/// Whether a file may have links to other files: a note or a canvas.
+pub fn may_have_links(name: &str) -> bool {
+    is_note(name) || is_canvas(name)
+}
+
+fn has_ending(name: &str, wanted: &str) -> bool {
+    let ending = name.len().checked_sub(wanted.len()).and_then(|at| name.get(at..));
+    ending.is_some_and(|ending| ending.eq_ignore_ascii_case(wanted))
 }
 
 #[cfg(test)]

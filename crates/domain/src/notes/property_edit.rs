@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::front_fences::{FrontFences, is_fence};
-use super::yaml;
+use super::{dates, yaml};
 use crate::edit::{BOM, EditError};
 use crate::lines::{ResolvedLines, count_lines};
 
@@ -64,9 +64,10 @@ fn edit(text: &str, name: &str, value: Option<&NewValue>) -> Result<String, Unsa
         };
         return match value {
             Some(value) if why.is_empty() => {
-                let front = entry("", name, value, eol);
+                let written = Written::of(value, "", &[]);
+                let front = entry("", name, (value, &written), eol);
                 let edited = ["---", eol, &front, "---", eol, text].concat();
-                checked(edited, &front, &[(name.to_owned(), nodes(value))])
+                checked(edited, &front, &[(name.to_owned(), written.nodes)])
             }
             _ => Err(why),
         }
@@ -90,9 +91,11 @@ fn edit(text: &str, name: &str, value: Option<&NewValue>) -> Result<String, Unsa
     let new_front = match (index.and_then(|index| old.entries.get(index)), value) {
         (None, None) => return Err(refused("the front matter has no such property")),
         (None, Some(value)) => {
-            expected.push((name.to_owned(), nodes(value)));
+            let written = Written::of(value, front, &[]);
             let indent = " ".repeat(old.entries.first().map_or(0, |first| first.column));
-            front.to_owned() + &entry(&indent, name, value, eol)
+            let entry = entry(&indent, name, (value, &written), eol);
+            expected.push((name.to_owned(), written.nodes));
+            front.to_owned() + &entry
         }
         (Some(found), _) => {
             let next = index.and_then(|index| old.entries.get(index + 1));
@@ -112,10 +115,12 @@ fn edit(text: &str, name: &str, value: Option<&NewValue>) -> Result<String, Unsa
                     String::new()
                 }
                 Some(value) => {
+                    let written = Written::of(value, front, &found.scalars);
+                    let replacement = place.with(value, &written, eol);
                     if let Some(slot) = expected.iter_mut().find(|(key, _)| key == name) {
-                        slot.1 = nodes(value);
+                        slot.1 = written.nodes;
                     }
-                    place.with(value, eol)
+                    replacement
                 }
             };
             let before = front.get(..place.lines.start).unwrap_or_default();
@@ -158,19 +163,78 @@ enum Node {
     End,
 }
 
-/// Returns the parts of a new value.
-fn nodes(value: &NewValue) -> Vec<Node> {
-    let scalar = |scalar: &NewScalar| match scalar {
-        NewScalar::Text(text) => Node::Scalar { text: text.clone(), is_plain: is_plain(text) },
-        NewScalar::Plain(text) => Node::Scalar { text: text.clone(), is_plain: true },
-    };
-    match value {
-        NewValue::Scalar(one) => vec![scalar(one)],
-        NewValue::List(items) => {
-            let items = items.iter().map(scalar);
-            [Node::ListStart].into_iter().chain(items).chain([Node::End]).collect()
+/// A scalar of a value as the front matter has it.
+#[derive(Clone, Debug)]
+struct OldScalar {
+    text: String,
+    is_plain: bool,
+    /// Where it is, with its quotes.
+    place: std::ops::Range<usize>,
+}
+
+/// A value as it is written: its text, or one text for each item, and its parts as YAML reads them.
+struct Written {
+    texts: Vec<String>,
+    nodes: Vec<Node>,
+}
+
+impl Written {
+    /// Writes a new value. A scalar that stays keeps its spelling in `front`, with its quotes.
+    fn of(value: &NewValue, front: &str, old: &[OldScalar]) -> Self {
+        let scalar = |one: &NewScalar| {
+            let kept = old.iter().find(|old| old.is_kept_for(one));
+            let spelled = kept.and_then(|old| front.get(old.place.clone()));
+            // A value over several lines is not kept: its lines have an indentation of their own.
+            if let (Some(old), Some(spelled)) = (kept, spelled.filter(|text| !text.contains('\n')))
+            {
+                let node = Node::Scalar { text: old.text.clone(), is_plain: old.is_plain };
+                return (spelled.trim_end().to_owned(), node);
+            }
+            let is_text_now =
+                matches!((value, old), (NewValue::Scalar(_), [one]) if one.is_quoted_date());
+            let text = match one {
+                NewScalar::Text(text) if is_date(text) && !is_text_now => text.into(),
+                NewScalar::Text(text) => quoted(text),
+                NewScalar::Plain(text) => text.into(),
+            };
+            let (NewScalar::Text(meant) | NewScalar::Plain(meant)) = one;
+            let is_plain = !text.starts_with('"');
+            (text.into_owned(), Node::Scalar { text: meant.clone(), is_plain })
+        };
+        match value {
+            NewValue::Scalar(one) => {
+                let (text, node) = scalar(one);
+                Self { texts: vec![text], nodes: vec![node] }
+            }
+            NewValue::List(items) => {
+                let (texts, items): (Vec<_>, Vec<_>) = items.iter().map(scalar).unzip();
+                let nodes = [Node::ListStart].into_iter().chain(items).chain([Node::End]);
+                Self { texts, nodes: nodes.collect() }
+            }
         }
     }
+}
+
+impl OldScalar {
+    /// Whether the scalar says what a new one says, so that it can stay as it is written.
+    fn is_kept_for(&self, new: &NewScalar) -> bool {
+        match new {
+            NewScalar::Text(text) => {
+                *text == self.text && (!self.is_plain || is_plain(text) || is_date(text))
+            }
+            NewScalar::Plain(text) => *text == self.text && self.is_plain,
+        }
+    }
+
+    /// Whether the scalar is a date that its quotes make a text.
+    fn is_quoted_date(&self) -> bool {
+        !self.is_plain && is_date(&self.text)
+    }
+}
+
+/// Whether YAML reads a text without quotes as a date or a timestamp.
+fn is_date(text: &str) -> bool {
+    !text.contains('\t') && dates::iso(text).is_some()
 }
 
 /// How the value of an entry is written.
@@ -195,6 +259,8 @@ struct Entry {
     is_marked: bool,
     /// Where the quoted scalars of the value are, in which no comment can be.
     quoted: Vec<std::ops::Range<usize>>,
+    /// The scalars of the value: itself, or the items of a list. Empty if anything else is in it.
+    scalars: Vec<OldScalar>,
     nodes: Vec<Node>,
 }
 
@@ -202,6 +268,15 @@ impl Entry {
     /// Whether a byte of the front matter is in a quoted scalar of the value.
     fn is_quoted(&self, at: usize) -> bool {
         self.quoted.iter().any(|quoted| quoted.contains(&at))
+    }
+
+    /// Returns what stands before the first item of a list of lines.
+    fn item_head<'f>(&self, front: &'f str) -> Option<&'f str> {
+        let first = self.scalars.first().filter(|_| self.form == Form::Block)?;
+        let before = front.get(..first.place.start)?;
+        let head = before.get(before.rfind('\n').map_or(0, |newline| newline + 1)..)?;
+        let is_head = head.trim_start_matches(' ').strip_prefix('-')?.trim_matches(' ').is_empty();
+        (is_head && head.ends_with(' ')).then_some(head)
     }
 }
 
@@ -247,6 +322,7 @@ impl Mapping {
     ) -> Option<Entry> {
         let (mut nodes, mut depth, mut is_marked) = (Vec::new(), 0usize, is_key_marked);
         let (mut start, mut form, mut quoted) = (None, Form::Scalar, Vec::new());
+        let mut scalars = Vec::new();
         let end = loop {
             let (event, span) = events.next()?;
             if start.is_none() {
@@ -268,9 +344,11 @@ impl Mapping {
                 Event::Scalar(text, style, anchor, tag) => {
                     is_marked |= anchor != 0 || tag.is_some();
                     let is_plain = style == ScalarStyle::Plain;
+                    let place = span.start.byte_offset()?..span.end.byte_offset()?;
                     if matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted) {
-                        quoted.push(span.start.byte_offset()?..span.end.byte_offset()?);
+                        quoted.push(place.clone());
                     }
+                    scalars.push(OldScalar { text: text.to_string(), is_plain, place });
                     nodes.push(Node::Scalar { text: text.into_owned(), is_plain });
                 }
                 Event::SequenceStart(_, anchor, tag) => {
@@ -295,6 +373,15 @@ impl Mapping {
                 break span.end.byte_offset()?;
             }
         };
+        let is_simple = match nodes.as_slice() {
+            [Node::ListStart, items @ .., Node::End] => {
+                items.iter().all(|node| matches!(node, Node::Scalar { .. }))
+            }
+            nodes => nodes.len() == 1,
+        };
+        if !is_simple {
+            scalars.clear();
+        }
         let at = key_span.start.byte_offset()?;
         let line_start = front.get(..at)?.rfind('\n').map_or(0, |newline| newline + 1);
         Some(Entry {
@@ -306,6 +393,7 @@ impl Mapping {
             form,
             is_marked,
             quoted,
+            scalars,
             nodes,
         })
     }
@@ -326,6 +414,8 @@ struct Place<'f> {
     tail: &'f str,
     eol: &'f str,
     indent: &'f str,
+    /// What stands before each item of the list that is there: its indentation, `-` and spaces.
+    item_head: Option<&'f str>,
     was_flow: bool,
 }
 
@@ -420,56 +510,46 @@ impl<'f> Place<'f> {
             tail,
             eol: front.get(first_end..entry.line_start + first.len()).unwrap_or("\n"),
             indent,
+            item_head: entry.item_head(front),
             was_flow: entry.form == Form::Flow,
             lines,
         })
     }
 
     /// Returns the lines with another value.
-    fn with(&self, value: &NewValue, eol: &str) -> String {
+    fn with(&self, value: &NewValue, written: &Written, eol: &str) -> String {
         let Self { head, space, tail, indent, .. } = self;
         let eol = if self.eol.is_empty() { eol } else { self.eol };
         match value {
             NewValue::List(items) if !items.is_empty() && !self.was_flow => {
-                let items: String = items.iter().map(|one| item(indent, one, eol)).collect();
-                [*head, *tail, eol, &items].concat()
+                let item_head =
+                    self.item_head.map_or_else(|| format!("{indent}  - "), str::to_owned);
+                [*head, *tail, eol, &item_lines(&item_head, written, eol)].concat()
             }
-            value => [*head, *space, &inline(value), *tail, eol].concat(),
+            value => [*head, *space, &inline(value, written), *tail, eol].concat(),
         }
     }
 }
 
 /// Returns the lines of a new member.
-fn entry(indent: &str, name: &str, value: &NewValue, eol: &str) -> String {
+fn entry(indent: &str, name: &str, (value, written): (&NewValue, &Written), eol: &str) -> String {
     let key = quoted(name);
     match value {
         NewValue::List(items) if !items.is_empty() => {
-            let items: String = items.iter().map(|one| item(indent, one, eol)).collect();
+            let items = item_lines(&format!("{indent}  - "), written, eol);
             [indent, &key, ":", eol, &items].concat()
         }
-        value => [indent, &key, ": ", &inline(value), eol].concat(),
+        value => [indent, &key, ": ", &inline(value, written), eol].concat(),
     }
 }
 
-fn item(indent: &str, value: &NewScalar, eol: &str) -> String {
-    [indent, "  - ", &scalar(value), eol].concat()
+fn item_lines(head: &str, written: &Written, eol: &str) -> String {
+    written.texts.iter().flat_map(|text| [head, text, eol]).collect()
 }
 
-fn inline(value: &NewValue) -> String {
-    match value {
-        NewValue::Scalar(one) => scalar(one).into_owned(),
-        NewValue::List(items) => {
-            let items: Vec<_> = items.iter().map(scalar).collect();
-            format!("[{}]", items.join(", "))
-        }
-    }
-}
-
-fn scalar(value: &NewScalar) -> Cow<'_, str> {
-    match value {
-        NewScalar::Text(text) => quoted(text),
-        NewScalar::Plain(text) => text.into(),
-    }
+fn inline(value: &NewValue, written: &Written) -> String {
+    let texts = written.texts.join(", ");
+    if matches!(value, NewValue::List(_)) { format!("[{texts}]") } else { texts }
 }
 
 /// Characters that are no controls and that YAML cannot have as they are, or might take for the end
@@ -558,9 +638,44 @@ mod tests {
     #[test]
     fn a_list_keeps_its_form() {
         assert_eq!(front("b: [1] # c\n", "b", Some(list(&["x", "1"]))), "b: [x, \"1\"] # c\n");
-        assert_eq!(front("b:\n- y\na: 1\n", "b", Some(list(&["x"]))), "b:\n  - x\na: 1\n");
+        assert_eq!(front("b:\n- y\na: 1\n", "b", Some(list(&["x"]))), "b:\n- x\na: 1\n");
         assert_eq!(front("b: 1 # c\n", "b", Some(list(&["x"]))), "b: # c\n  - x\n");
         assert_eq!(front("b: 1\n", "b", Some(list(&[]))), "b: []\n");
+    }
+
+    #[test]
+    fn a_list_keeps_its_indentation_and_the_spelling_of_items_that_stay() {
+        for (old, new) in [
+            ("b:\n- a\n- b\n", "b:\n- a\n- c d\n"),
+            ("b:\n    -  a\n    -  b\n", "b:\n    -  a\n    -  c d\n"),
+            ("b:\n  - 'a'\n  - \"b\"\n", "b:\n  - 'a'\n  - c d\n"),
+            ("b: ['a', b] # why\n", "b: ['a', c d] # why\n"),
+            ("b: a\n", "b:\n  - a\n  - c d\n"),
+            ("b:\n  - x: 1\n", "b:\n  - a\n  - c d\n"),
+        ] {
+            assert_eq!(front(old, "b", Some(list(&["a", "c d"]))), new, "{old}");
+        }
+        assert_eq!(front("b: [1, '2']\n", "b", Some(list(&["1", "2"]))), "b: [\"1\", '2']\n");
+        assert_eq!(front("b: 'x'\n", "b", Some(text("x"))), "b: 'x'\n");
+    }
+
+    #[test]
+    fn a_date_is_written_as_a_date_unless_the_note_has_it_as_a_text() {
+        for (old, date, new) in [
+            ("b: 2024-01-01\n", "2024-02-02", "b: 2024-02-02\n"),
+            ("b: x\n", "2024-02-02T10:00:00Z", "b: 2024-02-02T10:00:00Z\n"),
+            ("a: 1\n", "2024-02-02 10:00:00", "a: 1\nb: 2024-02-02 10:00:00\n"),
+            ("b: '2024-01-01'\n", "2024-02-02", "b: \"2024-02-02\"\n"),
+            ("b: 2024-01-01\n", "2024-2-2", "b: \"2024-2-2\"\n"),
+            ("b: 2024-01-01\n", "10:30", "b: \"10:30\"\n"),
+        ] {
+            assert_eq!(front(old, "b", Some(text(date))), new, "{old}");
+        }
+        let dates = list(&["2024-01-01", "2024-01-02"]);
+        assert_eq!(
+            front("b: [\"2024-01-01\"]\n", "b", Some(dates)),
+            "b: [\"2024-01-01\", 2024-01-02]\n"
+        );
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
 use super::note_property::NoteProperty;
 
 /// A tag to find, without `#` and in lower case.
@@ -55,13 +58,26 @@ pub(super) fn inline_tags(body: &str, excluded: &[Range<usize>]) -> Vec<Box<str>
     tags
 }
 
-/// Returns the tag at the beginning of a text, in lower case, and the text after the tag.
+/// Returns the tag at the beginning of a text, in lower case with composed accents, and the text
+/// after the tag.
 fn leading_tag(text: &str) -> Option<(String, &str)> {
-    let is_inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/');
-    let length = text.find(|c| !is_inside(c)).unwrap_or(text.len());
+    let length = text.find(|c| !is_in_tags(c)).unwrap_or(text.len());
     let (tag, rest) = text.split_at_checked(length)?;
     let tag = tag.trim_matches('/');
-    tag.contains(|c: char| !c.is_numeric() && c != '/').then(|| (tag.to_lowercase(), rest))
+    let is_tag = tag.contains(|c: char| !c.is_numeric() && c != '/');
+    is_tag.then(|| (tag.nfc().flat_map(char::to_lowercase).collect(), rest))
+}
+
+/// Whether tags may have a character: letters with their marks, digits, `_`, `-`, `/`, emoji and
+/// the joiners that some scripts and emoji have between characters.
+fn is_in_tags(c: char) -> bool {
+    let is_joiner = matches!(c, '\u{200c}' | '\u{200d}' | '\u{e0020}'..='\u{e007f}');
+    let is_emoji = matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}');
+    c.is_alphanumeric()
+        || is_combining_mark(c)
+        || is_joiner
+        || is_emoji
+        || matches!(c, '_' | '-' | '/')
 }
 
 #[cfg(test)]
@@ -110,6 +126,30 @@ mod tests {
             ("#a/ #/", &["a"]),
         ] {
             assert_eq!(tags(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tag_keeps_the_marks_of_its_letters_and_emoji() {
+        for tag in [
+            "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}",
+            "\u{ba4}\u{bae}\u{bbf}\u{bb4}\u{bcd}",
+            "\u{9ac}\u{9bf}\u{99c}\u{9cd}\u{99e}\u{9be}\u{9a8}",
+            "\u{e44}\u{e17}\u{e22}",
+            "\u{6a9}\u{200c}\u{645}",
+            "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}/\u{2764}\u{fe0f}",
+        ] {
+            assert_eq!(tags(&format!("#{tag}, x")), [tag], "{tag}");
+            assert_eq!(tags(&format!("---\ntags:\n  - {tag}\n---\n")), [tag], "{tag}");
+            assert!(WantedTag::parse(tag).is_some(), "{tag}");
+        }
+    }
+
+    #[test]
+    fn a_tag_is_the_same_with_composed_and_decomposed_accents() {
+        for (one, other) in [("caf\u{e9}", "cafe\u{301}"), ("cafe\u{301}", "CAF\u{c9}")] {
+            let facts = NoteFacts::of(&format!("#{one}/x")).unwrap();
+            assert!(WantedTag::parse(other).unwrap().is_among(&facts.tags), "{one} {other}");
         }
     }
 

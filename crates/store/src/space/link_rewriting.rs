@@ -21,14 +21,14 @@ use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::link_rewrite::{MovedFile, RewritePass, RewrittenLinks};
 use stile_domain::notes::links::LinkedFiles;
 use stile_domain::notes::note_facts::NoteFacts;
-use stile_domain::notes::note_query::is_note;
+use stile_domain::notes::note_query::may_have_links;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, EditBelow, Permit, Walk};
 
 use crate::cancellation::Cancellation;
 
 use super::file_hash::hash_file;
-use super::notes::{ORDER, is_readable_note};
+use super::notes::{ORDER, may_have_readable_links};
 use super::read::regular;
 use super::tree::SLICE;
 use super::walk::Walker;
@@ -178,10 +178,12 @@ impl Inner {
         let mut plan = LinkPlan { pass, notes: Vec::new(), searched: 0, skipped: 0, next: None };
         let mut files = LinkedFiles::for_path(from).and_for_path(to);
         let own = match &request.cursor {
-            None if is_note(from.as_str()) && is_note(to.as_str()) => {
+            None if may_have_links(from.as_str()) && may_have_links(to.as_str()) => {
                 let at = if pass == RewritePass::First { from } else { to };
                 let text = self.read_text(at, MAX_NOTE_BYTES).ok();
-                let read = text.and_then(|text| NoteFacts::of(&text).map(|facts| (text, facts)));
+                let read = text.and_then(|text| {
+                    NoteFacts::of_file(from.as_str(), &text).map(|facts| (text, facts))
+                });
                 plan.skipped += u64::from(read.is_none());
                 read
             }
@@ -228,7 +230,7 @@ impl Inner {
             }
             is_first = false;
             last = Some(found.position());
-            if !is_readable_note(names, &found) || moved.is_at(&found.path) {
+            if !may_have_readable_links(names, &found) || moved.is_at(&found.path) {
                 continue;
             }
             let Some(known) = self.known_note(&found) else {

@@ -15,7 +15,7 @@ use stile_domain::listing::EntryKind;
 use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::links::{LinkedFiles, NoteLink};
 use stile_domain::notes::note_facts::NoteFacts;
-use stile_domain::notes::note_query::{NoteQuery, is_note};
+use stile_domain::notes::note_query::{NoteQuery, is_note, may_have_links};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Read, Walk};
 
@@ -37,8 +37,13 @@ pub(super) struct KnownNote {
 }
 
 /// Returns whether an entry of a walk is a note that the caller may read.
-pub(super) fn is_readable_note(permit: &Permit<Walk>, found: &Found) -> bool {
-    found.kind == EntryKind::File && is_note(found.name()) && permit.may_read(&found.path)
+fn is_readable_note(permit: &Permit<Walk>, found: &Found) -> bool {
+    is_note(found.name()) && may_have_readable_links(permit, found)
+}
+
+/// Returns whether an entry of a walk is a note or a canvas that the caller may read.
+pub(super) fn may_have_readable_links(permit: &Permit<Walk>, found: &Found) -> bool {
+    found.kind == EntryKind::File && may_have_links(found.name()) && permit.may_read(&found.path)
 }
 
 impl Inner {
@@ -69,7 +74,12 @@ impl Inner {
                 break;
             }
             last = Some(found.position());
-            if !is_readable_note(permit, &found) {
+            // A canvas has links, and nothing else that a query asks for.
+            let is_wanted = match query.links_to {
+                Some(_) => may_have_readable_links(permit, &found),
+                None => is_readable_note(permit, &found),
+            };
+            if !is_wanted {
                 continue;
             }
             let Some(note) = self.known_note(&found) else {
@@ -111,7 +121,7 @@ impl Inner {
             advice: "Call `text.read`, which reads a part of it.",
         };
         let text = self.read_text(note, MAX_NOTE_BYTES)?;
-        let facts = NoteFacts::of(&text).ok_or_else(too_large)?;
+        let facts = NoteFacts::of_file(note.as_str(), &text).ok_or_else(too_large)?;
         let mut page = LinkPage::default();
         if direction != LinkDirection::In && cursor.after.is_none() {
             let mut files = LinkedFiles::for_targets(facts.links.iter().map(|link| &link.target));
@@ -162,7 +172,7 @@ impl Inner {
                 return Ok(());
             }
             last = Some(found.position());
-            if !is_readable_note(names, &found) {
+            if !may_have_readable_links(names, &found) {
                 continue;
             }
             let Some(known) = self.known_note(&found) else {
@@ -240,7 +250,8 @@ impl Inner {
         if os::status(&file).ok()?.stamp != stamp {
             return None;
         }
-        let facts = Arc::new(NoteFacts::of(std::str::from_utf8(&bytes).ok()?)?);
+        let text = std::str::from_utf8(&bytes).ok()?;
+        let facts = Arc::new(NoteFacts::of_file(found.name(), text)?);
         self.note_facts().insert(stamp, &facts, began);
         Some(KnownNote { facts, stamp })
     }

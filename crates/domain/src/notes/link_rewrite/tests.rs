@@ -102,6 +102,32 @@ fn characters_are_encoded_as_the_link_does_and_as_it_must() {
 }
 
 #[test]
+fn links_in_properties_and_canvas_files_follow() {
+    let from = "/f/a.md";
+    for (at, old, to, new) in [
+        (
+            "/x.md",
+            "\u{feff}---\r\nup: \"[[a]]\" # why\r\nrel:\r\n  - '[[f/a#h|al]]'\r\n---\r\n[^1]\r\n\r\n[^1]: [[a]]\r\n",
+            "/g/b's.md",
+            "\u{feff}---\r\nup: \"[[b's]]\" # why\r\nrel:\r\n  - '[[g/b''s#h|al]]'\r\n---\r\n[^1]\r\n\r\n[^1]: [[b's]]\r\n",
+        ),
+        (
+            "/x.canvas",
+            "{\"nodes\":[{\"type\":\"file\",\"file\":\"f/a.md\"},\n{\"type\":\"text\",\"text\":\"\\u00e9\\n[[a]] [t](f/a.md)\"},{\"type\":\"file\",\"file\":\"a.md\"}]}",
+            "/g/b\"s.md",
+            "{\"nodes\":[{\"type\":\"file\",\"file\":\"g/b\\\"s.md\"},\n{\"type\":\"text\",\"text\":\"\\u00e9\\n[[b\\\"s]] [t](g/b\\\"s.md)\"},{\"type\":\"file\",\"file\":\"a.md\"}]}",
+        ),
+    ] {
+        let mut files = LinkedFiles::for_path(&path(from)).and_for_path(&path(to));
+        files.add(path(from));
+        let moved = MovedFile::new(path(from), path(to), &files, RewritePass::First);
+        assert!(moved.concerns(&path(at), &NoteFacts::of_file(at, old).unwrap()));
+        let done = moved.rewrite(&path(at), old);
+        assert_eq!((done.text.as_deref(), done.unspellable), (Some(new), 0), "{at}");
+    }
+}
+
+#[test]
 fn a_path_that_a_wikilink_cannot_hold_is_left_and_counted() {
     for to in ["/a#b.md", "/a|b.md", "/[a].md"] {
         let files = files("[[a]]", ["/a.md"], ["/a.md", to]);
