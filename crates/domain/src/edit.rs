@@ -14,6 +14,11 @@ use crate::lines::{
     LineRange, LineSpan, ResolvedLines, line_spans, resolve_line, without_final_terminator,
 };
 use crate::near_miss::NearMiss;
+use crate::notes::section::{SectionFault, WantedSection};
+
+pub use section_edit::{SectionEdge, insert_in_section, replace_section};
+
+mod section_edit;
 
 /// Why an edit was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub enum EditError {
         /// The number of lines in the text.
         total_lines: u64,
     },
+    /// There is no one section as the caller names it.
+    Section(SectionFault),
     /// `old` or `anchor` does not occur in the searched lines.
     NoMatch {
         /// The lines that were searched: 1-based, end exclusive.
@@ -71,17 +78,51 @@ impl EditError {
 /// The byte order mark, which belongs to the file and not to its first line.
 pub(crate) const BOM: char = '\u{feff}';
 
-/// Replaces the one occurrence of the lines of `old` inside `range` by the lines of `new`.
+/// Where an edit looks for the text to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// In some lines.
+    Lines(LineRange),
+    /// In a section of a note, its heading included.
+    Section(WantedSection),
+}
+
+impl From<LineRange> for Within {
+    fn from(lines: LineRange) -> Self {
+        Self::Lines(lines)
+    }
+}
+
+impl Within {
+    /// Returns the lines of a text with `total_lines` lines.
+    pub(crate) fn resolve(&self, text: &str, total_lines: u64) -> Result<ResolvedLines, EditError> {
+        match self {
+            Self::Lines(range) => {
+                range.resolve(total_lines).map_err(|_| EditError::Range { total_lines })
+            }
+            Self::Section(section) => {
+                section.find(text).map(|place| place.lines).map_err(EditError::Section)
+            }
+        }
+    }
+}
+
+/// Replaces the one occurrence of the lines of `old` inside `within` by the lines of `new`.
 ///
 /// One final terminator of `old` and of `new` is ignored. An empty `new` deletes the lines. The
 /// last replaced line keeps its terminator. *Source*: MCP-013, MCP-045.
 ///
 /// # Errors
 /// Every [`EditError`].
-pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<String, EditError> {
+pub fn replace(
+    text: &str,
+    within: impl Into<Within>,
+    old: &str,
+    new: &str,
+) -> Result<String, EditError> {
     let body = Body::of(text);
     let total_lines = body.count();
-    let within = range.resolve(total_lines).map_err(|_| EditError::Range { total_lines })?;
+    let within = within.into().resolve(text, total_lines)?;
 
     let found = body.find_all(within, old, MAX_LISTED_MATCHES + 1);
     let first_lines = |found: &[Match]| {

@@ -286,15 +286,37 @@ pub enum Refusal {
         /// The number of lines in the file.
         total_lines: u64,
     },
-    /// The note has no section with this id.
+    /// The note has no section with this id or heading.
     #[error(
-        "no section of `{path}` has the id that `section` names. Nothing was written. The note \
-         may have changed: call `get_section_source` on it and send a `section_id` that it returns \
-         now, or read with `lines` or `q`."
+        "no section of `{path}` has the id or the heading that `{argument}` names{}. Nothing was \
+         written. The note may have changed: call `get_note_outline` on it, or read with `lines` \
+         or `q`.",
+        headings_at(.headings)
     )]
     NoSuchSection {
         /// The path that the call named.
         path: SpacePath,
+        /// The argument that names the section.
+        argument: Cow<'static, str>,
+        /// The lines of the note's first headings, from 1.
+        headings: Vec<u64>,
+    },
+    /// Several sections of the note have this heading.
+    #[error(
+        "`{argument}` names {} sections of `{path}`, with their headings at lines {}. Nothing was \
+         written. Name the headings above it too, as in `Plan > Next`, or send an id that \
+         `get_note_outline` returns.",
+        counted(.headings, *.more), list(.headings)
+    )]
+    AmbiguousSection {
+        /// The path that the call named.
+        path: SpacePath,
+        /// The argument that names the section.
+        argument: Cow<'static, str>,
+        /// The lines of their headings, from 1, at most [`crate::limits::MAX_LISTED_MATCHES`].
+        headings: Vec<u64>,
+        /// Whether more sections have it.
+        more: bool,
     },
     /// The text to match occurs more than once in the searched lines.
     #[error(
@@ -429,6 +451,14 @@ fn list(lines: &[u64]) -> String {
     lines.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// Says at which lines the headings of a note are.
+fn headings_at(headings: &[u64]) -> String {
+    match headings {
+        [] => ", since it has no headings".to_owned(),
+        lines => format!("; its headings are at lines {}", list(lines)),
+    }
+}
+
 fn counted(matches: &[u64], more: bool) -> String {
     if more { format!("more than {}", matches.len()) } else { matches.len().to_string() }
 }
@@ -469,7 +499,9 @@ impl Refusal {
             Self::NoMatch { .. } | Self::NoSuchText { .. } | Self::NoSuchSection { .. } => {
                 ("no_match", Remedy::Agent)
             }
-            Self::AmbiguousMatch { .. } => ("ambiguous_match", Remedy::Agent),
+            Self::AmbiguousMatch { .. } | Self::AmbiguousSection { .. } => {
+                ("ambiguous_match", Remedy::Agent)
+            }
             Self::UnsafeFrontMatter { .. } => ("unsafe_front_matter", Remedy::Agent),
             Self::TooLarge { .. } => ("too_large", Remedy::Agent),
             Self::NoSpace { .. } | Self::JournalFull => ("no_space", Remedy::User),
@@ -521,8 +553,13 @@ impl Refusal {
                 set("argument", "q".into());
                 set("total_lines", (*total_lines).into());
             }
-            Self::NoSuchSection { .. } => {
-                set("argument", "section".into());
+            Self::NoSuchSection { argument, headings, .. } => {
+                set("argument", (**argument).into());
+                set("headings", json!(headings));
+            }
+            Self::AmbiguousSection { argument, headings, .. } => {
+                set("argument", (**argument).into());
+                set("matches", json!(headings));
             }
             Self::AmbiguousMatch { argument, matches, .. } => {
                 set("argument", (**argument).into());
@@ -569,7 +606,8 @@ impl Refusal {
             | Self::NoMatch { path, .. }
             | Self::UnsafeFrontMatter { path, .. }
             | Self::NoSuchText { path, .. }
-            | Self::NoSuchSection { path }
+            | Self::NoSuchSection { path, .. }
+            | Self::AmbiguousSection { path, .. }
             | Self::AmbiguousMatch { path, .. }
             | Self::TooLarge { path, .. }
             | Self::NoSpace { path }

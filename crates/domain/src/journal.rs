@@ -92,6 +92,20 @@ pub struct CallTrace {
     pub is_dry_run: bool,
     /// How much of a note's structure the answer held.
     pub extent: Option<AnswerExtent>,
+    /// The files of a call that reads several, each of which gets a line of its own; empty for all
+    /// other calls.
+    pub files: Vec<FileTrace>,
+}
+
+/// One file of a call that reads several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileTrace {
+    /// The file.
+    pub path: SpacePath,
+    /// The version that the call read.
+    pub version: Option<ContentHash>,
+    /// `ok`, or the stable code of the refusal.
+    pub outcome: &'static str,
 }
 
 impl CallTrace {

@@ -49,6 +49,8 @@ pub const MAX_MEDIA_BYTES: u64 = 768 * 1024;
 pub const MAX_REWRITTEN_NOTES: usize = 100;
 /// The most notes and links that the answer about rewritten links names.
 pub const MAX_LISTED_REWRITES: usize = 20;
+/// The most pieces in one call of `text.gather`.
+pub const MAX_GATHERED: usize = 20;
 /// The most edits in one call of `text.edit`.
 pub const MAX_EDITS: usize = 64;
 /// The most lines of the diff that `text.edit` returns.

@@ -386,6 +386,16 @@ impl<P: Permits> Permits for Option<P> {
     const READ_ONLY: bool = P::READ_ONLY;
 }
 
+/// A tool that works on several paths has a permit for each, or the refusal of that path alone.
+impl<P: Permits> Permits for Vec<Result<P, Refusal>> {
+    const READ_ONLY: bool = P::READ_ONLY;
+    const WALKS: bool = P::WALKS;
+
+    fn may_be_granted(scopes: &Scopes) -> bool {
+        P::may_be_granted(scopes)
+    }
+}
+
 /// A tool without permits reads through a port that checks the caller itself.
 impl Permits for () {
     const READ_ONLY: bool = true;

@@ -227,7 +227,7 @@ mod tests {
 
     fn edit(old: &str, new: &str) -> TextEdit {
         let (old, new) = (old.to_owned(), new.to_owned());
-        TextEdit { old, new, lines: LineRange::ALL, occurrences: Occurrences::Each }
+        TextEdit { old, new, within: LineRange::ALL.into(), occurrences: Occurrences::Each }
     }
 
     fn diff(text: &str, edits: &[TextEdit]) -> UnifiedDiff {

@@ -10,9 +10,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::edit::{BOM, EditError, excerpt};
+use crate::edit::{BOM, EditError, Within, excerpt};
 use crate::limits::MAX_LISTED_MATCHES;
-use crate::lines::{LineRange, ResolvedLines, line_spans};
+use crate::lines::{ResolvedLines, line_spans};
 use crate::near_miss::NearMiss;
 use crate::sought_text::SoughtText;
 
@@ -27,8 +27,8 @@ pub struct TextEdit {
     pub old: String,
     /// What takes its place.
     pub new: String,
-    /// The lines in which `old` must lie, of the text that the edits before left.
-    pub lines: LineRange,
+    /// Where `old` must lie, in the text that the edits before left.
+    pub within: Within,
     /// Which occurrences are replaced.
     pub occurrences: Occurrences,
 }
@@ -102,10 +102,7 @@ impl<'e> Places<'e> {
     /// Finds what an edit replaces.
     fn find(text: &str, edit: &'e TextEdit) -> Result<Self, EditError> {
         let total_lines = line_of(text, text.len()) - u64::from(ends_lines(text));
-        let within = match edit.lines.resolve(total_lines) {
-            Ok(lines) => lines,
-            Err(_) => return Err(EditError::Range { total_lines }),
-        };
+        let within = edit.within.resolve(text, total_lines)?;
         let bounds = byte_range(text, within);
         let mut sought = SoughtText::new(text, &edit.old, &edit.new);
         if edit.occurrences == Occurrences::One {
@@ -247,7 +244,7 @@ mod tests {
         TextEdit {
             old: old.to_owned(),
             new: new.to_owned(),
-            lines: LineRange::ALL,
+            within: LineRange::ALL.into(),
             occurrences: Occurrences::One,
         }
     }
@@ -271,13 +268,13 @@ mod tests {
     #[test]
     fn lines_narrow_an_edit_and_each_occurrence_can_be_replaced() {
         let text = "x\nx\nx\n";
-        let narrow = TextEdit { lines: LineRange(2, 3), ..edit("x", "y") };
+        let narrow = TextEdit { within: LineRange(2, 3).into(), ..edit("x", "y") };
         assert_eq!(made(text, &[narrow]).unwrap().text, "x\ny\nx\n");
         let each = TextEdit { occurrences: Occurrences::Each, ..edit("x", "yy") };
         assert_eq!(made(text, std::slice::from_ref(&each)).unwrap().text, "yy\nyy\nyy\n");
-        let two = TextEdit { lines: LineRange(2, 0), ..each };
+        let two = TextEdit { within: LineRange(2, 0).into(), ..each };
         assert_eq!(made(text, &[two]).unwrap().text, "x\nyy\nyy\n");
-        let outside = TextEdit { lines: LineRange(1, 2), ..edit("x\nx", "y") };
+        let outside = TextEdit { within: LineRange(1, 2).into(), ..edit("x\nx", "y") };
         let error = made(text, &[outside]).unwrap_err().error;
         assert!(matches!(error, EditError::NoMatch { elsewhere, .. } if elsewhere == [1]));
     }
@@ -378,7 +375,7 @@ mod tests {
     fn edits() -> impl Strategy<Value = Vec<TextEdit>> {
         let one = ("[abé\n]{1,3}", "[abcé\n]{0,4}", any::<bool>()).prop_map(|(old, new, each)| {
             let occurrences = if each { Occurrences::Each } else { Occurrences::One };
-            TextEdit { old, new, lines: LineRange::ALL, occurrences }
+            TextEdit { old, new, within: LineRange::ALL.into(), occurrences }
         });
         proptest::collection::vec(one, 1..5)
     }

@@ -56,6 +56,23 @@ pub fn find_end(
     WindowEnd { bytes: taken, line, inside: false }
 }
 
+/// Divides a budget among several windows: nobody gets more than is wanted, and what one leaves is
+/// shared by the others, the smallest first. The shares are in the order of `wanted`.
+pub fn fair_shares(budget: usize, wanted: &[usize]) -> Vec<usize> {
+    let mut shares = vec![0; wanted.len()];
+    let mut order: Vec<(usize, usize)> = wanted.iter().copied().zip(0..).collect();
+    order.sort_unstable();
+    let (mut left, mut waiting) = (budget, order.len());
+    for (wanted, index) in order {
+        let share = wanted.min(left / waiting.max(1));
+        (left, waiting) = (left - share, waiting - 1);
+        if let Some(slot) = shares.get_mut(index) {
+            *slot = share;
+        }
+    }
+    shares
+}
+
 /// Returns the last character boundary at or before `at`. The bytes are UTF-8 up to there.
 fn floor_char_boundary(bytes: &[u8], at: usize) -> usize {
     if at >= bytes.len() {
@@ -96,6 +113,24 @@ mod tests {
     }
 
     proptest! {
+        /// No window that is smaller than its share keeps anything from another one, and no window
+        /// is cut while another one that is cut has more.
+        #[test]
+        fn shares_are_fair_and_use_the_budget(
+            budget in 0usize..200,
+            wanted in proptest::collection::vec(0usize..60, 0..8),
+        ) {
+            let shares = fair_shares(budget, &wanted);
+            prop_assert!(shares.iter().zip(&wanted).all(|(share, wanted)| share <= wanted));
+            let given: usize = shares.iter().sum();
+            prop_assert!(given <= budget);
+            let cut: Vec<usize> =
+                shares.iter().zip(&wanted).filter(|(a, b)| a < b).map(|(a, _)| *a).collect();
+            prop_assert!(cut.is_empty() || budget - given < wanted.len());
+            let largest = shares.iter().max().copied().unwrap_or(0);
+            prop_assert!(cut.iter().all(|share| share + 1 >= largest), "{shares:?}");
+        }
+
         #[test]
         fn windows_concatenate_to_the_text(text in "(a|é|🜨|\n|\r\n){0,40}", budget in 4usize..12) {
             let total = lines::count_lines(&text);

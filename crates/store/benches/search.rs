@@ -35,7 +35,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Principal, Walk};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{NameQuery, SearchIgnore, Space, SpaceOptions, TextSearch};
+use stile_store::space::{FoundOrder, NameQuery, SearchIgnore, Space, SpaceOptions, TextSearch};
 use stile_testkit::bench::{Plan, compare, timed};
 use stile_testkit::chance::Chance;
 
@@ -153,8 +153,11 @@ async fn search(space: &Space) -> usize {
 async fn second_question(space: &Space) -> Duration {
     let (began, mut cursor) = (Instant::now(), WalkCursor::default());
     loop {
-        let query = NoteQuery { tag: WantedTag::parse("rare"), property: None, links_to: None };
-        let page = space.find_notes((permit(), permit()), query, cursor).await.unwrap();
+        let query = NoteQuery { tag: WantedTag::parse("rare"), ..NoteQuery::default() };
+        let page = space
+            .find_notes((permit(), permit()), (query, FoundOrder::Usual), cursor)
+            .await
+            .unwrap();
         match page.next {
             Some(next) => cursor = next,
             None => return began.elapsed(),
@@ -164,7 +167,7 @@ async fn second_question(space: &Space) -> Duration {
 
 async fn find(space: &Space) -> usize {
     let pattern = NamePattern::parse("note00049").unwrap();
-    let query = NameQuery { pattern, kind: None, modified: [None, None] };
+    let query = NameQuery { pattern, kind: None, modified: [None, None], order: FoundOrder::Usual };
     let page = space.find_names(permit(), query, WalkCursor::default()).await.unwrap();
     page.entries.len()
 }

@@ -39,6 +39,14 @@ pub fn incident(doing: &'static str, error: &io::Error) -> Refusal {
     Refusal::Internal { incident: log_incident(doing, error) }
 }
 
+/// Returns the date where this machine is, with the name of its time zone, such as
+/// `2026-11-26 in Europe/Berlin`.
+pub fn local_date() -> String {
+    let now = jiff::Zoned::now();
+    let zone = now.time_zone().iana_name().unwrap_or("UTC");
+    format!("{} in {zone}", now.strftime("%Y-%m-%d"))
+}
+
 /// Logs an unexpected error, without any path, and returns the number of the log line.
 pub fn log_incident(doing: &'static str, error: &io::Error) -> u64 {
     let incident = new_incident();

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use stile_domain::journal::{CallTrace, JournalLine};
+use stile_domain::journal::{CallTrace, FileTrace, JournalLine};
 use stile_domain::permit::Principal;
 use stile_store::history::Call;
 use stile_store::journal::Journal;
@@ -79,15 +79,22 @@ impl CallLog {
         let _ = self.record_answer(tool, principal, CallTrace::default(), answer);
     }
 
-    /// Writes the line of an answered call.
+    /// Writes the line of an answered call, or a line for each file of a call that read several.
     pub(crate) fn record_answer(
         &self,
         tool: &str,
         principal: &Principal,
-        trace: CallTrace,
+        mut trace: CallTrace,
         answer: &Answer,
     ) -> Result<(), u64> {
         let failure = answer.failure.as_ref();
+        let files = std::mem::take(&mut trace.files);
+        if failure.is_none() && !files.is_empty() {
+            return files.into_iter().try_for_each(|FileTrace { path, version, outcome }| {
+                let trace = CallTrace::of_file(&path, version);
+                self.write(JournalLine::for_call(principal, tool, trace, outcome, None))
+            });
+        }
         let outcome = failure.map_or("ok", |failure| failure.code.as_ref());
         let incident = failure.and_then(|failure| failure.incident);
         let line = JournalLine::for_call(principal, tool, trace, outcome, incident);

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::journal::CallTrace;
+use stile_domain::journal::{CallTrace, FileTrace};
 use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permits};
@@ -85,6 +85,11 @@ pub trait Output: JsonSchema + Send {
     /// Returns the versions that the journal records: read or replaced, and made.
     fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
         (None, None)
+    }
+
+    /// Returns the files of a call that reads several, for the journal.
+    fn files(&self) -> Vec<FileTrace> {
+        Vec::new()
     }
 
     /// Returns how many lines the call added or changed, for the journal, if the answer knows it.
@@ -324,6 +329,7 @@ fn run<'a, T: Tool>(
             let (before, after) = output.versions();
             trace.before = before.or(trace.before);
             trace.after = after.filter(|_| !trace.is_dry_run);
+            trace.files = output.files();
             trace.changed_lines = output.changed_lines().or(trace.changed_lines);
             let extent = output.extent();
             trace.extent = extent;

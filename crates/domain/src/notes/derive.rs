@@ -8,13 +8,11 @@ use super::answers::{
     AlwaysFalse, DocumentTree, HeadingId, MetadataFacets, NoteOutline, OutlineHeading, Section,
     SectionSource, TreeNode,
 };
-use super::front_matter::{Note, body_offset};
-use super::headings::{Heading, Headings, headings, headings_in};
+use super::front_matter::Note;
+use super::headings::{Heading, Headings, headings};
 use super::limits::{MAX_ANSWER_BYTES, MAX_BODY_UNITS};
-use super::line_numbers::LineNumbers;
 use super::note_path::NotePath;
-use super::{commonmark, facets, whitespace};
-use crate::lines::{ResolvedLines, count_lines};
+use super::{facets, whitespace};
 
 /// The error for a body of more than [`MAX_BODY_UNITS`] UTF-16 code units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,41 +113,6 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
     Ok(answer)
 }
 
-/// Finds the lines of a section in the text of a file: its heading, what follows the heading, and
-/// its subsections. `None` where no section of the note has this id.
-///
-/// `id` is the `section_id` or the `heading_id` of an answer about the same text. The sections of
-/// headings without a parent, and the lines before the first of them, are all lines of the text.
-/// Lines end at `\n`, as in [`crate::lines`]. Where Markdown reads a lone carriage return as the
-/// end of a line too, sections that share a line each have the whole line.
-///
-/// # Errors
-/// [`NoteTooLarge`] where the body is too long to be parsed.
-pub fn section_lines(
-    path: &NotePath,
-    text: &str,
-    id: &str,
-) -> Result<Option<ResolvedLines>, NoteTooLarge> {
-    let wanted = match id.split_once(':') {
-        Some((prefix, heading)) if prefix == section_prefix(path) => heading,
-        Some(_) => return Ok(None),
-        None => id,
-    };
-    let note = Note::parse(text);
-    let body = commonmark::readable(checked_body(note.markdown())?);
-    let list = headings_in(&body).list;
-    let mut numbered = list.iter().zip(1..);
-    let found = numbered.find(|(heading, ordinal)| self::id(heading, *ordinal) == wanted);
-    let Some((heading, _)) = found else { return Ok(None) };
-    let lines = LineNumbers::new(text, body_offset(text), &body);
-    let start = lines.line_at(heading.start);
-    let end = match heading.end {
-        Some(end) => lines.line_at(end).max(start + 1),
-        None => count_lines(text) + 1,
-    };
-    Ok(Some(ResolvedLines { start, end }))
-}
-
 /// Derives the facets of a note from its front matter and its path.
 ///
 /// # Errors
@@ -181,7 +144,7 @@ impl Parsed {
 }
 
 /// Returns the body, or refuses one of more than [`MAX_BODY_UNITS`].
-fn checked_body(body: &str) -> Result<&str, NoteTooLarge> {
+pub(super) fn checked_body(body: &str) -> Result<&str, NoteTooLarge> {
     // A text never has more UTF-16 code units than bytes.
     if body.len() > MAX_BODY_UNITS
         && body.chars().map(char::len_utf16).sum::<usize>() > MAX_BODY_UNITS
@@ -192,19 +155,19 @@ fn checked_body(body: &str) -> Result<&str, NoteTooLarge> {
 }
 
 /// Returns what all section ids of a note begin with, before the colon.
-fn section_prefix(path: &NotePath) -> String {
+pub(super) fn section_prefix(path: &NotePath) -> String {
     let prefix = whitespace::slug(path.as_str());
     if prefix.is_empty() { "note".to_owned() } else { prefix }
 }
 
-fn id(heading: &Heading, ordinal: usize) -> HeadingId {
+pub(super) fn id(heading: &Heading, ordinal: usize) -> HeadingId {
     let slug = whitespace::slug(&heading.text);
     let slug = if slug.is_empty() { "heading" } else { &slug };
     format!("h{}-{slug}-{ordinal:04}", heading.level)
 }
 
 /// Returns for each heading the index of its parent: the nearest earlier heading of a lower level.
-fn parents<'a>(headings: impl Iterator<Item = &'a Heading>) -> Vec<Option<usize>> {
+pub(super) fn parents<'a>(headings: impl Iterator<Item = &'a Heading>) -> Vec<Option<usize>> {
     let mut open: Vec<(u8, usize)> = Vec::new();
     headings
         .enumerate()

@@ -22,6 +22,8 @@ pub(super) struct Heading {
     pub(super) body: bool,
     /// The byte offset of the heading in the [`commonmark::readable`] body.
     pub(super) start: usize,
+    /// The offset behind the heading itself.
+    pub(super) heading_end: usize,
     /// The offset of the next heading of the same or a lower level; `None` where no such heading
     /// follows.
     pub(super) end: Option<usize>,
@@ -210,8 +212,14 @@ impl Walk {
         }
         let index = (self.found.list.len() < MAX_HEADINGS).then_some(self.found.list.len());
         if index.is_some() {
-            let (text, start) = (String::new(), range.start);
-            self.found.list.push(Heading { level, text, body: false, start, end: None });
+            self.found.list.push(Heading {
+                level,
+                text: String::new(),
+                body: false,
+                start: range.start,
+                heading_end: range.end,
+                end: None,
+            });
         } else {
             self.found.truncated = true;
         }

@@ -28,13 +28,13 @@ pub mod note_property;
 pub mod note_query;
 pub mod portable;
 pub mod property_edit;
+pub mod section;
 pub mod tags;
 mod whitespace;
 mod yaml;
 
 pub use derive::{
-    NoteTooLarge, document_tree, metadata_facets, note_outline, note_title, section_lines,
-    section_source,
+    NoteTooLarge, document_tree, metadata_facets, note_outline, note_title, section_source,
 };
 pub(crate) use front_fences::FrontFences;
 pub use front_matter::{Note, parse_front_matter};

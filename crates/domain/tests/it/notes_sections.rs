@@ -7,9 +7,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 use stile_domain::lines::{ResolvedLines, line_spans};
-use stile_domain::notes::{
-    MAX_NOTE_BYTES, Note, NotePath, note_outline, section_lines, section_source,
-};
+use stile_domain::notes::section::{SectionFault, WantedSection};
+use stile_domain::notes::{MAX_NOTE_BYTES, Note, NotePath, note_outline, section_source};
 
 use super::notes_differential::{document, heading_lines};
 
@@ -33,7 +32,8 @@ fn sections(path: &NotePath, text: &str) -> Option<Sections> {
 }
 
 fn lines(path: &NotePath, text: &str, id: &str) -> ResolvedLines {
-    section_lines(path, text, id).unwrap().unwrap_or_else(|| panic!("no section {id} in {text:?}"))
+    let section = WantedSection::new(path.space_path(), id).unwrap();
+    section.find(text).unwrap_or_else(|_| panic!("no section {id} in {text:?}")).lines
 }
 
 /// Checks that the sections of a note are the note. Returns the number of sections.
@@ -144,9 +144,10 @@ fn sections_begin_where_a_second_implementation_finds_their_headings() {
 fn an_id_of_another_note_or_of_nothing_finds_no_section() {
     let path = NotePath::parse("a.md").unwrap();
     let text = "# One\n\ntext\n";
-    assert!(section_lines(&path, text, "a-md:h1-one-0001").unwrap().is_some());
-    for id in ["b-md:h1-one-0001", "h1-one-0002", "h2-one-0001", "", ":", "a-md:", "One"] {
-        assert_eq!(section_lines(&path, text, id).unwrap(), None, "{id}");
+    let find = |id: &str| WantedSection::new(path.space_path(), id).unwrap().find(text);
+    assert!(find("a-md:h1-one-0001").is_ok());
+    for id in ["b-md:h1-one-0001", "h1-one-0002", "h2-one-0001", "", ":", "a-md:", "Two"] {
+        assert_eq!(find(id), Err(SectionFault::NoSuchSection { headings: vec![1] }), "{id}");
     }
 }
 

@@ -209,7 +209,17 @@ fn samples() -> Vec<Refusal> {
             ],
         },
         Refusal::NoSuchText { path: path.clone(), first: 1, last: 12, total_lines: 12 },
-        Refusal::NoSuchSection { path: path.clone() },
+        Refusal::NoSuchSection {
+            path: path.clone(),
+            argument: "section".into(),
+            headings: vec![4, 18],
+        },
+        Refusal::AmbiguousSection {
+            path: path.clone(),
+            argument: "section".into(),
+            headings: vec![8, 14],
+            more: false,
+        },
         Refusal::AmbiguousMatch {
             path: path.clone(),
             argument: "edits[1].old".into(),
@@ -264,6 +274,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::UnsafeFrontMatter { .. }
             | Refusal::NoSuchText { .. }
             | Refusal::NoSuchSection { .. }
+            | Refusal::AmbiguousSection { .. }
             | Refusal::AmbiguousMatch { .. }
             | Refusal::TooLarge { .. }
             | Refusal::NoSpace { .. }

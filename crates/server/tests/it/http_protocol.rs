@@ -38,7 +38,7 @@ async fn the_handshake_agrees_on_a_version_and_names_the_server() {
         "tools": { "listChanged": true },
     });
     assert_eq!(result["capabilities"], capabilities);
-    assert!(result["instructions"].as_str().unwrap().len() <= 600);
+    assert!(result["instructions"].as_str().unwrap().len() <= 1_100);
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
+use stile_domain::notes::MAX_NOTE_BYTES;
+use stile_domain::notes::section::SectionFault;
 use stile_domain::path::SpacePath;
 
 pub(super) fn too_large_to_edit(path: &SpacePath, limit_bytes: u64) -> Refusal {
@@ -39,6 +41,28 @@ pub(super) fn explain(
     }
 }
 
+/// Says why there is no one section as the caller names it.
+pub(super) fn no_section(
+    fault: SectionFault,
+    path: &SpacePath,
+    argument: Cow<'static, str>,
+) -> Refusal {
+    let path = path.clone();
+    match fault {
+        SectionFault::NoSuchSection { headings } => {
+            Refusal::NoSuchSection { path, argument, headings }
+        }
+        SectionFault::Ambiguous { headings, more } => {
+            Refusal::AmbiguousSection { path, argument, headings, more }
+        }
+        SectionFault::TooLarge => Refusal::TooLarge {
+            path,
+            limit_bytes: MAX_NOTE_BYTES,
+            advice: "Name lines or a text instead of `section`.",
+        },
+    }
+}
+
 fn explain_match(
     error: EditError,
     path: &SpacePath,
@@ -48,6 +72,13 @@ fn explain_match(
     advice: &'static str,
 ) -> Refusal {
     match error {
+        EditError::Section(fault) => {
+            let argument = match range.strip_suffix(".lines") {
+                Some(edit) => Cow::Owned(format!("{edit}.section")),
+                None => Cow::Borrowed("section"),
+            };
+            no_section(fault, path, argument)
+        }
         EditError::Range { total_lines } => Refusal::InvalidRange { argument: range, total_lines },
         EditError::Ambiguous { matches, more } => {
             Refusal::AmbiguousMatch { path: path.clone(), argument: text, advice, matches, more }

@@ -88,8 +88,10 @@ use stile_domain::lines::{LineRange, ResolvedLines};
 use stile_domain::listing::{ListPage, ListPosition};
 use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::NoteQuery;
+use stile_domain::notes::section::WantedSection;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk};
+use stile_domain::window::{self, WindowInput::Partial};
 
 use crate::cancellation::Cancellation;
 use crate::history::{Call, History};
@@ -106,8 +108,9 @@ use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
 pub use walk_pages::{
-    LinkDirection, LinkPage, LinkRewrites, LinkRewriting, NameQuery, NotePage, NoteRewrite,
-    OutLink, RewriteOutcome, SearchHit, SearchPage, TextSearch, TreeEntry, TreePage,
+    FoundOrder, LinkDirection, LinkPage, LinkRewrites, LinkRewriting, NameQuery, NotePage,
+    NoteRewrite, OutLink, RewriteOutcome, SearchHit, SearchPage, TextSearch, TreeEntry, TreePage,
+    ValueCounts,
 };
 
 /// The memory for facts about files, in bytes.
@@ -208,8 +211,8 @@ pub enum WindowStart {
     },
     /// At the first line of a section of a note.
     Section {
-        /// The `section_id` or `heading_id` of the section.
-        id: String,
+        /// The section, by an id, its heading or a path of headings.
+        section: WantedSection,
         /// The text to find in the section, for a window that begins at the line with it.
         query: Option<LineQuery>,
     },
@@ -234,6 +237,29 @@ pub struct FileWindow {
     pub match_line: Option<u64>,
     /// Where the range continues. `None` if it is complete.
     pub next: Option<WindowContinuation>,
+    /// Where the window begins, and the end of the range.
+    pub start: FileCursor,
+}
+
+impl FileWindow {
+    /// Cuts the window to at most `budget` bytes, as if it had been read so. A budget below one
+    /// character gives one.
+    #[must_use]
+    pub fn within(mut self, budget: usize) -> Self {
+        let budget = budget.max(4);
+        if self.content.len() <= budget {
+            return self;
+        }
+        let FileCursor { hash, offset, line, end } = self.start;
+        let cut = window::find_end(self.content.as_bytes(), line, end, budget, Partial);
+        self.content.truncate(cut.bytes);
+        self.lines.end = cut.line + u64::from(cut.inside);
+        self.next = Some(WindowContinuation {
+            cursor: FileCursor { hash, offset: offset + cut.bytes as u64, line: cut.line, end },
+            is_inside_line: cut.inside,
+        });
+        self
+    }
 }
 
 /// Some bytes of a file of any kind.
@@ -464,10 +490,15 @@ impl Space {
         &self,
         permit: Permit<Walk>,
         max_depth: usize,
+        order: FoundOrder,
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
         let to = Disclosure::of(&permit);
-        self.answer(to, move |inner| inner.list_tree(&permit, max_depth, cursor)).await
+        self.answer(to, move |inner| match order {
+            FoundOrder::Usual => inner.list_tree(&permit, max_depth, cursor),
+            FoundOrder::Newest => inner.list_newest(&permit, max_depth, cursor),
+        })
+        .await
     }
 
     /// Finds a page of files and folders by their names.
@@ -526,13 +557,13 @@ impl Space {
     pub async fn find_notes(
         &self,
         (permit, names): (Permit<Walk>, Permit<Walk>),
-        query: NoteQuery,
+        (query, order): (NoteQuery, FoundOrder),
         cursor: WalkCursor,
     ) -> Result<NotePage, Refusal> {
         let cancellation = self.cancellation.clone();
         let to = Disclosure::of(&permit);
         self.answer(to, move |inner| {
-            inner.find_notes(&permit, &names, &query, cursor, &cancellation)
+            inner.find_notes(&permit, &names, (&query, order), cursor, &cancellation)
         })
         .await
     }
@@ -548,6 +579,20 @@ impl Space {
         let to = Disclosure::of(&note);
         self.answer(to, move |inner| {
             inner.note_links(&note, &names, direction, cursor, &cancellation)
+        })
+        .await
+    }
+
+    /// Counts the tags of notes, or the values of one property of them.
+    pub async fn count_values(
+        &self,
+        permit: Permit<Walk>,
+        property: Option<String>,
+    ) -> Result<ValueCounts, Refusal> {
+        let cancellation = self.cancellation.clone();
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| {
+            inner.count_values(&permit, property.as_deref(), &cancellation)
         })
         .await
     }

@@ -4,6 +4,7 @@
 //! reads only the notes that changed. Names that the caller may not read take no part: not as
 //! notes, and not as files to which a link might lead.
 
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -15,16 +16,18 @@ use stile_domain::listing::EntryKind;
 use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::links::{LinkedFiles, NoteLink};
 use stile_domain::notes::note_facts::NoteFacts;
-use stile_domain::notes::note_query::{NoteQuery, is_note, may_have_links};
+use stile_domain::notes::note_query::{KnownLinks, NoteQuery, is_note, may_have_links};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Read, Walk};
 
 use crate::cancellation::Cancellation;
 
 use super::read::read_whole;
-use super::tree::SLICE;
+use super::tree::{LONGEST_PART, SLICE};
 use super::walk::{Found, WalkOrder, Walker};
-use super::walk_pages::{LinkDirection, LinkPage, NotePage, OutLink, TreeEntry};
+use super::walk_pages::{
+    FoundOrder, LinkDirection, LinkPage, NotePage, OutLink, TreeEntry, ValueCounts,
+};
 use super::{Inner, os};
 
 /// The order of every walk here: the space remembers the names of folders in this order.
@@ -53,51 +56,142 @@ impl Inner {
         &self,
         permit: &Permit<Walk>,
         names: &Permit<Walk>,
-        query: &NoteQuery,
+        (query, order): (&NoteQuery, FoundOrder),
         cursor: WalkCursor,
         cancellation: &Cancellation,
     ) -> Result<NotePage, Refusal> {
-        let deadline = Instant::now() + SLICE;
-        let mut walker = Walker::new(self, permit, ORDER, usize::MAX, cursor.after)?;
-        let mut files = query.links_to.as_ref().map(LinkedFiles::for_path).unwrap_or_default();
-        if query.links_to.is_some() {
-            self.add_linked_files(names, &mut files, cancellation)?;
-        }
+        let links = self.known_links(names, query, cancellation)?;
         let mut page = NotePage::default();
-        let mut last: Option<WalkPosition> = None;
+        let (mut searched, mut skipped) = (0, 0);
+        let mut pick = |found: &Found| {
+            // A canvas has links, and nothing else that a query asks for.
+            let is_wanted = match query.links_to {
+                Some(_) => may_have_readable_links(permit, found),
+                None => is_readable_note(permit, found),
+            };
+            let known = is_wanted.then(|| self.known_note(found))?;
+            *(if known.is_some() { &mut searched } else { &mut skipped }) += 1;
+            let KnownNote { facts, stamp } = known?;
+            query.fits(&found.path, &facts, &links).then(|| TreeEntry {
+                path: found.path.clone(),
+                kind: EntryKind::File,
+                size_bytes: Some(stamp.size),
+                modified: Some(stamp.modified),
+                entry_count: None,
+            })
+        };
+        if order == FoundOrder::Newest {
+            let newest = self.newest(permit, usize::MAX, cursor, |found| pick(&found))?;
+            (page.notes, page.next) = (newest.entries, newest.next);
+        } else {
+            let deadline = Instant::now() + SLICE;
+            let mut walker = Walker::new(self, permit, ORDER, usize::MAX, cursor.after)?;
+            let mut last: Option<WalkPosition> = None;
+            while let Some(found) = walker.next() {
+                if cancellation.is_cancelled() {
+                    return Err(Refusal::Cancelled);
+                }
+                let is_full = page.notes.len() == MAX_FOUND_NAMES;
+                if is_full || Instant::now() >= deadline && last.is_some() {
+                    page.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
+                    break;
+                }
+                last = Some(found.position());
+                page.notes.extend(pick(&found));
+            }
+        }
+        (page.searched, page.skipped) = (searched, skipped);
+        Ok(page)
+    }
+
+    /// Counts the tags of the notes in a folder, or the values of one property of them.
+    pub(super) fn count_values(
+        &self,
+        permit: &Permit<Walk>,
+        property: Option<&str>,
+        cancellation: &Cancellation,
+    ) -> Result<ValueCounts, Refusal> {
+        let mut counts: HashMap<Box<str>, u64> = HashMap::new();
+        let mut result = ValueCounts::default();
+        self.each_known(permit, cancellation, |found, known| {
+            if !is_note(found.name()) {
+                return;
+            }
+            let Some(known) = known else {
+                result.skipped += 1;
+                return;
+            };
+            result.searched += 1;
+            let mut values: Vec<&Box<str>> = match property {
+                None => known.facts.tags.iter().collect(),
+                Some(name) => {
+                    let named = known.facts.properties.iter().filter(|one| *one.name == *name);
+                    named.flat_map(|property| &property.values).collect()
+                }
+            };
+            values.sort_unstable();
+            values.dedup();
+            for value in values {
+                *counts.entry(value.clone()).or_default() += 1;
+            }
+        })?;
+        result.counts = counts.into_iter().collect();
+        result.counts.sort_unstable_by(|(one, a), (other, b)| (b, one).cmp(&(a, other)));
+        Ok(result)
+    }
+
+    /// Learns where links lead, as far as a question needs it. The walk is not cut: a link is
+    /// ambiguous or not by all names together.
+    fn known_links(
+        &self,
+        names: &Permit<Walk>,
+        query: &NoteQuery,
+        cancellation: &Cancellation,
+    ) -> Result<KnownLinks, Refusal> {
+        let mut links = KnownLinks::default();
+        let mut all: Vec<(SpacePath, Arc<NoteFacts>)> = Vec::new();
+        if query.asks_for_all_links() {
+            self.each_known(names, cancellation, |found, known| {
+                all.extend(known.map(|known| (found.path.clone(), known.facts)));
+            })?;
+            let targets = all.iter().flat_map(|(_, facts)| &facts.links).map(|link| &link.target);
+            links.files = LinkedFiles::for_targets(targets);
+        }
+        if let Some(path) = &query.links_to {
+            links.files = links.files.and_for_path(path);
+        }
+        if query.links_to.is_some() || query.asks_for_all_links() {
+            self.add_linked_files(names, &mut links.files, cancellation)?;
+        }
+        for (path, facts) in all.iter().filter(|_| query.is_orphan) {
+            links.add(path, facts);
+        }
+        Ok(links)
+    }
+
+    /// Visits each note and canvas that the caller may read, with what is known of it; `None` for
+    /// one that cannot be looked into.
+    fn each_known(
+        &self,
+        permit: &Permit<Walk>,
+        cancellation: &Cancellation,
+        mut visit: impl FnMut(&Found, Option<KnownNote>),
+    ) -> Result<(), Refusal> {
+        let patience = Instant::now() + LONGEST_PART;
+        let mut walker = Walker::new(self, permit, ORDER, usize::MAX, None)?;
         while let Some(found) = walker.next() {
             if cancellation.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
-            if page.notes.len() == MAX_FOUND_NAMES || Instant::now() >= deadline && last.is_some() {
-                page.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
-                break;
+            // What was read is remembered, so the next try gets further.
+            if Instant::now() >= patience {
+                return Err(Refusal::Busy { path: found.path, is_locked_by_other: false });
             }
-            last = Some(found.position());
-            // A canvas has links, and nothing else that a query asks for.
-            let is_wanted = match query.links_to {
-                Some(_) => may_have_readable_links(permit, &found),
-                None => is_readable_note(permit, &found),
-            };
-            if !is_wanted {
-                continue;
-            }
-            let Some(note) = self.known_note(&found) else {
-                page.skipped += 1;
-                continue;
-            };
-            page.searched += 1;
-            if query.fits(&found.path, &note.facts, &files) {
-                page.notes.push(TreeEntry {
-                    path: found.path,
-                    kind: EntryKind::File,
-                    size_bytes: Some(note.stamp.size),
-                    modified: Some(note.stamp.modified),
-                    entry_count: None,
-                });
+            if may_have_readable_links(permit, &found) {
+                visit(&found, self.known_note(&found));
             }
         }
-        Ok(page)
+        Ok(())
     }
 
     /// Returns a page of the links from and to a note, for `note.links`. `names` permits the walk

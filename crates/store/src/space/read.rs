@@ -16,11 +16,13 @@ use stile_domain::hash::{ContentHash, ContentHasher};
 use stile_domain::line_search::LineQuery;
 use stile_domain::lines::{LineIndex, LineRange, LineScanner, ResolvedLines};
 use stile_domain::listing::EntryKind;
-use stile_domain::notes::{MAX_NOTE_BYTES, NotePath, NoteTooLarge, section_lines};
+use stile_domain::notes::MAX_NOTE_BYTES;
+use stile_domain::notes::section::{SectionFault, WantedSection};
 use stile_domain::path::SpacePath;
 use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 
+use super::edit_refusal::no_section;
 use super::file_hash::PIECE;
 use super::{FileBytes, FileWindow, Inner, WindowContinuation, WindowStart, os, refusal};
 
@@ -408,6 +410,12 @@ impl FileText<'_> {
             lines: ResolvedLines { start: position.line, end: cut.line + u64::from(cut.inside) },
             match_line: position.match_line,
             next,
+            start: FileCursor {
+                hash,
+                offset: position.offset,
+                line: position.line,
+                end: position.end,
+            },
         }))
     }
 
@@ -436,11 +444,13 @@ impl FileText<'_> {
                 Ok(lines) => self.match_in(path, lines, query)?,
                 Err(refusal) => Err(refusal),
             },
-            WindowStart::Section { id, query } => match (self.section(path, id)?, query) {
-                (Ok(lines), Some(query)) => self.match_in(path, lines, query)?,
-                (Ok(lines), None) => Ok(self.first_line(lines)?),
-                (Err(refusal), _) => Err(refusal),
-            },
+            WindowStart::Section { section, query } => {
+                match (self.section(path, section)?, query) {
+                    (Ok(lines), Some(query)) => self.match_in(path, lines, query)?,
+                    (Ok(lines), None) => Ok(self.first_line(lines)?),
+                    (Err(refusal), _) => Err(refusal),
+                }
+            }
         })
     }
 
@@ -464,24 +474,21 @@ impl FileText<'_> {
     }
 
     /// Returns the lines of a section of a note.
-    fn section(&self, path: &SpacePath, id: &str) -> io::Result<Result<ResolvedLines, Refusal>> {
-        let too_large = |NoteTooLarge| Refusal::TooLarge {
-            path: path.clone(),
-            limit_bytes: MAX_NOTE_BYTES,
-            advice: "Call `text.read` with `lines` or `q` instead of `section`.",
-        };
+    fn section(
+        &self,
+        path: &SpacePath,
+        section: &WantedSection,
+    ) -> io::Result<Result<ResolvedLines, Refusal>> {
+        let refused = |fault| no_section(fault, path, "section".into());
         let size = self.lines.size_bytes();
         if size > MAX_NOTE_BYTES {
-            return Ok(Err(too_large(NoteTooLarge)));
+            return Ok(Err(refused(SectionFault::TooLarge)));
         }
         let bytes = self.bytes_at(0, usize::try_from(size).unwrap_or(usize::MAX))?;
-        let (Ok(text), Some(note)) = (std::str::from_utf8(&bytes), NotePath::of(path)) else {
-            return Ok(Err(Refusal::NoSuchSection { path: path.clone() }));
+        let Ok(text) = std::str::from_utf8(&bytes) else {
+            return Ok(Err(refused(SectionFault::NoSuchSection { headings: Vec::new() })));
         };
-        Ok(match section_lines(&note, text, id) {
-            Ok(lines) => lines.ok_or_else(|| Refusal::NoSuchSection { path: path.clone() }),
-            Err(error) => Err(too_large(error)),
-        })
+        Ok(section.find(text).map(|place| place.lines).map_err(refused))
     }
 
     /// Returns the offset of a line, which is counted from 1.

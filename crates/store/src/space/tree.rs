@@ -15,7 +15,7 @@ use stile_domain::permit::{Permit, Walk};
 use super::Inner;
 use super::folder_names::FolderNames;
 use super::walk::{Found, WalkOrder, Walker};
-use super::walk_pages::{NameQuery, TreeEntry, TreePage};
+use super::walk_pages::{FoundOrder, NameQuery, TreeEntry, TreePage};
 
 /// How long one call walks. After that it answers with what it has, and the next call goes on.
 pub(super) const SLICE: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ pub(super) const SLICE: Duration = Duration::from_secs(2);
 const MOST_COUNTED: usize = 20_000;
 
 /// How long a part may take that was walked in one [`SLICE`] before.
-const LONGEST_PART: Duration = Duration::from_secs(10);
+pub(super) const LONGEST_PART: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// Lists a page for `file.list`.
@@ -68,9 +68,10 @@ impl Inner {
         let is_first = cursor == WalkCursor::default();
         let mut near = NearNames::to(query.pattern.spelled_name());
         let kind = query.kind;
-        let mut page = match &query.pattern {
-            NamePattern::Glob(_) => self.find_in_order(permit, query, cursor),
-            NamePattern::Fuzzy(_) => self.find_best(permit, query, cursor),
+        let mut page = match (&query.pattern, query.order) {
+            (_, FoundOrder::Newest) => self.find_newest(permit, query, cursor),
+            (NamePattern::Glob(_), FoundOrder::Usual) => self.find_in_order(permit, query, cursor),
+            (NamePattern::Fuzzy(_), FoundOrder::Usual) => self.find_best(permit, query, cursor),
         }?;
         if is_first && page.entries.is_empty() && page.next.is_none() {
             // Once more, since most searches find something and need no close names.
@@ -128,11 +129,40 @@ impl Inner {
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
         let has_times = query.has_times();
-        let mut page = self.best(permit, cursor, |found| self.rank(permit, &mut query, found))?;
+        let rank = |found: Found| self.rank(permit, &mut query, found);
+        let mut page = self.best(permit, usize::MAX, cursor, rank)?;
         if !has_times {
             page.entries = page.entries.into_iter().map(|entry| self.with_status(entry)).collect();
         }
         Ok(page)
+    }
+
+    /// Finds files whose names fit, those changed last first.
+    fn find_newest(
+        &self,
+        permit: &Permit<Walk>,
+        mut query: NameQuery,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        self.newest(permit, usize::MAX, cursor, |found| {
+            let below = below(permit.path(), &found.path);
+            let has_name = match &mut query.pattern {
+                NamePattern::Glob(glob) => glob.is_match(below, found.name()),
+                NamePattern::Fuzzy(fuzzy) => fuzzy.score(below, found.name()).is_some(),
+            };
+            let entry = has_name.then(|| self.tree_entry(found))?;
+            query.fits(&entry).then_some(entry)
+        })
+    }
+
+    /// Lists the files of a folder, and of its folders down to a depth, those changed last first.
+    pub(super) fn list_newest(
+        &self,
+        permit: &Permit<Walk>,
+        max_depth: usize,
+        cursor: WalkCursor,
+    ) -> Result<TreePage, Refusal> {
+        self.newest(permit, max_depth, cursor, |found| Some(self.tree_entry(found)))
     }
 
     /// Finds the files that were changed last.
@@ -141,9 +171,21 @@ impl Inner {
         permit: &Permit<Walk>,
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
-        self.best(permit, cursor, |found| {
-            let is_shown = found.kind == EntryKind::File && permit.may_read(&found.path);
-            let entry = is_shown.then(|| self.tree_entry(found))?;
+        self.newest(permit, usize::MAX, cursor, |found| {
+            permit.may_read(&found.path).then(|| self.tree_entry(found))
+        })
+    }
+
+    /// Finds the files that `pick` picks, those changed last first.
+    pub(super) fn newest(
+        &self,
+        permit: &Permit<Walk>,
+        max_depth: usize,
+        cursor: WalkCursor,
+        mut pick: impl FnMut(Found) -> Option<TreeEntry>,
+    ) -> Result<TreePage, Refusal> {
+        self.best(permit, max_depth, cursor, |found| {
+            let entry = (found.kind == EntryKind::File).then(|| pick(found))??;
             Some((u64::try_from(entry.modified?).unwrap_or(0), entry))
         })
     }
@@ -154,13 +196,14 @@ impl Inner {
     fn best(
         &self,
         permit: &Permit<Walk>,
+        max_depth: usize,
         cursor: WalkCursor,
         mut score: impl FnMut(Found) -> Option<(u64, TreeEntry)>,
     ) -> Result<TreePage, Refusal> {
         let deadline = Instant::now() + SLICE;
         let patience = Instant::now() + LONGEST_PART;
         let WalkCursor { after: begin, until, rank: shown, .. } = cursor;
-        let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, begin.clone())?;
+        let mut walker = Walker::new(self, permit, WalkOrder::ByName, max_depth, begin.clone())?;
         let mut page = TreePage::default();
         let mut best: Vec<(MatchRank, TreeEntry)> = Vec::new();
         let mut has_more = false;

@@ -4,6 +4,7 @@ use stile_domain::facts::UnixNanos;
 use stile_domain::find::hit_line::HitLine;
 use stile_domain::find::name_pattern::{NameGlob, NamePattern};
 use stile_domain::find::text_query::TextQuery;
+use stile_domain::find::time_bound::TimeBound;
 use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::MAX_FOUND_NAMES;
@@ -11,6 +12,8 @@ use stile_domain::listing::EntryKind;
 use stile_domain::notes::link_rewrite::LinkChange;
 use stile_domain::notes::links::NoteLink;
 use stile_domain::path::SpacePath;
+
+use super::os;
 
 /// A file or folder below the folder that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +54,17 @@ pub struct NotePage {
     pub skipped: u64,
     /// Where the next page begins; `None` if nothing is left.
     pub next: Option<WalkCursor>,
+}
+
+/// How many notes have each tag, or each value of a property.
+#[derive(Clone, Debug, Default)]
+pub struct ValueCounts {
+    /// The values, each with how many notes have it, the most frequent first, then by value.
+    pub counts: Vec<(Box<str>, u64)>,
+    /// How many notes were looked into.
+    pub searched: u64,
+    /// How many notes could not be looked into.
+    pub skipped: u64,
 }
 
 /// Which links of a note to show.
@@ -154,7 +168,19 @@ pub struct NameQuery {
     /// The only file type to find; `None` for every type.
     pub kind: Option<EntryKind>,
     /// The times between which a file was changed last, both included.
-    pub modified: [Option<UnixNanos>; 2],
+    pub modified: [Option<TimeBound>; 2],
+    /// In which order to show what was found.
+    pub order: FoundOrder,
+}
+
+/// In which order a walk shows what it found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FoundOrder {
+    /// As the walk finds it, or the best first.
+    #[default]
+    Usual,
+    /// Files that were changed last first. Folders are left out.
+    Newest,
 }
 
 impl NameQuery {
@@ -163,7 +189,8 @@ impl NameQuery {
     }
 
     pub(super) fn fits(&self, entry: &TreeEntry) -> bool {
-        let [after, before] = self.modified;
+        let now = if self.has_times() { os::now() } else { 0 };
+        let [after, before] = self.modified.map(|bound| bound.map(|bound| bound.at(now)));
         let is_between = |time: UnixNanos| {
             after.is_none_or(|after| after <= time) && before.is_none_or(|before| time <= before)
         };

@@ -15,8 +15,8 @@ use stile_store::space::{CreatedFile, EditedFile, Space};
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Make a new file. Missing folders are made too. Refused with `already_exists` if anything is at
-/// the path: this never overwrites. Returns the hash that the next change of the file needs.
+/// Make a new file, and missing folders. Refused with `already_exists` if anything is at the path:
+/// this never overwrites.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileCreate {

@@ -12,14 +12,14 @@ use stile_domain::tool_name::Spelling;
 use stile_store::space::{NameQuery, Space, TreePage};
 
 use super::file_list::FileEntry;
-use super::walking::{cursor_of, time_of, whole_space};
+use super::walking::{OrderArgument, bound_of, cursor_of, order_of, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
 
 /// Find files and folders by name. A pattern with `*`, `?`, `[` or `{` is a glob, for the path
-/// below `path` if it has a `/`, as in `projects/**/*.md`. Any other is fuzzy, best matches first.
-/// While `truncated`, call again with `next_cursor`. For what files say, call `file.search`.
+/// below `path` if it has a `/`, as in `projects/**/*.md`; any other is fuzzy, best first. For what
+/// files say, call `file.search`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileFind {
@@ -32,10 +32,12 @@ pub struct FileFind {
     /// Only files or only folders.
     #[serde(rename = "type")]
     kind: Option<FoundType>,
-    /// Changed at or after this UTC date or time, e.g. `2026-03-01`.
+    /// Changed since this UTC date or time, or within an age such as `7d`.
     modified_after: Option<String>,
     /// Changed at or before this one.
     modified_before: Option<String>,
+    /// `newest`: files alone, changed last first.
+    order: Option<OrderArgument>,
     /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
 }
@@ -103,9 +105,9 @@ impl Tool for FileFind {
     }
 
     async fn run(self, permit: Permit<Walk>, space: &Space) -> Result<FoundFiles, Refusal> {
-        let Self { pattern, path, kind, modified_after, modified_before, cursor } = &self;
-        let query =
-            format!("find {:?}", (pattern, path.as_str(), kind, modified_after, modified_before));
+        let Self { pattern, path, kind, modified_after, modified_before, order, cursor } = &self;
+        let asked = (pattern, path.as_str(), kind, modified_after, modified_before, order);
+        let query = format!("find {asked:?}");
         let cursor = cursor_of(cursor.as_deref(), &query)?;
         let names = NameQuery {
             pattern: NamePattern::parse(pattern)
@@ -115,9 +117,10 @@ impl Tool for FileFind {
                 FoundType::Directory => EntryKind::Directory,
             }),
             modified: [
-                time_of("modified_after", modified_after.as_deref())?,
-                time_of("modified_before", modified_before.as_deref())?,
+                bound_of("modified_after", modified_after.as_deref())?,
+                bound_of("modified_before", modified_before.as_deref())?,
             ],
+            order: order_of(*order),
         };
         let TreePage { entries, searched, near, next } =
             space.find_names(permit, names, cursor).await?;

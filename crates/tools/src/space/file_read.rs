@@ -18,7 +18,7 @@ use crate::answer::{Answer, Media, MediaKind};
 use crate::tool::{Output, Tool};
 
 /// Read any file: an image or a sound as itself, everything else as base64 in windows of 32 KiB.
-/// When `truncated` is true, call again with `next_cursor`. For text, call `text.read`.
+/// For text, call `text.read`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileRead {

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
-use stile_domain::find::time_bound::TimeBound;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::lines::LineRange;
@@ -16,7 +15,7 @@ use stile_store::space::{
     LeftOut, LeftOutReason, RecallKind, RecallPage, RecallQuery, RecalledFile, Space,
 };
 
-use super::walking::{cursor_of, modified_text, whole_space};
+use super::walking::{bound_of, cursor_of, modified_text, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -265,15 +264,4 @@ impl KindArgument {
             Self::Document => RecallKind::Document,
         }
     }
-}
-
-/// Reads the argument `name`: a date, a time or an age.
-fn bound_of(name: &str, text: Option<&str>) -> Result<Option<TimeBound>, Refusal> {
-    let wrong = || {
-        Refusal::invalid_argument(format!(
-            "`{name}` must be a date or a time in UTC, such as `2026-03-01` or \
-             `2026-03-01T08:00:00Z`, or an age such as `7d`, `12h` or `90m`"
-        ))
-    };
-    text.map(|text| TimeBound::parse(text).ok_or_else(wrong)).transpose()
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
-use stile_domain::notes::note_property::WantedProperty;
+use stile_domain::notes::note_property::{PropertyCondition, WantedProperty};
 use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::notes::tags::WantedTag;
 use stile_domain::path::SpacePath;
@@ -13,13 +13,15 @@ use stile_domain::tool_name::Spelling;
 use stile_store::space::{NotePage, Space};
 
 use super::file_list::FileEntry;
-use super::walking::{cursor_of, whole_space};
+use super::walking::{OrderArgument, cursor_of, order_of, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
 
-/// Find Markdown notes that have a tag, a property and a link, as far as given. While `truncated`
-/// is true, call again with `next_cursor`.
+/// The most properties that one call may name.
+const MAX_CONDITIONS: usize = 8;
+
+/// Find Markdown notes that fit all that is given: tag, properties, link, and what is amiss.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoteFind {
@@ -27,22 +29,65 @@ pub struct NoteFind {
     tag: Option<String>,
     /// Of the front matter.
     property: Option<PropertyArgument>,
+    /// More of them; each must fit.
+    #[serde(default)]
+    #[schemars(length(max = 8))]
+    properties: Vec<PropertyArgument>,
     /// A file to which the note links.
     links_to: Option<SpacePath>,
+    /// With a link that leads to no file.
+    #[serde(default)]
+    broken: bool,
+    /// With no link to it from another file.
+    #[serde(default)]
+    orphan: bool,
+    /// Without a tag.
+    #[serde(default)]
+    untagged: bool,
     /// In which folder.
     #[serde(default = "whole_space")]
     path: SpacePath,
+    /// `newest`: changed last first.
+    order: Option<OrderArgument>,
     /// `next_cursor`.
     cursor: Option<String>,
 }
 
-/// A member of the front matter to find.
+// A member of the front matter to find. Without a description: lists of tools are to be short.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PropertyArgument {
     name: String,
     /// As written, or an item of a list.
     value: Option<String>,
+    not: Option<String>,
+    /// Less, or earlier.
+    before: Option<String>,
+    after: Option<String>,
+    exists: Option<bool>,
+}
+
+impl PropertyArgument {
+    /// Returns the conditions of the property: that it is there, where nothing else is said.
+    fn wanted(self) -> Vec<WantedProperty> {
+        let exists = self.exists.map(|exists| match exists {
+            true => PropertyCondition::Exists,
+            false => PropertyCondition::Missing,
+        });
+        let conditions = [
+            self.value.map(PropertyCondition::Is),
+            self.not.map(PropertyCondition::IsNot),
+            self.before.map(PropertyCondition::Before),
+            self.after.map(PropertyCondition::After),
+            exists,
+        ];
+        let mut conditions: Vec<PropertyCondition> = conditions.into_iter().flatten().collect();
+        if conditions.is_empty() {
+            conditions.push(PropertyCondition::Exists);
+        }
+        let named = |condition| WantedProperty { name: self.name.clone(), condition };
+        conditions.into_iter().map(named).collect()
+    }
 }
 
 /// Notes that fit a question.
@@ -96,14 +141,21 @@ impl Tool for NoteFind {
     }
 
     async fn run(self, (walks, _): Self::Permits, space: &Space) -> Result<FoundNotes, Refusal> {
-        let Self { tag, property, links_to, path, cursor } = self;
-        if tag.is_none() && property.is_none() && links_to.is_none() {
+        let Self { tag, mut properties, links_to, broken, orphan, untagged, path, .. } = self;
+        let (order, cursor) = (self.order, self.cursor);
+        properties.extend(self.property);
+        let has_flag = broken || orphan || untagged;
+        if tag.is_none() && properties.is_empty() && links_to.is_none() && !has_flag {
             return Err(Refusal::invalid_argument(
-                "one of `tag`, `property` and `links_to` must be given",
+                "one of `tag`, `property`, `properties`, `links_to`, `broken`, `orphan` and \
+                 `untagged` must be given",
             ));
         }
-        let name = property.as_ref().map(|property| (&property.name, &property.value));
-        let query = format!("notes {:?}", (&tag, name, &links_to, &path));
+        if properties.len() > MAX_CONDITIONS {
+            return Err(Refusal::invalid_argument("`properties` must have at most 8 members"));
+        }
+        let asked = (&tag, &properties, &links_to, [broken, orphan, untagged], &path, order);
+        let query = format!("notes {asked:?}");
         let cursor = cursor_of(cursor.as_deref(), &query)?;
         let wrong_tag = || {
             Refusal::invalid_argument(
@@ -112,12 +164,14 @@ impl Tool for NoteFind {
         };
         let wanted = NoteQuery {
             tag: tag.map(|tag| WantedTag::parse(&tag).ok_or_else(wrong_tag)).transpose()?,
-            property: property
-                .map(|PropertyArgument { name, value }| WantedProperty { name, value }),
+            properties: properties.into_iter().flat_map(PropertyArgument::wanted).collect(),
             links_to,
+            is_untagged: untagged,
+            is_broken: broken,
+            is_orphan: orphan,
         };
         let NotePage { notes, searched, skipped, next } =
-            space.find_notes(walks, wanted, cursor).await?;
+            space.find_notes(walks, (wanted, order_of(order)), cursor).await?;
         Ok(FoundNotes {
             matches: notes.into_iter().map(FileEntry::from).collect(),
             searched,

@@ -17,25 +17,35 @@ use crate::tool::Tool;
 
 /// Add new lines at the end of a text file that you have read. Refused with `stale` if the file
 /// changed since you read it; with `size_bytes`, only if what you read changed, so that a log that
-/// grows can be added to.
+/// grows can be added to. With `create`, make the file if it is not there.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextAppend {
     /// Which file.
     path: FilePath,
     /// Its `hash`, from a read or a change.
-    hash: ContentHash,
+    hash: Option<ContentHash>,
     /// The new lines, stored as given: end them with a line break if the file should end with one.
     content: String,
     /// The `size_bytes` that came with `hash`. 0, with the hash of nothing, adds to a file that
     /// you have not read, for a token with an `append:` scope.
     size_bytes: Option<u64>,
+    /// Make the file if it is not there. Leave `hash` out if you expect none.
+    #[serde(default)]
+    create: bool,
 }
 
 /// The permit for an append: to a file that was read, or to one that was not.
 pub enum AppendPermit {
     /// The caller may change the file.
     Known(Permit<Edit>),
+    /// The caller may change the file, and make it where it is not there.
+    Creating {
+        /// For the file that is there.
+        append: Permit<Edit>,
+        /// For the file that is not there.
+        create: Permit<Edit>,
+    },
     /// The caller may add to the file without having read it.
     Unread(Permit<Append>),
 }
@@ -66,7 +76,10 @@ impl Tool for TextAppend {
     type Error = Refusal;
 
     fn ask(&self, gate: Gate<'_>) -> Result<AppendPermit, Refusal> {
-        if self.is_unread() {
+        if self.create {
+            let (append, create) = (gate.permit(&self.path)?, gate.permit(&self.path)?);
+            Ok(AppendPermit::Creating { append, create })
+        } else if self.is_unread() {
             gate.permit(&self.path).map(AppendPermit::Unread)
         } else {
             gate.permit(&self.path).map(AppendPermit::Known)
@@ -74,29 +87,42 @@ impl Tool for TextAppend {
     }
 
     async fn run(self, permit: AppendPermit, space: &Space) -> Result<TextChanged, Refusal> {
-        let Self { path, hash, content, size_bytes } = self;
-        if size_bytes == Some(0) && hash != ContentHash::digest(b"") {
-            return Err(Refusal::invalid_argument(format!(
-                "`hash` must be that of nothing, {}, when `size_bytes` is 0",
-                ContentHash::digest(b"")
-            )));
-        }
+        let Self { path, hash, content, size_bytes, .. } = self;
+        let missing = || Refusal::invalid_argument("`hash` is missing");
+        let bytes = content.clone().into_bytes();
         let added = move |text: &str| edit::addition(text, &content);
-        let edited = match (permit, size_bytes) {
-            (AppendPermit::Unread(permit), _) => {
+        let (permit, create) = match permit {
+            AppendPermit::Unread(permit) => {
+                if hash.ok_or_else(missing)? != ContentHash::digest(b"") {
+                    return Err(Refusal::invalid_argument(format!(
+                        "`hash` must be that of nothing, {}, when `size_bytes` is 0",
+                        ContentHash::digest(b"")
+                    )));
+                }
                 space.append_unread(permit, added).await?;
                 return Ok(TextChanged::unread(path.into()));
             }
-            (AppendPermit::Known(permit), Some(size)) => {
-                space.append_to_grown(permit, hash, size, added).await?
-            }
-            (AppendPermit::Known(permit), None) => space.append(permit, hash, added).await?,
+            AppendPermit::Known(permit) => (permit, None),
+            AppendPermit::Creating { append, create } => (append, Some(create)),
         };
-        Ok(TextChanged::new(path.into(), hash, &edited))
+        let edited = match (hash, size_bytes) {
+            (Some(hash), Some(size)) => {
+                Some((hash, space.append_to_grown(permit, hash, size, added).await))
+            }
+            (Some(hash), None) => Some((hash, space.append(permit, hash, added).await)),
+            (None, _) => None,
+        };
+        match (edited, create) {
+            (None | Some((_, Err(Refusal::NotFound { .. }))), Some(permit)) => {
+                let created = space.create(permit, bytes).await?;
+                Ok(TextChanged::created(path.into(), &created))
+            }
+            (Some((hash, edited)), _) => Ok(TextChanged::new(path.into(), hash, &edited?)),
+            (None, None) => Err(missing()),
+        }
     }
 
     fn trace(&self) -> CallTrace {
-        CallTrace::of_file(&self.path, Some(self.hash))
-            .with_changed_lines(count_lines(&self.content))
+        CallTrace::of_file(&self.path, self.hash).with_changed_lines(count_lines(&self.content))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stile_domain::edit::EditError;
+use stile_domain::edit::{EditError, Within};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
@@ -17,6 +17,7 @@ use stile_domain::text_edits::{self, Occurrences, TextEdit};
 use stile_domain::tool_name::Spelling;
 use stile_store::space::Space;
 
+use super::text_read::wanted_section;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
@@ -49,6 +50,8 @@ struct EditArgument {
     new: String,
     /// `[start, end]` within which to look, as in `text.read`.
     lines: Option<LineRange>,
+    /// The section within which to look, as in `text.read`.
+    section: Option<String>,
     /// Replace each occurrence.
     #[serde(default)]
     all: bool,
@@ -106,6 +109,21 @@ impl Output for TextEdited {
     }
 }
 
+/// Returns where to look for the text of an edit; `None` if the caller does not say.
+pub(super) fn within(
+    path: &SpacePath,
+    lines: Option<LineRange>,
+    section: Option<&str>,
+) -> Result<Option<Within>, Refusal> {
+    match (lines, section) {
+        (Some(_), Some(_)) => {
+            Err(Refusal::invalid_argument("`lines` and `section` exclude each other"))
+        }
+        (lines, None) => Ok(lines.map(Within::Lines)),
+        (None, Some(section)) => wanted_section(path, section).map(Within::Section).map(Some),
+    }
+}
+
 impl Tool for EditText {
     const NAME: &'static str = "text.edit";
     const TITLE: &'static str = "Edit text";
@@ -132,13 +150,16 @@ impl Tool for EditText {
         }
         let edits: Vec<TextEdit> = edits
             .into_iter()
-            .map(|edit| TextEdit {
-                old: edit.old,
-                new: edit.new,
-                lines: edit.lines.unwrap_or(LineRange::ALL),
-                occurrences: if edit.all { Occurrences::Each } else { Occurrences::One },
+            .map(|edit| {
+                Ok(TextEdit {
+                    within: within(&path, edit.lines, edit.section.as_deref())?
+                        .unwrap_or(LineRange::ALL.into()),
+                    old: edit.old,
+                    new: edit.new,
+                    occurrences: if edit.all { Occurrences::Each } else { Occurrences::One },
+                })
             })
-            .collect();
+            .collect::<Result<_, Refusal>>()?;
         let made: Arc<Mutex<Option<UnifiedDiff>>> = Arc::default();
         let shown = Arc::clone(&made);
         let max_bytes = space.limits().file_size;

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::edit;
+use stile_domain::edit::{self, SectionEdge};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
@@ -11,12 +11,13 @@ use stile_domain::path::FilePath;
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_store::space::Space;
 
+use super::text_read::wanted_section;
 use super::text_replace::TextChanged;
 use crate::tool::Tool;
 
-/// Insert new lines before one line of a text file that you have read. `anchor` is the full content
-/// of that line. Refused with `stale` if the file changed since you read it. To add at the end, use
-/// `text.append`.
+/// Insert new lines into a text file that you have read: before a `line`, whose full content is
+/// `anchor`, or in a `section` of a note, `at` its start or end. Refused with `stale` if the file
+/// changed since you read it. To add at the end of the file, use `text.append`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextInsert {
@@ -26,11 +27,32 @@ pub struct TextInsert {
     hash: ContentHash,
     /// The line before which to insert, from 1; negative numbers count from the end, -1 is the last
     /// line.
-    line: i64,
+    line: Option<i64>,
     /// The full content of that line, every character of it.
-    anchor: String,
+    anchor: Option<String>,
+    /// A section of a note in place of `line` and `anchor`, as in `text.read`.
+    section: Option<String>,
+    /// Where in the section: `start` is below its heading.
+    at: Option<Edge>,
     /// The new lines; exactly one line break will end them.
     content: String,
+}
+
+/// Where in a section lines are inserted.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Edge {
+    Start,
+    End,
+}
+
+impl From<Edge> for SectionEdge {
+    fn from(edge: Edge) -> Self {
+        match edge {
+            Edge::Start => Self::Start,
+            Edge::End => Self::End,
+        }
+    }
 }
 
 impl Tool for TextInsert {
@@ -48,12 +70,24 @@ impl Tool for TextInsert {
     }
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
-        let Self { path, hash, line, anchor, content } = self;
-        let edited = space
-            .edit(permit, hash, ["line", "anchor"], move |text| {
-                edit::insert(text, line, &anchor, &content)
-            })
-            .await?;
+        let Self { path, hash, line, anchor, section, at, content } = self;
+        let edited = match (line, anchor, section, at) {
+            (Some(line), Some(anchor), None, None) => {
+                let plan = move |text: &str| edit::insert(text, line, &anchor, &content);
+                space.edit(permit, hash, ["line", "anchor"], plan).await?
+            }
+            (None, None, Some(section), Some(at)) => {
+                let section = wanted_section(&path, &section)?;
+                let plan =
+                    move |text: &str| edit::insert_in_section(text, &section, at.into(), &content);
+                space.edit(permit, hash, ["section", "section"], plan).await?
+            }
+            _ => {
+                return Err(Refusal::invalid_argument(
+                    "send `line` and `anchor`, or `section` and `at`",
+                ));
+            }
+        };
         Ok(TextChanged::new(path.into(), hash, &edited))
     }
 

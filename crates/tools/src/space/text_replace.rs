@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stile_domain::edit;
+use stile_domain::edit::{self, Within};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
@@ -10,13 +10,15 @@ use stile_domain::lines::{LineRange, count_lines};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_domain::tool_name::Spelling;
-use stile_store::space::{EditedFile, Space};
+use stile_store::space::{CreatedFile, EditedFile, Space};
 
+use super::text_edit::within;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
 /// Replace whole lines of a text file that you have read. `old` must stand exactly once inside
-/// `lines`. Refused with `stale` if the file changed since you read it; then read again.
+/// `lines` or `section`; a `section` without `old` gets `new` as its body. Refused with `stale` if
+/// the file changed since you read it; then read again.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextReplace {
@@ -26,10 +28,12 @@ pub struct TextReplace {
     hash: ContentHash,
     /// `[start, end]` within which to look, from 1, end exclusive, 0 as end for the end of the
     /// file.
-    lines: LineRange,
+    lines: Option<LineRange>,
+    /// A section of a note in place of `lines`, as in `text.read`.
+    section: Option<String>,
     /// The full content of one or more consecutive lines, every character of them, as `text.read`
     /// showed them.
-    old: String,
+    old: Option<String>,
     /// The lines that take their place; empty to delete them.
     new: String,
 }
@@ -60,6 +64,17 @@ impl TextChanged {
             size_bytes: Some(edited.size_bytes),
             total_lines: Some(edited.total_lines),
             base: Some(base),
+        }
+    }
+
+    /// Describes a file that was made.
+    pub(crate) fn created(path: SpacePath, created: &CreatedFile) -> Self {
+        Self {
+            path,
+            hash: Some(created.hash),
+            size_bytes: Some(created.size_bytes),
+            total_lines: created.total_lines,
+            base: None,
         }
     }
 
@@ -94,17 +109,30 @@ impl Tool for TextReplace {
     }
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
-        let Self { path, hash, lines, old, new } = self;
-        let edited = space
-            .edit(permit, hash, ["lines", "old"], move |text| {
-                edit::replace(text, lines, &old, &new)
-            })
-            .await?;
+        let Self { path, hash, lines, section, old, new } = self;
+        let within = within(&path, lines, section.as_deref())?.ok_or_else(|| {
+            Refusal::invalid_argument("`lines` is missing; send `lines` and `old`, or `section`")
+        })?;
+        let arguments = ["lines", "old"];
+        let edited = match (old, within) {
+            (Some(old), within) => {
+                let plan = move |text: &str| edit::replace(text, within.clone(), &old, &new);
+                space.edit(permit, hash, arguments, plan).await?
+            }
+            (None, Within::Section(section)) => {
+                let plan = move |text: &str| edit::replace_section(text, &section, &new);
+                space.edit(permit, hash, arguments, plan).await?
+            }
+            (None, Within::Lines(_)) => {
+                return Err(Refusal::invalid_argument("`old` is missing"));
+            }
+        };
         Ok(TextChanged::new(path.into(), hash, &edited))
     }
 
     fn trace(&self) -> CallTrace {
-        CallTrace::of_file(&self.path, Some(self.hash))
-            .with_changed_lines(count_lines(&self.old).max(count_lines(&self.new)))
+        CallTrace::of_file(&self.path, Some(self.hash)).with_changed_lines(
+            self.old.as_deref().map_or(0, count_lines).max(count_lines(&self.new)),
+        )
     }
 }

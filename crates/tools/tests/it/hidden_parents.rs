@@ -50,9 +50,10 @@ fn calls(tool: &str) -> Vec<(Value, bool)> {
         vec![(arguments, false)]
     };
     match tool {
-        "file.list" | "file.read" | "text.read" | "note.links" | "folder.remove" => {
+        "file.list" | "file.read" | "text.read" | "note.links" | "note.tags" | "folder.remove" => {
             on_path(json!({}))
         }
+        "text.gather" => vec![(json!({ "items": [{ "path": path }] }), false)],
         "get_note_outline" | "get_document_tree" | "get_metadata_facets" | "get_section_source" => {
             vec![(json!({ "path": "h/a/b.md" }), false)]
         }
@@ -61,7 +62,10 @@ fn calls(tool: &str) -> Vec<(Value, bool)> {
         "note.find" => on_path(json!({ "tag": "own" })),
         "file.remove" => on_path(json!({ "hash": hash })),
         "file.append" => on_path(json!({ "hash": hash, "content": "x" })),
-        "text.append" => on_path(json!({ "hash": hash, "content": "x" })),
+        "text.append" => on_path(json!({ "hash": hash, "content": "x" }))
+            .into_iter()
+            .chain([(json!({ "path": path, "content": "x", "create": true }), true)])
+            .collect(),
         "text.edit" => on_path(json!({ "hash": hash, "edits": [{ "old": "own", "new": "x" }] }))
             .into_iter()
             .chain(on_path(
@@ -86,7 +90,7 @@ fn calls(tool: &str) -> Vec<(Value, bool)> {
 }
 
 fn is_refused(called: &Called) -> bool {
-    called.structured.get("error").is_some()
+    ["/error", "/pieces/0/error"].iter().any(|at| called.structured.pointer(at).is_some())
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ mod notes_answers;
 mod notes_bounds;
 mod notes_found;
 mod notes_secrets;
+mod pieces;
 mod schemas;
 mod spellings;
 mod stories;

@@ -47,6 +47,82 @@ async fn notes_are_found_by_tag_property_and_link_together() {
     }
 }
 
+#[tokio::test]
+async fn notes_are_found_by_several_conditions_and_by_what_is_amiss() {
+    let rig = Rig::new();
+    put(
+        &rig,
+        &[
+            ("a.md", "---\ndue: 2026-03-01\nn: 9\n---\n[[b]] [[nowhere]]\n"),
+            ("b.md", "---\ndue: 2026-04-01\nn: 10\n---\n#x [[b]]\n"),
+            ("c.md", "#x [t](a.md)\n"),
+            ("d.md", "nothing"),
+            ("board.canvas", "{\"nodes\":[{\"type\":\"file\",\"file\":\"d.md\"}]}"),
+        ],
+    );
+    let property = |more: Value| json!({ "properties": [more] });
+    for (arguments, expected) in [
+        (property(json!({ "name": "due", "before": "2026-04-01" })), &["/a.md"][..]),
+        (property(json!({ "name": "n", "after": "9" })), &["/b.md"]),
+        (property(json!({ "name": "n", "after": "8", "before": "10" })), &["/a.md"]),
+        (property(json!({ "name": "due", "exists": false })), &["/c.md", "/d.md"]),
+        (property(json!({ "name": "n", "not": "9", "exists": true })), &["/b.md"]),
+        (json!({ "properties": [{ "name": "due" }, { "name": "n", "value": "10" }] }), &["/b.md"]),
+        (json!({ "broken": true }), &["/a.md"]),
+        (json!({ "orphan": true }), &["/c.md"]),
+        (json!({ "untagged": true }), &["/a.md", "/d.md"]),
+        (json!({ "untagged": true, "broken": true }), &["/a.md"]),
+        (json!({ "links_to": "/d.md" }), &["/board.canvas"]),
+    ] {
+        let found = rig.call("read:/", "note.find", arguments.clone()).await;
+        assert_eq!(paths(&found.structured), expected, "{arguments}");
+    }
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    std::fs::File::open(rig.space.path().join("b.md")).unwrap().set_modified(old).unwrap();
+    let newest = json!({ "tag": "x", "order": "newest" });
+    assert_eq!(
+        paths(&rig.call("read:/", "note.find", newest).await.structured),
+        ["/c.md", "/b.md"]
+    );
+    let wrong = json!({ "properties": vec![json!({ "name": "a" }); 9] });
+    let refused = rig.call("read:/", "note.find", wrong).await;
+    assert_eq!(refused.structured["error"]["code"], "invalid_argument");
+}
+
+#[tokio::test]
+async fn tags_and_values_are_counted_a_page_at_a_time() {
+    let rig = Rig::new();
+    put(&rig, &[("a.md", "---\nk: [1, 1, 2]\n---\n#x #x #y/z"), ("f/b.md", "---\nk: 2\n---\n#x")]);
+    let counted = |arguments: Value| {
+        let rig = &rig;
+        async move {
+            let found = rig.call("read:/", "note.tags", arguments).await.structured;
+            let values = found["values"].as_array().unwrap().iter();
+            let pairs = values.map(|one| {
+                (one["value"].as_str().unwrap().to_owned(), one["notes"].as_u64().unwrap())
+            });
+            (pairs.collect::<Vec<_>>(), found)
+        }
+    };
+    let pair = |value: &str, notes| (value.to_owned(), notes);
+    let (tags, found) = counted(json!({})).await;
+    assert_eq!(tags, [pair("x", 2), pair("y/z", 1)]);
+    assert_eq!((&found["total"], &found["searched"]), (&json!(2), &json!(2)));
+    assert_eq!(counted(json!({ "property": "k" })).await.0, [pair("2", 2), pair("1", 1)]);
+    assert_eq!(counted(json!({ "path": "/f" })).await.0, [pair("x", 1)]);
+    let many: String = (0..250).map(|number| format!("#t{number:03} ")).collect();
+    put(&rig, &[("many.md", &many)]);
+    let (mut all, mut arguments) = (Vec::new(), json!({}));
+    loop {
+        let (page, found) = counted(arguments).await;
+        assert!(page.len() <= 100);
+        all.extend(page);
+        let Some(cursor) = found.get("next_cursor") else { break };
+        arguments = json!({ "cursor": cursor });
+    }
+    assert_eq!((all.len(), &all[0], &all[251]), (252, &pair("x", 2), &pair("y/z", 1)));
+}
+
 /// Asks both of two spaces that differ in what the scopes hide, and expects the same answers.
 #[tokio::test]
 async fn what_the_scopes_hide_changes_no_answer() {
@@ -76,6 +152,11 @@ async fn what_the_scopes_hide_changes_no_answer() {
         ("note.find", json!({ "links_to": "/open/f/b.md" })),
         ("note.find", json!({ "links_to": "/open/a.md" })),
         ("note.find", json!({ "links_to": "/secret.md" })),
+        ("note.find", json!({ "broken": true })),
+        ("note.find", json!({ "orphan": true })),
+        ("note.find", json!({ "untagged": true })),
+        ("note.tags", json!({})),
+        ("note.tags", json!({ "path": "/open/not" })),
         ("note.find", json!({ "tag": "x", "path": "/open/not" })),
         ("note.links", json!({ "path": "/open/a.md" })),
         ("note.links", json!({ "path": "/open/f/b.md" })),

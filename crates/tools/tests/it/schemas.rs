@@ -75,7 +75,7 @@ fn hints_follow_from_permits() {
         ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
     let files = [
         "file.list", "file.find", "file.search", "text.search", "file.read", "text.read",
-        "note.find", "note.links",
+        "text.gather", "note.find", "note.links", "note.tags",
     ];
     assert_eq!(readers, [&files[..], &notes].concat());
     assert!(crate::definitions().iter().all(|tool| !(tool.read_only && tool.destructive)));

@@ -330,7 +330,7 @@ async fn the_list_of_tools_follows_the_scopes() {
     let notes =
         ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
     let files = ["file.find", "file.list", "file.read", "file.search"];
-    let more = ["note.find", "note.links", "text.read", "text.search"];
+    let more = ["note.find", "note.links", "note.tags", "text.gather", "text.read", "text.search"];
     let mut readers = [&files[..], &notes, &more].concat();
     readers.sort_unstable();
     assert_eq!(names("read:/notes/"), readers);

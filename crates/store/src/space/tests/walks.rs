@@ -3,13 +3,14 @@
 use proptest::prelude::*;
 use stile_domain::find::name_pattern::{NameGlob, NamePattern};
 use stile_domain::find::text_query::{LetterCase, QuerySyntax, TextQuery};
+use stile_domain::find::time_bound::TimeBound;
 use stile_domain::find::walk_cursor::{MatchRank, WalkCursor, WalkPosition};
 use stile_domain::permit::{Permit, Walk};
 use stile_domain::scope::Verb;
 
 use super::super::disclosure::Disclosure;
 use super::super::walk::{WalkOrder, Walker};
-use super::super::{NameQuery, TextSearch, TreeEntry, TreePage};
+use super::super::{FoundOrder, NameQuery, TextSearch, TreeEntry, TreePage};
 use super::*;
 
 /// A small tree: the paths of files with their content. Each parent is a folder.
@@ -201,7 +202,7 @@ proptest! {
             let told = |refusal: Refusal| inner.disclosed(refusal, &to);
             let names = |pattern: &str| {
                 let pattern = NamePattern::parse(pattern).unwrap();
-                let query = NameQuery { pattern, kind: None, modified: [None, None] };
+                let query = NameQuery { pattern, kind: None, modified: [None, None], order: FoundOrder::Usual };
                 inner.find_names(&permit, query, none())
             };
             let trees = [inner.list_tree(&permit, 8, none()), names("*"), names("a")];
@@ -372,7 +373,12 @@ fn the_best_names_come_first_page_by_page() {
     let (mut names, mut cursor) = (Vec::new(), WalkCursor::default());
     loop {
         let pattern = NamePattern::parse("note").unwrap();
-        let query = NameQuery { pattern, kind: Some(EntryKind::File), modified: [None, None] };
+        let query = NameQuery {
+            pattern,
+            kind: Some(EntryKind::File),
+            modified: [None, None],
+            order: FoundOrder::Usual,
+        };
         let page = rig.inner().find_names(&permit, query, cursor).unwrap();
         assert_eq!(page.searched, 231);
         assert!(page.entries.iter().all(|entry| entry.size_bytes == Some(0)));
@@ -400,7 +406,12 @@ fn a_part_whose_last_name_is_gone_ends_where_it_was() {
     }
     let find = |cursor| {
         let pattern = NamePattern::parse("note").unwrap();
-        let query = NameQuery { pattern, kind: Some(EntryKind::File), modified: [None, None] };
+        let query = NameQuery {
+            pattern,
+            kind: Some(EntryKind::File),
+            modified: [None, None],
+            order: FoundOrder::Usual,
+        };
         let permit = walk_permit("read:/", "/").unwrap();
         rig.inner().find_names(&permit, query, cursor).unwrap()
     };
@@ -478,17 +489,44 @@ fn names_are_found_by_glob_type_and_time() {
     let find = |pattern: &str, kind, modified| {
         let permit = walk_permit("read:/", "/").unwrap();
         let pattern = NamePattern::parse(pattern).unwrap();
-        let query = NameQuery { pattern, kind, modified };
+        let query = NameQuery { pattern, kind, modified, order: FoundOrder::Usual };
         let page = rig.inner().find_names(&permit, query, WalkCursor::default()).unwrap();
         page.entries.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>()
     };
-    let at = |seconds: i64| Some(seconds * 1_000_000_000);
+    let at = |seconds: i64| Some(TimeBound::At(seconds * 1_000_000_000));
     assert_eq!(find("*.md", None, [None, None]), ["/a/x.md", "/b/x.md"]);
     assert_eq!(find("*.md", None, [at(1_000_001), None]), ["/b/x.md"]);
     assert_eq!(find("x", None, [None, at(1_000_000)]), ["/a/x.md"]);
     assert_eq!(find("*", Some(EntryKind::Directory), [None, None]), ["/a", "/b"]);
     assert_eq!(find("a/*", None, [None, None]), ["/a/x.md"]);
+    assert_eq!(find("x", None, [Some(TimeBound::parse("1h").unwrap()), None]), ["/b/x.md"]);
     assert!(NameGlob::parse("[").is_err());
+}
+
+#[test]
+fn files_that_were_changed_last_come_first_in_lists_and_among_found_names() {
+    let rig = Rig::new();
+    let files = ["a/1.md", "a/2.txt", "3.md", "a/b/4.md"];
+    for (age, name) in (0..).zip(files) {
+        plant(&rig, &[(name.to_owned(), name.to_owned())]);
+        let time = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000 - age * 1_000);
+        fs::File::open(rig.file(name)).unwrap().set_modified(time).unwrap();
+    }
+    let permit = || walk_permit("read:/", "/").unwrap();
+    let found = |pattern: &str| {
+        let pattern = NamePattern::parse(pattern).unwrap();
+        let (modified, order) = ([None, None], FoundOrder::Newest);
+        let query = NameQuery { pattern, kind: None, modified, order };
+        rig.inner().find_names(&permit(), query, WalkCursor::default()).unwrap()
+    };
+    let listed = |depth| rig.inner().list_newest(&permit(), depth, WalkCursor::default()).unwrap();
+    let paths = |page: TreePage| {
+        page.entries.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(found("*")), ["/a/1.md", "/a/2.txt", "/3.md", "/a/b/4.md"]);
+    assert_eq!(paths(found("md")), ["/a/1.md", "/3.md", "/a/b/4.md"]);
+    assert_eq!(paths(listed(1)), ["/3.md"]);
+    assert_eq!(paths(listed(2)), ["/a/1.md", "/a/2.txt", "/3.md"]);
 }
 
 #[test]
@@ -529,7 +567,7 @@ fn a_page_of_long_paths_is_bounded_in_bytes() {
                 Some(pattern) => {
                     let pattern = NamePattern::parse(pattern).unwrap();
                     let (kind, modified) = (Some(EntryKind::File), [None, None]);
-                    let query = NameQuery { pattern, kind, modified };
+                    let query = NameQuery { pattern, kind, modified, order: FoundOrder::Usual };
                     inner.find_names(&permit, query, cursor).unwrap()
                 }
             };
@@ -627,7 +665,7 @@ async fn an_error_tells_nothing_of_a_parent_that_scopes_hide() {
         for folder in [format!("/{name}/a"), format!("/{name}/a/b")] {
             let refused = async |claim: &str| {
                 let permit = walk_permit(claim, &folder).unwrap();
-                code(rig.space.list_tree(permit, 1, WalkCursor::default()).await)
+                code(rig.space.list_tree(permit, 1, FoundOrder::Usual, WalkCursor::default()).await)
             };
             let hidden = refused(&format!("read:/{name}/a")).await;
             assert_eq!(hidden, "not_found", "{folder}");
