@@ -22,9 +22,13 @@ docs:
 bench *arguments="--workspace":
     cargo bench {{arguments}}
 
-# Build what is handed out: archive, MCP bundle and checksums, in target/dist-files.
+# Build what is handed out, static, in target/dist-files: archive, bundle, wheel, packages for npm.
 dist:
     packaging/dist
+
+# Try the wheel and the packages for npm of a program, from an index on loopback.
+try-packages program target:
+    .ci/package/indexes.sh {{program}} {{target}}
 
 # Build the documentation as a book, in .ci/out/book.
 book:

@@ -4,7 +4,8 @@
 #     run.sh STILE_BINARY [WORK_FOLDER]
 #
 # The archive has the program it should have, the manifest of the bundle is valid and the command in
-# the manifest answers, and the Debian package is installed, started as a service and removed.
+# the manifest answers, the Debian package is installed, started as a service and removed, and the
+# packages for PyPI and npm are got from an index on loopback by `uv` and `npm`.
 # Needs cargo-deb. Without root or sudo the package is unpacked and not installed, and the last line
 # says so.
 
@@ -19,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE=1
 install_modules "$source_folder" "$folder"
 echo "installed: $((SECONDS - started)) s"
 
-PROGRAM=$stile RELEASE_URL=https://stile.example/release packaging/dist >"$tmp/dist.log" 2>&1 ||
+PROGRAM=$stile packaging/dist >"$tmp/dist.log" 2>&1 ||
   { cat "$tmp/dist.log" >&2; fail "packaging/dist"; }
 bundle=$files/current.mcpb
 (cd "$files" && sha256sum --quiet -c current.sha256) || fail "the checksums"
@@ -77,3 +78,4 @@ if [ "$can_install" = yes ]; then
 else
   echo "NOT RUN: installing and removing the Debian package ($can_install); the rest took $((SECONDS - started)) s"
 fi
+"$source_folder/indexes.sh" "$stile" "$(rustc -vV | sed -n 's/^host: //p')" "$work"
