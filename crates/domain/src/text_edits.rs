@@ -238,6 +238,7 @@ fn merged(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::LineRange;
     use proptest::prelude::*;
 
     fn edit(old: &str, new: &str) -> TextEdit {
