@@ -3,7 +3,8 @@
 //! The input types do the checking, so the schema that is advertised is the one that is enforced.
 //! When a type refuses, `serde_path_to_error` finds the argument, and its schema explains what the
 //! argument must be. An explanation never repeats a value, since an argument may hold content that
-//! belongs in a file.
+//! belongs in a file. It repeats a wrong name only if the name resembles a right one or is a plain
+//! identifier of at most 32 ASCII letters, digits and `_`: that is a key and no content.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -63,24 +64,35 @@ pub enum ArgumentError {
 pub struct UnknownName {
     /// The argument that has the member; empty for an argument itself.
     pub within: String,
-    /// The wrong name and the name that was probably meant. The wrong name is repeated only if it
-    /// resembles a right one, since any other name may be content.
-    pub meant: Option<(String, String)>,
+    /// The wrong name; `None` for one that may be content.
+    pub wrong: Option<String>,
+    /// The name that was probably meant.
+    pub meant: Option<String>,
     /// The names that the schema knows.
     pub known: Vec<String>,
 }
 
-fn unknown_name(UnknownName { within, meant, known }: &UnknownName) -> String {
+fn unknown_name(UnknownName { within, wrong, meant, known }: &UnknownName) -> String {
     let known = quoted(known);
     let kind = if within.is_empty() { "argument" } else { "member" };
     let of = if within.is_empty() { String::new() } else { format!(" of `{within}`") };
-    match meant {
-        Some((wrong, right)) => format!(
-            "`{}` is an unknown {kind}: call it `{right}`; the {kind}s{of} are {known}",
-            member(within, wrong)
-        ),
+    let meant = meant.as_ref().map(|right| format!(": call it `{right}`")).unwrap_or_default();
+    match wrong {
+        Some(wrong) => {
+            let wrong = member(within, wrong);
+            format!("`{wrong}` is an unknown {kind}{meant}; the {kind}s{of} are {known}")
+        }
         None => format!("there is an unknown {kind}{of}; the {kind}s are {known}"),
     }
+}
+
+/// The most characters of a wrong name that is repeated although no name resembles it.
+const MOST_IDENTIFIER: usize = 32;
+
+/// Whether a name is a plain identifier.
+fn is_identifier(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    (1..=MOST_IDENTIFIER).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 fn quoted<S: AsRef<str>>(names: &[S]) -> String {
@@ -154,10 +166,11 @@ fn wrong_name(schema: &Value, object: &Map<String, Value>, within: &str) -> Opti
     let missing: Vec<&str> = required.filter(|name| !object.contains_key(*name)).collect();
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
     let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-    let unknown = |meant| {
+    let unknown = |wrong: Option<&String>, meant: Option<&str>| {
         ArgumentError::Unknown(UnknownName {
             within: within.to_owned(),
-            meant,
+            wrong: wrong.cloned(),
+            meant: meant.map(str::to_owned),
             known: known.iter().map(|name| (*name).to_owned()).collect(),
         })
     };
@@ -167,10 +180,15 @@ fn wrong_name(schema: &Value, object: &Map<String, Value>, within: &str) -> Opti
     let meant = strangers.clone().find_map(|wrong| {
         let mut names = [&missing, &absent, &known].into_iter();
         let right = names.find_map(|names| probably_meant(wrong, names))?;
-        Some((wrong.clone(), right.to_owned()))
+        Some((wrong, right))
     });
-    if meant.is_some() {
-        return Some(unknown(meant));
+    if let Some((wrong, right)) = meant {
+        return Some(unknown(Some(wrong), Some(right)));
+    }
+    let named = strangers.clone().find(|name| is_identifier(name));
+    // A caller who took another name for a member sees both names at once.
+    if let (Some(wrong), false) = (named, within.is_empty()) {
+        return Some(unknown(Some(wrong), None));
     }
     if let Some(missing) = missing.first() {
         let name = member(within, missing);
@@ -183,7 +201,7 @@ fn wrong_name(schema: &Value, object: &Map<String, Value>, within: &str) -> Opti
             },
         });
     }
-    strangers.next().map(|_| unknown(None))
+    strangers.next().map(|_| unknown(named, None))
 }
 
 /// Words that callers use for a name of ours, because other tools do.
