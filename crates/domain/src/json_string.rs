@@ -1,5 +1,7 @@
 //! Escapes text for JSON strings and measures the result without building it.
 
+use crate::unseen::is_unseen;
+
 /// Returns the text escaped for the inside of a JSON string, without the quotes.
 pub fn escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
@@ -29,10 +31,35 @@ pub fn escape_len(byte: u8) -> u8 {
     }
 }
 
+/// Returns JSON in which each character that is not seen is escaped, as in `\\u202e`. The ends of
+/// lines stay, since they lie between the values.
+pub fn with_escapes(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character == '\n' || !is_unseen(character) {
+            escaped.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            escaped.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn json_with_escapes_is_the_same_value_and_shows_all_of_it() {
+        let value = serde_json::json!({ "a\u{202e}": ["b\u{200b}\u{7f}", "\u{e0001}x\ty\n"] });
+        let json = with_escapes(&format!("{value:#}"));
+        assert!(json.chars().all(|it| it == '\n' || !is_unseen(it)), "{json}");
+        assert!(json.contains(r"a\u202e") && json.contains(r"\udb40\udc01"), "{json}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), value);
+    }
 
     proptest! {
         #[test]

@@ -42,6 +42,12 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
+/// Returns a text of several lines as [`shown`] shows each of them.
+pub fn shown_lines(text: &str) -> String {
+    let lines: Vec<Cow<'_, str>> = text.split('\n').map(shown).collect();
+    lines.join("\n")
+}
+
 /// Returns the first `max_chars` characters of a text as [`shown`] shows them.
 pub fn shown_start(text: &str, max_chars: usize) -> String {
     let end = text.char_indices().nth(max_chars).map_or(text.len(), |(end, _)| end);
@@ -74,6 +80,7 @@ mod tests {
             assert_eq!(shown(text), expected, "{text:?}");
         }
         assert_eq!(shown_start("a\u{202e}bc", 3), "a\\u{202e}b");
+        assert_eq!(shown_lines("a\u{202e}\nb\u{1b}"), "a\\u{202e}\nb\\u{1b}");
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use stile_domain::audit::activity::ClientActivity;
 
 use super::colours::{Colours, Meaning};
 use super::home::Home;
-use super::{Failure, Invocation, audit, settings};
+use super::{Failure, Invocation, audit, owner, settings};
 
 /// Prints a bar chart, or the counts as JSON.
 pub(super) fn run(
@@ -18,7 +18,7 @@ pub(super) fn run(
         activity.count(&line);
     }
     if matches.get_flag("json") {
-        writeln!(output, "{:#}", rows(&activity))?;
+        owner::write_json(output, &rows(&activity))?;
     } else if activity.clients.is_empty() {
         writeln!(output, "nobody called anything in that time")?;
     } else {

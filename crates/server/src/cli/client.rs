@@ -33,7 +33,7 @@ pub(super) fn run(
             let (all, local) = (known(&tokens)?, StdioClients::of(&tokens)?);
             if matches.get_flag("json") {
                 let all = all.iter().map(|known| known.to_json(now)).chain(local.to_json());
-                return Ok(writeln!(output, "{:#}", Value::from_iter(all))?);
+                return Ok(owner::write_json(output, &Value::from_iter(all))?);
             }
             Ok(output.write_all(client_table(&all, &local, now, colours).as_bytes())?)
         }
@@ -45,7 +45,7 @@ pub(super) fn run(
                 Some(found) => found.to_json(now),
                 None => StdioClients::of(&tokens)?.find(&id).ok_or_else(|| unknown(&id))?,
             };
-            Ok(writeln!(output, "{found:#}")?)
+            Ok(owner::write_json(output, &found)?)
         }
         "add" => {
             let client = new_client(matches, now)?;

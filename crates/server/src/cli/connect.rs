@@ -444,7 +444,7 @@ fn list(
                 "source": row.client.source,
             })
         });
-        writeln!(output, "{:#}", Value::Array(rows.collect()))?;
+        owner::write_json(output, &Value::Array(rows.collect()))?;
         return Ok(());
     }
     let cells = rows.iter().map(|row| {

@@ -21,7 +21,7 @@ pub(super) fn run(
         let rows = connections.into_iter().map(|(connection, (streams, records))| {
             json!({ "connection": connection, "streams": streams, "records": records })
         });
-        writeln!(output, "{:#}", Value::from_iter(rows))?;
+        owner::write_json(output, &Value::from_iter(rows))?;
         return Ok(());
     }
     let rows = connections.into_iter().map(|(connection, (streams, records))| {

@@ -18,7 +18,7 @@ pub(super) fn run(
     let owner = owner::open(matches, environment)?;
     if matches.get_flag("show") {
         let found = owner.services.find_stream(&owner.caller, owner.now, &connection, &stream)?;
-        writeln!(output, "{:#}", found.declaration.to_json())?;
+        owner::write_json(output, &found.declaration.to_json())?;
         return Ok(());
     }
     let declaration = match from {

@@ -28,14 +28,14 @@ pub(super) fn run(
             let grants = services.grants(&caller)?;
             if matches.get_flag("json") {
                 let grants = grants.iter().map(|grant| grant_json(grant, now));
-                return Ok(writeln!(output, "{:#}", Value::from_iter(grants))?);
+                return Ok(owner::write_json(output, &Value::from_iter(grants))?);
             }
             Ok(output.write_all(grant_table(&grants, now, colours).as_bytes())?)
         }
         Some(("show", matches)) => {
             let owner = owner::open(matches, environment)?;
             let grant = find(&owner, text(matches, "id").unwrap_or_default())?;
-            Ok(writeln!(output, "{:#}", grant_json(&grant, owner.now))?)
+            Ok(owner::write_json(output, &grant_json(&grant, owner.now))?)
         }
         Some(("revoke", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;

@@ -63,6 +63,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use stile_domain::unseen::shown_lines;
 use stile_import::attachment_text::child;
 use stile_store::state::StateError;
 
@@ -90,8 +91,8 @@ impl Failure {
     fn report(&self) -> (String, u8) {
         match self {
             Self::Arguments(error) => (error.to_string(), if error.use_stderr() { 2 } else { 0 }),
-            Self::Usage(message) => (format!("error: {message}\n"), 2),
-            Self::Failed(message) => (format!("error: {message}\n"), 1),
+            Self::Usage(message) => (format!("error: {}\n", shown_lines(message)), 2),
+            Self::Failed(message) => (format!("error: {}\n", shown_lines(message)), 1),
             Self::Verbatim { text, code } => (format!("{text}\n"), *code),
         }
     }

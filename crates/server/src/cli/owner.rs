@@ -2,10 +2,12 @@
 //!
 //! A user who starts this program in a state folder of their own owns the records in it.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 
 use clap::ArgMatches;
+use stile_domain::json_string::with_escapes;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::identifiers::SourceName;
@@ -50,6 +52,16 @@ pub(super) fn of_records(records: Records, environment: Environment<'_>) -> Owne
 pub(super) fn minute(instant: Instant) -> String {
     let text = instant.to_rfc3339();
     text.get(..16).unwrap_or(&text).replace('T', " ")
+}
+
+/// Returns a value as JSON in lines, in which characters that are not seen are escaped.
+pub(super) fn json_lines(value: &impl fmt::Display) -> String {
+    with_escapes(&format!("{value:#}\n"))
+}
+
+/// Prints a value as [`json_lines`].
+pub(super) fn write_json(output: &mut dyn Write, value: &impl fmt::Display) -> io::Result<()> {
+    output.write_all(json_lines(value).as_bytes())
 }
 
 /// Parses the name that a flag gives.

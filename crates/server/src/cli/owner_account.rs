@@ -10,7 +10,7 @@ use super::colours::Colours;
 use super::home::Home;
 use super::secret_input::read_new_secret;
 use super::token::rfc3339;
-use super::{Failure, Invocation, settings, table};
+use super::{Failure, Invocation, owner, settings, table};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::Environment;
 use crate::owner_sign_in::password;
@@ -116,7 +116,7 @@ fn passkey_json(passkeys: &[Passkey]) -> String {
             "last_used": passkey.last_used.map(rfc3339),
         })
     });
-    format!("{:#}\n", Value::from_iter(rows))
+    owner::json_lines(&Value::from_iter(rows))
 }
 
 fn session_table(sessions: &[OpenSession], colours: Colours) -> String {
@@ -136,7 +136,7 @@ fn session_json(sessions: &[OpenSession]) -> String {
             "last_used": rfc3339(session.used),
         })
     });
-    format!("{:#}\n", Value::from_iter(rows))
+    owner::json_lines(&Value::from_iter(rows))
 }
 
 #[cfg(test)]

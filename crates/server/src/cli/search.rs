@@ -60,7 +60,7 @@ pub(super) fn run(
     }
     let tree = answer.to_tree();
     if matches.get_flag("json") {
-        return Ok(writeln!(output, "{:#}", *tree)?);
+        return Ok(owner::write_json(output, &*tree)?);
     }
     Ok(output.write_all(rendered(&tree, colours).as_bytes())?)
 }

@@ -13,7 +13,7 @@ pub(super) fn run(
     let owner = owner::open(matches, environment)?;
     let streams = owner.services.list_streams(&owner.caller, owner.now)?;
     if matches.get_flag("json") {
-        writeln!(output, "{:#}", Value::from_iter(streams.iter().map(to_json)))?;
+        owner::write_json(output, &Value::from_iter(streams.iter().map(to_json)))?;
         return Ok(());
     }
     let headings = ["CONNECTION", "STREAM", "RECORDS", "FIELDS", "ORDERED BY", "TIME"];

@@ -315,7 +315,7 @@ fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String 
             "state": state_name(token, now),
         })
     });
-    format!("{:#}\n", Value::Array(rows.collect()))
+    owner::json_lines(&Value::Array(rows.collect()))
 }
 
 #[cfg(test)]
