@@ -23,7 +23,7 @@ use super::client_entry::{ClientFile, Target, identifier, target};
 use super::clients::{CLIENTS, ClientRow};
 use super::colours::{Colours, Meaning};
 use super::home::Home;
-use super::{Failure, Invocation, found_server, owner, settings, token, user_name};
+use super::{Failure, Invocation, found_server, owner, settings, space, token, user_name};
 use crate::auth::{DOCTOR, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::{Config, Environment};
@@ -101,6 +101,20 @@ fn check_this_machine(
         title: "this machine".to_owned(),
         findings: local::check(matches, environment, &resolved, server.as_ref())?,
     }];
+    let root = server.as_ref().map_or(&resolved.config.root, |server| &server.root);
+    let behind = tokens.as_ref().map(|tokens| space::left_behind(tokens, root).ok().flatten());
+    if let (Some(Some(behind)), Some(section)) = (behind, sections.first_mut()) {
+        section.findings.push(Finding::warning(
+            "space",
+            format!(
+                "{}, and its tokens are refused for {}",
+                space::folder_of(&behind),
+                root.display()
+            ),
+            "if this is the same folder at another place, stop the server and run \
+             `stile space adopt`",
+        ));
+    }
     if let (Some(home), Some(tokens), Some(server)) = (&home, &tokens, &server) {
         let url = format!("{}{MCP_PATH}", found_server::client_origin(server));
         let rights = MintRequest {
@@ -196,7 +210,8 @@ impl ClientPlace<'_> {
             return vec![Finding::bad(
                 "authentication",
                 format!("the token is for another folder than {}", server.root.display()),
-                "serve the folder of the token at that address, or connect the client again",
+                "serve the folder of the token at that address, connect the client again, or run \
+                 `stile space adopt` if it is the same folder at another place",
             )];
         }
         // A grant may be for the first token that uses it, which must not be the doctor's.

@@ -14,7 +14,7 @@ use stile_store::history::{
 use stile_store::journal::{Journal, JournalOptions};
 use stile_store::owner_texts::{LeftOut, PromptFolder, overlap, read_instructions};
 use stile_store::space::{OpenError, Space, SpaceOptions};
-use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
+use stile_store::state::{ServedFolder, StateDir, check_disjoint, create_space_folder, is_inside};
 use stile_tools::call_log::CallLog;
 use stile_tools::definition::ToolGroup;
 use stile_tools::prompts::Prompts;
@@ -35,6 +35,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) struct OpenSpace {
     pub(super) space: Space,
     pub(super) journal: Arc<Journal>,
+    /// Says to other processes that the folder is served; `None` for a command.
+    pub(super) served: Option<ServedFolder>,
 }
 
 impl OpenSpace {
@@ -73,7 +75,7 @@ pub(super) fn open_space_of_owner(
         writeln!(io::stderr(), "note: {line}")?;
     }
     let space = open_space_in(config, home.state(), Some(Arc::clone(&history)), &journal)?;
-    Ok((OpenSpace { space, journal }, history))
+    Ok((OpenSpace { space, journal, served: None }, history))
 }
 
 /// Opens the journal and the space of a state that is open, to serve the space.
@@ -86,10 +88,13 @@ pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpac
             Failure::Failed(format!("cannot make {}: {error}", config.root.display()))
         })?;
     }
+    let served = ServedFolder::hold(home.state(), &config.root)
+        .inspect_err(|error| tracing::warn!(%error, "`stile space adopt` will not see this server"))
+        .ok();
     // The only place that names the root of a space to the store in order to change files.
     let history = open_history(config, home.state(), server_settings(resolved).as_ref())?;
     let space = open_space_in(config, home.state(), history, &journal)?;
-    Ok(OpenSpace { space, journal })
+    Ok(OpenSpace { space, journal, served })
 }
 
 /// Opens the space of a person in a folder of all people. Makes its folders on first use: `notes`
@@ -219,7 +224,7 @@ pub(super) fn open_space_to_read(config: &Config) -> Result<OpenSpace, Failure> 
     let journal = open_journal(&Home::open(config)?, config)?;
     let space = Space::open_ambient_to_read(&config.root, space_options(config, &journal))
         .map_err(|error| cannot_open(config, &error))?;
-    Ok(OpenSpace { space, journal })
+    Ok(OpenSpace { space, journal, served: None })
 }
 
 /// Checks that agents can reach neither the state folder nor the settings.

@@ -26,7 +26,7 @@ use super::notify::Notifier;
 use super::open::OpenSpace;
 use super::open_people::PeopleFolder;
 use super::settings_files::{http_client, public_https};
-use super::{Failure, http_server, open, process, user_name, welcome};
+use super::{Failure, http_server, open, process, space, user_name, welcome};
 use crate::auth::{EitherVerifier, LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::{Config, Environment, Resolved, SpaceRecords, YesNo};
@@ -45,6 +45,9 @@ use crate::sign_in::settings::{AuthorizationServer, FolderLister, SignInSettings
 const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
     before, so it is a space of its own: tokens of the other folder are refused here. If it is the \
     same folder from a backup or another disk, stop the server and run `stile space adopt`";
+const LEFT_BEHIND: &str = "a folder that was served with this state is not there any more, and its \
+    tokens are refused here. If this is the same folder at another place, stop the server and run \
+    `stile space adopt`";
 
 /// The stream of the notes that `--records-of-space` keeps as records.
 const NOTES: &str = "notes";
@@ -71,7 +74,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         // that may see the structure of notes, so the note tools are not offered here.
         tools = tools.without_note_tools();
     }
-    let OpenSpace { space, journal } = open_space;
+    let OpenSpace { space, journal, served: _served } = open_space;
     let local = match provider {
         Some(_) if config.sign_in_client.is_none() => None,
         _ => Some(LocalTokens::open(&home, config)?),
@@ -317,6 +320,8 @@ async fn serve_local(
     let options = HttpOptions { sign_in, ..options };
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
+    } else if space::left_behind(tokens, &resolved.config.root)?.is_some() {
+        writeln!(io::stderr(), "{LEFT_BEHIND}")?;
     }
     let minter = Minter { key, tokens, audience: &space.audience };
     let on_listening = |address| {

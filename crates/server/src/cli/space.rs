@@ -5,11 +5,12 @@
 //! better. The command shows both folders and what will open the new one, and changes something
 //! only if the owner says so, by a flag or on the terminal.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
 
-use stile_store::history::History;
-use stile_store::state::{OldSpace, TokenStore, check_disjoint};
+use stile_store::history::{History, HistoryError};
+use stile_store::state::{OldSpace, StateError, TokenStore, UnservedFolders, check_disjoint};
 
 use super::home::Home;
 use super::owner::text;
@@ -33,11 +34,38 @@ pub(super) fn run(
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
         return Ok(());
     }
+    // A server knows its space by what it read at its start, whether or not it has a history.
+    let Some(_unserved) = UnservedFolders::hold(home.state(), folder, &old)? else {
+        return Err(HistoryError::InUse.into());
+    };
     // The history comes first: after an interruption the command finds the old space again.
     History::adopt(home.state(), folder, &old)?;
     tokens.adopt(folder, &old)?;
     writeln!(output, "Done. Start the server with this folder.")?;
     Ok(())
+}
+
+/// Returns a space whose folder is not there any more although tokens or approvals for it are valid,
+/// so that `folder` may be the same folder at another place; `None` if there is none.
+pub(super) fn left_behind(
+    tokens: &TokenStore,
+    folder: &Path,
+) -> Result<Option<OldSpace>, StateError> {
+    let now = unix_seconds(wall_clock());
+    let mut gone = tokens.other_spaces(folder)?;
+    gone.retain(|space| !space.is_there);
+    if gone.is_empty() {
+        return Ok(None);
+    }
+    let of_tokens = tokens.list()?.into_iter();
+    let of_tokens = of_tokens.filter(|it| it.revoked.is_none() && it.expires > now);
+    let approvals = tokens.authorizations()?.into_iter();
+    let approvals = approvals.filter(|it| it.ended.is_none() && it.expires > now);
+    let live: BTreeSet<String> = of_tokens
+        .filter_map(|token| token.audience)
+        .chain(approvals.map(|approval| approval.audience))
+        .collect();
+    Ok(gone.into_iter().find(|space| live.contains(&space.audience)))
 }
 
 /// Returns the old space that the owner means.
@@ -67,7 +95,7 @@ fn choose(spaces: Vec<OldSpace>, from: Option<&str>) -> Result<OldSpace, Failure
 }
 
 /// Says where the folder of a space was, and whether it is there.
-fn folder_of(space: &OldSpace) -> String {
+pub(super) fn folder_of(space: &OldSpace) -> String {
     match (&space.path, space.is_there) {
         (None, _) => "a folder whose path another folder has now".to_owned(),
         (Some(path), true) => format!("{} (is there)", path.display()),
@@ -85,13 +113,18 @@ fn write_plan(
     let now = unix_seconds(wall_clock());
     writeln!(output, "old folder: {}", folder_of(old))?;
     writeln!(output, "new folder: {}", folder.canonicalize()?.display())?;
-    let (mut open, mut ended) = (Vec::new(), Vec::new());
+    let given_up = tokens.audience_of(folder)?.filter(|own| *own != old.audience);
+    let (mut open, mut ended, mut ending) = (Vec::new(), Vec::new(), Vec::new());
     for token in tokens.list()? {
+        let client = token.client.as_deref().unwrap_or("no client");
+        let what = format!("token {} of {client}, `{}`", token.jti, token.scopes);
+        let is_live = token.revoked.is_none() && token.expires > now;
+        if is_live && given_up.is_some() && token.audience == given_up {
+            ending.push(format!("{what}, until {}", minute(token.expires)));
+        }
         if token.audience.as_ref() != Some(&old.audience) {
             continue;
         }
-        let client = token.client.as_deref().unwrap_or("no client");
-        let what = format!("token {} of {client}, `{}`", token.jti, token.scopes);
         match token.revoked {
             Some(when) => ended.push(format!("{what}: revoked on {}", minute(when))),
             None if token.expires <= now => {
@@ -101,10 +134,14 @@ fn write_plan(
         }
     }
     for approval in tokens.authorizations()? {
+        let what = format!("approval of {}, `{}`", approval.client_name, approval.scopes);
+        let is_live = approval.ended.is_none() && approval.expires > now;
+        if is_live && given_up.as_ref() == Some(&approval.audience) {
+            ending.push(format!("{what}, until {}", minute(approval.expires)));
+        }
         if approval.audience != old.audience {
             continue;
         }
-        let what = format!("approval of {}, `{}`", approval.client_name, approval.scopes);
         match approval.ended {
             Some(when) => ended.push(format!("{what}: ended on {}", minute(when))),
             None if approval.expires <= now => {
@@ -115,6 +152,8 @@ fn write_plan(
     }
     write_list(output, "These will open the new folder (times in UTC):", &open)?;
     write_list(output, "These ended, and stay ended:", &ended)?;
+    let title = "These were made for the new folder, and will open nothing any more:";
+    write_list(output, title, &ending)?;
     let left = "The old folder will be a space of its own, which they do not open.";
     writeln!(output, "{left}")?;
     Ok(())

@@ -15,6 +15,7 @@ mod owner_credentials;
 mod private;
 mod reserve;
 mod running_servers;
+mod served_folders;
 #[cfg(test)]
 mod server_tests;
 mod session_rows;
@@ -50,6 +51,7 @@ pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
 pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
 pub use running_servers::{RunningNote, RunningServer, running_servers};
+pub use served_folders::{ServedFolder, UnservedFolders};
 pub use session_rows::ClientSession;
 pub use short_lived::{Bounds, ShortLived};
 pub(crate) use spaces::folder_identity;

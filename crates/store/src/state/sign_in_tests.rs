@@ -200,6 +200,10 @@ fn a_later_approval_decides_what_the_earlier_ones_of_the_client_allow() {
         })
     };
     assert_eq!(rights(), allowed("read:/"));
+    let listed = || {
+        let token = ground.tokens.list().unwrap().into_iter().find(|it| it.jti == "access");
+        token.map(|token| (token.scopes, token.revoked)).unwrap()
+    };
     let approve = |id: &str, code: u8, change: fn(AuthorizationRecord) -> AuthorizationRecord| {
         let code = NewCode { digest: [code; 32], redirect: None, challenge: "challenge" };
         let new = change(authorization(id));
@@ -215,12 +219,14 @@ fn a_later_approval_decides_what_the_earlier_ones_of_the_client_allow() {
     assert_eq!(rights(), allowed("write:/a/"));
     assert!(ground.tokens.narrow_authorization("one", "read:/a/").unwrap());
     assert_eq!(rights(), allowed("read:/a/"));
+    assert_eq!(listed(), ("read:/a/".to_owned(), None), "the list has what a token may do now");
     assert_eq!(
         ground.tokens.standing("access", authorization("one").expires).unwrap(),
         TokenStanding::Refused
     );
     ground.tokens.end_client("editor", NOW).unwrap();
     assert_eq!(rights(), TokenStanding::Refused);
+    assert_eq!(listed().1, Some(NOW));
     ground.tokens.record(&token("command", NOW)).unwrap();
     assert_eq!(ground.tokens.standing("command", NOW).unwrap(), TokenStanding::ByClaims);
     assert_eq!(ground.tokens.standing("unknown", NOW).unwrap(), TokenStanding::Refused);

@@ -96,6 +96,18 @@ impl TokenStore {
         Ok(())
     }
 
+    /// Returns the `aud` of the tokens of a folder; `None` if the folder is of no space yet.
+    ///
+    /// # Errors
+    /// [`StateError`] if the folder cannot be found or the database fails.
+    pub fn audience_of(&self, folder: &Path) -> Result<Option<String>, StateError> {
+        let (identity, _) = identity_and_path(folder)?;
+        let query = "SELECT audience FROM spaces WHERE folder = ?1";
+        self.read("look up the space of", |tables| {
+            tables.first(query, values![identity], |row| row.get::<String>(0))
+        })
+    }
+
     /// Returns the space of a folder. Makes one for a folder that was never seen.
     ///
     /// # Errors
@@ -285,6 +297,7 @@ mod tests {
         assert!(other != old.audience && other != new.audience);
         // No folder gets the tokens of the space that the new folder had for a while.
         assert_ne!(folders.make("third").audience, new.audience);
+        assert_eq!(folders.tokens.audience_of(&folders.at("new")).unwrap(), Some(old.audience));
         let others = folders.tokens.other_spaces(&folders.at("new")).unwrap();
         assert!(others.iter().all(|space| space.audience != new.audience));
     }

@@ -225,12 +225,29 @@ impl TokenStore {
         self.change("record", |tables| insert_token(tables, token))
     }
 
-    /// Returns all tokens in the order in which they were minted.
+    /// Returns all tokens in the order in which they were minted. One that was issued under an
+    /// approval is shown with what the approval allows now.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
-        let all = format!("SELECT {COLUMNS} FROM tokens ORDER BY issued, jti");
+        let approved = |column: &str| {
+            format!(
+                "(SELECT approval.{column} FROM authorization_tokens AS issued \
+                 JOIN authorizations AS approval ON approval.id = issued.\"authorization\" \
+                 WHERE issued.jti = tokens.jti)"
+            )
+        };
+        let now = |own: &str, column: &str| {
+            let (id, approved) = (approved("id"), approved(column));
+            format!("CASE WHEN {id} IS NULL THEN {own} ELSE {approved} END")
+        };
+        let (grant, scopes) = (now("grant_id", "grant_id"), now("scopes", "scopes"));
+        let ended = approved("ended");
+        let all = format!(
+            "SELECT jti, audience, shown, subject, client, {grant}, owner, {scopes}, issued, \
+             expires, coalesce(revoked, {ended}) FROM tokens ORDER BY issued, jti"
+        );
         self.read("list", |tables| tables.rows(&all, &[], record))
     }
 
