@@ -5,15 +5,25 @@
 //! its file would be exactly the version that the change made. So a plan never touches what anybody
 //! else wrote later. What cannot be given back is left with the reason, and the rest is planned
 //! without it: a folder or a link at the path of a file, or a version that is not in the history.
+//!
+//! A step may make folders that only an earlier state needs. The plan removes each of them once it
+//! is empty and in the way of a file, or at the end. `again` plans an undo that was made in part
+//! before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
+use crate::unseen::shown;
 
 use super::past_change::{ChangeNumber, PastChange, PastChangeKind};
 
-/// One step of an undo. Each is one guarded change of one file.
+mod again;
+
+pub use again::undo_plan_again;
+
+/// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UndoStep {
     /// Gives a file its earlier content.
@@ -43,15 +53,21 @@ pub enum UndoStep {
         /// The path that the file had before.
         to: SpacePath,
     },
+    /// Removes a folder that an earlier step made, and that is empty again.
+    RemoveFolder {
+        /// The folder.
+        path: SpacePath,
+    },
 }
 
 impl UndoStep {
-    /// Returns the file that the step changes.
+    /// Returns the file or the folder that the step changes.
     pub fn path(&self) -> &SpacePath {
         match self {
             Self::Restore { path, .. }
             | Self::Remove { path, .. }
-            | Self::MoveBack { path, .. } => path,
+            | Self::MoveBack { path, .. }
+            | Self::RemoveFolder { path } => path,
         }
     }
 }
@@ -85,10 +101,25 @@ pub enum Obstacle {
 pub struct LeftChange {
     /// The change that is left as it is.
     pub number: ChangeNumber,
-    /// The file that was changed since.
+    /// The file that was changed since, or that cannot be given back.
     pub path: SpacePath,
+    /// The path to which the file cannot go back; `None` if the file would stay at its path.
+    pub to: Option<SpacePath>,
     /// Why the change is left.
     pub why: LeftReason,
+}
+
+impl LeftChange {
+    /// Returns the reason as the end of a sentence about the file, for the owner.
+    pub fn text(&self) -> String {
+        match &self.to {
+            Some(to) => {
+                format!("cannot go back to {}, since {}", shown(to.as_str()), self.why.text())
+            }
+            None if self.why.is_failure() => format!("cannot come back, since {}", self.why.text()),
+            None => self.why.text().to_owned(),
+        }
+    }
 }
 
 /// Why a change is not taken back.
@@ -111,27 +142,21 @@ pub enum LeftReason {
 }
 
 impl LeftReason {
-    /// Returns the reason as the end of a sentence about the file.
-    pub fn text(self) -> &'static str {
+    /// Returns the reason as a sentence about the file, or about what keeps the file from its path.
+    fn text(self) -> &'static str {
         match self {
             Self::ChangedSince => "was changed since",
             Self::GoneSince => "is not there any more",
-            Self::PathTaken => "cannot go back, since there is another file at its earlier path",
+            Self::PathTaken => "there is another file",
             Self::Blocked(Obstacle::NotAFile) => {
-                "cannot come back, since a folder or something else that is not a file has its path"
+                "a folder or something else that is not a file has that path"
             }
-            Self::Blocked(Obstacle::FileAbove) => {
-                "cannot come back, since a file has the path of its folder"
-            }
-            Self::Blocked(Obstacle::Link) => {
-                "cannot come back, since its path is a link or leads through one"
-            }
-            Self::Blocked(Obstacle::Unreadable) => {
-                "cannot come back, since its path cannot be read"
-            }
-            Self::NotKept => "cannot come back, since its version is not in the history",
-            Self::Damaged => "cannot come back, since its version in the history is damaged",
-            Self::TooLarge => "cannot come back, since its version is larger than a file may be",
+            Self::Blocked(Obstacle::FileAbove) => "a file has the path of its folder",
+            Self::Blocked(Obstacle::Link) => "that path is a link or leads through one",
+            Self::Blocked(Obstacle::Unreadable) => "that path cannot be read",
+            Self::NotKept => "its version is not in the history",
+            Self::Damaged => "its version in the history is damaged",
+            Self::TooLarge => "its version is larger than a file may be",
         }
     }
 
@@ -189,15 +214,23 @@ struct Planner<'a> {
     files: BTreeMap<SpacePath, Planned>,
     /// The files that cannot be given back, which are named already.
     named: BTreeSet<SpacePath>,
+    /// The folders that the steps so far made and did not remove.
+    folders: BTreeSet<SpacePath>,
     plan: UndoPlan,
 }
 
 /// Plans the undo of `changes`, which are in the order of their numbers.
 pub fn undo_plan(changes: &[PastChange], facts: &mut dyn UndoFacts) -> UndoPlan {
+    planned(changes, facts).plan
+}
+
+/// Returns the planner after it has gone through all changes.
+fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<'a> {
     let mut planner = Planner {
         facts,
         files: BTreeMap::new(),
         named: BTreeSet::new(),
+        folders: BTreeSet::new(),
         plan: UndoPlan::default(),
     };
     for change in changes.iter().rev() {
@@ -211,7 +244,25 @@ pub fn undo_plan(changes: &[PastChange], facts: &mut dyn UndoFacts) -> UndoPlan 
     for path in paths {
         planner.settle(&path);
     }
-    planner.plan
+    planner.remove_empty_folders();
+    planner
+}
+
+/// Returns the folders above a path without the root, the nearest first.
+pub fn folders_above(path: &SpacePath) -> impl Iterator<Item = SpacePath> {
+    let above = |path: &SpacePath| path.split().map(|(folder, _)| folder);
+    std::iter::successors(above(path), move |folder| above(folder)).filter(|it| !it.is_root())
+}
+
+/// Returns the entries below a folder of those that are in the order of their paths.
+fn below<'m, V>(
+    entries: &'m BTreeMap<SpacePath, V>,
+    folder: &'m SpacePath,
+) -> impl Iterator<Item = (&'m SpacePath, &'m V)> {
+    entries
+        .range((Excluded(folder), Unbounded))
+        .take_while(|(path, _)| path.as_str().starts_with(folder.as_str()))
+        .filter(|(path, _)| folder.covers(path))
 }
 
 impl Planner<'_> {
@@ -227,10 +278,20 @@ impl Planner<'_> {
     }
 
     fn leave(&mut self, number: ChangeNumber, path: &SpacePath, why: LeftReason) {
+        self.leave_at((path, None), number, why);
+    }
+
+    /// Leaves a change of a file, which cannot go back to the path `to` if there is one.
+    fn leave_at(
+        &mut self,
+        (path, to): (&SpacePath, Option<&SpacePath>),
+        number: ChangeNumber,
+        why: LeftReason,
+    ) {
         if why.is_failure() && !self.named.insert(path.clone()) {
             return;
         }
-        self.plan.left.push(LeftChange { number, path: path.clone(), why });
+        self.plan.left.push(LeftChange { number, path: path.clone(), to: to.cloned(), why });
     }
 
     fn take_back(&mut self, change: &PastChange) {
@@ -259,15 +320,17 @@ impl Planner<'_> {
                 self.settle(to);
                 self.settle(&change.path);
                 let left = self.file(to, change.number).made != Some(version);
-                let why = match self.obstacle(&change.path) {
-                    _ if left => Some(LeftReason::NotKept),
-                    obstacle => obstacle.map(LeftReason::Blocked),
+                let why = match left {
+                    true => Some(LeftReason::NotKept),
+                    false => self.obstacle(&change.path).map(LeftReason::Blocked),
                 };
                 if let Some(why) = why {
-                    return self.leave(change.number, to, why);
+                    let place = matches!(why, LeftReason::Blocked(_)).then_some(&change.path);
+                    return self.leave_at((to, place), change.number, why);
                 }
                 let path = to.clone();
                 let step = UndoStep::MoveBack { path, from: version, to: change.path.clone() };
+                self.make_folders(&change.path);
                 self.plan.steps.push(step);
                 self.set(to, None, change.number);
                 self.set(&change.path, Some(version), change.number);
@@ -287,7 +350,8 @@ impl Planner<'_> {
                     // The file is only in the history. Its place may be that of an earlier file.
                     file.wanted = None;
                 }
-                self.leave(change.number, to, LeftReason::PathTaken);
+                let place = (to, Some(&change.path));
+                self.leave_at(place, change.number, LeftReason::PathTaken);
             }
             _ => self.leave(change.number, to, LeftReason::ChangedSince),
         }
@@ -298,24 +362,68 @@ impl Planner<'_> {
         (file.made, file.wanted, file.before) = (version, version, before);
     }
 
-    /// Returns what will keep a file from a path after the steps so far. Those steps may have
-    /// removed the file that has the path of a folder above, once that is settled here.
+    /// Returns what will keep a file from a path after the steps so far. A file above that is not
+    /// wanted any more goes here, and so does an empty folder that a step made.
     fn obstacle(&mut self, path: &SpacePath) -> Option<Obstacle> {
-        let PathNow::Blocked(obstacle) = self.files.get(path)?.at_first else { return None };
-        if obstacle != Obstacle::FileAbove {
-            return Some(obstacle);
-        }
-        let mut above = path.split().map(|(folder, _)| folder);
-        while let Some(folder) = above {
-            let file = self.files.get(&folder).copied();
-            if let Some(Planned { at_first: PathNow::File(_), .. }) = file {
+        let at_first = self.files.get(path)?.at_first;
+        let mut was_above = false;
+        for folder in folders_above(path) {
+            let Some(above) = self.files.get(&folder).copied() else { continue };
+            if above.made.is_some() && above.wanted.is_none() {
                 self.settle(&folder);
-                let stays = self.files.get(&folder).is_some_and(|file| file.made.is_some());
-                return stays.then_some(obstacle);
             }
-            above = folder.split().map(|(folder, _)| folder);
+            if self.files.get(&folder).is_some_and(|file| file.made.is_some()) {
+                return Some(Obstacle::FileAbove);
+            }
+            was_above |= matches!(above.at_first, PathNow::File(_));
         }
-        Some(obstacle)
+        match at_first {
+            PathNow::Blocked(Obstacle::FileAbove) if was_above => None,
+            PathNow::Blocked(obstacle) => Some(obstacle),
+            PathNow::File(_) | PathNow::Nothing if self.folders.contains(path) => {
+                (!self.remove_folder(path)).then_some(Obstacle::NotAFile)
+            }
+            PathNow::File(_) | PathNow::Nothing => None,
+        }
+    }
+
+    /// Notes the folders that a step makes for a file at a path.
+    fn make_folders(&mut self, path: &SpacePath) {
+        for folder in folders_above(path) {
+            let is_there = match self.facts.now(&folder) {
+                PathNow::Blocked(obstacle) => obstacle != Obstacle::FileAbove,
+                // A file there is gone by now: it would be an obstacle.
+                PathNow::File(_) | PathNow::Nothing => false,
+            };
+            if is_there || !self.folders.insert(folder) {
+                break;
+            }
+        }
+    }
+
+    /// Adds the steps that remove a folder that a step made, and the folders in it. Returns `false`
+    /// if a file is in it.
+    fn remove_folder(&mut self, folder: &SpacePath) -> bool {
+        if below(&self.files, folder).any(|(_, file)| file.made.is_some()) {
+            return false;
+        }
+        let inner = self.folders.iter().rev().filter(|inner| folder.covers(inner));
+        let gone: Vec<SpacePath> = inner.cloned().collect();
+        for path in gone {
+            self.folders.remove(&path);
+            self.plan.steps.push(UndoStep::RemoveFolder { path });
+        }
+        true
+    }
+
+    /// Adds the steps that remove the empty ones of the folders that steps made.
+    fn remove_empty_folders(&mut self) {
+        // A folder comes before those in it.
+        while let Some(folder) = self.folders.pop_last() {
+            if !below(&self.files, &folder).any(|(_, file)| file.made.is_some()) {
+                self.plan.steps.push(UndoStep::RemoveFolder { path: folder });
+            }
+        }
     }
 
     /// Adds the step that makes of a file what is wanted, unless it is that already. If that cannot
@@ -345,7 +453,12 @@ impl Planner<'_> {
         }
         match why {
             Some(why) => self.leave(before, path, why),
-            None => self.plan.steps.push(step),
+            None => {
+                if let UndoStep::Restore { from: None, .. } = step {
+                    self.make_folders(path);
+                }
+                self.plan.steps.push(step);
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange};
-use stile_domain::history::undo_plan::{LeftReason, PathNow};
+use stile_domain::history::undo_plan::{LeftChange, LeftReason, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
@@ -42,8 +42,8 @@ pub(super) struct FilesOwner {
     pub(super) tools: SpaceTools,
     pub(super) history: Arc<History>,
     pub(super) caller: Principal,
+    pub(super) call: Arc<Call>,
     journal: Arc<Journal>,
-    call: Arc<Call>,
 }
 
 impl FilesOwner {
@@ -182,7 +182,7 @@ pub(super) fn list(
     };
     let changes = owner.history.changes(&query)?;
     if matches.get_flag("json") {
-        writeln!(output, "{:#}", Value::from_iter(changes.iter().map(to_json)))?;
+        owner::write_json(output, &Value::from_iter(changes.iter().map(to_json)))?;
         return Ok(());
     }
     let headings = ["CHANGE", "CALL", "WHEN (UTC)", "CLIENT", "USER", "TOOL", "WHAT"];
@@ -260,9 +260,10 @@ pub(super) fn diff(
         Some(version) => version,
         None => owner.last_version(&path)?,
     };
+    let name = shown(path.as_str());
     let names = [
-        format!("{path}@{version}"),
-        other.as_ref().map_or_else(|| format!("{path}"), |other| format!("{path}@{other}")),
+        format!("{name}@{version}"),
+        other.as_ref().map_or_else(|| name.to_string(), |other| format!("{name}@{other}")),
     ];
     let read = async {
         let old = owner.tools.version_bytes(&owner.caller, &path, Some(version)).await?;
@@ -294,8 +295,9 @@ pub(super) fn restore(
     let now = owner.read(owner.tools.path_now(&owner.caller, &path))?;
     let (verb, hash) = match now {
         PathNow::Blocked(obstacle) => {
-            let why = LeftReason::Blocked(obstacle).text();
-            return Err(Failure::Failed(format!("{} {why}", shown(path.as_str()))));
+            let (number, why) = (ChangeNumber(0), LeftReason::Blocked(obstacle));
+            let left = LeftChange { number, path, to: None, why };
+            return Err(Failure::Failed(format!("{} {}", left.path, left.text())));
         }
         PathNow::Nothing => ("bring back", None),
         PathNow::File(hash) if hash == wanted => {

@@ -45,8 +45,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Returns a space whose folder is not there any more although tokens or approvals for it are valid,
-/// so that `folder` may be the same folder at another place; `None` if there is none.
+/// Returns a space whose folder is not there any more although tokens or approvals for it are
+/// valid, so that `folder` may be the same folder at another place; `None` if there is none.
 pub(super) fn left_behind(
     tokens: &TokenStore,
     folder: &Path,

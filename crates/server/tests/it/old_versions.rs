@@ -531,3 +531,120 @@ fn a_restored_folder_is_adopted_by_its_owner_alone() {
     stage.owner(&["undo", "1", "--yes"]);
     assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
 }
+
+#[test]
+fn an_undo_makes_no_folder_that_keeps_a_file_from_its_path() {
+    let stage = Stage::new(&[]);
+    stage.put("a.md", "one\n");
+    stage.put("n", "two\n");
+    let mut agent = stage.client("cursor");
+    let mut remove = |path: &str, text: &str| {
+        agent.tool("file.remove", json!({ "path": path, "hash": hash(text) })).unwrap();
+    };
+    remove("/n", "two\n");
+    let moving = json!({ "path": "/a.md", "hash": hash("one\n"), "to": "/n/x.md" });
+    stage.client("cursor").tool("file.move", moving).unwrap();
+    remove("/n/x.md", "one\n");
+    agent.tool("folder.remove", json!({ "path": "/n" })).unwrap();
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    insta::assert_snapshot!(stage.owner(&undo), @r"
+    bring back /n/x.md as before change 3
+    move back  /n/x.md to /a.md
+    remove     /n, which this undo made
+    bring back /n as before change 1
+    Nothing was changed. Add --yes to do this.
+    ");
+    let done = stage.owner(&[&undo[..], &["--yes"]].concat());
+    assert!(done.contains("4 of 4 done."), "{done}");
+    assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
+    assert_eq!(stage.text("n").as_deref(), Some("two\n"));
+}
+
+#[test]
+fn an_undo_that_is_run_again_goes_on_where_an_obstacle_stopped_it() {
+    let stage = Stage::new(&[]);
+    std::fs::create_dir(stage.rig.root.join("d")).unwrap();
+    let files = [("a.md", "one\n"), ("d/a.md", "two\n"), ("b.md", "three\n")];
+    for (name, text) in files {
+        stage.put(name, text);
+    }
+    let mut agent = stage.client("cursor");
+    for (path, text, to) in [
+        ("/b.md", "three\n", "/o.md"),
+        ("/d/a.md", "two\n", "/b.md"),
+        ("/a.md", "one\n", "/d/a.md"),
+    ] {
+        let moving = json!({ "path": path, "hash": hash(text), "to": to });
+        agent.tool("file.move", moving).unwrap();
+    }
+    agent.tool("file.remove", json!({ "path": "/b.md", "hash": hash("two\n") })).unwrap();
+    agent.tool("folder.create", json!({ "path": "/a.md" })).unwrap();
+    let undo = ["undo", "--client", "cursor", "--since", "1h", "--yes"];
+    let first = stage.stile(&undo);
+    assert_eq!(first.status.code(), Some(1));
+    let error = String::from_utf8(first.stderr).unwrap();
+    assert!(error.contains("/d/a.md cannot go back to /a.md, since a folder"), "{error}");
+    std::fs::remove_dir(stage.rig.root.join("a.md")).unwrap();
+    stage.owner(&undo);
+    for (name, text) in files {
+        assert_eq!(stage.text(name).as_deref(), Some(text), "{name}");
+    }
+    // An undo that was made has nothing to do.
+    assert!(stage.owner(&undo).ends_with("Nothing is to be done.\n"));
+}
+
+#[test]
+fn an_undo_says_which_of_its_steps_the_history_has_no_room_for() {
+    let stage = Stage::new(&["--history", "require", "--history-bytes", "64KiB"]);
+    let mut agent = stage.client("cursor");
+    let made: Vec<String> = (0..260).map(|number| format!("/f{number}.md")).collect();
+    for path in &made {
+        let _ = agent.tool("file.create", json!({ "path": path, "content": path }));
+    }
+    let undo = ["undo", "--client", "cursor", "--since", "1h"];
+    for more in [&[][..], &["--json"], &["--yes"]] {
+        let output = stage.stile(&[&undo[..], more].concat());
+        assert_eq!(output.status.code(), Some(1), "{more:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("steps cannot be taken back: /f"), "{error}");
+        assert!(error.lines().count() < 5, "one summary: {error}");
+        if more == ["--json"] {
+            let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert!(plan["not_kept"].as_array().unwrap().len() > 20, "{plan}");
+        }
+    }
+    assert!(made.iter().all(|path| stage.text(&path[1..]).is_none()));
+}
+
+#[test]
+fn a_folder_is_not_adopted_while_it_is_served_without_a_history_and_lost_tokens_are_named() {
+    let Stage { folder, rig, server } = Stage::new(&["--history", "off"]);
+    rig.token(&["write:/"], &["--client", "cursor"]);
+    let new = Rig { root: folder.path().join("new"), ..Rig::below(folder.path(), &rig.binary) };
+    std::fs::create_dir(&new.root).unwrap();
+    let old_root = rig.root.to_str().unwrap().to_owned();
+    let adopt = |more: &[&str]| {
+        let mut command = new.command(&["space", "adopt"]);
+        command.arg(&new.root).args(["--from", &old_root]).args(more);
+        let output = command.arg("--state").arg(&new.state).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let is_refused = || {
+        let (code, text) = adopt(&["--yes"]);
+        assert!(text.contains("a server uses one of the two folders"), "{text}");
+        code == Some(1)
+    };
+    assert!(is_refused(), "the old folder is served");
+    server.kill();
+    let mut client = new.stdio(&["--history", "off"]);
+    client.tool("file.list", json!({})).unwrap();
+    new.token(&["read:/"], &["--client", "codex"]);
+    assert!(is_refused(), "the new folder is served over stdio");
+    drop(client);
+    let (code, plan) = adopt(&[]);
+    let lost = plan.split("will open nothing any more:").nth(1).unwrap_or_default();
+    assert!(code == Some(0) && lost.contains("of codex, `read:/`, until"), "{plan}");
+    assert!(!lost.contains("cursor"), "{plan}");
+    assert_eq!(adopt(&["--yes"]).0, Some(0));
+}

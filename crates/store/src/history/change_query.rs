@@ -13,6 +13,8 @@ pub struct ChangeQuery {
     pub client: Option<String>,
     /// Changes by this caller.
     pub caller: Option<Author>,
+    /// Changes with this tool, by its canonical name, or by this command of the owner.
+    pub tool: Option<String>,
     /// Changes at this time or later.
     pub since: Option<Instant>,
     /// Changes of this call.

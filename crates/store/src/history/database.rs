@@ -200,7 +200,7 @@ pub(super) fn record(
 
 /// Records a change, after making room for it. The outer error is of the database, the inner one
 /// says why the change cannot be recorded.
-fn insert(
+pub(super) fn insert(
     room: &mut RoomMaker<'_>,
     waiting: &Waiting,
     unkept: UnkeptChange,

@@ -4,10 +4,11 @@
 //! and a row that says who changes what. Both are durable when the function returns. A version is
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
-//! removes what is too old, and `reading` finds changes and their versions. `file_metadata` is what
-//! a removed file had beside its content, `change_row` the row of a change, and `stored_version` a
-//! compressed version. Several processes use one history at once, by the `settings` that are kept
-//! with it. Only those that serve remove what is old.
+//! removes what is too old, and `reading` finds changes and their versions. `foresight` says what
+//! an undo could not keep. `file_metadata` is what a removed file had beside its content,
+//! `change_row` the row of a change, and `stored_version` a compressed version. Several processes
+//! use one history at once, by the `settings` that are kept with it. Only those that serve remove
+//! what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
@@ -17,6 +18,7 @@ mod change_row;
 mod database;
 mod error;
 mod file_metadata;
+mod foresight;
 mod objects;
 mod reading;
 mod retention;
@@ -41,6 +43,8 @@ use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::FileMetadata;
+pub use foresight::ForeseenChange;
+pub(crate) use reading::MetadataOf;
 pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
 
 /// The folder of the history in the state folder.
@@ -145,6 +149,11 @@ impl Call {
     /// Creates the call of a command of the owner. The history refuses none of its changes.
     pub fn of_owner(author: Author) -> Self {
         Self { by: CallBy::Owner, ..Self::new(author) }
+    }
+
+    /// Whether a command of the owner makes the call.
+    pub(crate) fn is_of_owner(&self) -> bool {
+        self.by == CallBy::Owner
     }
 
     /// Returns who makes the call.

@@ -20,7 +20,7 @@ use crate::state::{create_private, sync_folder};
 /// The folder of the versions that are files, in the folder of the history.
 pub(super) const OBJECTS: &str = "objects";
 /// The level of compression. The fastest one: a call waits for it.
-const LEVEL: i32 = 1;
+pub(super) const LEVEL: i32 = 1;
 /// The most bytes of a compressed version that the database holds.
 const MOST_IN_DATABASE: usize = 128 * 1024;
 /// Longer versions are compressed piece by piece into a file.

@@ -1,6 +1,6 @@
 //! Finds changes, and the versions of a file.
 
-use rusqlite::{Row, params, params_from_iter, types::Value};
+use rusqlite::{OptionalExtension as _, Row, params, params_from_iter, types::Value};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::version::OldVersion;
@@ -44,6 +44,9 @@ impl History {
         }
         if let Some(caller) = &query.caller {
             and("subject = ?", vec![Value::Text(caller.subject.clone())]);
+        }
+        if let Some(tool) = &query.tool {
+            and("tool = ?", vec![Value::Text(tool.clone())]);
         }
         if let Some(Instant(since)) = query.since {
             and("at >= ?", vec![Value::Integer(since)]);
@@ -117,17 +120,17 @@ impl History {
         }
     }
 
-    /// Returns what a file had beside its content when it was next removed after it had a version;
-    /// `None` if no removal after that version is recorded.
+    /// Finds what the file that had a version had beside its content. Follows the file through its
+    /// moves until it was removed. A later file at the same path is another one.
     pub(crate) fn metadata_of(
         &self,
         path: &SpacePath,
         version: &OldVersion,
         hash: ContentHash,
-    ) -> Option<FileMetadata> {
+    ) -> rusqlite::Result<MetadataOf> {
         let connection = self.relaxed();
         let first = match version {
-            OldVersion::Before(ChangeNumber(number)) => *number,
+            OldVersion::Before(ChangeNumber(number)) => Some(*number),
             OldVersion::Hash(_) => connection
                 .query_row(
                     "SELECT number FROM changes WHERE space = ?1 AND path = ?2 AND before = ?3 \
@@ -135,18 +138,33 @@ impl History {
                     params![self.space, path.as_str(), hash.as_bytes()],
                     |row| row.get(0),
                 )
-                .ok()?,
+                .optional()?,
         };
-        let (mode, attributes): (u32, Option<String>) = connection
-            .query_row(
-                "SELECT mode, attributes FROM changes \
-                 WHERE space = ?1 AND path = ?2 AND number >= ?3 AND mode IS NOT NULL \
-                 ORDER BY number LIMIT 1",
-                params![self.space, path.as_str(), first],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .ok()?;
-        Some(FileMetadata::from_columns(mode, attributes.as_deref()))
+        let Some(first) = first else { return Ok(MetadataOf::Unknown) };
+        let (mut here, mut from) = (path.as_str().to_owned(), first);
+        let mut next = connection.prepare_cached(
+            "SELECT number, kind, path, destination, mode, attributes FROM changes \
+             WHERE space = ?1 AND number >= ?3 AND (destination = ?2 OR \
+             path = ?2 AND kind NOT IN ('replaced', 'appended')) ORDER BY number LIMIT 1",
+        )?;
+        loop {
+            let found = next.query_row(params![self.space, here, from], next_of_file).optional()?;
+            let Some(NextOfFile { number, kind, path, destination, metadata }) = found else {
+                let file = SpacePath::parse(&here).map(MetadataOf::File);
+                return Ok(file.unwrap_or(MetadataOf::Unknown));
+            };
+            here = match (PastChangeKind::from_word(&kind), destination) {
+                (Some(PastChangeKind::Removed), _) => {
+                    return Ok(metadata.map_or(MetadataOf::Unknown, MetadataOf::Removed));
+                }
+                (Some(PastChangeKind::Moved), Some(to)) if path == here => to,
+                // The version before a move is asked for under the later path.
+                (Some(PastChangeKind::Moved), Some(to)) if number == first => to,
+                // Another file has the path, so somebody took this one away.
+                _ => return Ok(MetadataOf::Unknown),
+            };
+            from = number + 1;
+        }
     }
 
     /// Returns the bytes of a version of a file of at most `limit` bytes. `current` are the bytes
@@ -195,6 +213,37 @@ impl History {
         }
         Err(not_kept)
     }
+}
+
+/// Where the mode and the extended attributes of a version are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum MetadataOf {
+    /// The file was removed with them.
+    Removed(FileMetadata),
+    /// The file has this path now.
+    File(SpacePath),
+    /// Nothing is known of the file.
+    Unknown,
+}
+
+/// The next change of a file that may take its path from it.
+struct NextOfFile {
+    number: i64,
+    kind: String,
+    path: String,
+    destination: Option<String>,
+    metadata: Option<FileMetadata>,
+}
+
+fn next_of_file(row: &Row<'_>) -> rusqlite::Result<NextOfFile> {
+    let (mode, attributes): (Option<u32>, Option<String>) = (row.get(4)?, row.get(5)?);
+    Ok(NextOfFile {
+        number: row.get(0)?,
+        kind: row.get(1)?,
+        path: row.get(2)?,
+        destination: row.get(3)?,
+        metadata: mode.map(|mode| FileMetadata::from_columns(mode, attributes.as_deref())),
+    })
 }
 
 /// Reads a row; `None` if it has a path or a kind that this version does not know.

@@ -150,11 +150,18 @@ fn too_old(connection: &Connection, oldest: i64) -> rusqlite::Result<Vec<i64>> {
     query.query_map([oldest, AT_ONCE], |row| row.get(0))?.collect()
 }
 
-/// Returns the oldest changes that take `excess` bytes with their versions.
+/// Returns changes that take `excess` bytes with their versions: those of the client that keeps the
+/// most, first those without a version, and then the oldest. So what an undo adds for the bulk of
+/// one client takes nothing from the others.
 fn too_many(connection: &Connection, excess: u64) -> rusqlite::Result<Vec<i64>> {
+    if excess == 0 {
+        return Ok(Vec::new());
+    }
     let mut query = connection.prepare_cached(
         "SELECT number, changes.bytes + coalesce(stored, 0) FROM changes \
-         LEFT JOIN versions USING (version) ORDER BY number LIMIT ?1",
+         LEFT JOIN versions ON versions.version = changes.version \
+         WHERE changes.share = (SELECT share FROM shares ORDER BY firsts + laters DESC LIMIT 1) \
+         ORDER BY changes.version IS NOT NULL, number LIMIT ?1",
     )?;
     let oldest = query.query_map([AT_ONCE], |row| {
         Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))

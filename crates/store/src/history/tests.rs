@@ -522,7 +522,8 @@ fn a_history_of_the_first_version_keeps_its_changes_and_gets_its_shares() {
     assert!(rig.used() > 900);
     let version = OldVersion::Before(ChangeNumber(1));
     let hash = ContentHash::digest(b"one");
-    assert_eq!(rig.history.metadata_of(&path("/a.md"), &version, hash), None);
+    let metadata = rig.history.metadata_of(&path("/a.md"), &version, hash).unwrap();
+    assert_eq!(metadata, MetadataOf::File(path("/a.md")));
     rig.replace("/a.md", b"x", b"four");
     rig.used();
 }
@@ -660,4 +661,58 @@ fn what_the_history_said_it_keeps_is_there_under_every_limit() {
         let kept = keep_as(&rig.history, &modest, "/modest", [Some(b"note"), None]).unwrap();
         assert!(kept.lacks.is_none(), "{limit}: {:?}", kept.lacks);
     }
+}
+
+#[test]
+fn what_an_undo_cannot_keep_is_foreseen_and_takes_nothing_from_others() {
+    let limit = 60_000;
+    let rig = Rig::with(HistoryLimits { days: 30, bytes: limit });
+    let client = |name: &str| Author { client: Some(name.to_owned()), ..author("ann") };
+    let modest = Call::new(client("modest"));
+    let note = keep_as(&rig.history, &modest, "/note", [Some(b"only copy"), None]).unwrap();
+    // One client makes files until not even a row has room.
+    let files: Vec<(String, Vec<u8>)> =
+        (0..400).map(|at| (format!("/f{at}"), noise(60, at))).collect();
+    let made = |(name, content): &&(String, Vec<u8>)| {
+        let call = Call::new(client("bulk"));
+        keep_as(&rig.history, &call, name, [None, Some(content)]).is_ok()
+    };
+    let files: Vec<_> = files.iter().filter(made).collect();
+    let foreseen = files.iter().map(|(name, content)| ForeseenChange {
+        kind: PastChangeKind::Removed,
+        path: path(name),
+        to: None,
+        before: Some(ContentHash::digest(content)),
+        stored: History::stored_bytes(content).unwrap(),
+        after: None,
+    });
+    let foreseen: Vec<ForeseenChange> = foreseen.collect();
+    let (undo, used) = (Call::of_owner(author("ann")), rig.used());
+    let lacking = rig.history.foresee_lacking(&undo, &foreseen).unwrap();
+    assert!(lacking.len() > 20 && lacking.len() <= files.len(), "{}", lacking.len());
+    assert_eq!(rig.used(), used, "foresight records nothing");
+    for (name, content) in &files {
+        keep_as(&rig.history, &undo, name, [Some(content), None]).unwrap();
+    }
+    assert_eq!(rig.history.lacking(undo.number().unwrap()).unwrap(), lacking);
+    rig.history.prune().unwrap();
+    assert!(rig.used() <= limit, "{}", rig.used());
+    assert_eq!(rig.version("/note", &note.number.to_string()).unwrap(), b"only copy");
+}
+
+#[test]
+fn an_undo_that_the_history_has_room_for_lacks_nothing() {
+    let rig = Rig::new();
+    let undo = Call::of_owner(author("ann"));
+    let content = noise(300_000, 1);
+    let foreseen = ForeseenChange {
+        kind: PastChangeKind::Replaced,
+        path: path("/a"),
+        to: None,
+        before: Some(ContentHash::digest(&content)),
+        stored: History::stored_bytes(&content).unwrap(),
+        after: Some(ContentHash::digest(b"x")),
+    };
+    assert_eq!(rig.history.foresee_lacking(&undo, &[foreseen]).unwrap(), []);
+    assert!(rig.history.free_bytes().unwrap() > 300_000);
 }

@@ -68,7 +68,10 @@ impl Inner {
 
     /// Writes a line of the journal for a version that the history does not have.
     fn report_unkept(&self, change: &NewChange<'_>, why: &HistoryError) {
-        tracing::error!(error = %why, "the version before a change was not kept");
+        // A command of the owner says itself what it could not keep.
+        if !change.call.is_of_owner() {
+            tracing::error!(error = %why, "the version before a change was not kept");
+        }
         (self.options.events)(JournalLine {
             tool: "history_not_kept".to_owned(),
             path: Some(change.path.clone()),

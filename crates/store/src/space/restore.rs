@@ -7,10 +7,11 @@ use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, Permit, Read};
 
-use crate::history::{ChangeQuery, History, VersionError};
+use crate::history::{ChangeQuery, FileMetadata, History, MetadataOf, VersionError};
 
 use super::disclosure::Disclosure;
 use super::lock::Stop;
+use super::os;
 use super::read::{read_whole, regular};
 use super::write::{Base, Change, Like};
 use super::{HistoryReach, Inner, RestoredFile, Space};
@@ -133,11 +134,11 @@ impl Change<'_> {
     ) -> Result<RestoredFile, Stop> {
         let bytes = self.version(path, version, caller)?;
         let hash = ContentHash::digest(&bytes);
-        let metadata = self.known_history(path)?.metadata_of(path, version, hash);
+        let metadata = self.metadata_of(path, version, hash)?;
         let like = metadata.as_ref().map(Like::Removed);
         Ok(match base {
             Some(base) => {
-                // A file that was made after the removal has a mode of its own.
+                // Another file may have the path now, which has a mode of its own.
                 let edited =
                     self.edit_like(path, Base::Whole(base), like, &|_| Ok(bytes.clone()))?;
                 RestoredFile { hash: edited.hash, size_bytes: edited.size_bytes }
@@ -146,6 +147,26 @@ impl Change<'_> {
                 let created = self.create_like(path, &bytes, made, like)?;
                 RestoredFile { hash: created.hash, size_bytes: created.size_bytes }
             }
+        })
+    }
+}
+
+impl Inner {
+    /// Returns what the file that had a version has or had beside its content; `None` if that is
+    /// the file at its path, which keeps what it has, or if nothing is known of it.
+    fn metadata_of(
+        &self,
+        path: &SpacePath,
+        version: &OldVersion,
+        hash: ContentHash,
+    ) -> Result<Option<FileMetadata>, Refusal> {
+        let found = self.known_history(path)?.metadata_of(path, version, hash);
+        Ok(match found.map_err(|error| no_version(path, error.into()))? {
+            MetadataOf::Removed(metadata) => Some(metadata),
+            MetadataOf::File(now) if now != *path => regular(self.root.open_file(&now), &now)
+                .ok()
+                .map(|file| os::metadata(&file.file, &file.status)),
+            MetadataOf::File(_) | MetadataOf::Unknown => None,
         })
     }
 }

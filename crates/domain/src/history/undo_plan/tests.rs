@@ -22,6 +22,7 @@ fn hash(version: u8) -> ContentHash {
 #[derive(Clone, Default)]
 struct Recorded {
     disk: Disk,
+    folders: BTreeSet<SpacePath>,
     changes: Vec<PastChange>,
     /// Paths with something that is not a file.
     obstacles: BTreeMap<SpacePath, Obstacle>,
@@ -38,7 +39,11 @@ impl UndoFacts for &Recorded {
         if self.disk.keys().any(is_above) {
             return PathNow::Blocked(Obstacle::FileAbove);
         }
-        self.disk.get(path).map_or(PathNow::Nothing, |version| PathNow::File(*version))
+        match self.disk.get(path) {
+            Some(version) => PathNow::File(*version),
+            None if self.folders.contains(path) => PathNow::Blocked(Obstacle::NotAFile),
+            None => PathNow::Nothing,
+        }
     }
 
     fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason> {
@@ -54,6 +59,8 @@ enum Deed {
     Write(SpacePath, u8),
     Remove(SpacePath),
     Move(SpacePath, SpacePath),
+    /// Removes a folder if it is empty. No history records that.
+    RemoveFolder(SpacePath),
 }
 
 impl Recorded {
@@ -79,7 +86,30 @@ impl Recorded {
         });
     }
 
+    /// Whether a file can get the path: no folder has it, and no file has the path of a folder
+    /// above.
+    fn can_hold(&self, path: &SpacePath) -> bool {
+        let is_free = !self.folders.contains(path) && !self.obstacles.contains_key(path);
+        is_free && folders_above(path).all(|folder| !self.disk.contains_key(&folder))
+    }
+
+    fn remove_folder(&mut self, folder: &SpacePath) -> bool {
+        let is_within = |path: &SpacePath| folder.covers(path) && path != folder;
+        let is_empty = !self.disk.keys().any(is_within) && !self.folders.iter().any(is_within);
+        is_empty && self.folders.remove(folder)
+    }
+
+    fn remove_empty_folders(&mut self) {
+        for folder in self.folders.clone().iter().rev() {
+            self.remove_folder(folder);
+        }
+    }
+
     fn write(&mut self, path: &SpacePath, version: ContentHash) {
+        if !self.can_hold(path) {
+            return;
+        }
+        self.folders.extend(folders_above(path));
         let before = self.disk.insert(path.clone(), version);
         let kind =
             if before.is_some() { PastChangeKind::Replaced } else { PastChangeKind::Created };
@@ -95,9 +125,11 @@ impl Recorded {
     }
 
     fn rename(&mut self, path: &SpacePath, to: &SpacePath) {
-        if self.disk.contains_key(to) || path == to {
+        if self.disk.contains_key(to) || path == to || !self.can_hold(to) {
             return;
         }
+        // As the server does it: the folders are made although the file may not be there.
+        self.folders.extend(folders_above(to));
         if let Some(version) = self.disk.remove(path) {
             self.disk.insert(to.clone(), version);
             let versions = [Some(version); 2];
@@ -110,6 +142,9 @@ impl Recorded {
             Deed::Write(path, version) => self.write(path, hash(*version)),
             Deed::Remove(path) => self.remove(path),
             Deed::Move(path, to) => self.rename(path, to),
+            Deed::RemoveFolder(path) => {
+                self.remove_folder(path);
+            }
         }
     }
 
@@ -119,6 +154,7 @@ impl Recorded {
             match step {
                 UndoStep::Restore { path, from, to, .. } => {
                     assert_eq!(self.disk.get(path), from.as_ref(), "{step:?}");
+                    assert!(self.can_hold(path), "{step:?} of {plan:#?}");
                     self.write(path, *to);
                 }
                 UndoStep::Remove { path, from } => {
@@ -128,7 +164,11 @@ impl Recorded {
                 UndoStep::MoveBack { path, from, to } => {
                     assert_eq!(self.disk.get(path), Some(from), "{step:?}");
                     assert_eq!(self.disk.get(to), None, "{step:?}");
+                    assert!(self.can_hold(to), "{step:?} of {plan:#?}");
                     self.rename(path, to);
+                }
+                UndoStep::RemoveFolder { path } => {
+                    assert!(self.remove_folder(path), "{step:?} of {plan:#?}");
                 }
             }
         }
@@ -137,11 +177,29 @@ impl Recorded {
     fn plan(&self, changes: &[PastChange]) -> UndoPlan {
         undo_plan(changes, &mut &*self)
     }
+
+    /// Takes changes back, and returns the plan. Everything after `undone` was done by undos.
+    fn undo_again(&mut self, changes: &[PastChange], undone: usize) -> UndoPlan {
+        let plan = undo_plan_again(changes, &self.changes[undone..], &mut &*self);
+        self.carry_out(&plan);
+        plan
+    }
 }
 
 fn deeds() -> impl Strategy<Value = Vec<Deed>> {
-    let name = prop::sample::select(vec!["/a", "/b", "/c", "/d/e"]).prop_map(path);
+    deeds_at(&["/a", "/b", "/c", "/d/e"])
+}
+
+/// Names of which some are folders of others.
+fn nested_deeds() -> impl Strategy<Value = Vec<Deed>> {
+    deeds_at(&["/a", "/n", "/n/a", "/n/a/b", "/m/a"])
+}
+
+fn deeds_at(names: &[&'static str]) -> impl Strategy<Value = Vec<Deed>> + use<> {
+    let name = prop::sample::select(names.to_vec()).prop_map(path);
+    let folder = prop::sample::select(vec!["/n", "/n/a", "/m", "/d"]).prop_map(path);
     let deed = prop_oneof![
+        2 => folder.prop_map(Deed::RemoveFolder),
         4 => (name.clone(), 0_u8..5).prop_map(|(path, version)| Deed::Write(path, version)),
         1 => name.clone().prop_map(Deed::Remove),
         2 => (name.clone(), name).prop_map(|(path, to)| Deed::Move(path, to)),
@@ -179,18 +237,66 @@ proptest! {
     }
 
     #[test]
-    fn an_undo_that_was_made_has_no_more_steps(done in deeds()) {
+    fn an_undo_that_was_made_has_no_more_steps(before in deeds(), done in deeds()) {
         let mut world = Recorded::default();
+        before.iter().for_each(|deed| world.act(deed));
+        let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
-        let changes = world.changes.clone();
+        let changes = world.changes[from..].to_vec();
+        let undone = world.changes.len();
         world.carry_out(&world.plan(&changes));
-        // What a later change put to another path may be recreated there by an older one, so only a
-        // history in which no path comes twice is sure to have nothing left to do.
-        let mut paths: Vec<&SpacePath> = changes.iter().map(|change| &change.path).collect();
-        paths.extend(changes.iter().filter_map(|change| change.to.as_ref()));
-        paths.sort();
-        if paths.windows(2).all(|pair| pair[0] != pair[1]) {
-            prop_assert_eq!(world.plan(&changes).steps, []);
+        let again = world.undo_again(&changes, undone);
+        prop_assert_eq!((again.steps, again.left), (vec![], vec![]));
+    }
+
+    #[test]
+    fn once_an_obstacle_is_gone_an_undo_that_is_run_again_brings_the_rest_back(
+        before in deeds(),
+        done in deeds(),
+        blocked in prop::sample::select(vec!["/a", "/b", "/c", "/d/e"]).prop_map(path),
+        runs in 1_usize..3,
+    ) {
+        let mut world = Recorded::default();
+        before.iter().for_each(|deed| world.act(deed));
+        let first = world.disk.clone();
+        let from = world.changes.len();
+        done.iter().for_each(|deed| world.act(deed));
+        let changes = world.changes[from..].to_vec();
+        let undone = world.changes.len();
+        if !world.disk.contains_key(&blocked) {
+            world.obstacles.insert(blocked, Obstacle::NotAFile);
+        }
+        for _ in 0..runs {
+            let plan = world.undo_again(&changes, undone);
+            prop_assert!(world.disk == first || plan.has_failures(), "{:#?}", plan);
+        }
+        world.obstacles.clear();
+        let plan = world.undo_again(&changes, undone);
+        prop_assert_eq!(&plan.left, &[]);
+        prop_assert_eq!(world.disk, first);
+    }
+
+    #[test]
+    fn every_step_finds_its_path_free_and_an_undo_leaves_no_empty_folder_that_it_made(
+        before in nested_deeds(),
+        done in nested_deeds(),
+    ) {
+        let mut world = Recorded::default();
+        before.iter().for_each(|deed| world.act(deed));
+        let first = world.disk.clone();
+        let from = world.changes.len();
+        done.iter().for_each(|deed| world.act(deed));
+        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        let folders = world.folders.clone();
+        let plan = world.undo_again(&changes, undone);
+        prop_assert!(world.disk == first || plan.has_failures(), "{:#?}", plan);
+        let needed: BTreeSet<SpacePath> = world.disk.keys().flat_map(folders_above).collect();
+        prop_assert!(world.folders.iter().all(|it| folders.contains(it) || needed.contains(it)));
+        // The owner removes the folders in the way.
+        for _ in 0..2 {
+            world.remove_empty_folders();
+            let plan = world.undo_again(&changes, undone);
+            prop_assert!(world.disk == first || plan.has_failures(), "{:#?}", plan);
         }
     }
 
@@ -201,17 +307,21 @@ proptest! {
         names in prop::collection::btree_set(
             prop::sample::select(vec!["/a", "/b", "/c", "/d/e"]), 0..4
         ),
+        is_undone_before in any::<bool>(),
     ) {
         let mut world = Recorded::default();
         before.iter().for_each(|deed| world.act(deed));
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
+        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        if is_undone_before {
+            world.undo_again(&changes, undone);
+        }
         // No change made these versions.
         let foreign: Disk =
             names.iter().enumerate().map(|(at, name)| (path(name), hash(100 + at as u8))).collect();
         world.disk.extend(foreign.clone());
-        let plan = world.plan(&world.changes[from..]);
-        world.carry_out(&plan);
+        let plan = world.undo_again(&changes, undone);
         for (path, version) in &foreign {
             prop_assert_eq!(world.disk.get(path), Some(version), "{:?}", plan);
         }
@@ -233,6 +343,7 @@ fn a_file_that_was_created_and_moved_goes_back_and_is_removed() {
             UndoStep::Restore { .. } => "restore",
             UndoStep::Remove { .. } => "remove",
             UndoStep::MoveBack { .. } => "move back",
+            UndoStep::RemoveFolder { .. } => "remove folder",
         })
         .collect();
     assert_eq!(kinds, ["restore", "move back", "remove"]);
@@ -261,7 +372,13 @@ fn what_was_changed_removed_or_replaced_since_is_left_with_the_reason() {
         ("/a", LeftReason::ChangedSince),
     ];
     assert_eq!(left, expected);
-    assert!(left.iter().all(|(_, why)| !why.text().is_empty()));
+    let said: Vec<String> = plan.left.iter().map(LeftChange::text).collect();
+    let expected = [
+        "cannot go back to /c, since there is another file",
+        "is not there any more",
+        "was changed since",
+    ];
+    assert_eq!(said, expected);
 }
 
 #[test]
@@ -284,6 +401,7 @@ fn shown(plan: &UndoPlan) -> (Vec<String>, Vec<String>) {
         UndoStep::Restore { path, .. } => format!("restore {path}"),
         UndoStep::Remove { path, .. } => format!("remove {path}"),
         UndoStep::MoveBack { path, to, .. } => format!("move {path} to {to}"),
+        UndoStep::RemoveFolder { path } => format!("remove folder {path}"),
     };
     let left = |left: &LeftChange| format!("{}: {:?}", left.path, left.why);
     (plan.steps.iter().map(step).collect(), plan.left.iter().map(left).collect())
@@ -320,7 +438,60 @@ fn a_path_that_is_blocked_is_named_once_and_the_rest_is_taken_back() {
     assert_eq!(steps, ["restore /c"]);
     assert_eq!(left, ["/e: Blocked(Unreadable)", "/b: Blocked(Link)", "/a: Blocked(NotAFile)"],);
     assert!(plan.has_failures());
+    let said: Vec<String> = plan.left.iter().map(LeftChange::text).collect();
+    let expected = [
+        "cannot go back to /d, since that path cannot be read",
+        "cannot come back, since that path is a link or leads through one",
+        "cannot come back, since a folder or something else that is not a file has that path",
+    ];
+    assert_eq!(said, expected);
     world.carry_out(&plan);
+}
+
+#[test]
+fn a_folder_that_only_a_step_needs_goes_before_a_file_takes_its_path() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(1));
+    world.write(&path("/n"), hash(2));
+    let first = world.disk.clone();
+    let from = world.changes.len();
+    world.remove(&path("/n"));
+    world.rename(&path("/a"), &path("/n/x"));
+    world.remove(&path("/n/x"));
+    world.remove_folder(&path("/n"));
+    let plan = world.plan(&world.changes[from..]);
+    assert_eq!(
+        shown(&plan).0,
+        ["restore /n/x", "move /n/x to /a", "remove folder /n", "restore /n"]
+    );
+    assert_eq!(plan.left, []);
+    world.carry_out(&plan);
+    assert_eq!(world.disk, first);
+}
+
+#[test]
+fn what_an_undo_made_does_not_count_as_somebodys_when_the_undo_is_run_again() {
+    let mut world = Recorded::default();
+    for (name, version) in [("/a", 1), ("/d/a", 2), ("/b", 3)] {
+        world.write(&path(name), hash(version));
+    }
+    let first = world.disk.clone();
+    let from = world.changes.len();
+    world.rename(&path("/b"), &path("/o"));
+    world.rename(&path("/d/a"), &path("/b"));
+    world.rename(&path("/a"), &path("/d/a"));
+    world.remove(&path("/b"));
+    world.obstacles.insert(path("/a"), Obstacle::NotAFile);
+    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    let plan = world.undo_again(&changes, undone);
+    assert!(plan.has_failures() && world.disk.contains_key(&path("/b")));
+    // While the folder is there, another run says the same and changes nothing.
+    let (disk, again) = (world.disk.clone(), world.undo_again(&changes, undone));
+    assert_eq!((again.steps, again.left.len()), (vec![], plan.left.len()));
+    assert_eq!(world.disk, disk);
+    world.obstacles.clear();
+    let last = world.undo_again(&changes, undone);
+    assert_eq!((last.left, &world.disk), (vec![], &first));
 }
 
 #[test]
@@ -332,6 +503,7 @@ fn a_file_that_an_agent_put_in_the_place_of_a_folder_goes_first() {
     let from = world.changes.len();
     world.remove(&path("/d/a"));
     world.rename(&path("/d/b"), &path("/b"));
+    world.remove_folder(&path("/d"));
     world.write(&path("/d"), hash(9));
     let plan = world.plan(&world.changes[from..]);
     assert_eq!(shown(&plan).0, ["remove /d", "move /b to /d/b", "restore /d/a"]);
@@ -395,4 +567,24 @@ fn a_removed_file_comes_back_although_another_one_was_moved_to_its_path_and_cann
     );
     world.carry_out(&plan);
     assert_eq!((world.disk[&path("/a")], world.disk[&path("/n")]), (hash(1), hash(9)));
+}
+
+#[test]
+fn a_file_whose_content_an_undo_took_for_a_created_one_is_named_and_comes_back_later() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(1));
+    let first = world.disk.clone();
+    let from = world.changes.len();
+    // The agent makes a file with the same content, and moves the other one to its path.
+    world.write(&path("/c"), hash(1));
+    world.rename(&path("/c"), &path("/b"));
+    world.rename(&path("/a"), &path("/c"));
+    world.obstacles.insert(path("/a"), Obstacle::NotAFile);
+    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    for _ in 0..3 {
+        assert!(world.undo_again(&changes, undone).has_failures());
+    }
+    world.obstacles.clear();
+    assert_eq!(world.undo_again(&changes, undone).left, []);
+    assert_eq!(world.disk, first);
 }

@@ -427,3 +427,34 @@ async fn a_file_that_was_only_edited_keeps_the_mode_that_somebody_gave_it_since(
     space.restore(permit, Some(hash("two\n")), version).await.unwrap();
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
 }
+
+#[tokio::test]
+async fn a_version_has_the_mode_of_its_own_file_and_not_of_a_later_one_at_its_path() {
+    for goes_back in [true, false] {
+        let kept = Kept::new();
+        kept.rig.put("s.md", "secret\n");
+        let (file, moved) = (kept.rig.file("s.md"), kept.rig.file("t.md"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        kept.rig.replace("s.md", "secret\n", "secret", "x").unwrap();
+        move_file(&kept.rig, "s.md", "x\n", "t.md").unwrap();
+        kept.rig.inner().create(&path("s.md"), b"y\n").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let base = if goes_back {
+            kept.rig.inner().remove(&path("s.md"), hash("y\n")).unwrap();
+            move_file(&kept.rig, "t.md", "x\n", "s.md").unwrap();
+            "x\n"
+        } else {
+            // The file with the version is elsewhere, where its owner gave it another mode.
+            fs::set_permissions(&moved, fs::Permissions::from_mode(0o640)).unwrap();
+            "y\n"
+        };
+        let principal = principal("write:/");
+        let permit = principal.gate().permit(&path("s.md")).unwrap();
+        let version = OldVersion::parse("1").unwrap();
+        let space = kept.rig.space.clone().with_whole_history();
+        space.restore(permit, Some(hash(base)), version).await.unwrap();
+        assert_eq!(kept.rig.text("s.md"), "secret\n");
+        let expected = if goes_back { 0o600 } else { 0o640 };
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, expected);
+    }
+}

@@ -1,0 +1,184 @@
+//! Plans an undo that was made in part before.
+//!
+//! An undo leaves what it cannot give back, for example because a folder has the path of a file.
+//! Once that is out of the way, the owner runs the undo again. By then the files are versions that
+//! the first undo made, which no change of the agent made. They count as somebody's in a plan of
+//! the agent's changes alone. So this plan may go back through the changes of earlier undos first.
+//! It decides that for each group of files that have to do with each other: through moves, or
+//! because one has the path of a folder of the other.
+
+use std::collections::BTreeMap;
+
+use crate::hash::ContentHash;
+
+use super::{
+    LeftReason, PastChange, PathNow, Planner, SpacePath, UndoFacts, UndoPlan, folders_above,
+    planned,
+};
+
+/// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
+/// Both are in the order of their numbers.
+pub fn undo_plan_again(
+    changes: &[PastChange],
+    undone: &[PastChange],
+    facts: &mut dyn UndoFacts,
+) -> UndoPlan {
+    let (mut kept, mut left) = (Vec::new(), Vec::new());
+    for group in groups(changes, undone) {
+        match choose(&group, facts) {
+            Choice::Changes => kept.extend(group.changes),
+            Choice::All => kept.extend(group.all()),
+            Choice::Nothing(plan) => left.extend(plan.left),
+        }
+    }
+    kept.sort_by_key(|change| change.number);
+    let mut plan = planned(&kept, facts).plan;
+    plan.left.extend(left);
+    plan
+}
+
+/// Changes of files that have to do with each other.
+#[derive(Default)]
+struct Group {
+    /// What is to be taken back.
+    changes: Vec<PastChange>,
+    /// What earlier undos made.
+    undone: Vec<PastChange>,
+}
+
+impl Group {
+    /// Returns all changes in the order of their numbers.
+    fn all(&self) -> Vec<PastChange> {
+        let mut all = [self.changes.clone(), self.undone.clone()].concat();
+        all.sort_by_key(|change| change.number);
+        all
+    }
+}
+
+/// Which changes of a group a plan goes back through.
+enum Choice {
+    /// Those that are to be taken back.
+    Changes,
+    /// Those of earlier undos, too.
+    All,
+    /// None: earlier undos did what can be done. The plan says what is left.
+    Nothing(UndoPlan),
+}
+
+/// Chooses what finds fewer changes of somebody else, and then what takes fewer steps.
+fn choose(group: &Group, facts: &mut dyn UndoFacts) -> Choice {
+    if group.undone.is_empty() {
+        return Choice::Changes;
+    }
+    let short = planned(&group.changes, facts);
+    let (short_foreign, short_left) = (foreign(&short.plan), short.plan.left.len());
+    let short_ends = ends(&short);
+    let whole = planned(&group.all(), facts);
+    if foreign(&whole.plan) > short_foreign {
+        return Choice::Changes;
+    }
+    let whole_ends = ends(&whole);
+    let is_now = |path: &&SpacePath| {
+        let now = whole.files.get(path).map(|file| file.at_first);
+        let version = match now {
+            Some(PathNow::File(version)) => Some(version),
+            _ => None,
+        };
+        whole_ends.get(*path).copied() == version
+    };
+    if whole.files.keys().all(|path| is_now(&path)) {
+        return Choice::Nothing(whole.plan);
+    }
+    let is_same = whole.plan.left.len() == short_left && whole_ends == short_ends;
+    if is_same { Choice::Changes } else { Choice::All }
+}
+
+/// Returns how many changes a plan leaves since somebody else seems to have changed the file.
+fn foreign(plan: &UndoPlan) -> usize {
+    let is_foreign = |why| matches!(why, LeftReason::ChangedSince | LeftReason::GoneSince);
+    plan.left.iter().filter(|left| is_foreign(left.why)).count()
+}
+
+/// Returns the versions of the files after all steps.
+fn ends(planner: &Planner<'_>) -> BTreeMap<SpacePath, ContentHash> {
+    let files = planner.files.iter();
+    files.filter_map(|(path, file)| Some((path.clone(), file.made?))).collect()
+}
+
+/// Returns the groups of changes. Changes of undos that have nothing to do with `changes` are left
+/// out.
+fn groups(changes: &[PastChange], undone: &[PastChange]) -> Vec<Group> {
+    let mut sets = Sets::default();
+    for change in changes.iter().chain(undone) {
+        let path = sets.number_of(&change.path);
+        if let Some(to) = &change.to {
+            let to = sets.number_of(to);
+            sets.join(path, to);
+        }
+    }
+    let paths: Vec<(SpacePath, usize)> =
+        sets.numbers.iter().map(|(path, number)| (path.clone(), *number)).collect();
+    for (path, number) in paths {
+        for folder in folders_above(&path) {
+            if let Some(above) = sets.numbers.get(&folder).copied() {
+                sets.join(number, above);
+            }
+        }
+    }
+    let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
+    for change in changes {
+        let set = sets.set_of_path(&change.path);
+        groups.entry(set).or_default().changes.push(change.clone());
+    }
+    for change in undone {
+        let set = sets.set_of_path(&change.path);
+        if let Some(group) = groups.get_mut(&set) {
+            group.undone.push(change.clone());
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// Sets of paths that can be joined. Each set is known by the number of one of its paths.
+#[derive(Default)]
+struct Sets {
+    numbers: BTreeMap<SpacePath, usize>,
+    /// For each path another one of its set, or itself for the one that names the set.
+    parents: Vec<usize>,
+}
+
+impl Sets {
+    fn number_of(&mut self, path: &SpacePath) -> usize {
+        let next = self.parents.len();
+        let number = *self.numbers.entry(path.clone()).or_insert(next);
+        if number == next {
+            self.parents.push(next);
+        }
+        number
+    }
+
+    fn set_of_path(&mut self, path: &SpacePath) -> usize {
+        let number = self.number_of(path);
+        self.set_of(number)
+    }
+
+    fn set_of(&mut self, mut number: usize) -> usize {
+        while let Some(parent) = self.parents.get(number).copied()
+            && parent != number
+        {
+            let above = self.parents.get(parent).copied().unwrap_or(parent);
+            if let Some(place) = self.parents.get_mut(number) {
+                *place = above;
+            }
+            number = above;
+        }
+        number
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.set_of(one), self.set_of(other));
+        if let Some(place) = self.parents.get_mut(one) {
+            *place = other;
+        }
+    }
+}
