@@ -17,7 +17,15 @@ const COLLECTED: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct TokenUses {
     tokens: Arc<TokenStore>,
-    collected: Mutex<HashMap<Box<str>, i64>>,
+    collected: Mutex<Collected>,
+}
+
+/// The uses since the last write.
+#[derive(Debug, Default)]
+struct Collected {
+    uses: HashMap<Box<str>, i64>,
+    /// Whether a task waits to write them.
+    will_be_written: bool,
 }
 
 impl TokenUses {
@@ -30,15 +38,17 @@ impl TokenUses {
     /// was minted here, so that the uses are as few as the tokens.
     pub(super) fn note(self: &Arc<Self>, jti: &str, now: i64) {
         let mut collected = self.lock();
-        if let Some(used) = collected.get_mut(jti) {
-            *used = now;
+        match collected.uses.get_mut(jti) {
+            Some(used) => *used = now,
+            None => drop(collected.uses.insert(jti.into(), now)),
+        }
+        if collected.will_be_written {
             return;
         }
-        let is_first = collected.is_empty();
-        collected.insert(jti.into(), now);
-        drop(collected);
-        // Without a runtime, the uses are written when this is dropped.
-        if is_first && let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        // Without a runtime, the uses are written after the next use, or when this is dropped.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            collected.will_be_written = true;
+            drop(collected);
             let uses = Arc::downgrade(self);
             runtime.spawn(async move {
                 tokio::time::sleep(COLLECTED).await;
@@ -54,7 +64,7 @@ impl TokenUses {
     /// [`StateError::Database`] if the database fails.
     pub fn all(&self) -> Result<HashMap<String, i64>, StateError> {
         let mut uses = self.tokens.uses()?;
-        for (jti, used) in &*self.lock() {
+        for (jti, used) in &self.lock().uses {
             uses.insert(jti.to_string(), *used);
         }
         Ok(uses)
@@ -62,17 +72,17 @@ impl TokenUses {
 
     /// Writes the collected uses. Uses that cannot be written are lost, and nothing else.
     pub(super) fn write(&self) {
-        let collected = std::mem::take(&mut *self.lock());
-        if collected.is_empty() {
+        let Collected { uses, .. } = std::mem::take(&mut *self.lock());
+        if uses.is_empty() {
             return;
         }
-        let uses = collected.iter().map(|(jti, used)| (&**jti, *used));
+        let uses = uses.iter().map(|(jti, used)| (&**jti, *used));
         if let Err(error) = self.tokens.record_uses(uses) {
             tracing::warn!(target: "stile::auth", %error, "the use of tokens was not recorded");
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, i64>> {
+    fn lock(&self) -> MutexGuard<'_, Collected> {
         self.collected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -127,7 +137,28 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(tokens.uses().unwrap(), expected);
-        assert!(uses.lock().is_empty());
+        assert!(uses.lock().uses.is_empty());
+    }
+
+    /// `stile stdio` notes a first use before it starts its runtime.
+    #[test]
+    fn what_was_noted_before_there_was_a_runtime_is_written_after_the_next_use() {
+        let (_folder, tokens) = store();
+        let uses = TokenUses::new(Arc::clone(&tokens));
+        uses.note("a", 1);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            uses.note("a", 7);
+            tokio::time::sleep(COLLECTED).await;
+            while tokens.uses().unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert_eq!(tokens.uses().unwrap(), HashMap::from([("a".to_owned(), 7)]));
     }
 
     #[test]
