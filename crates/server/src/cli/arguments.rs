@@ -342,6 +342,11 @@ fn sign_in(settings: Settings<'_>) -> Command {
             "The address of the server in your browser, as in https://notes.example.org. \
              [default: the address of the server that runs]",
         ))
+        .arg(one(
+            ROOT.declaration.key,
+            "DIR",
+            "The folder of the server. Needed if several servers run with this state.",
+        ))
         .after_help(
             "\
 Open the link in the browser in which an application asks for access, or paste the code, which is \
@@ -350,6 +355,7 @@ works once and for ten minutes. Whoever has it can decide in your name, so give 
 
 Examples:
   stile sign-in
+  stile sign-in --root ~/notes
   stile sign-in --address http://localhost:9999",
         )
 }

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use stile_domain::client_file::{self, CannotEdit};
 use stile_store::foreign_file::ForeignFile;
+use stile_store::state::{StateError, TokenKind, TokenRecord, TokenStore};
 
 use super::Failure;
 use super::clients::{ClientRow, Part, Platform, Transport};
@@ -73,6 +74,50 @@ pub(super) fn target(entry: &Value) -> Option<Target> {
     };
     command.extend(list("args"));
     (!command.is_empty()).then_some(Target::Command(command))
+}
+
+/// What a command says that starts `stile stdio`.
+pub(super) struct StdioEntry<'w> {
+    client: &'w str,
+    root: Option<PathBuf>,
+    /// The folder with the state; `None` for the one of the settings.
+    pub(super) state: Option<PathBuf>,
+}
+
+impl<'w> StdioEntry<'w> {
+    /// Reads a command; `None` if it names no client. An entry of an earlier version names none.
+    pub(super) fn of(words: &'w [String]) -> Option<Self> {
+        let client = value_after(words, "--client")?;
+        let root = value_after(words, "stdio").map(PathBuf::from);
+        let state = value_after(words, "--state").map(PathBuf::from);
+        Some(Self { client, root, state })
+    }
+
+    /// Returns the records of the client: those of all folders, if the folder of the command is not
+    /// known under its path.
+    ///
+    /// # Errors
+    /// [`StateError`] if the state cannot be read.
+    pub(super) fn records(&self, tokens: &TokenStore) -> Result<Vec<TokenRecord>, StateError> {
+        let space = tokens.spaces()?.into_iter().find(|space| space.path == self.root);
+        let all = tokens.list()?.into_iter().filter(|record| {
+            record.kind == TokenKind::Stdio
+                && record.client.as_deref() == Some(self.client)
+                && space.as_ref().is_none_or(|it| Some(&it.audience) == record.audience.as_ref())
+        });
+        Ok(all.collect())
+    }
+
+    /// The name of the client.
+    pub(super) fn client(&self) -> &'w str {
+        self.client
+    }
+}
+
+/// Returns the word after a flag.
+fn value_after<'w>(words: &'w [String], flag: &str) -> Option<&'w str> {
+    let (_, after) = words.split_at(words.iter().position(|word| word == flag)?);
+    after.get(1).map(String::as_str)
 }
 
 /// Returns the bearer token of an entry.

@@ -10,16 +10,18 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::asked_access::rights;
 use stile_store::foreign_file::Secrecy;
-use stile_store::state::{AfterEnd, Revocation, RunningServer, TokenKind, TokenRecord};
+use stile_store::state::{AfterEnd, Revocation, RunningServer, StdioAccess, TokenRecord};
 
 use super::client_entry::{
-    ClientFile, EntryValues, Target, absolute, cannot, identifier, target, token as token_of,
+    ClientFile, EntryValues, StdioEntry, Target, absolute, cannot, identifier, target,
+    token as token_of,
 };
 use super::clients::{CLIENTS, ClientRow, Platform, Transport, named};
 use super::colours::Colours;
 use super::home::Home;
 use super::{
-    Failure, Invocation, duration, found_server, owner, settings, table, token, user_name, welcome,
+    Failure, Invocation, doctor, duration, found_server, owner, settings, table, token, user_name,
+    welcome,
 };
 use crate::auth::{MintRequest, MintedToken, Minter, StdioRights, stdio_record};
 use crate::clock::{unix_seconds, wall_clock};
@@ -29,6 +31,8 @@ use crate::http::metadata::MCP_PATH;
 
 /// What stands for the token where none is shown.
 const NO_TOKEN: &str = "<token>";
+/// What is said of a client whose access the owner had ended.
+const LET_IN_AGAIN: &str = "is let in again, after you ended its access";
 /// A token that is valid for less than this many seconds is replaced.
 const STAYS: i64 = 24 * 60 * 60;
 
@@ -100,34 +104,21 @@ fn end_stdio_client(
     words: &[String],
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
-    // An entry of an earlier version names no client.
-    let Some(client) = value_after(words, "--client") else { return Ok(()) };
+    let Some(entry) = StdioEntry::of(words) else { return Ok(()) };
     let mut config = settings(matches, environment)?.config;
-    if let Some(state) = value_after(words, "--state") {
-        config.state = PathBuf::from(state);
+    if let Some(state) = &entry.state {
+        config.state.clone_from(state);
     }
     let home = Home::open(&config)?;
     let (tokens, now) = (home.tokens()?, unix_seconds(wall_clock()));
-    // Where the folder is not known under this path, the client ends in all folders.
-    let root = value_after(words, "stdio").map(PathBuf::from);
-    let space = tokens.spaces()?.into_iter().find(|space| space.path == root);
-    let listed = tokens.list()?.into_iter().filter(|record| {
-        record.kind == TokenKind::Stdio
-            && record.client.as_deref() == Some(client)
-            && record.revoked.is_none()
-            && space.as_ref().is_none_or(|it| Some(&it.audience) == record.audience.as_ref())
-    });
+    let client = entry.client();
+    let records = entry.records(&tokens)?;
+    let listed = records.into_iter().filter(|record| record.revoked.is_none());
     for record in listed {
         home.revoke(&record.jti, now)?;
         writeln!(output, "the access of {client} has ended")?;
     }
     Ok(())
-}
-
-/// Returns the word after a flag.
-fn value_after<'w>(words: &'w [String], flag: &str) -> Option<&'w str> {
-    let (_, after) = words.split_at(words.iter().position(|word| word == flag)?);
-    after.get(1).map(String::as_str)
 }
 
 fn revoke(home: &Home, jti: &str, output: &mut dyn Write) -> Result<(), Failure> {
@@ -254,8 +245,28 @@ impl Order {
         Ok(minter.mint(&self.request, wall_clock())?)
     }
 
-    /// Lets in a client that starts the server itself.
-    fn let_in(&self, client: &ClientRow, now: i64) -> Result<(), Failure> {
+    /// Refuses an address at which another program answers than a server of this state.
+    fn check_who_answers(&self, file: &ClientFile) -> Result<(), Failure> {
+        // A server that shares the database may run on another machine.
+        let is_own = self.home.database().is_some()
+            || found_server::running(&self.home)?
+                .iter()
+                .any(|server| found_server::leads_to(server, &self.url));
+        if is_own {
+            return Ok(());
+        }
+        match doctor::stranger(&self.resolved.config, &self.url) {
+            None => Ok(()),
+            Some((detail, mend)) => Err(Failure::Failed(format!(
+                "{}: {detail}; no token was made, and {} is as it was; {mend}",
+                self.url,
+                file.path().display()
+            ))),
+        }
+    }
+
+    /// Lets in a client that starts the server itself. Returns whether the owner had ended it.
+    fn let_in(&self, client: &ClientRow, now: i64) -> Result<bool, Failure> {
         let rights = StdioRights {
             subject: self.request.subject.clone(),
             audience: self.audience.clone(),
@@ -263,8 +274,13 @@ impl Order {
             records: self.request.records.clone(),
         };
         let record = stdio_record(&rights, client.name, now);
-        self.home.tokens()?.admit_stdio_client(&record, AfterEnd::IsLetIn)?;
-        Ok(())
+        let tokens = self.home.tokens()?;
+        let access = tokens.admit_stdio_client(&record, AfterEnd::StaysOut)?;
+        let was_ended = matches!(access, StdioAccess::Ended(_));
+        if was_ended {
+            tokens.admit_stdio_client(&record, AfterEnd::IsLetIn)?;
+        }
+        Ok(was_ended)
     }
 
     /// Says what the client may do, in a sentence without its end.
@@ -344,8 +360,9 @@ fn write(
     if let Some(token) = kept
         && present == Some(&order.entry(client, token)?)
     {
-        if order.transport == Transport::Stdio {
-            order.let_in(client, now)?;
+        if order.transport == Transport::Stdio && order.let_in(client, now)? {
+            writeln!(output, "{} {LET_IN_AGAIN}; {path} has the entry", client.title)?;
+            return write_rights(order, client, None, output);
         }
         writeln!(output, "{} is connected already: {path} has the entry", client.title)?;
         return Ok(());
@@ -353,7 +370,10 @@ fn write(
     // A file that cannot be edited is found out before a token is made.
     file.with(&order.entry(client, NO_TOKEN.to_owned())?)?;
     let minted = match order.transport {
-        Transport::Http => Some(order.mint()?),
+        Transport::Http => {
+            order.check_who_answers(file)?;
+            Some(order.mint()?)
+        }
         Transport::Stdio => None,
     };
     let token = minted.as_ref().map(|minted| minted.token.clone()).unwrap_or_default();
@@ -361,22 +381,28 @@ fn write(
     let written = keep_copy(file, present)
         .and_then(|()| replace(file, &order.entry(client, token)?, secrecy))
         .and_then(|()| match order.transport {
-            Transport::Http => Ok(()),
+            Transport::Http => Ok(false),
             Transport::Stdio => order.let_in(client, now),
         });
-    if let Err(failure) = written {
-        // Nobody has the new token.
-        if let Some(minted) = &minted {
-            order.home.revoke(&minted.jti, now)?;
+    let was_ended = match written {
+        Ok(was_ended) => was_ended,
+        Err(failure) => {
+            // Nobody has the new token.
+            if let Some(minted) = &minted {
+                order.home.revoke(&minted.jti, now)?;
+            }
+            return Err(failure);
         }
-        return Err(failure);
-    }
+    };
     let change = if present.is_some() { "replaced" } else { "added" };
     writeln!(output, "{change} the entry of this server in {path}")?;
     if file.file.text().is_some() {
         let copy = file.file.copy_path();
         let copy = copy.file_name().unwrap_or_default().to_string_lossy().into_owned();
         writeln!(output, "the file as it was before is beside it, as {copy}")?;
+    }
+    if was_ended {
+        writeln!(output, "{} {LET_IN_AGAIN}", client.title)?;
     }
     write_rights(order, client, minted.as_ref(), output)?;
     if let Some(record) = old_record.filter(|token| token.revoked.is_none()) {

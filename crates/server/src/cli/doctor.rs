@@ -19,14 +19,15 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::state::{RunningServer, TokenRecord, TokenStore};
 
-use super::client_entry::{ClientFile, Target, identifier, target};
+use super::client_entry::{ClientFile, StdioEntry, Target, absolute, identifier, target};
 use super::clients::{CLIENTS, ClientRow};
 use super::colours::{Colours, Meaning};
 use super::home::Home;
 use super::{Failure, Invocation, found_server, owner, settings, space, token, user_name};
 use crate::auth::{DOCTOR, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
-use crate::config::{Config, Environment};
+use crate::config::declarations::ROOT;
+use crate::config::{Config, Environment, Source};
 use crate::http::metadata::MCP_PATH;
 
 /// How long the token lives that the doctor sends to the server of this machine.
@@ -88,7 +89,7 @@ pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
 fn check_this_machine(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let resolved = settings(matches, environment)?;
+    let mut resolved = settings(matches, environment)?;
     let home = Home::open_existing(&resolved.config).ok();
     let tokens = home.as_ref().and_then(|home| home.tokens().ok());
     let mut servers = Vec::new();
@@ -96,6 +97,11 @@ fn check_this_machine(
     if let (Some(home), Some(tokens)) = (&home, &tokens) {
         servers = found_server::running(home)?;
         server = found_server::found(&resolved, home, tokens)?;
+        if *resolved.source(&ROOT) == Source::Default
+            && let Some(root) = found_server::served_root(&resolved, home, tokens)?
+        {
+            resolved.config.root = root;
+        }
     }
     let mut sections = vec![Section {
         title: "this machine".to_owned(),
@@ -195,17 +201,7 @@ impl ClientPlace<'_> {
             return replay::http(self.config, url, None);
         };
         let server = self.servers.iter().find(|server| found_server::leads_to(server, url));
-        let Some(server) = server else {
-            let mut findings = replay::http(self.config, url, None);
-            if findings.iter().all(|finding| finding.outcome != Outcome::Bad) {
-                findings.push(Finding::bad(
-                    "server",
-                    "another program than a server of this state answers there, so it got no token",
-                    "stop that program, or start `stile serve` and connect the client again",
-                ));
-            }
-            return findings;
-        };
+        let Some(server) = server else { return replay_with_a_stranger(self.config, url) };
         if record.audience.as_ref() != Some(&server.audience) {
             return vec![Finding::bad(
                 "authentication",
@@ -231,6 +227,47 @@ impl ClientPlace<'_> {
         };
         replay_with(self.config, home, tokens, url, &server.audience, &rights)
     }
+}
+
+impl ClientPlace<'_> {
+    /// Says that the owner ended the client that a command names; `None` if the client may act, or
+    /// is not known.
+    fn ended_stdio(&self, command: &[String], again: &str) -> Option<Finding> {
+        let entry = StdioEntry::of(command)?;
+        let state = absolute(&self.config.state);
+        if entry.state.as_ref().is_some_and(|other| *other != state) {
+            return None;
+        }
+        let records = entry.records(self.tokens.as_ref()?).ok()?;
+        let ended = records.iter().map(|record| record.revoked).max()??;
+        let is_ended = records.iter().all(|record| record.revoked.is_some());
+        is_ended.then(|| {
+            let detail = format!("the owner ended the access on {} (UTC)", token::minute(ended));
+            Finding::bad("access", detail, format!("to let it in again, {again}"))
+        })
+    }
+}
+
+/// Replays the requests of a client without a token, at an address where no server of this state
+/// listens. At least one finding is bad.
+fn replay_with_a_stranger(config: &Config, url: &str) -> Vec<Finding> {
+    let mut findings = replay::http(config, url, None);
+    if findings.iter().all(|finding| finding.outcome != Outcome::Bad) {
+        findings.push(Finding::bad(
+            "server",
+            "another program than a server of this state answers there, so it got no token",
+            "stop that program, or start `stile serve` and connect the client again",
+        ));
+    }
+    findings
+}
+
+/// Says what is wrong with the program that answers at an address where no server of this state
+/// listens, and what to do about it; `None` if nothing answers there.
+pub(super) fn stranger(config: &Config, url: &str) -> Option<(String, String)> {
+    let findings = replay_with_a_stranger(config, url);
+    let bad = findings.into_iter().find(|finding| finding.outcome == Outcome::Bad)?;
+    (bad.step != replay::REACH).then(|| (bad.detail, bad.mend.unwrap_or_default()))
 }
 
 /// Checks the entry of a client; `None` if the client has none.
@@ -263,7 +300,13 @@ fn of_client(
             format!("the entry `{name}` has neither an address nor a command"),
             again,
         )),
-        Some(Target::Command(command)) => findings.extend(replay::command(&as_doctor(command))),
+        Some(Target::Command(command)) => {
+            let ended = place.ended_stdio(&command, &again);
+            match ended {
+                Some(ended) => findings.push(ended),
+                None => findings.extend(replay::command(&as_doctor(command))),
+            }
+        }
         Some(Target::Http { url, token }) => {
             if let Some(finding) = of_token(token.as_deref(), place.tokens.as_ref(), &again) {
                 findings.push(finding);

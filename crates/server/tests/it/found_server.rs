@@ -37,6 +37,32 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Answers like a server that asks for a token, and returns what it hears.
+fn stranger(listener: TcpListener) -> Arc<Mutex<Vec<u8>>> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hearing = Arc::clone(&heard);
+    // The thread ends with the test.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut bytes = [0; 16 * 1024];
+            let read = stream.read(&mut bytes).unwrap_or(0);
+            hearing.lock().unwrap().extend_from_slice(&bytes[..read]);
+            let head = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\n";
+            let body = "{\"resource\":\"x\",\"version\":\"1\"}";
+            let head =
+                if text(&bytes[..read]).starts_with("GET ") { "HTTP/1.1 200 OK\r\n" } else { head };
+            let answer = format!(
+                "{head}Content-Type: application/json\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    heard
+}
+
 #[test]
 fn commands_use_the_server_that_runs_without_its_folder_or_address() {
     let owner = Owner::new();
@@ -60,7 +86,10 @@ fn commands_use_the_server_that_runs_without_its_folder_or_address() {
     assert!(text(&ran.stdout).contains("Cursor may read, change, make and remove all files"));
     let ran = owner.run(&["doctor"]);
     assert!(ran.status.success(), "{}{}", text(&ran.stdout), text(&ran.stderr));
-    assert!(text(&ran.stdout).contains(&format!("the server at {origin}/mcp")));
+    let found = text(&ran.stdout);
+    assert!(found.contains(&format!("the server at {origin}/mcp")), "{found}");
+    assert!(found.contains(&format!("ok    root: {}", owner.rig.root.display())), "{found}");
+    assert!(!found.contains(owner.rig.home().join("stile").to_str().unwrap()), "{found}");
     let listed = owner.run(&["client", "list", "--json"]);
     assert!(listed.status.success());
 
@@ -73,6 +102,9 @@ fn commands_use_the_server_that_runs_without_its_folder_or_address() {
         let line = format!("--root {}    (http://{address})", root.display());
         assert!(said.contains(&line), "{said}");
     }
+    let ran = owner.run(&["sign-in", "--root", other.root.to_str().unwrap()]);
+    let link = text(&ran.stdout);
+    assert!(link.starts_with(&format!("http://{}/sign-in?", second.address)), "{link}");
     let ran = owner.run(&["connect", "cursor", "--write", "--root", other.root.to_str().unwrap()]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     assert!(owner.entry_url().starts_with(&format!("http://{}/mcp", second.address)));
@@ -98,34 +130,35 @@ fn no_token_goes_to_a_program_that_took_the_port_of_a_killed_server() {
     let address = server.address;
     server.kill();
 
-    let thief = TcpListener::bind(address).unwrap();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let hearing = Arc::clone(&heard);
-    // The thread ends with the test.
-    std::thread::spawn(move || {
-        for stream in thief.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let mut bytes = [0; 16 * 1024];
-            let read = stream.read(&mut bytes).unwrap_or(0);
-            hearing.lock().unwrap().extend_from_slice(&bytes[..read]);
-            let head = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\n";
-            let body = "{\"resource\":\"x\",\"version\":\"1\"}";
-            let head =
-                if text(&bytes[..read]).starts_with("GET ") { "HTTP/1.1 200 OK\r\n" } else { head };
-            let answer = format!(
-                "{head}Content-Type: application/json\r\nContent-Length: {}\r\n\
-                 Connection: close\r\n\r\n{body}",
-                body.len()
-            );
-            let _ = stream.write_all(answer.as_bytes());
-        }
-    });
+    let heard = stranger(TcpListener::bind(address).unwrap());
     let ran = owner.run(&["doctor", "--root", owner.rig.root.to_str().unwrap()]);
     let said = text(&ran.stdout);
     assert_eq!(ran.status.code(), Some(1), "{said}");
     assert!(said.contains("another program than a server of this state answers there"), "{said}");
     let heard = text(&heard.lock().unwrap());
     assert!(heard.contains("/.well-known/oauth-protected-resource"), "{heard}");
+    assert!(!heard.to_ascii_lowercase().contains("authorization:"), "{heard}");
+}
+
+#[test]
+fn a_client_gets_no_token_for_an_address_at_which_another_program_answers() {
+    let owner = Owner::new();
+    let _server = owner.rig.serve(&[]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let heard = stranger(listener);
+    let (listen, public) = (address.to_string(), format!("http://{address}"));
+    for named in [["--listen", &listen], ["--public-url", &public]] {
+        let ran = owner.run(&[&["connect", "cursor", "--write"][..], &named].concat());
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(said.contains("another program than a server of this state answers there"));
+        assert!(said.contains("no token was made"), "{said}");
+    }
+    assert!(!owner.rig.home().join(".cursor/mcp.json").exists());
+    let tokens = owner.run(&["token", "list", "--json"]);
+    assert_eq!(text(&tokens.stdout).trim(), "[]");
+    let heard = text(&heard.lock().unwrap());
     assert!(!heard.to_ascii_lowercase().contains("authorization:"), "{heard}");
 }
 

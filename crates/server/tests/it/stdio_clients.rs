@@ -4,6 +4,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 use stile_testkit::client::Stdio;
+use stile_testkit::hosted::{Lifecycle, Peer, message_of};
 use stile_testkit::process::Rig;
 
 use crate::support::initialize;
@@ -128,7 +129,21 @@ fn an_ended_client_is_refused_until_it_is_connected_again() {
     open(&mut owner.rig.stdio(&["--client", "cursor"]), "cursor");
 
     let root = owner.rig.root.to_str().unwrap();
-    owner.said(&["connect", "claude-desktop", "--root", root, "--write"]);
+    let connect = || owner.said(&["connect", "claude-desktop", "--root", root, "--write"]);
+    let again = "Claude Desktop is let in again, after you ended its access";
+    assert!(connect().contains(again));
+    assert!(connect().contains("Claude Desktop is connected already"));
+
+    let ended = owner.listed(&["client", "list", "--json"]);
+    let ended = ended.iter().find(|row| row["state"] == "allowed" && row["name"] != "cursor");
+    owner.said(&["client", "end", ended.unwrap()["client_id"].as_str().unwrap()]);
+    let found = owner.run(&["doctor", "--root", root]);
+    let found = String::from_utf8_lossy(&found.stdout);
+    assert!(found.contains("FAIL  access: the owner ended the access on "), "{found}");
+    assert!(found.contains("to let it in again, run `stile connect claude-desktop --write`"));
+    let said = connect();
+    assert!(said.contains(again) && !said.contains("already"), "{said}");
+
     let mut again = start();
     open(&mut again, "claude-ai");
     create(&mut again, "/three.md");
@@ -173,4 +188,43 @@ fn a_dry_run_is_told_as_one_and_counts_as_a_read() {
     );
     let activity = owner.listed(&["activity", "--json"]);
     assert_eq!((&activity[0]["changes"], &activity[0]["reads"]), (&json!(1), &json!(2)));
+}
+
+/// Returns whether the answer to `tools/list` has the tools for records.
+fn has_record_tools(list: &Value) -> bool {
+    let tools = list["result"]["tools"].as_array().unwrap();
+    tools.iter().any(|tool| tool["name"] == "query_records")
+}
+
+#[test]
+fn a_grant_that_is_revoked_alone_takes_the_record_tools_away_and_says_so() {
+    let owner = Owner::new();
+    let rows = owner.rig.home().join("rows.jsonl");
+    std::fs::write(&rows, "{\"id\":\"1\",\"subject\":\"hello\"}\n").unwrap();
+    let rows = rows.to_str().unwrap();
+    owner.said(&["import", rows, "--connection", "mail", "--stream", "messages", "--key", "id"]);
+    let grant = owner.said(&["grant", "create", "--client", "editor", "--stream", "messages"]);
+    let grant = grant.trim();
+    let server = owner.rig.serve(&[]);
+    let token = owner.rig.token(&["read:/"], &["--grant", grant]);
+    let listed = || {
+        let mut peer = Peer::open(&server, &token, Lifecycle::Session("2025-11-25"));
+        message_of(&peer.post("tools/list", json!({})).unwrap())
+    };
+    let list = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/list" }).to_string();
+    let mut client = owner.rig.stdio(&["--client", "editor", "--grant", grant]);
+    open(&mut client, "editor");
+    client.send(list.as_bytes()).unwrap();
+    assert!(has_record_tools(&client.receive().unwrap()));
+    assert!(has_record_tools(&listed()));
+
+    owner.said(&["grant", "revoke", grant]);
+    while client.receive().unwrap()["method"] != "notifications/tools/list_changed" {}
+    client.send(list.as_bytes()).unwrap();
+    let after = client.receive().unwrap();
+    assert!(!has_record_tools(&after), "{after}");
+    assert!(!has_record_tools(&listed()));
+    let clients = owner.listed(&["client", "list", "--json"]);
+    let [client] = clients.as_slice() else { panic!("{clients:?}") };
+    assert_eq!((&client["grant"], &client["rights"][1]), (&Value::Null, &json!("sees no records")));
 }

@@ -19,6 +19,8 @@ impl Home {
         let environment = |name: &str| match name {
             "HOME" => Some(home.clone()),
             "USER" => Some("ann".to_owned()),
+            // Nothing listens here, whatever else runs on this machine.
+            "STILE_LISTEN" => Some("127.0.0.1:1".to_owned()),
             _ => None,
         };
         let mut output = Vec::new();

@@ -18,6 +18,8 @@ use crate::outbound::{OutboundClient, OutboundError, OutboundLimits, OutboundRes
 const LIMITS: OutboundLimits =
     OutboundLimits { total: Duration::from_secs(10), body_bytes: 4 << 20 };
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The step that fails if nothing answers.
+pub(super) const REACH: &str = "reach";
 const REVISION: &str = "2025-11-25";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -112,7 +114,7 @@ pub(super) fn http(config: &Config, url: &str, token: Option<&str>) -> Vec<Findi
         Err(failure) => {
             let text = failure.report().0;
             let mend = "correct the setting";
-            return vec![Finding::bad("reach", text.trim().trim_start_matches("error: "), mend)];
+            return vec![Finding::bad(REACH, text.trim().trim_start_matches("error: "), mend)];
         }
     };
     let mut findings = Vec::new();
@@ -124,7 +126,7 @@ pub(super) fn http(config: &Config, url: &str, token: Option<&str>) -> Vec<Findi
         Ok(())
     });
     if replayed.is_err() {
-        findings.push(Finding::bad("reach", "no request could be sent", "run this again"));
+        findings.push(Finding::bad(REACH, "no request could be sent", "run this again"));
     }
     findings
 }
@@ -138,7 +140,7 @@ struct Http<'a> {
 impl Http<'_> {
     async fn replay(&self, findings: &mut Vec<Finding>) -> Result<(), Finding> {
         let uri: Uri = self.url.parse().map_err(|_| {
-            Finding::bad("reach", "the address is not a URL", "connect the client again")
+            Finding::bad(REACH, "the address is not a URL", "connect the client again")
         })?;
         findings.push(self.discovery(&uri).await?);
         findings.push(self.refusal(&uri).await?);
@@ -223,17 +225,17 @@ impl Http<'_> {
         let url = self.url;
         match error {
             OutboundError::Timeout => Finding::bad(
-                "reach",
+                REACH,
                 format!("{url} does not answer within 10 seconds"),
                 "check the address, the firewall, and whether the server is stuck",
             ),
             _ if url.starts_with("https://") => Finding::bad(
-                "reach",
+                REACH,
                 format!("nothing answers at {url}, or its certificate is not trusted"),
                 "start `stile serve`; give a private authority with --ca-file",
             ),
             _ => Finding::bad(
-                "reach",
+                REACH,
                 format!("nothing answers at {url}"),
                 "start `stile serve`, or keep it running with `stile service install`",
             ),
