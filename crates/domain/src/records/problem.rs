@@ -360,6 +360,14 @@ impl Problem {
         Self::InvalidRequest { param: Some(param.to_owned()), message: message.into() }
     }
 
+    /// Returns whether the grant of the caller does not count, whatever the caller asks for.
+    pub fn is_of_a_grant_without_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::GrantExpired | Self::GrantRevoked | Self::GrantInvalid | Self::GrantConsumed
+        )
+    }
+
     /// Refuses a request because of one parameter. The result is always an error.
     pub fn refuse<T>(param: &str, message: impl Into<String>) -> Result<T, Self> {
         Err(Self::invalid(param, message))

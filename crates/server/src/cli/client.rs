@@ -1,6 +1,6 @@
 //! `stile client`: lists, shows, adds and ends the clients that the owner let in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use stile_domain::scope::Scopes;
 use stile_domain::sign_in::asked_access::rights;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
+use stile_store::records::GrantStatus;
 use stile_store::state::{
     AuthorizationRecord, ClientKind, ClientRecord, TokenKind, TokenRecord, TokenStore,
 };
@@ -26,11 +27,13 @@ pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
-    let tokens = open(matches, environment)?;
+    let home = Home::open(&settings(matches, environment)?.config)?;
+    let tokens = home.tokens()?;
     let now = unix_seconds(wall_clock());
     match name {
         "list" => {
-            let (all, local) = (known(&tokens)?, StdioClients::of(&tokens)?);
+            let grants = Grants::of(&home, environment)?;
+            let (all, local) = (known(&tokens, &grants)?, StdioClients::of(&tokens, &grants)?);
             if matches.get_flag("json") {
                 let all = all.iter().map(|known| known.to_json(now)).chain(local.to_json());
                 return Ok(owner::write_json(output, &Value::from_iter(all))?);
@@ -39,11 +42,14 @@ pub(super) fn run(
         }
         "show" => {
             let id = text(matches, "id").unwrap_or_default();
-            let all = known(&tokens)?;
+            let grants = Grants::of(&home, environment)?;
+            let all = known(&tokens, &grants)?;
             let id = full_id(id, all.iter().map(|known| &known.client.id)).to_owned();
             let found = match all.into_iter().find(|known| known.client.id == id) {
                 Some(found) => found.to_json(now),
-                None => StdioClients::of(&tokens)?.find(&id).ok_or_else(|| unknown(&id))?,
+                None => {
+                    StdioClients::of(&tokens, &grants)?.find(&id).ok_or_else(|| unknown(&id))?
+                }
             };
             Ok(owner::write_json(output, &found)?)
         }
@@ -63,8 +69,30 @@ pub(super) fn run(
     }
 }
 
-fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<TokenStore, Failure> {
-    Ok(Home::open(&settings(matches, environment)?.config)?.tokens()?)
+/// The grants on records that count now.
+struct Grants(HashSet<String>);
+
+impl Grants {
+    fn of(home: &Home, environment: Environment<'_>) -> Result<Self, Failure> {
+        if !home.has_records() {
+            return Ok(Self(HashSet::new()));
+        }
+        let records = home.records(crate::clock::now())?;
+        let Owner { services, caller, now } = owner::of_records(records, environment);
+        let all = services.grants(&caller)?.into_iter();
+        let active = all.filter(|grant| grant.status(now) == GrantStatus::Active);
+        Ok(Self(active.map(|grant| grant.id).collect()))
+    }
+
+    /// Returns the grant if it counts.
+    fn active(&self, grant: Option<String>) -> Option<String> {
+        grant.filter(|grant| self.0.contains(grant))
+    }
+}
+
+/// Returns whether scopes allow something with files.
+fn allow_something(scopes: &str) -> bool {
+    Scopes::from_claim(scopes).iter().any(|scope| scope.verb().is_right())
 }
 
 /// A client with what the owner approved for it.
@@ -73,8 +101,12 @@ struct KnownClient {
     authorizations: Vec<AuthorizationRecord>,
 }
 
-fn known(tokens: &TokenStore) -> Result<Vec<KnownClient>, Failure> {
+/// Returns the clients, with the grants that count.
+fn known(tokens: &TokenStore, grants: &Grants) -> Result<Vec<KnownClient>, Failure> {
     let mut authorizations = tokens.authorizations()?;
+    for authorization in &mut authorizations {
+        authorization.grant = grants.active(authorization.grant.take());
+    }
     let clients = tokens.clients()?.into_iter().map(|client| {
         let (own, others) = std::mem::take(&mut authorizations)
             .into_iter()
@@ -85,8 +117,11 @@ fn known(tokens: &TokenStore) -> Result<Vec<KnownClient>, Failure> {
     Ok(clients.collect())
 }
 
+/// Returns whether an authorization allows something. Its grant must be one that counts.
 fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
-    authorization.ended.is_none() && now < authorization.expires
+    authorization.ended.is_none()
+        && now < authorization.expires
+        && (authorization.grant.is_some() || allow_something(&authorization.scopes))
 }
 
 /// Returns seconds since 1970 as RFC 3339 in UTC.
@@ -146,9 +181,14 @@ struct StdioClients {
 }
 
 impl StdioClients {
-    fn of(tokens: &TokenStore) -> Result<Self, Failure> {
-        let records = tokens.list()?.into_iter().filter(|it| it.kind == TokenKind::Stdio);
-        Ok(Self { records: records.collect(), uses: tokens.uses()? })
+    /// Returns the clients, with the grants that count.
+    fn of(tokens: &TokenStore, grants: &Grants) -> Result<Self, Failure> {
+        let mut records = tokens.list()?;
+        records.retain(|record| record.kind == TokenKind::Stdio);
+        for record in &mut records {
+            record.grant = grants.active(record.grant.take());
+        }
+        Ok(Self { records, uses: tokens.uses()? })
     }
 
     fn last_use(&self, record: &TokenRecord) -> Option<i64> {
@@ -160,8 +200,13 @@ impl StdioClients {
         rights(&Scopes::from_claim(&record.scopes), &record.records_claim())
     }
 
+    fn may_act(record: &TokenRecord) -> bool {
+        let is_of_records = record.owner || record.grant.is_some();
+        record.revoked.is_none() && (is_of_records || allow_something(&record.scopes))
+    }
+
     fn state(record: &TokenRecord) -> &'static str {
-        if record.revoked.is_some() { "ended" } else { "allowed" }
+        if Self::may_act(record) { "allowed" } else { "ended" }
     }
 
     fn json_of(&self, record: &TokenRecord) -> Value {
@@ -197,11 +242,7 @@ impl StdioClients {
                 "stdio".to_owned(),
                 Self::state(record).to_owned(),
                 to_the_minute(self.last_use(record)),
-                if record.revoked.is_some() {
-                    String::new()
-                } else {
-                    Self::rights(record).join("; ")
-                },
+                if Self::may_act(record) { Self::rights(record).join("; ") } else { String::new() },
             ]
         })
     }
@@ -329,7 +370,7 @@ fn end(
             for client in &clients {
                 tokens.end_client(&client.id, now)?;
             }
-            for record in StdioClients::of(tokens)?.records {
+            for record in tokens.list()?.iter().filter(|it| it.kind == TokenKind::Stdio) {
                 tokens.revoke(&record.jti, now)?;
             }
             "all clients have ended".to_owned()

@@ -86,8 +86,12 @@ fn view(
         record.ended.is_none() && record.expires > now && may_end(session, record)
     });
     live.reverse();
+    let grants = grants(server, session)?;
+    let sees_grants = session.administers() && server.settings.records.is_some();
+    let counts = |id: &String| !sees_grants || grants.iter().any(|grant| grant.id == *id);
     let mut authorizations = Vec::new();
-    for record in live {
+    for mut record in live {
+        record.grant = record.grant.filter(counts);
         let client = tokens.find_client(&record.client)?;
         let redirects = client.map(|client| client.redirects).unwrap_or_default();
         let used = used_by_authorization.get(record.id.as_str()).copied().or(record.used);
@@ -100,10 +104,14 @@ fn view(
             && token.expires > now
             && !of_tokens.contains_key(&token.jti)
     });
+    let tokens_by_command = by_command
+        .map(|token| TokenRecord { grant: token.grant.clone().filter(counts), ..token })
+        .map(|token| token_row(token, &uses))
+        .collect();
     Ok(AccessView {
         authorizations,
-        tokens: by_command.map(|token| token_row(token, &uses)).collect(),
-        grants: grants(server, session)?.into_iter().filter_map(grant_row).collect(),
+        tokens: tokens_by_command,
+        grants: grants.into_iter().filter_map(grant_row).collect(),
         ..AccessView::default()
     })
 }
