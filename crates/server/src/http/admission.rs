@@ -19,6 +19,7 @@ use super::headers::{self, RepeatedHeader};
 use super::metadata;
 use super::peer::RequestOrigin;
 use super::rate_limit::RateLimit;
+use super::response_body::CHECK_INTERVAL;
 use crate::auth::{TokenRejected, TokenVerifier, VerifiedCaller};
 use crate::fair_share::{Neighbour, Share, ShareUsedUp};
 use crate::shares::Shares;
@@ -151,9 +152,19 @@ impl Admission {
         Ok(Admitted { caller, token, neighbour, call })
     }
 
-    /// Returns whether the token of an admitted caller was revoked meanwhile.
+    /// Returns whether the token of an admitted caller was revoked meanwhile, or allows less.
     pub fn is_revoked(&self, caller: &Principal) -> bool {
         self.verifier.is_revoked(caller)
+    }
+
+    /// Waits until the token of an admitted caller is revoked, or allows less.
+    pub async fn revoked(&self, caller: &Principal) {
+        loop {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            if self.is_revoked(caller) {
+                return;
+            }
+        }
     }
 
     /// Returns an admitted caller with what their token allows now; `None` if it was revoked.

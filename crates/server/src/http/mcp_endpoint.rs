@@ -22,7 +22,7 @@ use super::headers::{self, RepeatedHeader};
 use super::kept_sessions::NewSession;
 use super::options::HttpOptions;
 use super::request_body::{self, BodyError};
-use super::response_body::{ExpiringBody, GuardedBody};
+use super::response_body::{ExpiringBody, GuardedBody, LAST_ANSWER, UnansweredCall};
 use super::responses;
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
 use crate::auth::VerifiedCaller;
@@ -82,6 +82,10 @@ type EarlyResponse = Box<Response<Body>>;
 #[derive(Clone, Copy)]
 struct LongRequest;
 
+/// Marks the response to a request, with the id of the request.
+#[derive(Clone)]
+struct AnswersRequest(Value);
+
 impl McpEndpoint {
     /// Serves `service` to callers that `admission` admits.
     pub fn new(
@@ -129,24 +133,30 @@ impl McpEndpoint {
         // Only the gateway keeps the token, to send it to its server. The code that follows knows
         // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
+        let cancellation = caller.cancellation.clone();
         // Dropped if the client hangs up.
-        let cancels = caller.cancellation.on_drop();
+        let cancels = cancellation.on_drop();
         let (owner, expires) = (SessionOwner::new(&verified), verified.expires);
         let requester = Requester { owner, caller, neighbour, person, expires };
         parts.extensions.insert(requester.caller.clone());
         parts.extensions.insert(Arc::clone(&requester.person));
         parts.extensions.insert(TokenExpiry(verified.accepted_until()));
         let ended = CancellationToken::new();
+        let mut unanswered = None;
         let response = if parts.method == Method::POST {
             let response = self.post(parts, body, requester).await?;
             // A subscription lasts as an event stream does, and is no call.
             let call = response.extensions().get::<LongRequest>().is_none().then_some(call);
+            unanswered = response.extensions().get::<AnswersRequest>().map(|AnswersRequest(id)| {
+                let last_event = format!("data: {}\n\n", envelope::ended(Some(id))).into();
+                UnansweredCall { cancellation, last_event }
+            });
             response.map(|body| GuardedBody::wrap(body, (call, cancels)))
         } else {
             // An event stream may last for hours; its connection is counted instead.
             self.get_or_delete(parts, &requester, ended.clone()).await?
         };
-        Ok(self.ending_with_token(response, verified, ended))
+        Ok(self.ending_with_token(response, verified, ended, unanswered))
     }
 
     /// Returns what the caller is offered: a service of their own, or the one that all have.
@@ -157,12 +167,13 @@ impl McpEndpoint {
     }
 
     /// Ends an event stream when its token ends, by time or because the owner revoked it, and when
-    /// its session has `ended`.
+    /// its session has `ended`. A call ends also where its token allows less than before.
     fn ending_with_token(
         &self,
         response: Response<Body>,
         verified: VerifiedCaller,
         ended: CancellationToken,
+        call: Option<UnansweredCall>,
     ) -> Response<Body> {
         let is_stream = response
             .headers()
@@ -174,8 +185,12 @@ impl McpEndpoint {
         let until = verified.accepted_until();
         let VerifiedCaller { principal, .. } = verified;
         let admission = Arc::clone(&self.admission);
-        let is_revoked = move || ended.is_cancelled() || admission.current(&principal).is_none();
-        response.map(|body| ExpiringBody::wrap(body, until, is_revoked))
+        let is_long = call.is_none() || response.extensions().get::<LongRequest>().is_some();
+        let is_revoked = move || match is_long {
+            true => ended.is_cancelled() || admission.current(&principal).is_none(),
+            false => admission.is_revoked(&principal),
+        };
+        response.map(|body| ExpiringBody::wrap(body, until, is_revoked, call))
     }
 
     /// Reads a message, and the bytes of it for the SDK, which must read what is checked here.
@@ -243,28 +258,36 @@ impl McpEndpoint {
         let thread_share = work.clone().map(|share| share as Arc<dyn ThreadShare>);
         let caller = Caller { thread_share, ..requester.caller.clone() };
         let shares: HeldShares = Arc::new((held, walk, work));
-        if let Some(call) = Call::of(&message, &parts.headers)
-            && let Some((status, text)) = direct::answer(
-                call,
-                &requester.person.service,
-                &caller,
-                presentation.answers,
-                shares.clone(),
-            )
-            .await
-        {
-            return Ok(responses::json_text(status, text));
+        let answer = async {
+            if let Some(call) = Call::of(&message, &parts.headers)
+                && let Some((status, text)) = direct::answer(
+                    call,
+                    &requester.person.service,
+                    &caller,
+                    presentation.answers,
+                    shares.clone(),
+                )
+                .await
+            {
+                return responses::json_text(status, text);
+            }
+            parts.extensions.insert(caller.clone());
+            parts.extensions.insert(presentation);
+            parts.extensions.insert(shares);
+            self.streamable.answer(Request::from_parts(parts, bytes)).await
+        };
+        let mut response = self.while_allowed(&message, &caller, answer).await;
+        if let Some(id) = message.id().filter(|_| message.is_request()) {
+            response.extensions_mut().insert(AnswersRequest(id.clone()));
         }
-        parts.extensions.insert(caller);
-        parts.extensions.insert(presentation);
-        parts.extensions.insert(shares);
-        let mut response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         if message.method() == Some(LISTEN) {
             response.extensions_mut().insert(LongRequest);
         }
         let response = match response.status() {
             // JSON of the right shape that the SDK cannot read as a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(&message),
+            // The SDK says this of a session that ended since it was looked up here.
+            StatusCode::INTERNAL_SERVER_ERROR if session.is_some() => responses::no_such_session(),
             StatusCode::NOT_FOUND => {
                 self.forget_closed_session(session.as_deref(), &message).await;
                 response
@@ -275,6 +298,23 @@ impl McpEndpoint {
             }
         };
         Ok(response.map(|body| GuardedBody::wrap(body, pending)))
+    }
+
+    /// Waits for the answer to a message. If the token of the caller is revoked meanwhile, or
+    /// allows less, cancels the call, and returns what it answers to that, or an error.
+    async fn while_allowed(
+        &self,
+        message: &Envelope,
+        caller: &Caller,
+        answer: impl Future<Output = Response<Body>>,
+    ) -> Response<Body> {
+        let mut answer = std::pin::pin!(answer);
+        tokio::select! {
+            response = &mut answer => return response,
+            () = self.admission.revoked(&caller.principal) => caller.cancellation.cancel(),
+        }
+        let last = tokio::time::timeout(LAST_ANSWER, answer).await;
+        last.unwrap_or_else(|_| responses::json(StatusCode::OK, &envelope::ended(message.id())))
     }
 
     /// Answers a GET, which opens an event stream, a DELETE, which ends a session, or a method that
@@ -302,6 +342,8 @@ impl McpEndpoint {
             && (was_deleted || response.status() == StatusCode::NOT_FOUND)
         {
             self.forget(session).await;
+            // A request that came in between may have brought the session back.
+            self.streamable.close(session).await;
         }
         if let Some(session) = session.filter(|_| !is_delete && response.status().is_success()) {
             let guard = self.tell_of_lists(session, requester, ended);

@@ -2,10 +2,13 @@
 //!
 //! A [`GuardedBody`] keeps a value alive until the body ends, such as the mark that its connection
 //! is busy. An [`ExpiringBody`] ends an event stream when the token expires that the stream was
-//! opened with, and within a second after the token was revoked.
+//! opened with, and within a second after the token was revoked. If the stream answers a request,
+//! the call behind it is cancelled then, and its client gets what the call answers to that, or an
+//! error.
 
 use std::any::Any;
 use std::future::Future as _;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
@@ -14,10 +17,14 @@ use axum::body::{Body, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
+use stile_store::cancellation::Cancellation;
+
 use crate::clock::wall_clock;
 
 /// How often the token is checked.
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a call that is cancelled with its token may take to answer.
+pub(super) const LAST_ANSWER: Duration = Duration::from_secs(2);
 
 /// A body that keeps a value until the body ends.
 pub struct GuardedBody {
@@ -63,19 +70,53 @@ pub struct ExpiringBody {
     expires: SystemTime,
     is_revoked: Box<dyn Fn() -> bool + Send>,
     timer: Pin<Box<Sleep>>,
+    ending: Ending,
+}
+
+/// A request whose stream may end before the answer.
+pub struct UnansweredCall {
+    /// Cancels the call behind the stream.
+    pub cancellation: Cancellation,
+    /// The event that ends the stream if the call does not answer.
+    pub last_event: Bytes,
+}
+
+/// How a body ends that its token no longer allows.
+enum Ending {
+    /// At once.
+    AtOnce,
+    /// With the answer of a call, which is cancelled first.
+    WithAnswer(UnansweredCall),
+    /// With the answer of a call that was cancelled, or with this event.
+    Begun(Bytes),
 }
 
 impl ExpiringBody {
     /// Returns `inner` as a body that ends at `expires`, a time of the wall clock, or soon after
-    /// `is_revoked`.
+    /// `is_revoked`. If it answers a `call`, it ends with the answer to that.
     pub fn wrap(
         inner: Body,
         expires: SystemTime,
         is_revoked: impl Fn() -> bool + Send + 'static,
+        call: Option<UnansweredCall>,
     ) -> Body {
         let timer = Box::pin(sleep(until_next_check(expires, wall_clock()).unwrap_or_default()));
-        let is_revoked = Box::new(is_revoked);
-        Body::new(Self { inner: Some(inner), expires, is_revoked, timer })
+        let (is_revoked, inner) = (Box::new(is_revoked), Some(inner));
+        let ending = call.map_or(Ending::AtOnce, Ending::WithAnswer);
+        Body::new(Self { inner, expires, is_revoked, timer, ending })
+    }
+
+    /// Begins to end the body, or ends it with its last event, if it has one.
+    fn end(&mut self) -> ControlFlow<Option<Bytes>> {
+        match std::mem::replace(&mut self.ending, Ending::AtOnce) {
+            Ending::AtOnce => ControlFlow::Break(None),
+            Ending::WithAnswer(UnansweredCall { cancellation, last_event }) => {
+                cancellation.cancel();
+                self.ending = Ending::Begun(last_event);
+                ControlFlow::Continue(())
+            }
+            Ending::Begun(last_event) => ControlFlow::Break(Some(last_event)),
+        }
     }
 }
 
@@ -98,15 +139,18 @@ impl HttpBody for ExpiringBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         while this.timer.as_mut().poll(cx).is_ready() {
-            match until_next_check(this.expires, wall_clock()) {
-                Some(wait) if !(this.is_revoked)() => {
-                    this.timer.as_mut().reset(Instant::now() + wait)
-                }
-                _ => {
-                    this.inner = None;
-                    return Poll::Ready(None);
-                }
-            }
+            let has_ended = matches!(this.ending, Ending::Begun(_));
+            let wait = match until_next_check(this.expires, wall_clock()) {
+                Some(wait) if !has_ended && !(this.is_revoked)() => wait,
+                _ => match this.end() {
+                    ControlFlow::Continue(()) => LAST_ANSWER,
+                    ControlFlow::Break(last) => {
+                        this.inner = None;
+                        return Poll::Ready(last.map(|last| Ok(Frame::data(last))));
+                    }
+                },
+            };
+            this.timer.as_mut().reset(Instant::now() + wait);
         }
         match &mut this.inner {
             Some(inner) => Pin::new(inner).poll_frame(cx),

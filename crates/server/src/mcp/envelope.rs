@@ -19,6 +19,13 @@ pub const INVALID_PARAMS: i32 = -32602;
 pub const INTERNAL_ERROR: i32 = -32603;
 /// This server's own code, outside the reserved range: the token's scopes do not allow the call.
 pub const INSUFFICIENT_SCOPE: i32 = -31403;
+/// This server's own code, outside the reserved range: the session or the access of the caller
+/// ended before the request was answered.
+pub const ENDED: i32 = -31410;
+/// The message of [`ENDED`].
+pub const ENDED_TEXT: &str = "the session, or what it was allowed, ended before this request was \
+    answered. A change that it asked for may have been made: begin a new session, and look before \
+    you send the request again";
 
 /// The method that begins the handshake.
 pub const INITIALIZE: &str = "initialize";
@@ -61,6 +68,11 @@ pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) 
         Some(id) => json!({ "jsonrpc": "2.0", "id": id, "error": body }),
         None => json!({ "jsonrpc": "2.0", "error": body }),
     }
+}
+
+/// Returns the JSON-RPC error answer to a request whose session or access ended before the answer.
+pub fn ended(id: Option<&Value>) -> Value {
+    error(id, ENDED, ENDED_TEXT, None)
 }
 
 /// Logs a fault of this program. Returns the message and the data of the error, which name the

@@ -24,3 +24,4 @@ pub mod session_starts;
 pub mod streamable;
 pub mod subscriptions;
 pub mod tool_definitions;
+mod unanswered;

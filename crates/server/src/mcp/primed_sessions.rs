@@ -5,6 +5,7 @@
 //! message, fail, and give the server up, as Gemini CLI 0.61 does with 2025-06-18. The SDK sends
 //! the event to all of them. *Source*: MCP 2025-11-25, transports, "Sending Messages to the
 //! Server".
+//! A request that was not answered when its session ended gets an error (`unanswered`).
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -18,6 +19,8 @@ use rmcp::transport::streamable_http_server::session::{
     RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
 };
 
+use super::unanswered::{Unanswered, answered};
+
 /// When a client should connect again after its stream broke.
 const RETRY: Duration = Duration::from_secs(3);
 /// The id of the event that begins the stream of a session.
@@ -28,13 +31,14 @@ pub(super) struct PrimedSessions {
     inner: LocalSessionManager,
     /// The sessions whose revision defines events without data.
     primed: Mutex<HashSet<SessionId>>,
+    unanswered: Unanswered,
 }
 
 type Refused = <LocalSessionManager as SessionManager>::Error;
 
 impl PrimedSessions {
     pub(super) fn new(inner: LocalSessionManager) -> Self {
-        Self { inner, primed: Mutex::default() }
+        Self { inner, primed: Mutex::default(), unanswered: Unanswered::default() }
     }
 
     fn is_primed(&self, id: &SessionId) -> bool {
@@ -104,7 +108,9 @@ impl SessionManager for PrimedSessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Refused> {
         let is_primed = self.is_primed(id);
-        Ok(readable(self.inner.create_stream(id, message).await?, is_primed))
+        let waiting = self.unanswered.add(id, &message);
+        let events = self.inner.create_stream(id, message).await?;
+        Ok(answered(readable(events, is_primed), waiting))
     }
 
     fn accept_message(
@@ -112,6 +118,7 @@ impl SessionManager for PrimedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Refused>> + Send {
+        self.unanswered.note_cancellation(id, &message);
         self.inner.accept_message(id, message)
     }
 

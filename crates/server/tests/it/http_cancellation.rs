@@ -1,4 +1,5 @@
-//! A change that its client gives up while it waits for a locked folder writes nothing.
+//! A change that waits for a locked folder writes nothing once its client gives it up, or once the
+//! owner takes away the right to make it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -77,4 +78,52 @@ async fn a_change_that_is_cancelled_while_it_waits_writes_nothing_in_either_life
     let names: Vec<_> =
         names.filter(|name| !name.to_string_lossy().starts_with(".stile-")).collect();
     assert_eq!(names, ["after.md"]);
+}
+
+#[tokio::test]
+async fn a_change_whose_right_is_taken_away_while_it_waits_writes_nothing_in_either_lifecycle() {
+    let ground = Ground::real();
+    let root = ground.root();
+    let server = Server::on(ground, |_| {}).await;
+    let locked = open(&root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    flock(&locked, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let arguments = |path: &str| json!({ "path": path, "content": "text\n" });
+    let session = server.open(WRITE).await;
+    let in_session = call(7, "file.create", arguments("/session.md"));
+    let plain = json!({ "name": "file.create", "arguments": arguments("/plain.md") });
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "file.create"),
+    ];
+    let mut told = json!({ "name": "file.create", "arguments": arguments("/told.md") });
+    told["_meta"] = meta();
+    told["_meta"]["progressToken"] = json!(1);
+    let told = request(9, "tools/call", told);
+    let narrowed = async {
+        // The change that tells its progress has begun when its client hears of it.
+        let mut client = server.connect().await;
+        client.send(Client::post_bytes(WRITE, &headers, told.to_string().as_bytes())).await;
+        assert_eq!(client.reply_head().await.unwrap().status, 200);
+        server.rights.lock().unwrap().insert("ann".to_owned(), "read:/");
+        let mut last = String::new();
+        while let Some(piece) = client.piece().await {
+            last = piece;
+        }
+        last
+    };
+    let (in_session, plain, told) = tokio::join!(
+        server.in_session(WRITE, &session, &in_session),
+        server.sessionless(WRITE, "tools/call", plain),
+        narrowed,
+    );
+    for answer in [in_session.json(), plain.json()] {
+        assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "cancelled", "{answer}");
+    }
+    assert!(told.contains(r#""code":"cancelled""#), "{told}");
+    drop(locked);
+    let names = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> =
+        names.filter(|name| !name.to_string_lossy().starts_with(".stile-")).collect();
+    assert_eq!(names, Vec::<std::ffi::OsString>::new());
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use crate::support::{BOB, READ, Server, WRITE, call, initialize, meta, request};
+use crate::support::{BOB, Client, PATIENCE, READ, Server, WRITE, call, initialize, meta, request};
 
 const STREAM: (&str, &str) = ("accept", "text/event-stream");
 
@@ -188,4 +189,98 @@ async fn a_second_request_under_an_id_that_is_being_answered_is_refused() {
     assert_eq!(first.json()["result"]["structuredContent"]["done"], true);
     assert_eq!((second.status, &second.json()["error"]["code"]), (400, &json!(-32600)));
     assert_eq!(server.in_session(READ, &session, &request(7, "ping", json!({}))).await.status, 200);
+}
+
+/// Sends a call that outlasts the test, and waits until the server works on it.
+async fn begin(server: &Server, session: &str, id: i64) -> Client {
+    let body = call(id, "test.sleeps", json!({ "milliseconds": 600_000 })).to_string();
+    let mut client = server.connect().await;
+    let headers = [("mcp-session-id", session)];
+    client.send(Client::post_bytes(READ, &headers, body.as_bytes())).await;
+    assert_eq!(client.reply_head().await.unwrap().status, 200);
+    client
+}
+
+/// Returns the messages of the rest of an event stream, which must end.
+async fn rest(client: &mut Client) -> Vec<Value> {
+    let mut text = String::new();
+    while let Some(piece) = timeout(PATIENCE, client.piece()).await.expect("the stream goes on") {
+        text.push_str(&piece);
+    }
+    let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    data.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect()
+}
+
+#[tokio::test]
+async fn a_call_that_waits_when_its_session_ends_gets_an_error_unless_its_client_cancelled_it() {
+    let server = Server::start().await;
+    for revision in ["2025-06-18", "2025-11-25"] {
+        let opened = server.post(READ, &[], &initialize(revision, "test")).await;
+        let session = opened.header("mcp-session-id").unwrap().to_owned();
+        let mut cancelled = begin(&server, &session, 6).await;
+        let mut waiting = begin(&server, &session, 7).await;
+        let cancel = json!({
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": { "requestId": 6 }
+        });
+        assert_eq!(server.in_session(READ, &session, &cancel).await.status, 202);
+        assert_eq!(rest(&mut cancelled).await, Vec::<Value>::new(), "{revision}");
+        let id = ("mcp-session-id", session.as_str());
+        assert_eq!(server.connect().await.delete(READ, &[id]).await.status, 204);
+        let messages = rest(&mut waiting).await;
+        let [error] = messages.as_slice() else { panic!("{revision}: {messages:?}") };
+        assert_eq!((&error["id"], &error["error"]["code"]), (&json!(7), &json!(-31410)));
+        let text = error["error"]["message"].as_str().unwrap();
+        assert!(text.contains("begin a new session"), "{text}");
+    }
+}
+
+/// mcp-remote 0.1, Gemini CLI 0.61 and fastmcp 3 wait for ever for a request without an answer.
+#[tokio::test]
+async fn every_request_beside_the_end_of_its_session_is_answered_or_404() {
+    let server = Server::start().await;
+    for round in 0..12 {
+        let session = server.open(READ).await;
+        let ask = async |lane: i64| {
+            let mut client = server.connect().await;
+            for number in 0.. {
+                let id = lane * 100_000 + number;
+                let headers = [("mcp-session-id", session.as_str())];
+                let reply =
+                    client.post(READ, &headers, &request(id, "tools/list", json!({}))).await;
+                match reply.status {
+                    200 => assert_eq!(reply.json()["id"], id, "round {round}: {reply:?}"),
+                    404 => return,
+                    _ => panic!("round {round}: {reply:?}"),
+                }
+            }
+        };
+        let lanes = futures::future::join_all((1..=8).map(ask));
+        let (_, deleted) = tokio::join!(lanes, async {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            let id = ("mcp-session-id", session.as_str());
+            server.connect().await.delete(READ, &[id]).await
+        });
+        assert_eq!(deleted.status, 204);
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_may_do_less_meanwhile_ends_with_an_error_in_either_lifecycle() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let mut waiting = begin(&server, &session, 7).await;
+    let arguments = json!({ "name": "test.sleeps", "arguments": { "milliseconds": 600_000 } });
+    let (messages, sessionless, ()) = tokio::join!(
+        rest(&mut waiting),
+        server.sessionless(READ, "tools/call", arguments),
+        async {
+            server.rights.lock().unwrap().insert("ann".to_owned(), "read:/work/");
+        }
+    );
+    let ended = json!(-31410);
+    let last = messages.last().unwrap();
+    assert_eq!((&last["id"], &last["error"]["code"]), (&json!(7), &ended), "{messages:?}");
+    assert_eq!((sessionless.status, &sessionless.json()["error"]["code"]), (200, &ended));
 }

@@ -116,6 +116,11 @@ impl TokenVerifier for Plain {
         Box::pin(std::future::ready(self.verify_now(token)))
     }
 
+    fn is_revoked(&self, caller: &Principal) -> bool {
+        let now = self.current(caller);
+        now.is_none_or(|now| caller.scopes().is_narrowed_by(now.scopes()))
+    }
+
     fn current(&self, caller: &Principal) -> Option<Principal> {
         let rights = self.rights.lock().unwrap();
         let changed = rights
