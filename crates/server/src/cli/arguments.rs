@@ -374,7 +374,10 @@ fn client(settings: Settings<'_>) -> Command {
         .subcommand(
             Command::new("show")
                 .about("Shows a client, with everything that you allowed it, as JSON.")
-                .arg(positional("id", "ID", "The client, as in `stile client list`.")),
+                .arg(
+                    positional("id", "ID", "The client, as in `stile client list`.")
+                        .allow_hyphen_values(true),
+                ),
         )
         .subcommand(
             Command::new("add")
@@ -396,6 +399,8 @@ fn client(settings: Settings<'_>) -> Command {
                 .arg(
                     positional("id", "ID", "The client, or one approval as `client show` has it.")
                         .required(false)
+                        // One identifier in 64 begins with a hyphen.
+                        .allow_hyphen_values(true)
                         .required_unless_present("all"),
                 )
                 .arg(flag("all", "End every client.").conflicts_with("id")),
@@ -501,6 +506,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command(Config::DECLARATIONS).debug_assert();
+    }
+
+    #[test]
+    fn the_identifier_of_a_client_may_begin_with_a_hyphen() {
+        for (subcommand, id) in [("show", "-Vx_1"), ("end", "-Vx_1"), ("end", "--x")] {
+            let words = ["stile", "client", subcommand, id, "--state", "/s"];
+            let matches = command(Config::DECLARATIONS).try_get_matches_from(words).unwrap();
+            let (_, matches) = matches.subcommand().unwrap().1.subcommand().unwrap();
+            assert_eq!(matches.get_one::<String>("id").unwrap(), id);
+        }
+        let all = command(Config::DECLARATIONS)
+            .try_get_matches_from(["stile", "client", "end", "--all"])
+            .unwrap();
+        let (_, all) = all.subcommand().unwrap().1.subcommand().unwrap();
+        assert!(all.get_flag("all") && !all.contains_id("id"));
     }
 
     /// Collects the commands that show something and have no `--json`.
