@@ -99,7 +99,7 @@ story() {
   succeeds
   names_of >"$tmp/names"
   equal "the list of tools" "$(sed -E 's/^(file|folder|note|text)_/\1./' "$tmp/names" | tr '\n' ' ')" \
-    "file.append file.copy file.create file.find file.list file.move file.read file.remove file.search folder.create folder.remove $notes note.find note.links note.set_property text.append text.edit text.insert text.read text.replace text.search "
+    "file.append file.copy file.create file.find file.list file.move file.read file.remove file.search folder.create folder.move folder.remove $notes note.find note.links note.set_property text.append text.edit text.insert text.read text.replace text.search "
   passed
 
   begin create

@@ -29,8 +29,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 CHANGING = {
-    "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create", "folder.remove",
-    "note.set_property", "text.append", "text.edit", "text.insert", "text.replace",
+    "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create", "folder.move",
+    "folder.remove", "note.set_property", "text.append", "text.edit", "text.insert", "text.replace",
 }
 FINDING = {"file.find", "file.list", "file.search", "note.find", "note.links", "text.search"}
 READING = FINDING | {

@@ -21,7 +21,7 @@ const NOTE_TOOLS = ['get_document_tree', 'get_metadata_facets', 'get_note_outlin
 const READING = ['file.find', 'file.list', 'file.read', 'file.search', ...NOTE_TOOLS, 'note.find', 'note.links', 'text.read', 'text.search'];
 const TOOLS = [
   ...READING, 'file.append', 'file.copy', 'file.create', 'file.move', 'file.remove', 'folder.create',
-  'folder.remove', 'note.set_property', 'text.append', 'text.edit', 'text.insert', 'text.replace',
+  'folder.move', 'folder.remove', 'note.set_property', 'text.append', 'text.edit', 'text.insert', 'text.replace',
 ].sort();
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
 const [LEGACY, MODERN] = ['2025-11-25', '2026-07-28'];

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::guard::Guarded;
 use crate::hash::ContentHash;
+use crate::limits::{MAX_TREE_BYTES, MAX_TREE_ENTRIES};
 use crate::path::{BadPath, SpacePath};
 use crate::scope::Scope;
 use crate::tool_name::Spelling;
@@ -92,8 +93,11 @@ pub enum Refusal {
         /// The path that was to be created.
         path: SpacePath,
     },
-    /// The folder to be removed holds something.
-    #[error("`{path}` is not empty, and only empty folders are removed. Nothing was removed.")]
+    /// The folder to be removed holds something, and the call has no hash of that.
+    #[error(
+        "`{path}` is not empty, and a folder that holds something is removed only with its \
+         `hash`. Nothing was removed."
+    )]
     FolderNotEmpty {
         /// The path that the call named.
         path: SpacePath,
@@ -233,6 +237,15 @@ pub enum Refusal {
         /// The argument that carried the hash: `hash` or `cursor`.
         argument: &'static str,
     },
+    /// The sent hash differs from the hash of the folder and all that it holds.
+    #[error(
+        "`{path}` is not what `hash` was made of: something in it has changed since. Nothing was \
+         written."
+    )]
+    StaleFolder {
+        /// The path that the call named.
+        path: SpacePath,
+    },
     /// The text to match does not occur in the searched lines.
     #[error(
         "`{argument}` does not occur in `{path}` {place}; compare every character, spaces \
@@ -346,6 +359,15 @@ pub enum Refusal {
         /// What to do instead.
         advice: &'static str,
     },
+    /// A folder holds more than one call hashes, moves or removes.
+    #[error(
+        "`{path}` holds more than {MAX_TREE_ENTRIES} files and folders, or more than \
+         {MAX_TREE_BYTES} bytes to be hashed, which is too much for one call. Nothing was written."
+    )]
+    FolderTooLarge {
+        /// The path that the call named.
+        path: SpacePath,
+    },
     /// The disk is full, or a quota is used up.
     #[error(
         "the disk that holds the space is full. `{path}` is as it was. Tell the user; the same \
@@ -363,6 +385,15 @@ pub enum Refusal {
     )]
     NotKept {
         /// The path that the call named.
+        path: SpacePath,
+    },
+    /// Something in the folder to be removed could not be kept in the history.
+    #[error(
+        "`{path}` could not be kept in the history, and a folder is removed only if everything in \
+         it is kept. Nothing was removed."
+    )]
+    FolderNotKept {
+        /// What could not be kept: the folder, or a path in it.
         path: SpacePath,
     },
     /// The history cannot give a version of a file.
@@ -495,7 +526,7 @@ impl Refusal {
             Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
             Self::NotText { .. } => ("not_text", Remedy::Agent),
-            Self::Stale { .. } => ("stale", Remedy::Agent),
+            Self::Stale { .. } | Self::StaleFolder { .. } => ("stale", Remedy::Agent),
             Self::NoMatch { .. } | Self::NoSuchText { .. } | Self::NoSuchSection { .. } => {
                 ("no_match", Remedy::Agent)
             }
@@ -503,9 +534,9 @@ impl Refusal {
                 ("ambiguous_match", Remedy::Agent)
             }
             Self::UnsafeFrontMatter { .. } => ("unsafe_front_matter", Remedy::Agent),
-            Self::TooLarge { .. } => ("too_large", Remedy::Agent),
+            Self::TooLarge { .. } | Self::FolderTooLarge { .. } => ("too_large", Remedy::Agent),
             Self::NoSpace { .. } | Self::JournalFull => ("no_space", Remedy::User),
-            Self::NotKept { .. } => ("not_kept", Remedy::User),
+            Self::NotKept { .. } | Self::FolderNotKept { .. } => ("not_kept", Remedy::User),
             Self::NoVersion { .. } => ("no_version", Remedy::Agent),
             Self::UnknownOutcome { .. } => ("unknown_outcome", Remedy::Agent),
             Self::InsufficientScope { .. } => ("insufficient_scope", Remedy::User),
@@ -603,6 +634,9 @@ impl Refusal {
             | Self::Busy { path, .. }
             | Self::NotText { path, .. }
             | Self::Stale { path, .. }
+            | Self::StaleFolder { path }
+            | Self::FolderTooLarge { path }
+            | Self::FolderNotKept { path }
             | Self::NoMatch { path, .. }
             | Self::UnsafeFrontMatter { path, .. }
             | Self::NoSuchText { path, .. }

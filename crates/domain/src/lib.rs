@@ -43,5 +43,6 @@ mod sought_text;
 pub mod text_diff;
 pub mod text_edits;
 pub mod tool_name;
+pub mod tree_hash;
 pub mod unseen;
 pub mod window;

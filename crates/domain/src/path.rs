@@ -187,6 +187,18 @@ impl SpacePath {
         }
     }
 
+    /// Returns where this path is after what has the path `from` has moved to `to`; `None` for a
+    /// path that does not move, and for one that would be too long.
+    pub fn relocated(&self, from: &Self, to: &Self) -> Option<Self> {
+        if from.is_root() || !from.covers(self) {
+            return None;
+        }
+        let rest = self.0.get(from.0.len()..)?;
+        let above = if to.is_root() { "" } else { to.as_str() };
+        let is_short = above.len() + rest.len() <= Self::MAX_BYTES;
+        is_short.then(|| Self([above, rest].concat())).filter(|path| !path.0.is_empty())
+    }
+
     /// Whether `other` is a direct child of this directory.
     pub fn is_parent_of(&self, other: &Self) -> bool {
         other.split().is_some_and(|(folder, _)| folder == *self)
@@ -272,6 +284,24 @@ mod tests {
 
     fn parsed(text: &str) -> Result<String, BadPath> {
         SpacePath::parse(text).map(String::from)
+    }
+
+    #[test]
+    fn a_path_moves_with_the_folder_that_it_is_in() {
+        let path = |text: &str| SpacePath::parse(text).unwrap();
+        let moved = |it: &str, from: &str, to: &str| path(it).relocated(&path(from), &path(to));
+        for (it, from, to, expected) in [
+            ("/a", "/a", "/b", Some("/b")),
+            ("/a/b/c.md", "/a/b", "/d/e/f", Some("/d/e/f/c.md")),
+            ("/a/b", "/a", "/", Some("/b")),
+            ("/ab/c", "/a", "/d", None),
+            ("/a", "/a/b", "/d", None),
+            ("/a", "/", "/d", None),
+        ] {
+            assert_eq!(moved(it, from, to), expected.map(path), "{it} {from} {to}");
+        }
+        let long = path(&format!("/a/{}", "b/".repeat(2000)).trim_end_matches('/'));
+        assert_eq!(long.relocated(&path("/a"), &path(&format!("/{}", "c".repeat(200)))), None);
     }
 
     #[test]

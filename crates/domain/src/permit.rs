@@ -180,10 +180,13 @@ pub enum List {}
 /// The action of finding names and texts in a folder and below, as far as the scopes reach.
 #[derive(Debug)]
 pub enum Walk {}
-/// The action of removing one empty folder. Whether a folder is empty depends on all that it
-/// holds, so the scopes must cover everything in it.
+/// The action of moving or removing a folder with all that it holds. The scopes must cover
+/// everything in it, also to remove an empty folder, since whether it is empty depends on that.
 #[derive(Debug)]
-pub enum RemoveFolder {}
+pub enum EditTree {}
+/// The action of hashing a folder with all that it holds. The scopes must cover everything in it.
+#[derive(Debug)]
+pub enum ReadTree {}
 /// The action of appending to one file without having read it.
 #[derive(Debug)]
 pub enum Append {}
@@ -195,7 +198,8 @@ impl sealed::Sealed for Read {}
 impl sealed::Sealed for Edit {}
 impl sealed::Sealed for List {}
 impl sealed::Sealed for Walk {}
-impl sealed::Sealed for RemoveFolder {}
+impl sealed::Sealed for EditTree {}
+impl sealed::Sealed for ReadTree {}
 impl sealed::Sealed for Append {}
 impl sealed::Sealed for EditBelow {}
 impl Action for Walk {
@@ -211,11 +215,18 @@ impl Action for Walk {
         None
     }
 }
-impl Action for RemoveFolder {
+impl Action for EditTree {
     const VERB: Verb = Verb::Write;
 
     fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
         scopes.cover_subtree(Verb::Write, path)
+    }
+}
+impl Action for ReadTree {
+    const VERB: Verb = Verb::Read;
+
+    fn is_allowed(scopes: &Scopes, path: &SpacePath) -> bool {
+        scopes.cover_subtree(Verb::Read, path)
     }
 }
 impl Action for Append {
@@ -328,6 +339,42 @@ impl Permit<Walk> {
     pub fn to_read(&self, path: &SpacePath) -> Option<Permit<Read>> {
         let scopes = Arc::clone(&self.scopes);
         self.may_read(path).then(|| Permit { path: path.clone(), scopes, action: PhantomData })
+    }
+}
+
+impl Permit<EditTree> {
+    /// Returns what guards `path`, in the folder, against a change.
+    pub fn guarded(&self, path: &SpacePath) -> Option<Guarded> {
+        self.scopes.guarded(Verb::Write, path)
+    }
+}
+
+/// A permit for a folder with all that it holds.
+pub trait TreePermit {
+    /// Returns the folder.
+    fn folder(&self) -> &SpacePath;
+
+    /// Whether the content of this file in the folder may be hashed: nothing guards it.
+    fn may_hash(&self, path: &SpacePath) -> bool;
+}
+
+impl TreePermit for Permit<EditTree> {
+    fn folder(&self) -> &SpacePath {
+        &self.path
+    }
+
+    fn may_hash(&self, path: &SpacePath) -> bool {
+        self.scopes.guarded(Verb::Read, path).is_none()
+    }
+}
+
+impl TreePermit for Permit<ReadTree> {
+    fn folder(&self) -> &SpacePath {
+        &self.path
+    }
+
+    fn may_hash(&self, path: &SpacePath) -> bool {
+        self.scopes.guarded(Verb::Read, path).is_none()
     }
 }
 

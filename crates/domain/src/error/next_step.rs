@@ -37,11 +37,23 @@ impl Refusal {
                 "Call `text.read` on it and change it with `text.replace`, or choose another name.",
             ),
             Self::FolderNotEmpty { .. } => sentence(
-                "Call `file.list` to see what it holds, and `file.remove` for each file first.",
+                "Call `file.list` on it with `tree_hash: true`, and send the `tree_hash` that it \
+                 returns as `hash`.",
             ),
+            Self::StaleFolder { .. } => sentence(
+                "Call `file.list` on it with `tree_hash: true`, look at what is there now, and \
+                 send the `tree_hash` that it returns.",
+            ),
+            Self::FolderTooLarge { .. } => {
+                sentence("Work on the folders in it one by one: `file.list` shows them.")
+            }
+            Self::FolderNotKept { .. } => {
+                sentence("Ask the user; `file.remove` removes one file after the other.")
+            }
             Self::NotAFile { list, .. } => {
                 let call = names.sentence("If it is a directory, call `file.list` on it, or read");
-                Some(format!("{call} `{list}`.").into())
+                let moves = names.sentence("`folder.move` moves a directory.");
+                Some(format!("{call} `{list}`. {moves}").into())
             }
             Self::NotADirectory { .. } => sentence("Call `text.read` if it is a file."),
             Self::NotText { .. } => {

@@ -265,6 +265,32 @@ fn below<'m, V>(
         .filter(|(path, _)| folder.covers(path))
 }
 
+/// Returns the folders that came to their places with a folder that a call moved, the deepest first.
+/// Once their files are back, those that are empty go too. A folder that may have been there before
+/// the move is not among them.
+pub fn moved_folders(changes: &[PastChange]) -> Vec<SpacePath> {
+    let mut folders = BTreeSet::new();
+    for change in changes.iter().filter(|change| change.author.tool == FOLDER_MOVE) {
+        let Some(to) = &change.to else { continue };
+        let mut same = change.path.components().rev().zip(to.components().rev());
+        let same = same.by_ref().take_while(|(was, is)| was == is).count();
+        // The folder that moved, or one in it: the last folder whose name differs, or the first of
+        // those whose names are the same.
+        let depth = to.components().count();
+        let least = if same > 1 { depth + 1 - same } else { depth.saturating_sub(1) };
+        let mut above = to.split().map(|(folder, _)| folder);
+        while let Some(folder) = above.filter(|folder| folder.components().count() >= least.max(1))
+        {
+            above = folder.split().map(|(folder, _)| folder);
+            folders.insert((std::cmp::Reverse(folder.components().count()), folder));
+        }
+    }
+    folders.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// The tool whose calls move folders.
+const FOLDER_MOVE: &str = "folder.move";
+
 impl Planner<'_> {
     fn file(&mut self, path: &SpacePath, number: ChangeNumber) -> &mut Planned {
         self.files.entry(path.clone()).or_insert_with(|| {

@@ -1,9 +1,9 @@
-//! Rewrites the links of notes after a file has moved, and nothing else of them.
+//! Rewrites the links of notes after a file or a folder has moved, and nothing else of them.
 //!
-//! Law: a link that led to the file leads to it at its new place, and every other link leads where
-//! it led. Two kinds of links need that: those to the moved file, and those whose name the file
-//! takes at its new place. In the moved note itself, links that are relative to its folder need it
-//! too. A link that led nowhere is left alone.
+//! Law: a link that led to a moved file leads to it at its new place, and every other link leads
+//! where it led. Two kinds of links need that: those to a moved file, and those whose name such a
+//! file takes at its new place. In a moved note itself, links that are relative to its folder need
+//! it too. A link that led nowhere is left alone.
 //!
 //! A rewritten note is parsed again. If anything in it means something else than was planned, the
 //! note is left as it was.
@@ -25,7 +25,7 @@ pub enum RewritePass {
     Again,
 }
 
-/// A file that moves, and the files to which links may lead.
+/// A file or a folder that moves, and the files to which links may lead.
 #[derive(Clone, Debug)]
 pub struct MovedFile {
     from: SpacePath,
@@ -84,31 +84,45 @@ impl MovedFile {
         Self { from, to, before, after, pass }
     }
 
-    /// Whether `path` is the old or the new place of the file.
-    pub fn is_at(&self, path: &SpacePath) -> bool {
-        *path == self.from || *path == self.to
+    /// Creates the same for a folder that moves with all that it holds. `files` are those that
+    /// compete with the links of the notes that will be rewritten: those that [`LinkedFiles`] wants
+    /// for each file of the folder, and for the links of its notes.
+    pub fn of_folder(
+        from: SpacePath,
+        to: SpacePath,
+        files: &LinkedFiles,
+        pass: RewritePass,
+    ) -> Self {
+        let (before, after) = (files.relocated(&to, &from), files.relocated(&from, &to));
+        Self { from, to, before, after, pass }
     }
 
-    /// Whether some link of the note at `path` may have to be rewritten.
+    /// Whether `path` is the old or the new place of a file that moves.
+    pub fn is_at(&self, path: &SpacePath) -> bool {
+        self.from.covers(path) || self.to.covers(path)
+    }
+
+    /// Returns where a note was before the move that is at `now` after it.
+    fn place_before(&self, now: &SpacePath) -> SpacePath {
+        now.relocated(&self.to, &self.from).unwrap_or_else(|| now.clone())
+    }
+
+    /// Whether some link of a note may have to be rewritten, which is at `path` after the move.
     pub fn concerns(&self, path: &SpacePath, facts: &NoteFacts) -> bool {
+        let at = self.place_before(path);
         facts.links.iter().any(|NoteLink { target, kind, .. }| {
             let syntax = match kind {
                 LinkKind::Wikilink => LinkSyntax::Wikilink,
                 LinkKind::Markdown | LinkKind::Embed => LinkSyntax::Markdown,
             };
             self.after.may_lead(target)
-                && !matches!(self.goal(target, syntax, path, path), Goal::Same)
+                && !matches!(self.goal(target, syntax, &at, path), Goal::Same)
         })
     }
 
-    /// Rewrites the links of the note at `path`.
+    /// Rewrites the links of a note that is at `path` after the move, and may itself have moved.
     pub fn rewrite(&self, path: &SpacePath, text: &str) -> RewrittenLinks {
-        self.rewrite_moved(text, path, path)
-    }
-
-    /// Rewrites the links of the file that moves, if it is a note.
-    pub fn rewrite_own(&self, text: &str) -> RewrittenLinks {
-        self.rewrite_moved(text, &self.from, &self.to)
+        self.rewrite_moved(text, &self.place_before(path), path)
     }
 
     /// Rewrites the links of a note that was at `at` and is at `now`.
@@ -175,7 +189,8 @@ impl MovedFile {
         now: &SpacePath,
     ) -> Goal {
         let Some(was) = self.before.resolve(target, at) else { return Goal::Same };
-        let goal = if *was == self.from { &self.to } else { was };
+        let moved = was.relocated(&self.from, &self.to);
+        let goal = moved.as_ref().unwrap_or(was);
         let is_now = self.after.resolve(target, now);
         let written = WrittenLink { target, syntax, note: at, leads_to: was };
         let is_right = is_now == Some(goal);

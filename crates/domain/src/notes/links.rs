@@ -161,6 +161,9 @@ pub(super) fn wikilinks(body: &str, excluded: &[Range<usize>]) -> Vec<PlacedLink
     found
 }
 
+/// Up to this many wanted names are compared one by one, which allocates nothing.
+const MOST_COMPARED: usize = 16;
+
 /// The files to which links may lead, by their names. It keeps only those that some wanted link
 /// may name.
 #[derive(Clone, Debug, Default)]
@@ -201,12 +204,18 @@ impl LinkedFiles {
     /// Whether a link of this target may lead to a file of a wanted name.
     pub fn may_lead(&self, target: &LinkTarget) -> bool {
         let name = file_name(target.as_str());
-        !target.as_str().is_ascii()
-            || name.contains('\\')
-            || self.by_name.keys().any(|wanted| {
-                let stem = wanted.strip_suffix(".md").unwrap_or(wanted);
-                wanted.eq_ignore_ascii_case(name) || stem.eq_ignore_ascii_case(name)
-            })
+        if !target.as_str().is_ascii() || name.contains('\\') {
+            return true;
+        }
+        if self.by_name.len() > MOST_COMPARED {
+            let name = name.to_ascii_lowercase();
+            return self.by_name.contains_key(&format!("{name}.md"))
+                || self.by_name.contains_key(&name);
+        }
+        self.by_name.keys().any(|wanted| {
+            let stem = wanted.strip_suffix(".md").unwrap_or(wanted);
+            wanted.eq_ignore_ascii_case(name) || stem.eq_ignore_ascii_case(name)
+        })
     }
 
     /// Adds a file of a wanted name.
@@ -225,6 +234,16 @@ impl LinkedFiles {
         }
         files.add(added.clone());
         files
+    }
+
+    /// Returns these files after what is in the folder `from` has moved to the folder `to`.
+    #[must_use]
+    pub fn relocated(&self, from: &SpacePath, to: &SpacePath) -> Self {
+        let moved = |path: &SpacePath| path.relocated(from, to).unwrap_or_else(|| path.clone());
+        let files = self.by_name.iter();
+        let by_name =
+            files.map(|(name, paths)| (name.clone(), paths.iter().map(moved).collect())).collect();
+        Self { by_name }
     }
 
     /// Returns the file to which a link in the note `from` leads.

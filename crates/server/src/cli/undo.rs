@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::undo_plan::{
-    LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, undo_plan_again,
+    LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, moved_folders, undo_plan_again,
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -65,11 +65,16 @@ pub(super) fn run(
         writeln!(output, "Nothing is to be done.")?;
         return refuse_failures(&plan, foreseen, Vec::new());
     }
+    let folders = moved_folders(&changes);
+    for folder in &folders {
+        let (verb, folder) = (colours.paint("remove", Meaning::Good), shown(folder.as_str()));
+        writeln!(output, "{verb}     {folder}, if it is empty by then")?;
+    }
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
         return refuse_failures(&plan, foreseen, Vec::new());
     }
-    let failed = carry_out(&owner, &plan)?;
+    let failed = carry_out(&owner, &plan, &folders)?;
     let done = plan.steps.len() - failed.len();
     writeln!(output, "{done} of {} done.{}", plan.steps.len(), owner.how_to_take_back())?;
     let lacking = owner.call.number().map_or(Ok(Vec::new()), |call| owner.history.lacking(call))?;
@@ -77,10 +82,12 @@ pub(super) fn run(
     refuse_failures(&plan, lines, failed)
 }
 
-/// Makes the steps of a plan. Returns those that failed, with the reason.
+/// Makes the steps of a plan, and removes those of `folders` that are empty then. Returns the steps
+/// that failed, with the reason.
 fn carry_out<'p>(
     owner: &FilesOwner,
     plan: &'p UndoPlan,
+    folders: &[SpacePath],
 ) -> Result<Vec<(&'p UndoStep, String)>, Failure> {
     owner.run(async {
         let mut failed = Vec::new();
@@ -92,6 +99,10 @@ fn carry_out<'p>(
             if let Err(error) = owner.call(tool, arguments).await {
                 failed.push((step, error));
             }
+        }
+        for folder in folders {
+            // Somebody has put something into a folder that stays.
+            let _ = owner.call("folder.remove", json!({ "path": folder })).await;
         }
         progress.clear();
         Ok(failed)
@@ -392,7 +403,8 @@ fn call_of(step: &UndoStep) -> (&'static str, Value) {
         }
         UndoStep::Remove { path, from } => ("file.remove", json!({ "path": path, "hash": from })),
         UndoStep::MoveBack { path, from, to } => {
-            ("file.move", json!({ "path": path, "hash": from, "to": to }))
+            let exact = json!({ "path": path, "hash": from, "to": to, "rewrite_links": false });
+            ("file.move", exact)
         }
         UndoStep::RemoveFolder { path } => ("folder.remove", json!({ "path": path })),
     }

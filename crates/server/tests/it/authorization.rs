@@ -70,6 +70,7 @@ const NEEDS: &[(&str, Needs)] = &[
     ("file.copy", Needs::Write),
     ("file.remove", Needs::Write),
     ("folder.create", Needs::Write),
+    ("folder.move", Needs::Write),
     ("folder.remove", Needs::Write),
     ("text.read", Needs::Read),
     ("text.edit", Needs::Write),
@@ -419,6 +420,10 @@ impl Ground {
             }
             "file.remove" => json!({ "path": path, "hash": hash }),
             "folder.create" => json!({ "path": "/notes/made" }),
+            "folder.move" => {
+                let empty = ContentHash::digest(b"");
+                json!({ "path": "/notes/deep", "hash": empty, "to": "/notes/moved" })
+            }
             "folder.remove" => json!({ "path": "/notes/deep" }),
             "text.edit" => {
                 let edits = json!([{ "old": "second", "new": "x" }]);

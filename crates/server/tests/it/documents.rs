@@ -229,6 +229,9 @@ fn samples() -> Vec<Refusal> {
             more: false,
         },
         Refusal::FolderNotEmpty { path: path.clone() },
+        Refusal::StaleFolder { path: path.clone() },
+        Refusal::FolderTooLarge { path: path.clone() },
+        Refusal::FolderNotKept { path: path.clone() },
         Refusal::TooLarge {
             path: path.clone(),
             limit_bytes: 67_108_864,
@@ -256,6 +259,9 @@ fn samples() -> Vec<Refusal> {
             | Refusal::NotFound { .. }
             | Refusal::AlreadyExists { .. }
             | Refusal::FolderNotEmpty { .. }
+            | Refusal::StaleFolder { .. }
+            | Refusal::FolderTooLarge { .. }
+            | Refusal::FolderNotKept { .. }
             | Refusal::NotAFile { .. }
             | Refusal::NotADirectory { .. }
             | Refusal::SymlinkRefused { .. }

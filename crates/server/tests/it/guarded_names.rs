@@ -54,6 +54,8 @@ async fn a_guarded_path_is_a_tool_error_for_each_tool_that_names_it() {
         ("file_move", json!({ "path": "/home/plan.md", "hash": hash, "to": secret })),
         ("folder_create", json!({ "path": "/home/.vscode" })),
         ("folder_remove", json!({ "path": "/home/.ssh" })),
+        ("folder_move", json!({ "path": "/home/.ssh", "hash": hash, "to": "/home/keys" })),
+        ("folder_move", json!({ "path": "/home/notes", "hash": hash, "to": "/home/.vscode" })),
     ] {
         let (status, answer) = call(&server, WRITE, tool, arguments.clone()).await;
         assert_eq!((status, code(&answer)), (200, "guarded"), "{tool} {arguments}: {answer}");

@@ -75,6 +75,7 @@ async fn the_two_spellings_differ_only_in_the_names_of_tools_wherever_these_are_
     file_remove
     file_search
     folder_create
+    folder_move
     folder_remove
     get_document_tree
     get_metadata_facets

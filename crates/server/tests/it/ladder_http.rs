@@ -23,9 +23,9 @@ const NOTE_READERS: [&str; 6] = [
     "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
     "note_find", "note_links",
 ];
-const WRITERS: [&str; 12] = [
+const WRITERS: [&str; 13] = [
     "file_append", "file_copy", "file_create", "file_move", "file_remove", "folder_create",
-    "folder_remove", "note_set_property", "text_append", "text_edit", "text_insert",
+    "folder_move", "folder_remove", "note_set_property", "text_append", "text_edit", "text_insert",
     "text_replace",
 ];
 const TEMPLATES: [&str; 2] = ["pdpp://field-window/{handle}", "pdpp://record/{handle}"];

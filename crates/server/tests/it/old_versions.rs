@@ -648,3 +648,59 @@ fn a_folder_is_not_adopted_while_it_is_served_without_a_history_and_lost_tokens_
     assert!(!lost.contains("cursor"), "{plan}");
     assert_eq!(adopt(&["--yes"]).0, Some(0));
 }
+
+#[test]
+fn a_folder_that_was_moved_or_removed_comes_back_with_one_undo() {
+    let stage = Stage::new(&[]);
+    std::fs::create_dir_all(stage.rig.root.join("old/deep")).unwrap();
+    let files = [("old/a.md", "[b](deep/b.md)\n"), ("old/deep/b.md", "[o](../../o.md)\n")];
+    for (name, text) in files.iter().chain(&[("o.md", "[[old/a]]\n")]) {
+        stage.put(name, text);
+    }
+    let mut agent = stage.client("cursor");
+    let tree_hash = |agent: &mut Http, path: &str| {
+        agent.tool("file.list", json!({ "path": path, "tree_hash": true })).unwrap()["tree_hash"]
+            .clone()
+    };
+    let hash = tree_hash(&mut agent, "/old");
+    let to = "/x/y/new";
+    let moved = agent.tool("folder.move", json!({ "path": "/old", "hash": hash, "to": to }));
+    let moved = moved.unwrap();
+    assert_eq!(moved["links"]["links"], 2, "{moved}");
+    assert_eq!(moved["tree_hash"], tree_hash(&mut agent, to));
+    assert_eq!(stage.text("o.md").as_deref(), Some("[[x/y/new/a]]\n"));
+    assert_eq!(stage.text("x/y/new/deep/b.md").as_deref(), Some("[o](../../../../o.md)\n"));
+    let calls: Vec<Value> = stage.changes().iter().map(|change| change["call"].clone()).collect();
+    assert!(calls.iter().all(|call| *call == calls[0]), "{calls:?}");
+    let undone = stage.owner(&["undo", &calls[0].to_string(), "--yes"]);
+    assert!(undone.contains("4 of 4 done."), "{undone}");
+    for (name, text) in files {
+        assert_eq!(stage.text(name).as_deref(), Some(text), "{name}");
+    }
+    assert_eq!(stage.text("o.md").as_deref(), Some("[[old/a]]\n"));
+    assert!(stage.rig.root.join("x/y").exists() && !stage.rig.root.join("x/y/new").exists());
+
+    let hash = tree_hash(&mut agent, "/old");
+    agent.tool("folder.remove", json!({ "path": "/old", "hash": hash })).unwrap();
+    assert!(!stage.rig.root.join("old").exists());
+    let call = stage.changes()[0]["call"].to_string();
+    let undone = stage.owner(&["undo", &call, "--yes"]);
+    assert!(undone.contains("2 of 2 done."), "{undone}");
+    for (name, text) in files {
+        assert_eq!(stage.text(name).as_deref(), Some(text), "{name}");
+    }
+    assert_eq!(hidden(&stage.rig.root), 0);
+}
+
+#[test]
+fn without_a_history_no_folder_with_files_is_removed() {
+    let stage = Stage::new(&["--history", "off"]);
+    std::fs::create_dir(stage.rig.root.join("d")).unwrap();
+    stage.put("d/a.md", "one\n");
+    let mut agent = stage.client("cursor");
+    let listed = agent.tool("file.list", json!({ "path": "/d", "tree_hash": true })).unwrap();
+    let removal = json!({ "path": "/d", "hash": listed["tree_hash"] });
+    let refused = agent.tool("folder.remove", removal).unwrap();
+    assert_eq!(refused["error"]["code"], "not_kept", "{refused}");
+    assert_eq!(stage.text("d/a.md").as_deref(), Some("one\n"));
+}

@@ -158,13 +158,10 @@ const TASKS: [Task; 10] = [
         let image = &shown["content"].as_array().unwrap()[1];
         assert_eq!((&image["type"], &image["mimeType"]), (&json!("image"), &json!("image/png")));
     }),
-    ("delete a folder of twelve notes", 20, |agent, root| {
+    ("delete a folder of twelve notes", 3, |agent, root| {
         let folder = "/garden/drafts";
-        let found = agent.ask("text.search", json!({ "q": "# Draft", "path": folder }));
-        for hit in found["hits"].as_array().unwrap() {
-            agent.ask("file.remove", json!({ "path": hit["path"], "hash": hit["hash"] }));
-        }
-        agent.ask("folder.remove", json!({ "path": folder }));
+        let listed = agent.ask("file.list", json!({ "path": folder, "tree_hash": true }));
+        agent.ask("folder.remove", json!({ "path": folder, "hash": listed["tree_hash"] }));
         assert!(!root.join("garden/drafts").exists() && root.join("private/drafts").exists());
     }),
     ("list what changed since yesterday", 20, |agent, _| {

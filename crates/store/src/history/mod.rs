@@ -302,6 +302,36 @@ impl History {
         change: &NewChange<'_>,
         source: VersionSource<'_>,
     ) -> Result<Kept, HistoryError> {
+        let waits = self.store_and_wait(change, source)?;
+        self.record_waiting(change.call, &waits)
+    }
+
+    /// Keeps changes of one call as [`History::keep`] keeps one, with one transaction for all that
+    /// follow the first, which gives the call its number. Returns what became of each.
+    pub(crate) fn keep_all(
+        &self,
+        call: &Call,
+        changes: &[(NewChange<'_>, VersionSource<'_>)],
+    ) -> Vec<Result<Kept, HistoryError>> {
+        let mut changes = changes.iter();
+        let mut kept = Vec::new();
+        while call.number().is_none()
+            && let Some((change, source)) = changes.next()
+        {
+            kept.push(self.keep(change, *source));
+        }
+        let waits: Vec<_> =
+            changes.map(|(change, source)| self.store_and_wait(change, *source)).collect();
+        kept.extend(waits.into_iter().map(|waits| self.record_waiting(call, &waits?)));
+        kept
+    }
+
+    /// Stores the version before a change, and lets the change wait for the next transaction.
+    fn store_and_wait(
+        &self,
+        change: &NewChange<'_>,
+        source: VersionSource<'_>,
+    ) -> Result<mpsc::Receiver<Result<Kept, HistoryError>>, HistoryError> {
         let row = change_row::ChangeRow::new(self.space, change);
         let stored = change.before.map(|hash| self.store_version(&row, hash, source));
         let (version, lacks) = match stored.transpose() {
@@ -311,6 +341,15 @@ impl History {
         };
         let (reply, replied) = mpsc::channel();
         self.waiting().push(Waiting { row, version, lacks, reply });
+        Ok(replied)
+    }
+
+    /// Records all changes that wait, unless somebody else recorded this one already.
+    fn record_waiting(
+        &self,
+        call: &Call,
+        replied: &mpsc::Receiver<Result<Kept, HistoryError>>,
+    ) -> Result<Kept, HistoryError> {
         let limits = (self.most_bytes(), self.settings.unkept);
         // Whoever gets the connection records all that wait, with one sync.
         let mut connection = self.connection();
@@ -328,14 +367,15 @@ impl History {
         };
         drop(connection);
         let kept = recorded?;
-        let _ = change.call.number.set(kept.number);
+        let _ = call.number.set(kept.number);
         self.since_prune.fetch_add(1, Ordering::Relaxed);
         Ok(kept)
     }
 
-    /// Forgets a change that was recorded and then not made.
-    pub(crate) fn forget(&self, number: ChangeNumber) {
-        if let Err(error) = self.remove_changes(&[number.0]) {
+    /// Forgets changes that were recorded and then not made.
+    pub(crate) fn forget(&self, numbers: &[ChangeNumber]) {
+        let numbers: Vec<i64> = numbers.iter().map(|number| number.0).collect();
+        if let Err(error) = self.remove_changes(&numbers) {
             tracing::warn!(%error, "a change that was not made stays in the history");
         }
     }

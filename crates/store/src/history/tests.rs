@@ -349,7 +349,7 @@ fn a_smaller_limit_takes_effect_when_the_server_starts() {
 fn a_change_that_was_not_made_is_forgotten_with_its_version() {
     let rig = Rig::new();
     let number = rig.replace("/a", &noise(300_000, 1), b"x");
-    rig.history.forget(number);
+    rig.history.forget(&[number]);
     assert_eq!(rig.numbers(&ChangeQuery::default()), [0; 0]);
     assert_eq!(rig.objects(), Vec::<PathBuf>::new());
     assert_eq!(rig.replace("/a", b"one", b"two"), ChangeNumber(number.0 + 1));

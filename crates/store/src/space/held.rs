@@ -65,7 +65,12 @@ impl Held {
 
     /// Takes a displaced file out of a folder.
     pub(super) fn take(&self, folder: &OwnedFd, name: &str) -> io::Result<()> {
-        os::move_ours((folder, name), (&self.handle, name))
+        self.take_as((folder, name), name)
+    }
+
+    /// Takes a file out of a folder under another name, which must be one of ours.
+    pub(super) fn take_as(&self, from: (&OwnedFd, &str), name: &str) -> io::Result<()> {
+        os::move_ours(from, (&self.handle, name))
     }
 
     /// Deletes a held file.

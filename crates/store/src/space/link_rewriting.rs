@@ -1,9 +1,12 @@
-//! Moves a file and rewrites the links that led to it, in the notes that the caller may change.
+//! Moves a file or a folder and rewrites the links that led to it, in the notes that the caller may
+//! change.
 //!
 //! First the plan: a walk over the notes that the caller may read finds those with links to
 //! rewrite, and the hash of each. Then the file is moved, then its own links are rewritten, and
 //! then each note is changed by itself, if it still is the version of the plan. So a note is always
-//! whole, and a note that somebody has saved meanwhile is left and reported.
+//! whole, and a note that somebody has saved meanwhile is left and reported. The notes of a folder
+//! that moves come before all others, in the order of their paths; [`super::folder_links`] plans
+//! them.
 //!
 //! A call plans for one time slice and for [`MAX_REWRITTEN_NOTES`] notes, and says where the next
 //! call goes on. A call that repeats the first one after a kill finds the file moved already, and
@@ -27,6 +30,7 @@ use stile_domain::permit::{Edit, EditBelow, Permit, Walk};
 
 use crate::cancellation::Cancellation;
 
+use super::disclosure::Disclosure;
 use super::file_hash::hash_file;
 use super::notes::{ORDER, may_have_readable_links};
 use super::read::regular;
@@ -42,9 +46,9 @@ const LONGEST_WRITING: Duration = Duration::from_secs(8);
 const EVENT: &str = "rewrite_links";
 
 /// A note of the plan, and the permit to change it.
-struct PlannedNote {
+pub(super) struct PlannedNote {
     path: SpacePath,
-    /// Where the walk is after the note; `None` for the moved file itself.
+    /// Where the next call goes on after the note; `None` for the moved file itself.
     position: Option<WalkPosition>,
     hash: ContentHash,
     links: RewrittenLinks,
@@ -53,17 +57,27 @@ struct PlannedNote {
 }
 
 /// What a call is going to do.
-struct LinkPlan {
-    pass: RewritePass,
+pub(super) struct LinkPlan {
+    pub(super) pass: RewritePass,
     notes: Vec<PlannedNote>,
-    searched: u64,
-    skipped: u64,
-    next: Option<WalkCursor>,
+    pub(super) searched: u64,
+    pub(super) skipped: u64,
+    pub(super) next: Option<WalkCursor>,
 }
 
 impl LinkPlan {
+    /// Creates a plan without notes.
+    pub(super) fn new(pass: RewritePass) -> Self {
+        Self { pass, notes: Vec::new(), searched: 0, skipped: 0, next: None }
+    }
+
+    /// Whether one call changes no more notes.
+    pub(super) fn is_full(&self) -> bool {
+        self.notes.len() >= MAX_REWRITTEN_NOTES
+    }
+
     /// Adds a note, if it has links to rewrite or to report.
-    fn add(
+    pub(super) fn add(
         &mut self,
         path: SpacePath,
         position: Option<WalkPosition>,
@@ -101,13 +115,24 @@ impl Space {
         let LinkRewriting { base, is_dry, cursor } = request.clone();
         let paths = (from.path().clone(), to.path().clone());
         let cancellation = self.cancellation.clone();
+        let told = Disclosure::of(&from).making(&to);
         let plan = move |inner: &Inner| {
             inner.plan_links(&paths, (&names, &may_edit), &request, &cancellation)
         };
-        let plan = self.run(plan).await?;
+        let plan = self.answer(told, plan).await?;
         if !is_dry && cursor.is_none() && plan.pass == RewritePass::First {
             self.move_file((from, to), base).await?;
         }
+        Ok(self.rewrite_notes(plan, is_dry, cursor).await)
+    }
+
+    /// Changes the notes of a plan.
+    pub(super) async fn rewrite_notes(
+        &self,
+        plan: LinkPlan,
+        is_dry: bool,
+        cursor: Option<WalkCursor>,
+    ) -> LinkRewrites {
         let LinkPlan { notes, searched, skipped, next, .. } = plan;
         let mut done = LinkRewrites { searched, skipped, next, ..LinkRewrites::default() };
         let deadline = Instant::now() + LONGEST_WRITING;
@@ -123,7 +148,7 @@ impl Space {
             done.hash = hash.filter(|_| is_moved_file).or(done.hash);
             done.notes.push(rewrite);
         }
-        Ok(done)
+        done
     }
 
     /// Changes one note of the plan. Returns what became of it, and its new hash.
@@ -132,7 +157,7 @@ impl Space {
         note: PlannedNote,
         is_dry: bool,
     ) -> (NoteRewrite, Option<ContentHash>) {
-        let PlannedNote { path, position, hash, links, permit, moved } = note;
+        let PlannedNote { path, hash, links, permit, moved, .. } = note;
         let RewrittenLinks { changes, unspellable, ambiguous, .. } = links;
         let (outcome, new) = match permit {
             None => (RewriteOutcome::Left("insufficient_scope"), None),
@@ -140,11 +165,7 @@ impl Space {
             Some(permit) => {
                 let at = path.clone();
                 let plan = move |text: &str| {
-                    let done = match &position {
-                        Some(_) => moved.rewrite(&at, text),
-                        None => moved.rewrite_own(text),
-                    };
-                    Ok(done.text.unwrap_or_else(|| text.to_owned()))
+                    Ok(moved.rewrite(&at, text).text.unwrap_or_else(|| text.to_owned()))
                 };
                 match self.edit(permit, hash, ["hash", "hash"], plan).await {
                     Ok(edited) => (RewriteOutcome::Written, Some(edited.hash)),
@@ -175,7 +196,7 @@ impl Inner {
         cancellation: &Cancellation,
     ) -> Result<LinkPlan, Refusal> {
         let pass = self.pass_of(from, to, request)?;
-        let mut plan = LinkPlan { pass, notes: Vec::new(), searched: 0, skipped: 0, next: None };
+        let mut plan = LinkPlan::new(pass);
         let mut files = LinkedFiles::for_path(from).and_for_path(to);
         let own = match &request.cursor {
             None if may_have_links(from.as_str()) && may_have_links(to.as_str()) => {
@@ -196,7 +217,7 @@ impl Inner {
         self.add_to_each(names, [&mut files, &mut own_files], cancellation)?;
         if let Some((text, _)) = own {
             let moved = Arc::new(MovedFile::new(from.clone(), to.clone(), &own_files, pass));
-            plan.add(to.clone(), None, &text, moved.rewrite_own(&text), may_edit, &moved);
+            plan.add(to.clone(), None, &text, moved.rewrite(to, &text), may_edit, &moved);
         }
         // What a cursor goes on with may have been begun before.
         let goes_on = request.cursor.is_some() && !request.is_dry;
@@ -208,7 +229,7 @@ impl Inner {
     }
 
     /// Adds the notes after a position to the plan, until the plan is full or the time is over.
-    fn plan_notes(
+    pub(super) fn plan_notes(
         &self,
         plan: &mut LinkPlan,
         moved: &Arc<MovedFile>,
@@ -223,14 +244,16 @@ impl Inner {
             if cancellation.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
-            let is_full = plan.notes.len() >= MAX_REWRITTEN_NOTES;
-            if is_full || Instant::now() >= deadline && !is_first {
+            if plan.is_full() || Instant::now() >= deadline && !is_first {
                 plan.next = Some(WalkCursor { after: last, ..WalkCursor::default() });
                 break;
             }
+            if moved.is_at(&found.path) {
+                continue;
+            }
             is_first = false;
             last = Some(found.position());
-            if !may_have_readable_links(names, &found) || moved.is_at(&found.path) {
+            if !may_have_readable_links(names, &found) {
                 continue;
             }
             let Some(known) = self.known_note(&found) else {
@@ -290,7 +313,7 @@ impl Inner {
     }
 
     /// Whether anything has this path.
-    fn is_taken(&self, path: &SpacePath) -> bool {
+    pub(super) fn is_taken(&self, path: &SpacePath) -> bool {
         let Some((folder, name)) = path.split() else { return true };
         self.root.open_folder(&folder).is_ok_and(|folder| os::status_at(&folder, name).is_ok())
     }

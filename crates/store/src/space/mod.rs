@@ -4,8 +4,8 @@
 //! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
 //! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
 //! who else holds a lock, `write` compares and swaps, `append` adds to a file as it is,
-//! `append_intent` recovers that after a kill, `moves` moves files and makes and removes
-//! folders, `recorded` records changes in the history, `restore` gives files old versions,
+//! `append_intent` recovers that after a kill, `moves` moves files and makes
+//! folders, `folder_moves` moves and removes folders (`folder_tree` looks at all that they hold), `recorded` records changes in the history, `restore` gives files old versions,
 //! `conflict` makes conflict copies, `keeper` keeps displaced files, `held` holds them in the state
 //! folder, `clean` cleans up after a kill, `edit_refusal` explains refused edits, `read` reads
 //! windows, `folder_names` remembers what folders hold, and `names` names our own files.
@@ -15,7 +15,7 @@
 //! and `recall_pages` is what it is asked for and answers), and `notes` finds notes by their facts;
 //! `walk_pages` is what the others are asked for and answer. `disclosure` is what a refusal may
 //! tell, and `refusals` keeps to it.
-//! `link_rewriting` moves a file and rewrites the links that led to it. `changes` finds out what
+//! `link_rewriting` moves a file and rewrites the links that led to it, `folder_links` a folder. `changes` finds out what
 //! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
 //! notes for their owner.
 
@@ -30,7 +30,10 @@ mod disclosure;
 mod edit_refusal;
 mod fault;
 mod file_hash;
+mod folder_links;
+mod folder_moves;
 mod folder_names;
+mod folder_tree;
 mod foreign_lock;
 mod held;
 mod hit_lines;
@@ -90,7 +93,7 @@ use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::notes::section::WantedSection;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Append, Edit, List, Permit, Read, RemoveFolder, Walk};
+use stile_domain::permit::{Append, Edit, EditTree, List, Permit, Read, ReadTree, Walk};
 use stile_domain::window::{self, WindowInput::Partial};
 
 use crate::cancellation::Cancellation;
@@ -760,13 +763,41 @@ impl Space {
         self.change(to, move |change| change.create_folder(permit.path(), &mut made)).await
     }
 
-    /// Removes an empty folder.
+    /// Removes an empty folder, or a folder with all that it holds if that has the hash `base`.
     ///
     /// # Errors
     /// A [`Refusal`]; the folder is then unchanged.
-    pub async fn remove_folder(&self, permit: Permit<RemoveFolder>) -> Result<(), Refusal> {
+    pub async fn remove_folder(
+        &self,
+        permit: Permit<EditTree>,
+        base: Option<ContentHash>,
+    ) -> Result<(), Refusal> {
         let to = Disclosure::of(&permit);
-        self.change(to, move |change| change.remove_folder(permit.path())).await
+        self.change(to, move |change| change.remove_folder(&permit, base)).await
+    }
+
+    /// Moves a folder with all that it holds if that has the hash `base`, and never over anything.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the folder is then where it was.
+    pub async fn move_folder(
+        &self,
+        permits: (Permit<EditTree>, Permit<EditTree>),
+        base: ContentHash,
+    ) -> Result<(), Refusal> {
+        let mut made = Vec::new();
+        let told = Disclosure::of(&permits.0).making(&permits.1);
+        self.change(told, move |change| change.move_folder(&permits, base, &mut made)).await
+    }
+
+    /// Returns the hash of a folder, over the paths, sizes and hashes of all that it holds.
+    ///
+    /// # Errors
+    /// A [`Refusal`], also if the folder holds too much.
+    pub async fn tree_hash(&self, permit: Permit<ReadTree>) -> Result<ContentHash, Refusal> {
+        let cancellation = self.cancellation.clone();
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.tree_hash(&permit, &cancellation)).await
     }
 
     /// Returns the same space, whose changes stop before anything is changed once `cancellation` is

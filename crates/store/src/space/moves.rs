@@ -1,4 +1,4 @@
-//! Moves and copies files, and makes and removes folders.
+//! Moves and copies files, and makes folders. [`super::folder_moves`] moves folders.
 //!
 //! A move is one rename that never replaces anything. The moved file is hashed after the rename: if
 //! another program saved in between, the file goes back and the move is refused. A file system
@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::PastChangeKind;
-use stile_domain::path::{RESERVED_PREFIX, SpacePath};
+use stile_domain::path::SpacePath;
 
 use crate::history::{NewChange, VersionSource};
 
@@ -25,11 +25,11 @@ use super::write::{Change, LARGE, Like, LockedFile};
 use super::{CreatedFile, os, refusal};
 
 /// Where a move or a copy puts a file: an open, locked folder, and the name in it.
-struct Destination<'a> {
-    path: &'a SpacePath,
-    name: &'a str,
+pub(super) struct Destination<'a> {
+    pub(super) path: &'a SpacePath,
+    pub(super) name: &'a str,
     /// `None` if the file stays in its folder.
-    locked: Option<LockedFile<'a>>,
+    pub(super) locked: Option<LockedFile<'a>>,
 }
 
 impl Change<'_> {
@@ -159,7 +159,7 @@ impl Change<'_> {
     }
 
     /// Locks the folders of two files, the folder with the smaller identity first.
-    fn lock_both<'p>(
+    pub(super) fn lock_both<'p>(
         &'p self,
         path: &'p SpacePath,
         to: &'p SpacePath,
@@ -233,50 +233,17 @@ impl Change<'_> {
         }
         Ok(made.contains(path))
     }
-
-    /// Removes an empty folder for `folder.remove`. Waits until the server's own files in it, which
-    /// are kept for a while, are gone.
-    pub(super) fn remove_folder(&self, path: &SpacePath) -> Result<(), Stop> {
-        let target = self.lock(path)?;
-        let io = |error: io::Error| refusal(&error, path);
-        let folder = self.root.open_folder(path).map_err(io)?;
-        let (mut has_files, mut has_ours) = (false, false);
-        os::entries(&folder, |name, _| {
-            let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
-            has_ours |= is_ours;
-            has_files |= !is_ours;
-        })
-        .map_err(io)?;
-        if has_files {
-            return Err(Refusal::FolderNotEmpty { path: path.clone() }.into());
-        }
-        if has_ours {
-            self.keeper.hurry();
-            return Err(Stop::MustWait(Wait::Room));
-        }
-        self.may_begin()?;
-        match os::remove_folder(target.handle(), target.name) {
-            Ok(()) => {}
-            // Somebody put a file into it just now.
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                return Err(Refusal::FolderNotEmpty { path: path.clone() }.into());
-            }
-            Err(error) => return Err(io(error).into()),
-        }
-        let unknown = |_| Refusal::UnknownOutcome { path: path.clone() };
-        Ok(os::sync(target.handle()).map_err(unknown)?)
-    }
 }
 
 impl<'a> Change<'a> {
-    /// Records a move.
-    pub(super) fn record_move(
-        &self,
-        path: &SpacePath,
-        to: &SpacePath,
+    /// Returns what the history records of a move.
+    pub(super) fn moved<'p>(
+        &'p self,
+        path: &'p SpacePath,
+        to: &'p SpacePath,
         hash: ContentHash,
-    ) -> Result<Recorded<'a>, Refusal> {
-        let change = NewChange {
+    ) -> NewChange<'p> {
+        NewChange {
             kind: PastChangeKind::Moved,
             path,
             to: Some(to),
@@ -286,15 +253,26 @@ impl<'a> Change<'a> {
             held: None,
             metadata: None,
             call: self.call,
-        };
-        self.inner.record(&change, VersionSource::WithinAfter)
+        }
+    }
+
+    /// Records a move.
+    pub(super) fn record_move(
+        &self,
+        path: &SpacePath,
+        to: &SpacePath,
+        hash: ContentHash,
+    ) -> Result<Recorded<'a>, Refusal> {
+        self.inner.record(&self.moved(path, to, hash), VersionSource::WithinAfter)
     }
 }
 
 /// Maps an error of a rename that must not replace anything.
-fn refused(error: &io::Error, to: &SpacePath) -> Refusal {
+pub(super) fn refused(error: &io::Error, to: &SpacePath) -> Refusal {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => Refusal::AlreadyExists { path: to.clone() },
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
+            Refusal::AlreadyExists { path: to.clone() }
+        }
         _ => refusal(error, to),
     }
 }

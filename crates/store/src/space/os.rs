@@ -436,7 +436,7 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
     move_ours((folder, from), (folder, to))
 }
 
-/// Moves a temporary file of ours, also to another folder. Fails if the new name is in use.
+/// Moves a temporary file or folder of ours, also to another folder. Fails if the new name is in use.
 ///
 /// No other program writes the name `from`, so a file system without [`move_new`] may link and
 /// unlink: neither step replaces or removes a file of anybody else. After a crash between them the
@@ -444,6 +444,9 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
 pub(super) fn move_ours(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
     match move_new(from, to) {
         Err(error) if is_unsupported(&error) => {
+            if status_at(from.0, from.1)?.kind == EntryKind::Directory {
+                return move_folder_new(from, to);
+            }
             link_new(from, to)?;
             unlink(from.0, from.1)
         }
@@ -474,6 +477,27 @@ pub(super) fn move_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Resu
     renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE)?;
     record_rename(from, to);
     Ok(())
+}
+
+/// Moves a folder to another name or another folder in one step. Fails if the new name is in use.
+///
+/// On a file system without [`move_new`] the new name is taken by an empty folder first, which the
+/// rename replaces: it replaces nothing else.
+pub(super) fn move_folder_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
+    match move_new(from, to) {
+        Err(error) if is_unsupported(&error) => {
+            if !make_folder(to.0, to.1)? {
+                return Err(Errno::EXIST.into());
+            }
+            if let Err(error) = renameat(from.0, from.1, to.0, to.1) {
+                let _ = remove_folder(to.0, to.1);
+                return Err(error.into());
+            }
+            record_rename(from, to);
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 fn record_rename(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) {

@@ -303,7 +303,7 @@ pub(super) fn facts_of(bytes: &[u8]) -> FileFacts {
 }
 
 /// Computes the facts of a file, piece by piece.
-fn scan(file: &File) -> io::Result<FileFacts> {
+pub(super) fn scan(file: &File) -> io::Result<FileFacts> {
     let (mut hasher, mut scanner) = (ContentHasher::default(), LineScanner::default());
     let mut text = Utf8Check::default();
     let mut buffer = vec![0; PIECE];

@@ -4,14 +4,14 @@ use stile_domain::error::Refusal;
 use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::journal::JournalLine;
 
-use crate::history::{History, HistoryError, Kept, NewChange, UnkeptChange, VersionSource};
+use crate::history::{Call, History, HistoryError, Kept, NewChange, UnkeptChange, VersionSource};
 
 use super::Inner;
 
-/// A change that the history has, unless there is no history or the owner does not insist on it.
+/// Changes that the history has, unless there is no history or the owner does not insist on it.
 #[must_use]
 pub(super) struct Recorded<'a> {
-    kept: Option<(&'a History, ChangeNumber)>,
+    kept: Option<(&'a History, Vec<ChangeNumber>)>,
     has_version: bool,
 }
 
@@ -19,12 +19,12 @@ pub(super) struct Recorded<'a> {
 const NOT_RECORDED: Recorded<'static> = Recorded { kept: None, has_version: false };
 
 impl Recorded<'_> {
-    /// Whether the history has the version before the change.
+    /// Whether the history has the versions before the changes.
     pub(super) fn is_kept(&self) -> bool {
         self.kept.is_some() && self.has_version
     }
 
-    /// Leaves the record in the history, since the change was made.
+    /// Leaves the records in the history, since the changes were made.
     pub(super) fn was_made(&mut self) {
         self.kept = None;
     }
@@ -32,8 +32,8 @@ impl Recorded<'_> {
 
 impl Drop for Recorded<'_> {
     fn drop(&mut self) {
-        if let Some((history, number)) = self.kept.take() {
-            history.forget(number);
+        if let Some((history, numbers)) = self.kept.take().filter(|(_, it)| !it.is_empty()) {
+            history.forget(&numbers);
         }
     }
 }
@@ -49,17 +49,52 @@ impl Inner {
         source: VersionSource<'_>,
     ) -> Result<Recorded<'_>, Refusal> {
         let Some(history) = &self.history else { return Ok(NOT_RECORDED) };
-        match history.keep(change, source) {
+        let mut recorded = Recorded { kept: Some((history, Vec::new())), has_version: true };
+        self.add_record(&mut recorded, change, history.keep(change, source))?;
+        Ok(recorded)
+    }
+
+    /// Records changes of one call, as [`Inner::record`] records one.
+    ///
+    /// # Errors
+    /// As [`Inner::record`]; none of the changes is then recorded.
+    pub(super) fn record_all(
+        &self,
+        call: &Call,
+        changes: &[(NewChange<'_>, VersionSource<'_>)],
+    ) -> Result<Recorded<'_>, Refusal> {
+        let Some(history) = &self.history else { return Ok(NOT_RECORDED) };
+        let mut recorded = Recorded { kept: Some((history, Vec::new())), has_version: true };
+        let mut refused = Ok(());
+        for ((change, _), kept) in changes.iter().zip(history.keep_all(call, changes)) {
+            let added = self.add_record(&mut recorded, change, kept);
+            refused = refused.and(added);
+        }
+        refused.map(|()| recorded)
+    }
+
+    /// Adds what became of one change.
+    fn add_record(
+        &self,
+        recorded: &mut Recorded<'_>,
+        change: &NewChange<'_>,
+        kept: Result<Kept, HistoryError>,
+    ) -> Result<(), Refusal> {
+        let Some((history, numbers)) = &mut recorded.kept else { return Ok(()) };
+        match kept {
             Ok(Kept { number, lacks }) => {
                 if let Some(why) = &lacks {
                     self.report_unkept(change, why);
                 }
-                Ok(Recorded { kept: Some((history, number)), has_version: lacks.is_none() })
+                numbers.push(number);
+                recorded.has_version &= lacks.is_none();
+                Ok(())
             }
             Err(error) => {
+                recorded.has_version = false;
                 self.report_unkept(change, &error);
                 match history.unkept(change.call) {
-                    UnkeptChange::GoesOn => Ok(NOT_RECORDED),
+                    UnkeptChange::GoesOn => Ok(()),
                     UnkeptChange::IsRefused => Err(Refusal::NotKept { path: change.path.clone() }),
                 }
             }

@@ -5,6 +5,7 @@
 mod appends;
 mod changes;
 mod faults;
+mod folders;
 mod history;
 mod kills;
 mod link_rewriting;
@@ -38,7 +39,7 @@ use stile_domain::line_search::LineQuery;
 use stile_domain::lines::LineRange;
 use stile_domain::listing::EntryKind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
-use stile_domain::permit::{List, Principal};
+use stile_domain::permit::{EditTree, List, Permit, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_testkit::chance::scaled_long;
@@ -312,6 +313,11 @@ impl Rig {
 fn principal(claim: &str) -> Principal {
     let scopes = Scopes::from_claim(claim);
     Principal::assert_verified("ann", None, None, scopes, RecordsClaim::None)
+}
+
+/// Returns the permit to change all of a folder.
+fn all_of(folder: &str) -> Permit<EditTree> {
+    principal("write:/").gate().permit(&path(folder)).unwrap()
 }
 
 fn code<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> &'static str {

@@ -430,7 +430,7 @@ impl Change<'_> {
     }
 
     /// Returns the name under which a displaced file will be held.
-    fn held_name<'n>(&self, target: &LockedFile<'_>, name: &'n str) -> Option<&'n str> {
+    pub(super) fn held_name<'n>(&self, target: &LockedFile<'_>, name: &'n str) -> Option<&'n str> {
         self.held_for(target).map(|_| name)
     }
 
@@ -456,6 +456,28 @@ impl Change<'_> {
         self.keeper.keep(folder, place, aside, path, expected, size);
     }
 
+    /// Takes a file out of a folder that was set aside, and keeps it for a while under the name
+    /// `aside`: where displaced files are held, or else beside the folder `target`.
+    pub(super) fn keep_from_below(
+        &self,
+        target: &LockedFile<'_>,
+        from: (&OwnedFd, &str),
+        aside: String,
+        (path, expected, size): (SpacePath, ContentHash, u64),
+    ) -> io::Result<()> {
+        let held = self.held_for(target);
+        let place = match held.map(|held| held.take_as(from, &aside)) {
+            Some(Ok(())) => KeptPlace::Held,
+            _ => {
+                target.mark();
+                os::move_ours(from, (target.handle(), &aside))?;
+                KeptPlace::Beside
+            }
+        };
+        self.keeper.keep(Arc::clone(&target.kept), place, aside, path, expected, size);
+        Ok(())
+    }
+
     /// Returns a new temporary name for a change of a file.
     pub(super) fn temporary_name(
         &self,
@@ -464,8 +486,20 @@ impl Change<'_> {
         old: Option<&ContentHash>,
         new: Option<&ContentHash>,
     ) -> String {
+        self.temporary_name_of(target, target.name, change, old, new)
+    }
+
+    /// Returns a new temporary name, in the folder of `target`, for another file than `target`.
+    pub(super) fn temporary_name_of(
+        &self,
+        target: &LockedFile<'_>,
+        original: &str,
+        change: ChangeKind,
+        old: Option<&ContentHash>,
+        new: Option<&ContentHash>,
+    ) -> String {
         let sequence = self.keeper.next_sequence();
-        TemporaryName::new(&target.kept.owner, sequence, change, old, new, target.name).to_string()
+        TemporaryName::new(&target.kept.owner, sequence, change, old, new, original).to_string()
     }
 
     /// Returns whether the file with a name is exactly the version `hash`.

@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::limits::MAX_LIST_DEPTH;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Gate, Permit, Walk};
+use stile_domain::permit::{Gate, Permit, ReadTree, Walk};
 use stile_domain::tool_name::Spelling;
 use stile_store::space::{Space, TreeEntry, TreePage};
 
@@ -31,6 +32,9 @@ pub struct FileList {
     order: Option<OrderArgument>,
     /// `next_cursor`, with the same other arguments.
     cursor: Option<String>,
+    /// Return the hash that moving or removing the folder takes.
+    #[serde(default)]
+    tree_hash: bool,
 }
 
 fn one() -> usize {
@@ -42,6 +46,10 @@ fn one() -> usize {
 pub struct FolderTree {
     /// The canonical path of the folder.
     path: SpacePath,
+    /// The hash over all it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ContentHash")]
+    tree_hash: Option<ContentHash>,
     /// What it holds, at most 200 at a time.
     entries: Vec<FileEntry>,
     /// Whether more entries follow.
@@ -105,6 +113,7 @@ impl Output for FolderTree {
             0 => format!("{} holds nothing that you may see.", self.path),
             count => format!("{} holds, {count} shown:", self.path),
         }];
+        lines.extend(self.tree_hash.map(|hash| format!("tree_hash {hash}")));
         lines.extend(self.entries.iter().map(FileEntry::to_line));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
@@ -120,15 +129,16 @@ impl Tool for FileList {
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
     type Context = Space;
-    type Permits = Permit<Walk>;
+    type Permits = (Permit<Walk>, Option<Permit<ReadTree>>);
     type Output = FolderTree;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
-        gate.permit(&self.path)
+    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
+        let all = self.tree_hash.then(|| gate.permit(&self.path));
+        Ok((gate.permit(&self.path)?, all.transpose()?))
     }
 
-    async fn run(self, permit: Permit<Walk>, space: &Space) -> Result<FolderTree, Refusal> {
+    async fn run(self, (permit, all): Self::Permits, space: &Space) -> Result<FolderTree, Refusal> {
         if !(1..=MAX_LIST_DEPTH).contains(&self.depth) {
             return Err(Refusal::invalid_argument("`depth` must be 1 to 8"));
         }
@@ -136,8 +146,13 @@ impl Tool for FileList {
         let cursor = cursor_of(self.cursor.as_deref(), &query)?;
         let TreePage { entries, next, .. } =
             space.list_tree(permit, self.depth, order_of(self.order), cursor).await?;
+        let tree_hash = match all {
+            Some(all) => Some(space.tree_hash(all).await?),
+            None => None,
+        };
         Ok(FolderTree {
             path: self.path,
+            tree_hash,
             entries: entries.into_iter().map(FileEntry::from).collect(),
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),

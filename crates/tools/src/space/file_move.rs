@@ -1,24 +1,21 @@
 //! `file.move`: another name or another folder for a file, and never over anything. The links that
-//! led to it are rewritten if the caller wants that.
+//! led to it are rewritten unless the caller does not want that.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
-use stile_domain::limits::MAX_LISTED_REWRITES;
 use stile_domain::path::{FilePath, SpacePath};
-use stile_domain::permit::{Edit, EditBelow, Gate, Permit, Walk};
+use stile_domain::permit::{Edit, Gate, Permit};
 use stile_domain::tool_name::Spelling;
-use stile_store::space::{LinkRewrites, LinkRewriting, NoteRewrite, RewriteOutcome, Space};
+use stile_store::space::{LinkRewriting, Space};
 
+use super::links_of_move::{LinksOfMove, NotePermits, by_default, note_permits, without_links};
 use super::two_paths::both;
 use super::walking::cursor_of;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
-
-/// The most characters of a link that `dry_run` shows.
-const MAX_LINK_CHARS: usize = 200;
 
 /// Move or rename a file, never over anything. Missing folders are made.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -30,8 +27,8 @@ pub struct FileMove {
     hash: ContentHash,
     /// Its new path.
     to: FilePath,
-    /// Rewrite links to it.
-    #[serde(default)]
+    /// Rewrite links so that each leads where it led.
+    #[serde(default = "by_default")]
     rewrite_links: bool,
     /// Only show.
     #[serde(default)]
@@ -47,109 +44,12 @@ pub struct FileMoved {
     path: SpacePath,
     /// Its hash, which changes only if its own links do.
     hash: ContentHash,
-    /// What became of links, with `rewrite_links`.
+    /// What became of links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LinksOfMove")]
     links: Option<LinksOfMove>,
     #[serde(skip)]
     base: Option<ContentHash>,
-}
-
-/// What became of the links that led to a moved file.
-#[derive(Debug, Serialize, JsonSchema)]
-struct LinksOfMove {
-    /// `false` for a dry run.
-    written: bool,
-    /// How many notes have rewritten links.
-    notes: usize,
-    /// How many links were rewritten.
-    links: usize,
-    /// The first of these notes.
-    paths: Vec<SpacePath>,
-    /// The first of these links, for a dry run.
-    changes: Vec<ChangedLink>,
-    /// How many notes have links that were left as they are.
-    left_notes: usize,
-    /// The first of these notes.
-    left: Vec<LeftNote>,
-    /// How many notes could not be looked into.
-    skipped: u64,
-    /// Whether there may be more notes.
-    truncated: bool,
-    /// What to send as `cursor` to go on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-/// A link and its new form.
-#[derive(Debug, Serialize, JsonSchema)]
-struct ChangedLink {
-    path: SpacePath,
-    line: u32,
-    old: String,
-    new: String,
-}
-
-/// A note whose links were left.
-#[derive(Debug, Serialize, JsonSchema)]
-struct LeftNote {
-    path: SpacePath,
-    links: usize,
-    /// The code of a refusal, `unspellable` or `ambiguous`.
-    why: &'static str,
-}
-
-impl LinksOfMove {
-    fn of(done: LinkRewrites, is_dry: bool, query: &str) -> Self {
-        let mut links = Self {
-            written: !is_dry,
-            notes: 0,
-            links: 0,
-            paths: Vec::new(),
-            changes: Vec::new(),
-            left_notes: 0,
-            left: Vec::new(),
-            skipped: done.skipped,
-            truncated: done.next.is_some(),
-            next_cursor: done.next.map(|next| next.encode(query)),
-        };
-        for note in done.notes {
-            links.add(note, is_dry);
-        }
-        links
-    }
-
-    fn add(&mut self, note: NoteRewrite, is_dry: bool) {
-        let NoteRewrite { path, changes, unspellable, ambiguous, outcome } = note;
-        let count = changes.len();
-        let mut left =
-            vec![(unspellable as usize, "unspellable"), (ambiguous as usize, "ambiguous")];
-        match outcome {
-            RewriteOutcome::Left(why) => left.insert(0, (count, why)),
-            RewriteOutcome::Planned | RewriteOutcome::Written if count > 0 => {
-                self.notes += 1;
-                self.links += count;
-                if self.paths.len() < MAX_LISTED_REWRITES {
-                    self.paths.push(path.clone());
-                }
-                let room = MAX_LISTED_REWRITES.saturating_sub(self.changes.len());
-                let shown = changes.into_iter().take(if is_dry { room } else { 0 });
-                self.changes.extend(shown.map(|change| ChangedLink {
-                    path: path.clone(),
-                    line: change.line,
-                    old: change.old.chars().take(MAX_LINK_CHARS).collect(),
-                    new: change.new.chars().take(MAX_LINK_CHARS).collect(),
-                }));
-            }
-            RewriteOutcome::Planned | RewriteOutcome::Written => {}
-        }
-        let left = left.into_iter().filter(|(links, _)| *links > 0);
-        let left: Vec<_> =
-            left.map(|(links, why)| LeftNote { path: path.clone(), links, why }).collect();
-        self.left_notes += usize::from(!left.is_empty());
-        let room = MAX_LISTED_REWRITES.saturating_sub(self.left.len());
-        self.left.extend(left.into_iter().take(room));
-    }
 }
 
 impl Output for FileMoved {
@@ -169,26 +69,20 @@ impl Tool for FileMove {
     const DESTRUCTIVE: bool = true;
     const IDEMPOTENT: bool = false;
     type Context = Space;
-    type Permits = ((Permit<Edit>, Permit<Edit>), Option<(Permit<Walk>, Permit<EditBelow>)>);
+    type Permits = ((Permit<Edit>, Permit<Edit>), Option<NotePermits>);
     type Output = FileMoved;
     type Error = Refusal;
 
     fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
         let paths = both(gate.permit(&self.path), gate.permit(&self.to))?;
-        let root = SpacePath::root();
-        let notes = self.rewrite_links.then(|| Ok((gate.permit(&root)?, gate.permit(&root)?)));
-        Ok((paths, notes.transpose()?))
+        Ok((paths, if self.rewrite_links { note_permits(gate) } else { None }))
     }
 
     async fn run(self, (paths, notes): Self::Permits, space: &Space) -> Result<FileMoved, Refusal> {
         let Self { path, hash, to, dry_run, cursor, .. } = self;
         let query = format!("move {:?}", (path.as_str(), to.as_str(), dry_run));
         let Some(notes) = notes else {
-            if dry_run || cursor.is_some() {
-                return Err(Refusal::invalid_argument(
-                    "`dry_run` and `cursor` need `rewrite_links: true`",
-                ));
-            }
+            without_links(dry_run, cursor.as_deref())?;
             space.move_file(paths, hash).await?;
             return Ok(FileMoved { path: to.into(), hash, links: None, base: Some(hash) });
         };

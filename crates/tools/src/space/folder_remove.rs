@@ -1,24 +1,26 @@
-//! `folder.remove`: removes a folder that holds nothing.
+//! `folder.remove`: removes a folder that holds nothing, or one with all that it holds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Gate, Permit, RemoveFolder};
+use stile_domain::permit::{EditTree, Gate, Permit};
 use stile_domain::tool_name::Spelling;
 use stile_store::space::Space;
 
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Remove a folder that is empty. Refused with `folder_not_empty` otherwise: remove its files
-/// first, with `file.remove`.
+/// Remove an empty folder, or one with all it holds if `hash` is sent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FolderRemove {
-    /// Which folder, from the root of the space.
+    /// Which folder.
     path: SpacePath,
+    /// Its `tree_hash` of `file.list`.
+    hash: Option<ContentHash>,
 }
 
 /// A folder that was removed.
@@ -26,11 +28,17 @@ pub struct FolderRemove {
 pub struct FolderRemoved {
     /// Its canonical path.
     path: SpacePath,
+    #[serde(skip)]
+    base: Option<ContentHash>,
 }
 
 impl Output for FolderRemoved {
     fn render(self, _: Spelling) -> serde_json::Result<Answer> {
         Answer::json(&self)
+    }
+
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (self.base, None)
     }
 }
 
@@ -40,24 +48,20 @@ impl Tool for FolderRemove {
     const DESTRUCTIVE: bool = true;
     const IDEMPOTENT: bool = false;
     type Context = Space;
-    type Permits = Permit<RemoveFolder>;
+    type Permits = Permit<EditTree>;
     type Output = FolderRemoved;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<RemoveFolder>, Refusal> {
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<EditTree>, Refusal> {
         gate.permit(&self.path)
     }
 
-    async fn run(
-        self,
-        permit: Permit<RemoveFolder>,
-        space: &Space,
-    ) -> Result<FolderRemoved, Refusal> {
-        space.remove_folder(permit).await?;
-        Ok(FolderRemoved { path: self.path })
+    async fn run(self, permit: Permit<EditTree>, space: &Space) -> Result<FolderRemoved, Refusal> {
+        space.remove_folder(permit, self.hash).await?;
+        Ok(FolderRemoved { path: self.path, base: self.hash })
     }
 
     fn trace(&self) -> CallTrace {
-        CallTrace::of_file(&self.path, None)
+        CallTrace::of_file(&self.path, self.hash)
     }
 }

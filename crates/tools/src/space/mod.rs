@@ -37,7 +37,9 @@ pub mod file_resource;
 pub mod file_restore;
 pub mod file_search;
 pub mod folder_create;
+pub mod folder_move;
 pub mod folder_remove;
+mod links_of_move;
 pub mod list;
 pub mod note_find;
 pub mod note_links;
@@ -68,6 +70,7 @@ pub const FILE_TOOLS: &[ToolEntry<Space>] = &[
     ToolEntry::new::<file_copy::FileCopy>(),
     ToolEntry::new::<file_remove::FileRemove>(),
     ToolEntry::new::<folder_create::FolderCreate>(),
+    ToolEntry::new::<folder_move::FolderMove>(),
     ToolEntry::new::<folder_remove::FolderRemove>(),
     ToolEntry::new::<text_read::TextRead>(),
     ToolEntry::new::<text_gather::TextGather>(),

@@ -85,6 +85,10 @@ fn calls(tool: &str) -> Vec<(Value, bool)> {
             (json!({ "path": path, "hash": hash, "to": "/own2.md" }), false),
             (json!({ "path": "/own.md", "hash": hash, "to": path }), true),
         ],
+        "folder.move" => vec![
+            (json!({ "path": path, "hash": hash, "to": "/own2.md" }), false),
+            (json!({ "path": "/own.md", "hash": hash, "to": path }), false),
+        ],
         other => panic!("say how `{other}` is called on a path below a hidden parent"),
     }
 }

@@ -62,6 +62,8 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("file.create", json!({ "path": PATH, "content": "x" })),
         ("file.remove", json!({ "path": PATH, "hash": other })),
         ("folder.remove", json!({ "path": folder })),
+        ("folder.remove", json!({ "path": folder, "hash": hash })),
+        ("folder.move", json!({ "path": folder, "hash": hash, "to": "file.move" })),
         ("file.list", json!({ "path": PATH })),
         ("file.list", json!({ "path": folder })),
         ("file.find", json!({ "pattern": "file.remove*" })),

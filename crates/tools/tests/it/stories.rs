@@ -133,10 +133,11 @@ async fn a_note_moves_and_the_links_to_it_follow() {
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         arguments
     };
-    let wrong = rig.call(claim, "file.move", moving(json!({ "dry_run": true }))).await;
+    let no_links = json!({ "dry_run": true, "rewrite_links": false });
+    let wrong = rig.call(claim, "file.move", moving(no_links)).await;
     assert_eq!(code(&wrong), "invalid_argument");
 
-    let dry = json!({ "rewrite_links": true, "dry_run": true });
+    let dry = json!({ "dry_run": true });
     let plan = rig.call(claim, "file.move", moving(dry)).await;
     assert_eq!(
         plan.structured["links"],
@@ -156,7 +157,7 @@ async fn a_note_moves_and_the_links_to_it_follow() {
     );
     assert_eq!(rig.text("plan.md"), "# Plan\n");
 
-    let done = rig.call(claim, "file.move", moving(json!({ "rewrite_links": true }))).await;
+    let done = rig.call(claim, "file.move", moving(json!({}))).await;
     let links = &done.structured["links"];
     assert_eq!(
         (&links["written"], &links["notes"], &links["links"]),
@@ -336,8 +337,8 @@ async fn the_list_of_tools_follows_the_scopes() {
     assert_eq!(names("read:/notes/"), readers);
     let writers = [
         "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create",
-        "folder.remove", "note.set_property", "text.append", "text.edit", "text.insert",
-        "text.replace",
+        "folder.move", "folder.remove", "note.set_property", "text.append", "text.edit",
+        "text.insert", "text.replace",
     ];
     let mut all = [&readers[..], &writers].concat();
     all.sort_unstable();

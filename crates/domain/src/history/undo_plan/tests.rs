@@ -588,3 +588,31 @@ fn a_file_whose_content_an_undo_took_for_a_created_one_is_named_and_comes_back_l
     assert_eq!(world.undo_again(&changes, undone).left, []);
     assert_eq!(world.disk, first);
 }
+
+#[test]
+fn only_folders_that_certainly_came_with_a_moved_folder_are_named() {
+    let named = |tool: &str, moves: &[(&str, &str)]| -> Vec<String> {
+        let changes: Vec<PastChange> = (1..)
+            .zip(moves)
+            .map(|(number, (from, to))| PastChange {
+                number: ChangeNumber(number),
+                call: ChangeNumber(1),
+                at: Instant(0),
+                kind: PastChangeKind::Moved,
+                path: path(from),
+                to: Some(path(to)),
+                before: Some(hash(1)),
+                size_before: 1,
+                after: Some(hash(1)),
+                author: Author { tool: tool.to_owned(), ..Author::default() },
+            })
+            .collect();
+        moved_folders(&changes).iter().map(ToString::to_string).collect()
+    };
+    let renamed = [("/old/a.md", "/new/a.md"), ("/old/deep/b.md", "/new/deep/b.md")];
+    assert_eq!(named("folder.move", &renamed), ["/new/deep", "/new"]);
+    assert_eq!(named("file.move", &renamed), Vec::<String>::new());
+    // The folder kept its name, so its new parent may have been there before.
+    assert_eq!(named("folder.move", &[("/a/x/f", "/b/x/f")]), ["/b/x"]);
+    assert_eq!(named("folder.move", &[("/x/y/f", "/y/f")]), ["/y"]);
+}

@@ -27,7 +27,7 @@ fn files<'p>(
 fn rewritten(text: &str, at: &str, paths: &[&str], [from, to]: [&str; 2]) -> String {
     let files = files(text, paths.iter().copied(), [from, to]);
     let moved = MovedFile::new(path(from), path(to), &files, RewritePass::First);
-    let done = if at == from { moved.rewrite_own(text) } else { moved.rewrite(&path(at), text) };
+    let done = moved.rewrite(&path(if at == from { to } else { at }), text);
     assert_eq!((done.unspellable, done.ambiguous), (0, 0), "{text}");
     done.text.unwrap_or_else(|| text.to_owned())
 }
@@ -231,7 +231,8 @@ proptest! {
         for (name, text) in &vault {
             let done = if *name == from {
                 let own = files(text, vault.keys().map(String::as_str), [&from, &to]);
-                MovedFile::new(path(&from), path(&to), &own, RewritePass::First).rewrite_own(text)
+                MovedFile::new(path(&from), path(&to), &own, RewritePass::First)
+                    .rewrite(&path(&to), text)
             } else {
                 let facts = NoteFacts::of(text).unwrap();
                 let done = moved.rewrite(&path(name), text);
@@ -275,5 +276,61 @@ proptest! {
             *text = done.text.unwrap_or_else(|| text.clone());
         }
         prop_assert_eq!(led(&twice), now);
+    }
+
+    #[test]
+    fn after_a_folder_moved_every_link_leads_where_it_led_and_all_else_stays(
+        notes in proptest::collection::btree_map(
+            names(), proptest::collection::vec(links(), 0..5), 1..8),
+        from in proptest::sample::select(vec!["/f", "/h", "/f/g"]),
+        to in proptest::sample::select(vec!["/n", "/h/n", "/g/new", "/f2", "/x/y/f"]),
+    ) {
+        let vault: Vault =
+            notes.into_iter().map(|(name, links)| (name, links.join(" and "))).collect();
+        let (from, to) = (path(from), path(to));
+        prop_assume!(!from.covers(&to));
+        let now_of = |name: &String| -> String {
+            let moved = path(name).relocated(&from, &to);
+            moved.map_or_else(|| name.clone(), |moved| moved.as_str().to_owned())
+        };
+        let before = led(&vault);
+        let own = vault.iter().filter(|(name, _)| from.covers(&path(name)));
+        let facts: Vec<NoteFacts> =
+            own.clone().map(|(_, text)| NoteFacts::of(text).unwrap()).collect();
+        let targets = facts.iter().flat_map(|facts| &facts.links).map(|link| &link.target);
+        let mut files = LinkedFiles::for_targets(targets);
+        for (name, _) in own {
+            files = files.and_for_path(&path(name));
+        }
+        vault.keys().for_each(|name| files.add(path(name)));
+        let moved = MovedFile::of_folder(from.clone(), to.clone(), &files, RewritePass::First);
+        let mut after = Vault::new();
+        for (name, text) in &vault {
+            let now = now_of(name);
+            let done = moved.rewrite(&path(&now), text);
+            let concerns = moved.concerns(&path(&now), &NoteFacts::of(text).unwrap());
+            prop_assert!(done.text.is_none() || concerns);
+            prop_assert_eq!((done.unspellable, done.ambiguous), (0, 0), "{} {}", name, text);
+            after.insert(now, done.text.unwrap_or_else(|| text.clone()));
+        }
+        let now = led(&after);
+        for (name, led) in &before {
+            let now = &now[now_of(&(*name).to_owned()).as_str()];
+            prop_assert_eq!(led.len(), now.len());
+            for (was, is) in led.iter().zip(now) {
+                let Some(was) = was else { continue };
+                let goal = was.relocated(&from, &to).unwrap_or_else(|| was.clone());
+                prop_assert_eq!(is.as_ref(), Some(&goal), "{} {:?} {:?}", name, vault, after);
+            }
+        }
+        // The files as they are after the move lead to the same rewriting.
+        let mut moved_files = files.relocated(&from, &to);
+        moved_files = MovedFile::of_folder(from.clone(), to.clone(), &moved_files, RewritePass::First)
+            .before;
+        for (name, text) in &vault {
+            let again = MovedFile::of_folder(from.clone(), to.clone(), &moved_files, RewritePass::First);
+            let now = path(&now_of(name));
+            prop_assert_eq!(again.rewrite(&now, text), moved.rewrite(&now, text));
+        }
     }
 }

@@ -14,10 +14,10 @@ use stile_domain::history::undo_plan::{LeftReason, PathNow, UndoFacts, UndoStep,
 use stile_domain::history::version::OldVersion;
 
 /// A space with a history, in one folder.
-struct Kept {
-    rig: Rig,
+pub(super) struct Kept {
+    pub(super) rig: Rig,
     state: tempfile::TempDir,
-    history: Arc<History>,
+    pub(super) history: Arc<History>,
 }
 
 fn open_history(state: &Path, root: &Path, unkept: UnkeptChange) -> Arc<History> {
@@ -31,7 +31,7 @@ fn open_history(state: &Path, root: &Path, unkept: UnkeptChange) -> Arc<History>
 }
 
 impl Kept {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(UnkeptChange::GoesOn)
     }
 
@@ -60,7 +60,7 @@ impl Kept {
         Self { rig: Rig::with_history(folder, Some(Arc::clone(&history))), state, history }
     }
 
-    fn changes(&self) -> Vec<PastChange> {
+    pub(super) fn changes(&self) -> Vec<PastChange> {
         self.history.changes(&ChangeQuery::default()).unwrap()
     }
 
@@ -232,7 +232,7 @@ fn a_folder_can_be_removed_at_once_after_its_last_file() {
     let inner = kept.rig.inner();
     inner.remove(&path("d/a.md"), hash("one\n")).unwrap();
     let began = Instant::now();
-    inner.change(|change| change.remove_folder(&path("d"))).unwrap();
+    inner.change(|change| change.remove_folder(&all_of("/d"), None)).unwrap();
     assert!(began.elapsed() < Duration::from_secs(1));
 }
 

@@ -224,3 +224,187 @@ async fn a_note_that_is_saved_after_the_plan_is_left_and_the_next_call_rewrites_
     assert_eq!(outcomes(&done), [("/2.md", 1, Written)]);
     assert_eq!(fs::read_to_string(file("2.md")).unwrap(), "[a](b.md) and more");
 }
+
+/// Moves a folder as the bearer of `claim`.
+async fn moved_folder(
+    space: &Space,
+    claim: &str,
+    [from, to]: [&str; 2],
+    request: LinkRewriting,
+) -> Result<LinkRewrites, Refusal> {
+    let (principal, root) = (principal(claim), SpacePath::root());
+    let gate = principal.gate();
+    let paths = (gate.permit(&path(from))?, gate.permit(&path(to))?);
+    let notes = (gate.permit(&root)?, gate.permit(&root)?);
+    space.move_folder_with_links(paths, notes, request).await
+}
+
+async fn tree_hash(rig: &Rig, folder: &str) -> ContentHash {
+    rig.space.tree_hash(principal(ALL).gate().permit(&path(folder)).unwrap()).await.unwrap()
+}
+
+/// Returns the request to move a folder as it is now.
+async fn now(rig: &Rig, folder: &str) -> LinkRewriting {
+    LinkRewriting { base: tree_hash(rig, folder).await, is_dry: false, cursor: None }
+}
+
+/// A space with a folder `/f` of notes that link to each other, to the outside and from there.
+fn meadow() -> Rig {
+    let rig = Rig::new();
+    for folder in ["f/deep", "w", "r"] {
+        fs::create_dir_all(rig.file(folder)).unwrap();
+    }
+    rig.put(
+        "f/a.md",
+        "---\nup: \"[[f/deep/b]]\"\n---\n[b](deep/b.md) [x](../w/x.md) ![i](i.png)\n",
+    );
+    rig.put("f/deep/b.md", "[[a]] [a](../a.md) [[w/x]] [n](../../none.md)\n");
+    rig.put("f/i.png", "");
+    rig.put("f/own.canvas", r#"{"nodes":[{"type":"file","file":"f/a.md"}]}"#);
+    rig.put("w/x.md", "[[f/a|A]] [[b]] [b](../f/deep/b.md) ![[f/i.png]]\n");
+    rig.put("w/board.canvas", r#"{"nodes":[{"type":"file","file":"f/deep/b.md"}]}"#);
+    rig.put("r/y.md", "[[f/a]]\n");
+    rig
+}
+
+#[tokio::test]
+async fn a_folder_that_moves_takes_the_links_of_all_notes_along() {
+    let rig = meadow();
+    let claim = "write:/f/ write:/w/ write:/g/ read:/r/";
+    let request = now(&rig, "/f").await;
+    let done = moved_folder(&rig.space, claim, ["/f", "/g/h/n"], request).await.unwrap();
+    use RewriteOutcome::{Left, Written};
+    let expected = [
+        ("/g/h/n/a.md", 2, Written),
+        ("/g/h/n/deep/b.md", 0, Written),
+        ("/g/h/n/own.canvas", 1, Written),
+        ("/r/y.md", 1, Left("insufficient_scope")),
+        ("/w/board.canvas", 1, Written),
+        ("/w/x.md", 3, Written),
+    ];
+    let expected: Vec<_> = expected.into_iter().filter(|(_, links, _)| *links > 0).collect();
+    assert_eq!(outcomes(&done), expected);
+    assert_eq!((done.skipped, done.next), (0, None));
+    let own =
+        "---\nup: \"[[g/h/n/deep/b]]\"\n---\n[b](deep/b.md) [x](../../../w/x.md) ![i](i.png)\n";
+    assert_eq!(rig.text("g/h/n/a.md"), own);
+    assert_eq!(rig.text("g/h/n/deep/b.md"), "[[a]] [a](../a.md) [[w/x]] [n](../../none.md)\n");
+    assert_eq!(rig.text("g/h/n/own.canvas"), r#"{"nodes":[{"type":"file","file":"g/h/n/a.md"}]}"#);
+    assert_eq!(
+        rig.text("w/x.md"),
+        "[[g/h/n/a|A]] [[b]] [b](../g/h/n/deep/b.md) ![[g/h/n/i.png]]\n"
+    );
+    assert_eq!(
+        rig.text("w/board.canvas"),
+        r#"{"nodes":[{"type":"file","file":"g/h/n/deep/b.md"}]}"#
+    );
+    assert_eq!(rig.text("r/y.md"), "[[f/a]]\n");
+    assert_eq!(done.hash, Some(tree_hash(&rig, "/g/h/n").await));
+}
+
+#[tokio::test]
+async fn a_dry_run_of_a_folder_writes_nothing_and_shows_what_the_call_then_does() {
+    let rig = meadow();
+    let request = now(&rig, "/f").await;
+    let dry = LinkRewriting { is_dry: true, ..request.clone() };
+    let plan = moved_folder(&rig.space, ALL, ["/f", "/g"], dry.clone()).await.unwrap();
+    assert!(rig.file("f/a.md").exists() && !rig.file("g").exists());
+    assert!(plan.notes.iter().all(|note| note.outcome == RewriteOutcome::Planned));
+    assert_eq!(
+        code(moved_folder(&rig.space, ALL, ["/f", "/w"], dry.clone()).await),
+        "already_exists"
+    );
+    assert_eq!(code(moved_folder(&rig.space, ALL, ["/f", "/f/g"], dry).await), "invalid_argument");
+    let stale = LinkRewriting { base: hash("old"), is_dry: true, cursor: None };
+    assert_eq!(code(moved_folder(&rig.space, ALL, ["/f", "/g"], stale).await), "stale");
+    let done = moved_folder(&rig.space, ALL, ["/f", "/g"], request).await.unwrap();
+    let changes = |done: &LinkRewrites| -> Vec<_> {
+        done.notes.iter().map(|note| (note.path.clone(), note.changes.clone())).collect()
+    };
+    assert_eq!(changes(&plan), changes(&done));
+    assert!(plan.notes.len() >= 4, "{plan:?}");
+}
+
+#[tokio::test]
+async fn the_notes_of_a_folder_and_all_others_are_reached_by_cursors() {
+    let rig = Rig::new();
+    fs::create_dir(rig.file("f")).unwrap();
+    let own = MAX_REWRITTEN_NOTES + 20;
+    for number in 0..own {
+        rig.put(&format!("f/{number}.md"), "[o](../o.md)");
+    }
+    rig.put("o.md", "[[f/0]]");
+    // One comes before the folder in the walk, and the others after it.
+    for number in 0..MAX_REWRITTEN_NOTES {
+        rig.put(&format!("z{number}.md"), "[[f/1]]");
+    }
+    rig.put("a.md", "[[f/2]]");
+    let (mut request, mut pages) = (now(&rig, "/f").await, Vec::new());
+    loop {
+        let done = moved_folder(&rig.space, ALL, ["/f", "/g/h"], request.clone()).await.unwrap();
+        assert!(done.notes.iter().all(|note| note.outcome == RewriteOutcome::Written));
+        pages.push(done.notes.len());
+        request.cursor = done.next;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages.iter().sum::<usize>(), own + MAX_REWRITTEN_NOTES + 2, "{pages:?}");
+    assert!(pages.iter().all(|page| *page <= MAX_REWRITTEN_NOTES), "{pages:?}");
+    for number in 0..own {
+        assert_eq!(rig.text(&format!("g/h/{number}.md")), "[o](../../o.md)");
+    }
+    assert_eq!((rig.text("a.md").as_str(), rig.text("z7.md").as_str()), ("[[g/h/2]]", "[[g/h/1]]"));
+    assert_eq!(rig.text("o.md"), "[[g/h/0]]");
+}
+
+/// Law: whatever is hidden, the caller of a move of a folder is answered alike.
+#[tokio::test]
+async fn what_the_scopes_hide_takes_no_part_in_the_move_of_a_folder() {
+    let claim = "write:/f/ write:/g/ write:/w/ read:/r/ deny:/w/secret";
+    let mut answers = Vec::new();
+    for has_more in [false, true] {
+        let rig = meadow();
+        fs::create_dir_all(rig.file("w/secret")).unwrap();
+        fs::create_dir_all(rig.file("hidden")).unwrap();
+        if has_more {
+            rig.put("hidden/a.md", "[[f/a]]");
+            rig.put("hidden/b.md", "");
+            rig.put("w/secret/x.md", "[[f/deep/b]]");
+        }
+        let request = now(&rig, "/f").await;
+        let done = moved_folder(&rig.space, claim, ["/f", "/g"], request).await.unwrap();
+        if has_more {
+            assert_eq!(rig.text("hidden/a.md") + &rig.text("w/secret/x.md"), "[[f/a]][[f/deep/b]]");
+        }
+        answers.push(format!("{done:?}"));
+    }
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[tokio::test]
+async fn a_second_call_completes_what_a_kill_left_of_a_folder() {
+    let whole = meadow();
+    let request = now(&whole, "/f").await;
+    moved_folder(&whole.space, ALL, ["/f", "/g"], request).await.unwrap();
+    let names = ["g/a.md", "g/deep/b.md", "g/own.canvas", "r/y.md", "w/board.canvas", "w/x.md"];
+    // The kill came after the move, or after the move and each number of notes.
+    for written in 0..=names.len() {
+        let rig = meadow();
+        let before = tree_hash(&rig, "/f").await;
+        fs::rename(rig.file("f"), rig.file("g")).unwrap();
+        for name in &names[..written] {
+            rig.put(name, &whole.text(name));
+        }
+        let request = LinkRewriting { base: before, is_dry: false, cursor: None };
+        let again = moved_folder(&rig.space, ALL, ["/f", "/g"], request).await;
+        if written > 0 {
+            assert_eq!(code(again), "stale", "the folder has another hash by now");
+            let request = now(&rig, "/g").await;
+            moved_folder(&rig.space, ALL, ["/f", "/g"], request).await.unwrap();
+        }
+        for name in names {
+            assert_eq!(rig.text(name), whole.text(name), "{written} {name}");
+        }
+    }
+}

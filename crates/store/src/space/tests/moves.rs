@@ -1,6 +1,6 @@
 //! Moves, copies, folders, and what is added to the end of a file.
 
-use stile_domain::permit::{RemoveFolder, Walk};
+use stile_domain::permit::{EditTree, Walk};
 
 use super::*;
 
@@ -181,7 +181,8 @@ fn folders_are_made_with_parents_and_removed_when_empty() {
         let mut made = Vec::new();
         rig.inner().change(|change| change.create_folder(&path(name), &mut made))
     };
-    let remove = |name: &str| rig.inner().change(|change| change.remove_folder(&path(name)));
+    let remove =
+        |name: &str| rig.inner().change(|change| change.remove_folder(&all_of(name), None));
     assert!(create("/a/b").unwrap());
     assert!(!create("/a/b").unwrap() && !create("/").unwrap());
     rig.put("a/file", "x");
@@ -200,7 +201,7 @@ fn folders_are_made_with_parents_and_removed_when_empty() {
 #[test]
 fn a_folder_is_removed_only_by_who_may_change_all_of_it() {
     let permits = |claim: &str, folder: &str| {
-        principal(claim).gate().permit::<RemoveFolder>(&path(folder)).is_ok()
+        principal(claim).gate().permit::<EditTree>(&path(folder)).is_ok()
     };
     assert!(permits("write:/a/", "/a") && permits("write:/", "/a/b"));
     assert!(!permits("write:/a/*", "/a") && !permits("read:/ write:/a/b/", "/a"));
