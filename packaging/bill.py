@@ -3,8 +3,8 @@
     bill.py TARGET FOLDER
 
 writes `stile.cdx.json` (CycloneDX 1.5) and `THIRD-PARTY-LICENCES.txt` into FOLDER. The crates are
-those that cargo links for TARGET: neither build scripts, nor macros, nor what only tests use. C code
-inside of crates, and what the toolchain links, is listed by hand below.
+those that cargo links for TARGET: neither build scripts, nor macros, nor what only tests use. C
+code inside of crates, and what the toolchain links, is listed by hand below.
 """
 
 import json
@@ -150,7 +150,7 @@ def licences(crates, toolchain):
     names = {crate["name"] for crate in crates}
     out += [f"{name}: {text}" for holder, name, _, text in INSIDE if holder in names]
     if bare:
-        out += ["", "These crates name a licence and have no file with its text, which is among the",
+        out += ["", "These crates name a licence and have no file with its text. It is among the",
                 "texts of others below:", ""]
         out += [f"  {name}" for name in bare]
     for text, names in sorted(holders.values(), key=lambda held: held[1][0].lower()):

@@ -3,7 +3,7 @@
     registry_rules.py SERVER_JSON
 
 They are those of the registry's schema of 2025-12-11, as far as our description uses it, and what
-the registry asks for beyond the schema, in our own words. No package that we know carries the schema.
+the registry asks for beyond the schema, in our own words. No package known to us has the schema.
 """
 
 import json

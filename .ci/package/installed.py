@@ -3,8 +3,8 @@
     installed.py WAY INDEX PUBLISHED SECOND TOOLS FIRST_VERSION SECOND_VERSION
 
 In an empty home: runs it once without installing, installs it, serves a folder, connects a client,
-reads a note over HTTP and over standard input and output, upgrades to a second version with the state
-kept, and uninstalls it. INDEX is the address of the index, PUBLISHED its folder, SECOND the folder
+reads a note over both transports, upgrades to a second version with the state kept, and uninstalls
+it. INDEX is the address of the index, PUBLISHED its folder, SECOND the folder
 with the second version, which is published when its turn comes, and TOOLS the folder with `uv`.
 """
 

@@ -39,6 +39,7 @@ Examples:
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
   stile connect cursor --write      add this server to Cursor, with a token of its own
+  stile update                      say how this installation is updated
   stile doctor                      find out why a client does not connect
   stile service install ~/notes     keep the server running
   stile history --since 12h         show what agents changed
@@ -204,7 +205,7 @@ fn search(settings: Settings<'_>) -> Command {
         .arg(one("in", "PATH", "Only files in this folder of the space."))
         .arg(one("since", "TIME", "Only files that changed since: a date, a time, or an age as in 7d."))
         .arg(one("limit", "COUNT", "How many files to show, 1 to 50. [default: 10]"))
-        .arg(json())
+        .args([json(), utc()])
         .args(setting_arguments(settings, CommandGroup::Note))
         .after_help(
             "\
@@ -225,7 +226,8 @@ fn note(settings: Settings<'_>) -> Command {
                 positional(
                     "path",
                     "PATH",
-                    "The note, from the root of the space, as in inbox/one.md.",
+                    "The note: its path from where you are or from the root of the space, as in \
+                     inbox/one.md.",
                 )
                 .allow_hyphen_values(true),
             )
@@ -233,7 +235,8 @@ fn note(settings: Settings<'_>) -> Command {
             .arg(one(
                 ROOT.declaration.key,
                 "DIR",
-                "The folder that holds the notes. [default: ~/stile]",
+                "The folder that holds the notes. [default: the only folder that was served, or \
+                 ~/stile]",
             ))
             .args(setting_arguments(settings, CommandGroup::Note))
     };
@@ -250,8 +253,8 @@ fn note(settings: Settings<'_>) -> Command {
         .subcommand(read("sections", "Prints a note's sections (get_section_source)."))
         .after_help(
             "\
-Prints one line of JSON. On failure it prints an object with `error` and `code` to standard error \
-instead, and the exit code is not 0. It reads only this note, and writes only a line in the journal.
+Prints one line of JSON. On failure it prints a sentence to a terminal, or else an object with \
+`error` and `code` to standard error, and the exit code is not 0. It reads only this note, and writes only a line in the journal.
 
 Examples:
   stile note outline inbox/one.md
@@ -304,12 +307,16 @@ fn token(settings: Settings<'_>) -> Command {
         .subcommand(
             Command::new("list")
                 .about("Shows all tokens: who they are for, what they allow, until when.")
-                .arg(json()),
+                .args([json(), utc()]),
         )
         .subcommand(
             Command::new("revoke")
                 .about("Revokes a token. Running servers refuse it from the next request on.")
-                .arg(positional("jti", "JTI", "The token's identifier, as in `stile token list`.")),
+                .arg(positional(
+                    "jti",
+                    "JTI",
+                    "The token's identifier as in `stile token list`, or its beginning.",
+                )),
         )
         .after_help(
             "\
@@ -369,14 +376,18 @@ fn client(settings: Settings<'_>) -> Command {
         .subcommand(
             Command::new("list")
                 .about("Shows all clients: what each may do, and when it was last at work.")
-                .arg(json()),
+                .args([json(), utc()]),
         )
         .subcommand(
             Command::new("show")
                 .about("Shows a client, with everything that you allowed it, as JSON.")
                 .arg(
-                    positional("id", "ID", "The client, as in `stile client list`.")
-                        .allow_hyphen_values(true),
+                    positional(
+                        "id",
+                        "ID",
+                        "The client as in `stile client list`, or the beginning of its identifier.",
+                    )
+                    .allow_hyphen_values(true),
                 ),
         )
         .subcommand(
@@ -397,11 +408,15 @@ fn client(settings: Settings<'_>) -> Command {
             Command::new("end")
                 .about("Ends a client, with all its tokens.")
                 .arg(
-                    positional("id", "ID", "The client, or one approval as `client show` has it.")
-                        .required(false)
-                        // One identifier in 64 begins with a hyphen.
-                        .allow_hyphen_values(true)
-                        .required_unless_present("all"),
+                    positional(
+                        "id",
+                        "ID",
+                        "The client, or one approval as `client show` has it, or its beginning.",
+                    )
+                    .required(false)
+                    // One identifier in 64 begins with a hyphen.
+                    .allow_hyphen_values(true)
+                    .required_unless_present("all"),
                 )
                 .arg(flag("all", "End every client.").conflicts_with("id")),
         )
@@ -488,6 +503,11 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 
 fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name.replace('_', "-")).action(ArgAction::SetTrue).help(help)
+}
+
+/// The flag of commands that show times to a person.
+fn utc() -> Arg {
+    flag("utc", "Show times in UTC. [default: in the zone of this machine]")
 }
 
 fn positional(name: &'static str, value: &'static str, help: &'static str) -> Arg {

@@ -15,8 +15,9 @@ use super::colours::{Colours, Meaning};
 use super::duration;
 use super::home::Home;
 use super::progress::{Progress, Step, Unit};
-use super::{Failure, Invocation, owner, settings};
+use super::{Failure, Invocation, history, local_time, owner, settings, typed_path};
 use crate::clock;
+use crate::config::Environment;
 
 /// How long after a line was written a follower may show it.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
@@ -33,7 +34,7 @@ pub(super) fn run(
     if let Some(("remove", matches)) = matches.subcommand() {
         return remove(&place, matches, output);
     }
-    let filter = filter(matches)?;
+    let filter = filter(matches, environment)?;
     let since = since(matches)?;
     let form = Form { is_json: matches.get_flag("json"), colours };
     let follows = matches.get_flag("follow");
@@ -41,10 +42,15 @@ pub(super) fn run(
     let new_lines = if follows { Some(place.new_lines()?) } else { None };
     if !follows || since.is_some() {
         let mut lines = place.lines(since)?;
+        let mut is_empty = true;
         while let Some(line) = lines.next_line()? {
+            is_empty &= !filter.shows(&line);
             print(&line, &filter, form, output)?;
         }
         report_damage(lines.damaged());
+        if is_empty && !follows {
+            super::http_server::print_line("the journal has no such call");
+        }
     }
     match new_lines {
         Some(new_lines) => follow(new_lines, &filter, form, output),
@@ -65,10 +71,17 @@ pub(super) fn since(matches: &ArgMatches) -> Result<Option<Instant>, Failure> {
     Ok(Some(since))
 }
 
-fn filter(matches: &ArgMatches) -> Result<AuditFilter, Failure> {
+fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFilter, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let path = |text: String| {
-        SpacePath::parse(&text).map_err(|error| Failure::Usage(format!("--path: {error}")))
+        // Where several folders were served, the path can only be meant from the root of one.
+        let served = settings(matches, environment).and_then(history::with_served_root);
+        match served {
+            Ok(resolved) => typed_path::parse(&text, &resolved.config.root),
+            Err(_) => {
+                SpacePath::parse(&text).map_err(|error| Failure::Usage(format!("--path: {error}")))
+            }
+        }
     };
     Ok(AuditFilter {
         client: text("client"),
@@ -120,7 +133,7 @@ impl Form {
         if self.is_json {
             return json!(line).to_string();
         }
-        let time = line.at.get(..19).unwrap_or(&line.at).replace('T', " ");
+        let time = Instant::parse(&line.at).map_or_else(|| line.at.clone(), local_time::second);
         let meaning = match kind(line) {
             CallKind::Event => Some(Meaning::Warning),
             _ if line.outcome != "ok" => Some(Meaning::Bad),

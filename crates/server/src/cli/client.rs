@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
-use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
 use stile_domain::sign_in::asked_access::rights;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
+use stile_domain::unseen::shown;
 use stile_store::records::GrantStatus;
 use stile_store::state::{
     AuthorizationRecord, ClientKind, ClientRecord, TokenKind, TokenRecord, TokenStore,
@@ -18,7 +18,8 @@ use super::colours::Colours;
 use super::home::Home;
 use super::owner::{Owner, text, texts};
 use super::table::{cell, table};
-use super::{Failure, Invocation, owner, settings};
+use super::token::{minute, rfc3339};
+use super::{Failure, Invocation, beginning, owner, settings};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::Environment;
 
@@ -44,12 +45,12 @@ pub(super) fn run(
             let id = text(matches, "id").unwrap_or_default();
             let grants = Grants::of(&home, environment)?;
             let all = known(&tokens, &grants)?;
-            let id = full_id(id, all.iter().map(|known| &known.client.id)).to_owned();
+            let local = StdioClients::of(&tokens, &grants)?;
+            let ids = all.iter().map(|known| known.client.id.as_str());
+            let id = beginning::full(id, ids.chain(local.ids()))?;
             let found = match all.into_iter().find(|known| known.client.id == id) {
                 Some(found) => found.to_json(now),
-                None => {
-                    StdioClients::of(&tokens, &grants)?.find(&id).ok_or_else(|| unknown(&id))?
-                }
+                None => local.find(&id).ok_or_else(|| unknown(&id))?,
             };
             Ok(owner::write_json(output, &found)?)
         }
@@ -59,7 +60,8 @@ pub(super) fn run(
             Ok(writeln!(output, "{}", client.id)?)
         }
         "end" => {
-            let ended = end(matches, environment, &tokens, now)?;
+            let grants = Grants::of(&home, environment)?;
+            let ended = end(matches, environment, (&tokens, &grants), now)?;
             Ok(writeln!(
                 output,
                 "{ended}; every server refuses its tokens from the next request on"
@@ -122,11 +124,6 @@ fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
     authorization.ended.is_none()
         && now < authorization.expires
         && (authorization.grant.is_some() || allow_something(&authorization.scopes))
-}
-
-/// Returns seconds since 1970 as RFC 3339 in UTC.
-fn rfc3339(seconds: i64) -> String {
-    Instant(seconds.saturating_mul(1_000_000)).to_rfc3339()
 }
 
 impl KnownClient {
@@ -230,6 +227,14 @@ impl StdioClients {
         self.records.iter().map(|record| self.json_of(record))
     }
 
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        self.records.iter().map(|record| record.jti.as_str())
+    }
+
+    fn name(&self, id: &str) -> Option<&str> {
+        self.records.iter().find(|record| record.jti == id)?.client.as_deref()
+    }
+
     fn find(&self, id: &str) -> Option<Value> {
         self.records.iter().find(|record| record.jti == id).map(|record| self.json_of(record))
     }
@@ -250,7 +255,7 @@ impl StdioClients {
 
 /// Returns a time of use to the minute, or a dash.
 fn to_the_minute(used: Option<i64>) -> String {
-    used.map(rfc3339).unwrap_or_default().get(..16).unwrap_or("-").replace('T', " ")
+    used.map_or_else(|| "-".to_owned(), minute)
 }
 
 fn client_table(all: &[KnownClient], local: &StdioClients, now: i64, colours: Colours) -> String {
@@ -290,19 +295,6 @@ fn short_id(client: &ClientRecord) -> String {
     }
 }
 
-/// Returns the identifier that a text names: all of it, or a beginning as a list shows it, with or
-/// without its ellipsis. Returns the text if it names none, or several.
-fn full_id<'a>(text: &'a str, mut all: impl Iterator<Item = &'a String>) -> &'a str {
-    let beginning = text.strip_suffix('…').unwrap_or(text);
-    if beginning.len() < SHORT_ID_BYTES {
-        return text;
-    }
-    match (all.find(|id| id.starts_with(beginning)), all.any(|id| id.starts_with(beginning))) {
-        (Some(id), false) => id,
-        _ => text,
-    }
-}
-
 fn unknown(id: &str) -> Failure {
     Failure::Usage(format!(
         "there is no client `{}`; `stile client list` shows all",
@@ -338,24 +330,42 @@ fn end_stdio(tokens: &TokenStore, id: &str, now: i64) -> Result<bool, Failure> {
     Ok(record.is_some())
 }
 
+/// Says what was approved and ends now, as the rest of a sentence.
+fn ended(approvals: &[&AuthorizationRecord]) -> String {
+    let allowed: Vec<String> = approvals
+        .iter()
+        .map(|approval| {
+            let grant = approval.grant.as_ref().map(|grant| format!("the grant {grant}"));
+            let scopes = Some(approval.scopes.clone()).filter(|scopes| !scopes.is_empty());
+            scopes.into_iter().chain(grant).collect::<Vec<_>>().join(" and ")
+        })
+        .collect();
+    match approvals.len() {
+        0 => String::new(),
+        1 => format!(", with what you allowed it: {}", allowed.join("")),
+        many => format!(", with {many} approvals: {}", allowed.join("; ")),
+    }
+}
+
 /// Ends a client, one of its authorizations, or all. Revokes the grants that were made for them.
 fn end(
     matches: &ArgMatches,
     environment: Environment<'_>,
-    tokens: &TokenStore,
+    (tokens, grants): (&TokenStore, &Grants),
     now: i64,
 ) -> Result<String, Failure> {
     let clients = tokens.clients()?;
-    let id = text(matches, "id");
-    let id = id.map(|id| full_id(id, clients.iter().map(|client| &client.id)));
+    let local = StdioClients::of(tokens, grants)?;
+    let authorizations = tokens.authorizations()?;
+    let ids = clients.iter().map(|client| client.id.as_str()).chain(local.ids());
+    let ids = ids.chain(authorizations.iter().map(|found| found.id.as_str()));
+    let id = text(matches, "id").map(|id| beginning::full(id, ids)).transpose()?;
+    let id = id.as_deref();
     let is_meant = |authorization: &AuthorizationRecord| {
         id.is_none_or(|id| authorization.client == id || authorization.id == id)
     };
-    let meant = tokens
-        .authorizations()?
-        .into_iter()
-        .filter(|found| found.ended.is_none() && is_meant(found));
-    let meant: Vec<AuthorizationRecord> = meant.collect();
+    let meant: Vec<&AuthorizationRecord> =
+        authorizations.iter().filter(|found| found.ended.is_none() && is_meant(found)).collect();
     let ended = match id {
         Some(id) => {
             let is_known = tokens.end_client(id, now)?
@@ -364,19 +374,22 @@ fn end(
             if !is_known {
                 return Err(unknown(id));
             }
-            format!("{id} has ended")
+            let named = clients.iter().find(|client| client.id == id).map(|it| it.name.as_str());
+            let named = named.or_else(|| local.name(id)).map(|name| format!("{name} ({id})"));
+            format!("{} has ended{}", shown(&named.unwrap_or_else(|| id.to_owned())), ended(&meant))
         }
         None => {
             for client in &clients {
                 tokens.end_client(&client.id, now)?;
             }
-            for record in tokens.list()?.iter().filter(|it| it.kind == TokenKind::Stdio) {
+            for record in &local.records {
                 tokens.revoke(&record.jti, now)?;
             }
-            "all clients have ended".to_owned()
+            let count = clients.len() + local.records.len();
+            format!("all {count} clients have ended{}", ended(&meant))
         }
     };
-    let grants: Vec<String> = meant.into_iter().filter_map(|found| found.grant).collect();
+    let grants: Vec<String> = meant.iter().filter_map(|found| found.grant.clone()).collect();
     if !grants.is_empty() {
         let Owner { services, caller, now } = owner::open(matches, environment)?;
         for grant in grants {

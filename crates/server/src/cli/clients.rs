@@ -302,9 +302,29 @@ pub(super) const CLIENTS: &[ClientRow] = &[
     },
 ];
 
-/// Returns the client with this name.
+/// Clients that run on the internet, with their names on the command line. They keep their servers
+/// in an account, and no file of this machine has them.
+pub(super) const HOSTED: &[(&str, &str)] =
+    &[("chatgpt", "ChatGPT"), ("claude-web", "Claude on the web")];
+
+/// Returns the name of a client as the tables have it, for one that a person typed: `Claude Code`
+/// is `claude-code`.
+pub(super) fn plain_name(typed: &str) -> String {
+    typed.trim().to_lowercase().replace([' ', '_'], "-")
+}
+
+/// Returns the client with this name or title, in any case.
 pub(super) fn named(name: &str) -> Option<&'static ClientRow> {
-    CLIENTS.iter().find(|client| client.name == name)
+    let name = plain_name(name);
+    CLIENTS.iter().find(|client| client.name == name || plain_name(client.title) == name)
+}
+
+/// Returns the title of the hosted client with this name or title, in any case.
+pub(super) fn hosted(name: &str) -> Option<&'static str> {
+    let name = plain_name(name);
+    let mut found =
+        HOSTED.iter().filter(|(known, title)| *known == name || plain_name(title) == name);
+    found.next().map(|(_, title)| *title)
 }
 
 impl ClientRow {

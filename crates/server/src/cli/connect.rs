@@ -16,12 +16,13 @@ use super::client_entry::{
     ClientFile, EntryValues, StdioEntry, Target, absolute, cannot, identifier, target,
     token as token_of,
 };
-use super::clients::{CLIENTS, ClientRow, Platform, Transport, named};
+use super::clients::{CLIENTS, ClientRow, Platform, Transport, hosted, named};
 use super::colours::Colours;
 use super::home::Home;
+use super::update::Installation;
 use super::{
-    Failure, Invocation, doctor, duration, found_server, owner, settings, table, token, user_name,
-    welcome,
+    Failure, Invocation, doctor, duration, found_server, local_time, owner, settings, table, token,
+    user_name, welcome,
 };
 use crate::auth::{MintRequest, MintedToken, Minter, StdioRights, stdio_record};
 use crate::clock::{unix_seconds, wall_clock};
@@ -40,12 +41,22 @@ const STAYS: i64 = 24 * 60 * 60;
 pub(super) fn connect(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let Some(client) = owner::text(matches, "client").and_then(named) else {
+    let typed = owner::text(matches, "client");
+    if let Some(title) = typed.and_then(hosted) {
+        return write_address(title, &settings(matches, environment)?, output);
+    }
+    let Some(client) = typed.and_then(named) else {
         return list(matches, environment, output, colours);
     };
     let file = ClientFile::read(client, name(matches), environment)?;
     let order = Order::read(matches, environment, client)?;
     let present = file.entry()?;
+    for note in token::doubts(
+        &order.request.scopes,
+        Some(order.root.as_path()).filter(|root| root.is_dir()),
+    ) {
+        owner::print_to_stderr(&note)?;
+    }
     if matches.get_flag("write") {
         return write(&order, &file, present.as_ref(), output);
     }
@@ -63,6 +74,30 @@ pub(super) fn connect(
     let command = format!("stile connect {} --write", client.name);
     writeln!(output, "`{command}` {change}, with a token of its own if it has one:\n")?;
     output.write_all(file.rendered(&entry)?.as_bytes())?;
+    Ok(())
+}
+
+/// Says where a client that runs on the internet finds the server, since it has no file here.
+fn write_address(title: &str, resolved: &Resolved, output: &mut dyn Write) -> Result<(), Failure> {
+    let home = Home::open(&resolved.config)?;
+    let server = found_server::found(resolved, &home, &home.tokens()?)?;
+    let url = url(resolved, server.as_ref());
+    if !url.starts_with("https://") {
+        writeln!(
+            output,
+            "{title} calls from the internet, and {url} is an address of this machine alone.\n\
+             Give the server a name with a certificate, as docs/network.md says, and start it with\n\
+             --public-url https://NAME. Then run this command again."
+        )?;
+        return Ok(());
+    }
+    writeln!(
+        output,
+        "{title} keeps its servers in your account. Add a connector there, with this address:\n\n  \
+         {url}\n\nIt opens your browser, where you sign in and allow as much as you like.\n\
+         `stile doctor --public {}` tries whether it is reached.",
+        url.strip_suffix(MCP_PATH).unwrap_or(&url)
+    )?;
     Ok(())
 }
 
@@ -165,10 +200,7 @@ impl Order {
         client: &ClientRow,
     ) -> Result<Self, Failure> {
         let resolved = settings(matches, environment)?;
-        let records = token::records_claim(matches)?;
-        if let RecordsClaim::Grant(id) = &records {
-            token::check_grant(matches, environment, id)?;
-        }
+        let records = token::checked(token::records_claim(matches)?, matches, environment)?;
         let given = token::scopes(matches)?;
         let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
         // A token for records needs no scope. Without either, the client gets what a person who
@@ -233,7 +265,15 @@ impl Order {
             let state = absolute(&self.resolved.config.state).to_string_lossy().into_owned();
             arguments.extend(["--state".to_owned(), state]);
         }
-        let values = EntryValues { url, token, program: welcome::program(), arguments };
+        // A copy in the cache of `npx` or `uvx` may be gone tomorrow, so its words start it.
+        let (installation, _) = Installation::of_this_program();
+        let mut words: Vec<String> = match installation.words() {
+            Some(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+            None => vec![welcome::program()],
+        };
+        words.append(&mut arguments);
+        let program = words.remove(0);
+        let values = EntryValues { url, token, program, arguments: words };
         values.entry(client, self.transport).ok_or_else(|| {
             Failure::Usage(format!("the file of {} cannot hold such a server", client.title))
         })
@@ -424,8 +464,8 @@ fn write_rights(
     match minted {
         Some(MintedToken { jti, expires, .. }) => writeln!(
             output,
-            "This ends on {} (UTC), or when you revoke its token {jti}.",
-            token::minute(*expires)
+            "This ends on {}, or when you revoke its token {jti}.",
+            local_time::in_words(token::instant(*expires))
         )?,
         None => writeln!(
             output,

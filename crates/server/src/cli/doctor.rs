@@ -23,7 +23,9 @@ use super::client_entry::{ClientFile, StdioEntry, Target, absolute, identifier, 
 use super::clients::{CLIENTS, ClientRow};
 use super::colours::{Colours, Meaning};
 use super::home::Home;
-use super::{Failure, Invocation, found_server, owner, settings, space, token, user_name};
+use super::{
+    Failure, Invocation, found_server, local_time, owner, settings, space, token, user_name,
+};
 use crate::auth::{DOCTOR, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
@@ -352,21 +354,26 @@ fn of_token(token: Option<&str>, tokens: Option<&TokenStore>, again: &str) -> Op
             format!("if a server of this state is meant, {again}"),
         ),
         Some(TokenRecord { revoked: Some(when), jti, .. }) => {
-            let when = token::minute(when);
-            Finding::bad(STEP, format!("the token {jti} was revoked on {when} (UTC)"), again)
+            let when = moment(when);
+            Finding::bad(STEP, format!("the token {jti} was revoked on {when}"), again)
         }
         Some(TokenRecord { expires, jti, .. }) if expires <= now => {
-            let when = token::minute(expires);
-            Finding::bad(STEP, format!("the token {jti} expired on {when} (UTC)"), again)
+            let when = moment(expires);
+            Finding::bad(STEP, format!("the token {jti} expired on {when}"), again)
         }
         Some(TokenRecord { expires, jti, .. }) if expires <= now + ENDS_SOON => {
-            let when = token::minute(expires);
-            Finding::warning(STEP, format!("the token {jti} expires on {when} (UTC)"), again)
+            let when = moment(expires);
+            Finding::warning(STEP, format!("the token {jti} expires on {when}"), again)
         }
         Some(TokenRecord { expires, scopes, .. }) => {
-            Finding::good(STEP, format!("allows `{scopes}` until {} (UTC)", token::minute(expires)))
+            Finding::good(STEP, format!("allows `{scopes}` until {}", moment(expires)))
         }
     })
+}
+
+/// Returns the time that Unix seconds are, within a sentence.
+fn moment(seconds: i64) -> String {
+    local_time::in_words(token::instant(seconds))
 }
 
 fn as_text(sections: &[Section], colours: Colours) -> String {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use stile_domain::records::instant::Instant;
 
+use super::local_time;
+
 /// Parses a number and one unit: `45s`, `90m`, `12h` or `30d`. Returns `None` for anything else.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -19,16 +21,16 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     number.checked_mul(unit).map(Duration::from_secs)
 }
 
-/// Parses the time from which on something counts: a date (`2026-01-31`, its beginning in UTC), a
-/// time as RFC 3339 writes it, or how long before `now`, as in `12h`. Returns `None` for anything
-/// else.
+/// Parses the time from which on something counts: a date (`2026-01-31`, its beginning in the zone in
+/// which times are shown), a time as RFC 3339 writes it, or how long before `now`, as in `12h`.
+/// Returns `None` for anything else.
 pub(super) fn since(text: &str, now: Instant) -> Option<Instant> {
     match parse(text) {
         Some(ago) => {
             let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
             Some(Instant(now.0.saturating_sub(micros).max(0)))
         }
-        None => Instant::parse(text),
+        None => local_time::beginning_of_day(text).or_else(|| Instant::parse(text)),
     }
 }
 

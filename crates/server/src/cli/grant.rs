@@ -11,9 +11,10 @@ use stile_records::grant_request::{GrantRequestError, StreamGrantRequest, TimeCo
 use stile_store::records::GrantRecord;
 
 use super::colours::Colours;
-use super::owner::{Owner, minute, text, texts};
+use super::local_time::minute;
+use super::owner::{Owner, text, texts};
 use super::table::{cell, table};
-use super::{Failure, Invocation, duration, owner};
+use super::{Failure, Invocation, beginning, duration, owner};
 
 const NOT_MADE: &str = "no grant was made";
 const SINGLE_USE: &str = "single_use";
@@ -39,12 +40,17 @@ pub(super) fn run(
         }
         Some(("revoke", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
-            let id = text(matches, "id").unwrap_or_default();
+            let typed = text(matches, "id").unwrap_or_default();
+            let all = services.grants(&caller)?;
+            let id = &beginning::full(typed, all.iter().map(|grant| grant.id.as_str()))?;
+            let found = all.iter().find(|grant| grant.id == *id);
+            let ended = found.and_then(|record| record.grant.as_ref()).map(ended);
+            let ended = ended.unwrap_or_default();
             match services.revoke_grant(&caller, id, now)? {
                 None => return Err(unknown(id)),
                 Some(None) => writeln!(
                     output,
-                    "{id} is revoked; every server refuses it from the next request on"
+                    "{id} is revoked{ended}; every server refuses it from the next request on"
                 )?,
                 Some(Some(when)) => {
                     writeln!(output, "{id} was revoked before, on {}", minute(when))?
@@ -56,8 +62,17 @@ pub(super) fn run(
     }
 }
 
+/// Returns the grant that an identifier or its beginning names.
 pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
-    owner.services.find_grant(&owner.caller, id)?.ok_or_else(|| unknown(id))
+    let all = owner.services.grants(&owner.caller)?;
+    let id = beginning::full(id, all.iter().map(|grant| grant.id.as_str()))?;
+    owner.services.find_grant(&owner.caller, &id)?.ok_or_else(|| unknown(&id))
+}
+
+/// Says what a grant showed that is revoked, as the rest of a sentence.
+fn ended(grant: &Grant) -> String {
+    let streams: Vec<String> = grant.streams.iter().map(|it| it.stream.to_string()).collect();
+    format!(": it showed {} records of {}", cell(Some(&grant.client)), streams.join(", "))
 }
 
 fn unknown(id: &str) -> Failure {

@@ -29,7 +29,10 @@ use super::audit::since;
 use super::colours::Meaning;
 use super::home::Home;
 use super::table::{cell, table};
-use super::{Failure, Invocation, found_server, open, owner, process, settings, user_name};
+use super::{
+    Failure, Invocation, found_server, local_time, open, owner, process, settings, typed_path,
+    user_name,
+};
 use crate::auth;
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Resolved, Source};
@@ -39,6 +42,7 @@ const DIFF_TIME: Duration = Duration::from_secs(5);
 
 /// The owner's session with the files of a space and their history.
 pub(super) struct FilesOwner {
+    root: PathBuf,
     pub(super) tools: SpaceTools,
     pub(super) history: Arc<History>,
     pub(super) caller: Principal,
@@ -60,7 +64,13 @@ impl FilesOwner {
         let (open_space, history) = open::open_space_of_owner(&resolved)?;
         let call = Arc::new(Call::of_owner(Author::new(tool, &caller)));
         let tools = open_space.tools().for_owner(Arc::clone(&call));
-        Ok(Self { tools, history, caller, journal: open_space.journal, call })
+        let root = resolved.config.root;
+        Ok(Self { root, tools, history, caller, journal: open_space.journal, call })
+    }
+
+    /// Parses the path of a file or folder as a person types it.
+    pub(super) fn path(&self, text: &str) -> Result<SpacePath, Failure> {
+        typed_path::parse(text, &self.root)
     }
 
     /// Returns a sentence that says how to take the changes of this session back; nothing if there
@@ -158,15 +168,9 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Parses the path of a file as a person types it.
-pub(super) fn path(text: &str) -> Result<SpacePath, Failure> {
-    SpacePath::parse(text).map_err(|error| Failure::Usage(error.to_string()))
-}
-
-/// Returns the path and the version that an argument names.
-fn path_and_version(matches: &ArgMatches) -> Result<(SpacePath, Option<OldVersion>), Failure> {
-    let (text, version) = OldVersion::split(owner::text(matches, "path").unwrap_or_default());
-    Ok((path(text)?, version))
+/// Returns the typed path and the version that an argument names.
+fn path_and_version(matches: &ArgMatches) -> (&str, Option<OldVersion>) {
+    OldVersion::split(owner::text(matches, "path").unwrap_or_default())
 }
 
 /// Lists changes.
@@ -175,7 +179,7 @@ pub(super) fn list(
 ) -> Result<(), Failure> {
     let owner = FilesOwner::open(matches, environment, "history")?;
     let query = ChangeQuery {
-        path: owner::text(matches, "path").map(path).transpose()?,
+        path: owner::text(matches, "path").map(|text| owner.path(text)).transpose()?,
         client: owner::text(matches, "client").map(str::to_owned),
         since: since(matches)?,
         ..ChangeQuery::default()
@@ -185,12 +189,17 @@ pub(super) fn list(
         owner::write_json(output, &Value::from_iter(changes.iter().map(to_json)))?;
         return Ok(());
     }
+    if changes.is_empty() {
+        let of = query.path.map(|path| format!(" of {}", shown(path.as_str()))).unwrap_or_default();
+        writeln!(output, "The history of {} has no such change{of}.", owner.root.display())?;
+        return Ok(());
+    }
     let headings = ["CHANGE", "CALL", "WHEN (UTC)", "CLIENT", "USER", "TOOL", "WHAT"];
     let rows = changes.iter().map(|change| {
         [
             change.number.to_string(),
             change.call.to_string(),
-            owner::minute(change.at),
+            local_time::minute(change.at),
             cell(change.author.client.as_deref()),
             cell(Some(&change.author.subject)),
             cell(Some(&change.author.tool)),
@@ -231,13 +240,14 @@ fn to_json(change: &PastChange) -> Value {
 pub(super) fn show(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let (path, version) = path_and_version(matches)?;
+    let (typed, version) = path_and_version(matches);
     let Some(version) = version else {
         return Err(Failure::Usage(format!(
-            "name a version, as in {path}@42; `stile history {path}` shows the versions"
+            "name a version, as in {typed}@42; `stile history {typed}` shows the versions"
         )));
     };
     let owner = FilesOwner::open(matches, environment, "show")?;
+    let path = owner.path(typed)?;
     let bytes = owner.read(owner.tools.version_bytes(&owner.caller, &path, Some(version)))?;
     Ok(output.write_all(&bytes)?)
 }
@@ -246,7 +256,7 @@ pub(super) fn show(
 pub(super) fn diff(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let (path, version) = path_and_version(matches)?;
+    let (typed, version) = path_and_version(matches);
     let other = owner::text(matches, "other");
     let other = other.map(|text| {
         let version = text.strip_prefix('@').and_then(OldVersion::parse);
@@ -256,6 +266,7 @@ pub(super) fn diff(
     });
     let other = other.transpose()?;
     let owner = FilesOwner::open(matches, environment, "diff")?;
+    let path = owner.path(typed)?;
     let version = match version {
         Some(version) => version,
         None => owner.last_version(&path)?,
@@ -284,8 +295,9 @@ pub(super) fn diff(
 pub(super) fn restore(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let (path, version) = path_and_version(matches)?;
+    let (typed, version) = path_and_version(matches);
     let owner = FilesOwner::open(matches, environment, "restore")?;
+    let path = owner.path(typed)?;
     let version = match version {
         Some(version) => version,
         None => owner.last_version(&path)?,

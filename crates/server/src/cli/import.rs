@@ -16,6 +16,7 @@ use stile_import::report::{BadRow, BadRowPolicy, ImportError, ImportReport, Stop
 use stile_import::run::Import;
 
 use super::import_report::{print_declared, step};
+use super::interrupted::Reached;
 use super::owner::Owner;
 use super::progress::Progress;
 use super::rejected::RejectedRows;
@@ -64,6 +65,7 @@ pub(super) fn run_with(
         return import_sync::run(matches, environment, &inputs, target, output);
     }
     let key = owner::texts(matches, "key");
+    let reached = Reached::watch(bad_rows)?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::Failed(format!("cannot find this program: {error}")))?;
@@ -77,7 +79,10 @@ pub(super) fn run_with(
     let import =
         Import { services, caller, target, key: &key, bad_rows, now, text_reader, on_rejected };
     let mut line = Progress::new();
-    let imported = import.run(&inputs, &mut |progress| line.show(step(progress)));
+    let imported = import.run(&inputs, &mut |progress| {
+        reached.note(progress);
+        line.show(step(progress));
+    });
     line.clear();
     let kept = rejected.map(RejectedRows::finish);
     let report = print_report(imported, output)?;

@@ -8,6 +8,7 @@ mod activity;
 mod arguments;
 mod audit;
 mod backup;
+mod beginning;
 mod client;
 mod client_entry;
 mod clients;
@@ -20,6 +21,7 @@ mod doctor;
 mod duration;
 mod export;
 mod extract_text;
+mod first_steps;
 mod found_server;
 mod gateway;
 mod generated;
@@ -31,6 +33,8 @@ mod identity_provider;
 mod import;
 mod import_report;
 mod import_sync;
+mod interrupted;
+mod local_time;
 mod mcp;
 mod migrate_store;
 mod note;
@@ -55,7 +59,9 @@ mod stdio;
 mod streams;
 mod table;
 mod token;
+mod typed_path;
 mod undo;
+mod update;
 mod welcome;
 
 use std::ffi::OsString;
@@ -83,6 +89,8 @@ enum Failure {
     Failed(String),
     /// The command failed; `text` is printed unchanged.
     Verbatim { text: String, code: u8 },
+    /// Whoever read the output has seen enough, as `head` has after some lines.
+    ReaderLeft,
 }
 
 impl Failure {
@@ -94,6 +102,7 @@ impl Failure {
             Self::Usage(message) => (format!("error: {}\n", shown_lines(message)), 2),
             Self::Failed(message) => (format!("error: {}\n", shown_lines(message)), 1),
             Self::Verbatim { text, code } => (format!("{text}\n"), *code),
+            Self::ReaderLeft => (String::new(), 0),
         }
     }
 }
@@ -115,7 +124,10 @@ impl From<StateError> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::Failed(error.to_string())
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderLeft,
+            _ => Self::Failed(error.to_string()),
+        }
     }
 }
 
@@ -133,7 +145,12 @@ pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ran = run(arguments, &environment, &mut output).and_then(|()| Ok(output.flush()?));
     match ran.map_err(|failure| failure.report()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err((text, 0)) => ExitCode::from(u8::from(output.write_all(text.as_bytes()).is_err())),
+        Err((text, 0)) => {
+            let written = output.write_all(text.as_bytes());
+            let reader_left =
+                written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+            ExitCode::from(u8::from(written.is_err() && !reader_left))
+        }
         Err((text, code)) => {
             let _ = io::stderr().write_all(text.as_bytes());
             ExitCode::from(code)
@@ -161,10 +178,18 @@ fn run(
     if arguments.get(1).is_some_and(|name| name == child::COMMAND) {
         return extract_text::run(arguments.get(2));
     }
+    if arguments.len() <= 1 {
+        let (installation, _) = update::Installation::of_this_program();
+        return Ok(first_steps::write_first_steps(installation, output)?);
+    }
+    let arguments = first_steps::as_flags(arguments);
     let command = arguments::command(Config::DECLARATIONS);
+    let is_short = first_steps::wants_short_help(&arguments);
+    let command = if is_short { first_steps::shortened(command) } else { command };
     // Snapshots must not depend on the terminal that the tests run in.
     let command = if cfg!(test) { command.term_width(100) } else { command };
     let matches = command.try_get_matches_from(arguments).map_err(Failure::Arguments)?;
+    local_time::choose(&matches);
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
     let settings = || settings(matches, environment);
     let run: fn(Invocation<'_>) -> Result<(), Failure> = match name {
@@ -203,6 +228,7 @@ fn run(
         "restore" => history::restore,
         "undo" => undo::run,
         "space" => space::run,
+        "update" => update::run,
         // Clap refuses every other command.
         _ => return Ok(()),
     };
@@ -280,7 +306,7 @@ mod tests {
     #[test]
     fn every_command_has_help() {
         insta::assert_snapshot!("help", help(""));
-        let commands = "serve, stdio, gateway, mcp, note, note outline, search, token, token list, \
+        let commands = "serve, stdio, gateway, mcp, note, note outline, search, token, token list, update, \
              token revoke, connect, disconnect, doctor, service, service install, service logs, \
              completions, import, connections, streams, records, records show, declare, export, \
              backup, restore-backup, migrate-store, grant, grant create, grant list, grant show, grant revoke, \
@@ -321,7 +347,6 @@ mod tests {
         std::fs::write(state.path().join("two-lines"), "one\ntwo\n").unwrap();
         let mut transcript = String::new();
         for line in [
-            "",
             "sreve",
             "serve --lisen 1",
             "serve --listen here",
@@ -447,7 +472,13 @@ mod tests {
         let (output, _, code) = stile(&format!("token revoke {jti} {at}"));
         assert_eq!(
             (output, code),
-            (format!("{jti} is revoked; every server refuses it from the next request on\n"), 0)
+            (
+                format!(
+                    "{jti} is revoked: it allowed editor read:/ write:/notes/*; every server \
+                     refuses it from the next request on\n"
+                ),
+                0
+            )
         );
         let (again, _, code) = stile(&format!("token revoke {jti} {at}"));
         assert!(again.contains("was revoked before") && code == 0, "{again}");

@@ -3,14 +3,16 @@
 //! The command calls the tools as a client does. Its calls are journalled like a client's, and it
 //! has no other access to a note.
 
+use std::io::{self, IsTerminal as _};
+
 use clap::ArgMatches;
-use serde_json::json;
+use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_tools::answer::Answer;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
-use super::{Failure, Invocation, open, process, settings, user_name};
+use super::{Failure, Invocation, history, open, owner, process, settings, typed_path, user_name};
 use crate::auth;
 use crate::config::Environment;
 
@@ -22,22 +24,30 @@ const TOOLS: &[(&str, &str)] = &[
     ("sections", "get_section_source"),
 ];
 
-/// Prints the tool's answer. A failure is printed as the error object of a tool.
+/// Prints the tool's answer. A failure is printed as the error object of a tool, and to a person at
+/// a terminal as a sentence.
 pub(super) fn run(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
     let Some((_, tool)) = TOOLS.iter().find(|(name, _)| *name == command) else { return Ok(()) };
-    let answer = call(tool, matches, environment).map_err(|failure| failure.into_json())?;
-    match answer.failure {
-        None => Ok(writeln!(output, "{}", answer.text)?),
+    let answer = call(tool, matches, environment).and_then(|answer| match answer.failure {
+        None => Ok(answer.text),
         Some(_) => Err(Failure::Verbatim { text: answer.text, code: 1 }),
-    }
+    });
+    let failed = |failure: Failure| match io::stderr().is_terminal() {
+        true => failure.into_sentence(),
+        false => failure.into_json(),
+    };
+    Ok(writeln!(output, "{}", answer.map_err(failed)?)?)
 }
 
 fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Result<Answer, Failure> {
-    let path = matches.get_one::<String>("path").map(String::as_str).unwrap_or_default();
-    let resolved = settings(matches, environment)?;
+    let resolved = history::with_served_root(settings(matches, environment)?)?;
+    let typed = owner::text(matches, "path").unwrap_or_default();
+    // What the tool refuses as a path, it refuses in the words that scripts know.
+    let path = typed_path::parse(typed, &resolved.config.root);
+    let path = path.map_or_else(|_| typed.to_owned(), |path| path.to_string());
     let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));
     let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
     process::log(resolved.config.log);
@@ -64,5 +74,35 @@ impl Failure {
             text: json!({ "error": message, "code": "RUNTIME_ERROR" }).to_string(),
             code,
         }
+    }
+
+    /// Returns the failure in words, for a person: an error object gives its message.
+    fn into_sentence(self) -> Self {
+        let Self::Verbatim { text, code } = self else { return self };
+        let object: Option<Value> = serde_json::from_str(&text).ok();
+        let message = object.as_ref().and_then(|object| object.get("error")?.as_str());
+        match (message, code) {
+            (Some(message), 2) => Self::Usage(message.to_owned()),
+            (Some(message), _) => Self::Failed(message.to_owned()),
+            (None, _) => Self::Verbatim { text, code },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_reads_a_sentence_and_a_script_an_object() {
+        let refused = || Failure::Verbatim {
+            text: json!({ "error": "Note not found: a.md", "code": "RUNTIME_ERROR" }).to_string(),
+            code: 1,
+        };
+        let said = (String::from("error: Note not found: a.md\n"), 1);
+        assert_eq!(refused().into_sentence().report(), said);
+        assert!(refused().into_json().report().0.starts_with('{'));
+        let usage = Failure::Usage("there is no home folder".to_owned());
+        assert_eq!(usage.into_sentence().report().0, "error: there is no home folder\n");
     }
 }

@@ -48,12 +48,6 @@ pub(super) fn of_records(records: Records, environment: Environment<'_>) -> Owne
     Owner { services: RecordService::new(records), caller, now: clock::now() }
 }
 
-/// Formats a time in UTC to the minute, as in `2026-01-31 09:05`.
-pub(super) fn minute(instant: Instant) -> String {
-    let text = instant.to_rfc3339();
-    text.get(..16).unwrap_or(&text).replace('T', " ")
-}
-
 /// Returns a value as JSON in lines, in which characters that are not seen are escaped.
 pub(super) fn json_lines(value: &impl fmt::Display) -> String {
     with_escapes(&format!("{value:#}\n"))

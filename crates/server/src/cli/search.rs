@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::tool_name::Spelling;
 use stile_domain::unseen;
@@ -9,7 +10,9 @@ use stile_tools::answer::Answer;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
 use super::colours::{Colours, Meaning};
-use super::{Failure, Invocation, history, open, owner, process, settings, user_name};
+use super::{
+    Failure, Invocation, history, local_time, open, owner, process, settings, typed_path, user_name,
+};
 use crate::auth;
 
 /// How many answers that are not finished the command waits for. Each takes two seconds at most.
@@ -22,9 +25,10 @@ pub(super) fn run(
     let resolved = history::with_served_root(settings(matches, environment)?)?;
     process::log(resolved.config.log);
     let mut arguments = json!({ "q": owner::texts(matches, "question").join(" ") });
-    for (key, value) in
-        [("path", owner::text(matches, "in")), ("modified_after", owner::text(matches, "since"))]
-    {
+    let within = owner::text(matches, "in");
+    let within = within.map(|text| typed_path::parse(text, &resolved.config.root)).transpose()?;
+    let since = owner::text(matches, "since").map(str::to_owned);
+    for (key, value) in [("path", within.map(|path| path.to_string())), ("modified_after", since)] {
         if let (Some(value), Some(members)) = (value, arguments.as_object_mut()) {
             members.insert(key.to_owned(), value.into());
         }
@@ -82,7 +86,8 @@ fn rendered(answer: &Value, colours: Colours) -> String {
     let mut shown = String::new();
     for result in list(answer, "results").unwrap_or_default() {
         let path = text(result.get("path"));
-        let day: String = text(result.get("modified")).chars().take(10).collect();
+        let modified = text(result.get("modified"));
+        let day = Instant::parse(&modified).map_or(modified, local_time::day);
         let title = colours.paint(&text(result.get("title")), Meaning::Title);
         shown.push_str(&format!("{}  {title}  {day}\n", colours.paint(&path, Meaning::Good)));
         for passage in list(&result, "passages").unwrap_or_default() {

@@ -11,6 +11,7 @@ use super::client_entry::{absolute, cannot};
 use super::clients::{Platform, home_place};
 use super::home::Home;
 use super::service_files::{LABEL, NAME, ServicePlan, file};
+use super::update::Installation;
 use super::{Failure, Invocation, found_server, owner, settings, welcome};
 use crate::config::declarations::{CONFIG, ROOT, STATE};
 use crate::config::{Environment, Source};
@@ -110,6 +111,19 @@ fn install(
         let message = "--for another system needs --print: the file is of no use here";
         return Err(Failure::Usage(message.to_owned()));
     }
+    let (installation, _) = Installation::of_this_program();
+    if let Some(words) = installation.words() {
+        return Err(Failure::Usage(format!(
+            "`{}` keeps the program in a cache, which may be emptied; install it first, as \
+             `stile update` says for a program that is installed",
+            words.join(" ")
+        )));
+    }
+    let starts = platform == Platform::Linux && !matches.get_flag("no_start");
+    if starts {
+        // Before anything is written, so that nothing is left where no manager answers.
+        systemctl(&["show-environment"]).map_err(no_manager)?;
+    }
     // The folders that the service may change must exist when it starts.
     for folder in &plan.writable {
         stile_store::state::create_space_folder(folder.as_ref())
@@ -170,6 +184,16 @@ fn uninstall(environment: Environment<'_>, output: &mut dyn Write) -> Result<(),
     }
     writeln!(output, "removed {}; your folder and the state are as they were", path.display())?;
     Ok(())
+}
+
+/// Says what to do where the service manager of the user does not answer.
+fn no_manager(failure: Failure) -> Failure {
+    let Failure::Failed(why) = failure else { return failure };
+    Failure::Failed(format!(
+        "{why}\nThe service manager of your user does not answer, so nothing was written. Log in on \
+         the machine itself or by ssh, or run `loginctl enable-linger` as root for your user. \
+         `stile service install --no-start` writes the file alone."
+    ))
 }
 
 /// Runs `systemctl --user` and repeats what it says if it fails.

@@ -15,7 +15,7 @@ use stile_store::state::{OldSpace, StateError, TokenStore, UnservedFolders, chec
 use super::home::Home;
 use super::owner::text;
 use super::token::minute;
-use super::{Failure, Invocation, settings};
+use super::{Failure, Invocation, local_time, settings};
 use crate::clock::{unix_seconds, wall_clock};
 
 /// Runs a subcommand.
@@ -150,7 +150,8 @@ fn write_plan(
             None => open.push(format!("{what}, until {}", minute(approval.expires))),
         }
     }
-    write_list(output, "These will open the new folder (times in UTC):", &open)?;
+    let heading = format!("These will open the new folder{}:", local_time::note_of_zone());
+    write_list(output, &heading, &open)?;
     write_list(output, "These ended, and stay ended:", &ended)?;
     let title = "These were made for the new folder, and will open nothing any more:";
     write_list(output, title, &ending)?;

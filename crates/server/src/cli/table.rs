@@ -3,6 +3,7 @@
 use stile_domain::unseen::shown;
 
 use super::colours::{Colours, Meaning};
+use super::local_time;
 
 /// The columns whose words have a colour.
 const STATES: [&str; 2] = ["STATE", "STATUS"];
@@ -14,6 +15,7 @@ pub(super) fn table<const N: usize>(
     headings: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
+    let headings = headings.map(local_time::heading);
     let rows = rows.into_iter().map(|row| row.map(|cell| shown(&cell).into_owned()));
     let rows: Vec<[String; N]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
     let mut widths = [0; N];

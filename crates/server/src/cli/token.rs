@@ -9,13 +9,17 @@ use stile_domain::path::SpacePath;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes};
+use stile_domain::unseen::shown;
 use stile_records::grant_answers::status_name;
 use stile_store::records::GrantStatus;
 use stile_store::state::{KnownSpace, Revocation, TokenKind, TokenRecord, TokenStore};
 
 use super::colours::Colours;
 use super::home::Home;
-use super::{Failure, Invocation, duration, found_server, grant, owner, settings, user_name};
+use super::{
+    Failure, Invocation, beginning, duration, found_server, grant, local_time, owner, settings,
+    user_name,
+};
 use crate::auth::{MintError, MintRequest, Minter};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
@@ -39,10 +43,20 @@ pub(super) fn run(
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
             let now = unix_seconds(wall_clock());
-            match home(matches, environment)?.revoke(jti, now)? {
+            let home = home(matches, environment)?;
+            let tokens = home.tokens()?;
+            let all = tokens.list()?;
+            let jti = &beginning::full(jti, all.iter().map(|token| token.jti.as_str()))?;
+            let found = all.iter().find(|token| token.jti == *jti);
+            let ended = match found {
+                Some(token) => ended(token, &tokens.spaces()?),
+                None => String::new(),
+            };
+            drop(tokens);
+            match home.revoke(jti, now)? {
                 Revocation::Now => writeln!(
                     output,
-                    "{jti} is revoked; every server refuses it from the next request on"
+                    "{jti} is revoked{ended}; every server refuses it from the next request on"
                 )?,
                 Revocation::Before(when) => {
                     writeln!(output, "{jti} was revoked before, on {}", minute(when))?
@@ -50,10 +64,8 @@ pub(super) fn run(
             }
         }
         _ => {
-            let order = order(matches, environment)?;
-            if let RecordsClaim::Grant(id) = &order.records {
-                check_grant(matches, environment, id)?;
-            }
+            let mut order = order(matches, environment)?;
+            order.records = checked(order.records, matches, environment)?;
             let home = home(matches, environment)?;
             let (key, tokens) = (home.key()?, home.tokens()?);
             let audience = audience(matches, environment, &home, &tokens)?;
@@ -126,7 +138,7 @@ fn folder_of(
 
 /// Returns what the owner should know about scopes that may not mean what was meant: those with a
 /// `*` that is no wildcard, and those of a place where nothing is in the folder.
-fn doubts(scopes: &Scopes, folder: Option<&Path>) -> Vec<String> {
+pub(super) fn doubts(scopes: &Scopes, folder: Option<&Path>) -> Vec<String> {
     let doubt = |scope: &Scope| {
         let (raw, path) = (scope.to_raw(), scope.path().to_string());
         if path.contains('*') {
@@ -221,21 +233,41 @@ pub(super) fn records_claim(matches: &ArgMatches) -> Result<RecordsClaim, Failur
     Ok(grant(matches)?.or(owner).unwrap_or_default())
 }
 
-/// Refuses a grant that does not exist. A server would refuse it only when the token is used.
-pub(super) fn check_grant(
+/// Refuses a grant that does not exist, since a server would refuse it only when the token is used.
+/// Returns the claim with the whole identifier of a grant that its beginning named.
+pub(super) fn checked(
+    claim: RecordsClaim,
     matches: &ArgMatches,
     environment: Environment<'_>,
-    id: &str,
-) -> Result<(), Failure> {
+) -> Result<RecordsClaim, Failure> {
+    let RecordsClaim::Grant(id) = &claim else { return Ok(claim) };
     let owner = owner::open(matches, environment)?;
-    let status = grant::find(&owner, id)?.status(owner.now);
+    let found = grant::find(&owner, id)?;
+    let (id, status) = (&found.id, found.status(owner.now));
     if status != GrantStatus::Active {
         owner::print_to_stderr(&format!(
             "warning: the grant {id} is {}, so the token will be refused",
             status_name(status)
         ))?;
     }
-    Ok(())
+    Ok(RecordsClaim::Grant(id.as_str().into()))
+}
+
+/// Says what a token allowed that is revoked, as the rest of a sentence.
+fn ended(token: &TokenRecord, spaces: &[KnownSpace]) -> String {
+    let who = token.client.as_deref().unwrap_or(&token.subject);
+    let mut allowed: Vec<String> = Vec::new();
+    if !token.scopes.is_empty() {
+        let place = folder(token, spaces).map(|path| format!(" in {path}")).unwrap_or_default();
+        allowed.push(format!("{}{place}", token.scopes));
+    }
+    if let Some(grant) = &token.grant {
+        allowed.push(format!("the records of the grant {grant}"));
+    }
+    if token.owner {
+        allowed.push("all records".to_owned());
+    }
+    shown(&format!(": it allowed {who} {}", allowed.join(" and "))).into_owned()
 }
 
 fn state_name(token: &TokenRecord, now: i64) -> &'static str {
@@ -253,13 +285,17 @@ pub(super) fn expiry(token: &TokenRecord) -> Option<i64> {
 
 /// Returns seconds since 1970 as RFC 3339 in UTC: `2027-01-15T08:00:00Z`.
 pub(super) fn rfc3339(seconds: i64) -> String {
-    Instant(seconds.saturating_mul(1_000_000)).to_rfc3339()
+    instant(seconds).to_rfc3339()
 }
 
-/// Formats Unix seconds in UTC to the minute, as in `2026-01-31 09:05`.
+/// Formats Unix seconds to the minute, as in `2026-01-31 09:05`.
 pub(super) fn minute(seconds: i64) -> String {
-    let text = rfc3339(seconds);
-    text.get(..16).unwrap_or_default().replace('T', " ")
+    local_time::minute(instant(seconds))
+}
+
+/// Returns the time that Unix seconds are.
+pub(super) fn instant(seconds: i64) -> Instant {
+    Instant(seconds.saturating_mul(1_000_000))
 }
 
 /// Returns the folder that a token is for, as it was last seen; `None` for a token that opens none,

@@ -22,9 +22,9 @@ use stile_store::history::{ChangeQuery, ForeseenChange, History, HistoryError, V
 
 use super::audit::since;
 use super::colours::{Colours, Meaning};
-use super::history::{FilesOwner, path};
+use super::history::FilesOwner;
 use super::progress::{Progress, Step, Unit};
-use super::{Failure, Invocation, owner};
+use super::{Failure, Invocation, local_time, owner};
 
 /// The command, which is also the tool of the changes that it makes.
 const COMMAND: &str = "undo";
@@ -35,7 +35,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let owner = FilesOwner::open(matches, environment, COMMAND)?;
     let query = ChangeQuery {
-        path: owner::text(matches, "path").map(path).transpose()?,
+        path: owner::text(matches, "path").map(|text| owner.path(text)).transpose()?,
         client: owner::text(matches, "client").map(str::to_owned),
         since: since(matches)?,
         call: owner::text(matches, "call").map(call_number).transpose()?,
@@ -159,11 +159,11 @@ fn unrecorded(owner: &FilesOwner, query: &ChangeQuery) -> Result<Vec<String>, Fa
     Ok(of_client
         .map(|unrecorded| {
             format!(
-                "{} changes by {client} between {} and {} (UTC) are not in the history, which had \
+                "{} changes by {client} between {} and {} are not in the history, which had \
                  no room for them",
                 unrecorded.changes,
-                owner::minute(unrecorded.since),
-                owner::minute(unrecorded.until)
+                local_time::minute(unrecorded.since),
+                local_time::in_words(unrecorded.until)
             )
         })
         .collect())

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Verb};
 use stile_store::state::SpaceOfFolder;
 
 use super::http_server::{print_address, scheme};
-use super::user_name;
+use super::{local_time, token, user_name};
 use crate::auth::{MintRequest, Minter, ShownToken};
 use crate::clock::wall_clock;
 use crate::config::declarations::STATE;
@@ -113,8 +112,7 @@ fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, shown: &Show
         ShownToken::Again(token) => (token, "the token of the last start"),
         ShownToken::New(token) => (token, "a new token"),
     };
-    let until = Instant(token.expires.saturating_mul(1_000_000)).to_rfc3339();
-    let until = until.get(..10).unwrap_or_default();
+    let until = local_time::day(token::instant(token.expires));
     let token = &token.token;
     let root = resolved.config.root.to_string_lossy().into_owned();
     let mut args = vec!["stdio".to_owned(), root.clone()];

@@ -17,6 +17,7 @@ mod doctor;
 mod documents;
 mod doors;
 mod file_resources;
+mod first_minutes;
 mod found_server;
 mod gateway_deployment;
 mod gateway_faults;

@@ -1,10 +1,10 @@
 //! `stile connect` and `stile disconnect`: arguments and help.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 
-use super::{Settings, deny, flag, grant, json, one, scope, setting_arguments, unguard};
-use crate::cli::clients::CLIENTS;
+use super::{Settings, deny, flag, grant, json, one, scope, setting_arguments, unguard, utc};
+use crate::cli::clients::{CLIENTS, HOSTED};
 use crate::config::CommandGroup;
 use crate::config::declarations::ROOT;
 
@@ -13,10 +13,15 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 2] {
     [connect(settings), disconnect(settings)]
 }
 
-fn client() -> Arg {
+/// The argument with the name of a client, which people also type as its title, in any case.
+fn client(hosted: &'static [(&'static str, &'static str)]) -> Arg {
+    let values = CLIENTS.iter().map(|client| (client.name, client.title));
+    let values = values.chain(hosted.iter().copied());
+    let values = values.map(|(name, title)| PossibleValue::new(name).alias(title));
     Arg::new("client")
         .value_name("CLIENT")
-        .value_parser(PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name)))
+        .ignore_case(true)
+        .value_parser(PossibleValuesParser::new(values))
 }
 
 fn name() -> Arg {
@@ -38,7 +43,9 @@ fn parse_name(text: &str) -> Result<String, String> {
 fn connect(settings: Settings<'_>) -> Command {
     Command::new("connect")
         .about("Connects an MCP client: shows the entry for its configuration file, or writes it.")
-        .arg(client().help("The client. Without one, all clients and their files are listed."))
+        .arg(
+            client(HOSTED).help("The client. Without one, all clients and their files are listed."),
+        )
         .arg(flag("write", "Change the client's file. A copy of the file is kept beside it."))
         .arg(scope("What the client may do with files. May be repeated. [default: write:/]"))
         .arg(deny())
@@ -77,7 +84,7 @@ fn connect(settings: Settings<'_>) -> Command {
             flag("show_token", "Show the entry with a new token, to paste it by hand.")
                 .conflicts_with("write"),
         )
-        .arg(json())
+        .args([json(), utc()])
         .args(setting_arguments(settings, CommandGroup::Connect))
         .after_help(
             "\
@@ -91,6 +98,7 @@ Examples:
   stile connect
   stile connect cursor
   stile connect cursor --write
+  stile connect chatgpt
   stile connect claude-code --scope read:/ --scope write:/journal/ --write
   stile connect codex --grant 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01 --write",
         )
@@ -99,7 +107,7 @@ Examples:
 fn disconnect(settings: Settings<'_>) -> Command {
     Command::new("disconnect")
         .about("Removes this server from a client's configuration file, and ends its access.")
-        .arg(client().required(true).help("The client."))
+        .arg(client(&[]).required(true).help("The client."))
         .arg(name())
         .args(
             setting_arguments(settings, CommandGroup::Connect)

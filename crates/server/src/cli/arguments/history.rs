@@ -2,13 +2,13 @@
 
 use clap::{Arg, ArgGroup, Command};
 
-use super::{Settings, flag, json, one, positional, setting_arguments};
+use super::{Settings, flag, json, one, positional, setting_arguments, utc};
 use crate::config::CommandGroup;
 use crate::config::declarations::ROOT;
 
-const PATH_HELP: &str = "The file, from the root of the space, as in notes/plan.md, with @ and \
-                         the number of a change for the version before that change, or @ and 8 or \
-                         more digits of the hash of a version.";
+const PATH_HELP: &str = "The file, from where you are or from the root of the space, as in \
+                         notes/plan.md, with @ and the number of a change for the version before \
+                         that change, or @ and 8 or more digits of the hash of a version.";
 
 /// Returns the commands about old versions, in the order of the help.
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 5] {
@@ -48,7 +48,7 @@ fn history() -> Command {
             "Only changes since then: a date such as 2026-01-31, a time such as \
              2026-01-31T08:00:00Z, or how long ago, as in 90m, 12h or 7d.",
         ))
-        .arg(json())
+        .args([json(), utc()])
         .after_help(
             "\
 The number of a change names the version before it: PATH@NUMBER.
@@ -111,6 +111,7 @@ fn undo() -> Command {
         .arg(one("path", "PATH", "Take back changes of this file or folder only."))
         .arg(yes())
         .arg(json().help("Print the plan as JSON.").conflicts_with("yes"))
+        .arg(utc())
         .group(ArgGroup::new("what").args(["call", "client"]).required(true))
         .after_help(
             "\

@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-use super::{Settings, flag, json, one, setting_arguments};
+use super::{Settings, flag, json, one, setting_arguments, utc};
 use crate::config::CommandGroup;
 
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 2] {
@@ -49,12 +49,13 @@ servers share in a database stay.",
              with the next one.",
         ))
         .arg(json().help("Print the lines of the journal as they are, one JSON object each."))
+        .arg(utc())
         .args_conflicts_with_subcommands(true)
         .subcommand(verify)
         .subcommand(remove)
         .after_help(
             "\
-Times are in UTC. A change ends with the number of its call, which `stile undo` takes. The journal \
+A change ends with the number of its call, which `stile undo` takes. The journal \
 has no content of files or records.
 
 Examples:

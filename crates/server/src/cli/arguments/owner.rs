@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-use super::{Settings, flag, json, positional, setting_arguments};
+use super::{Settings, flag, json, positional, setting_arguments, utc};
 use crate::config::CommandGroup;
 
 pub(super) fn command(settings: Settings<'_>) -> Command {
@@ -34,10 +34,12 @@ Examples:
                     "Lists your passkeys. You register a passkey on a page of the server, while \
                      signed in.",
                 )
-                .arg(json()),
+                .args([json(), utc()]),
         )
         .subcommand(
-            Command::new("sessions").about("Lists the browsers that are signed in.").arg(json()),
+            Command::new("sessions")
+                .about("Lists the browsers that are signed in.")
+                .args([json(), utc()]),
         )
         .subcommand(
             Command::new("sign-out").about(

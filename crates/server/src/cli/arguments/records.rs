@@ -5,7 +5,7 @@ use clap::{Arg, ArgGroup, Command};
 use stile_import::importer::Importer;
 use stile_import::importers::IMPORTERS;
 
-use super::{Settings, flag, json, many, one, positional, setting_arguments};
+use super::{Settings, flag, json, many, one, positional, setting_arguments, utc};
 use crate::cli::import::{EXPORT_FORMAT, join_names};
 use crate::config::CommandGroup;
 
@@ -245,18 +245,22 @@ fn grant() -> Command {
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(grant_create())
-        .subcommand(Command::new("list").about("Shows all grants.").arg(json()))
-        .subcommand(
-            Command::new("show").about("Prints what a grant allows, as JSON.").arg(positional(
+        .subcommand(Command::new("list").about("Shows all grants.").args([json(), utc()]))
+        .subcommand(Command::new("show").about("Prints what a grant allows, as JSON.").arg(
+            positional(
                 "id",
                 "ID",
-                "The grant's identifier, as in `stile grant list`.",
-            )),
-        )
+                "The grant's identifier as in `stile grant list`, or its beginning.",
+            ),
+        ))
         .subcommand(
             Command::new("revoke")
                 .about("Revokes a grant. Running servers refuse it from the next request on.")
-                .arg(positional("id", "ID", "The grant's identifier, as in `stile grant list`.")),
+                .arg(positional(
+                    "id",
+                    "ID",
+                    "The grant's identifier as in `stile grant list`, or its beginning.",
+                )),
         )
         .after_help(
             "\

@@ -8,8 +8,8 @@ use crate::config::CommandGroup;
 use crate::config::declarations::{CONFIG, ROOT, STATE};
 
 /// Returns the commands, in the order of help.
-pub(super) fn commands(settings: Settings<'_>) -> [Command; 6] {
-    [doctor(settings), service(), space(settings), migrate_store(), completions(), man()]
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 7] {
+    [doctor(settings), service(), update(), space(settings), migrate_store(), completions(), man()]
 }
 
 fn space(settings: Settings<'_>) -> Command {
@@ -187,6 +187,10 @@ Examples:
   stile migrate-store --from postgres://stile@db.example/stile --to /var/lib/stile
   stile migrate-store --from env:STILE_SOURCE --user ann --to /var/lib/stile-of-ann",
         )
+}
+
+fn update() -> Command {
+    Command::new("update").about("Says how this installation is updated, and downloads nothing.")
 }
 
 fn completions() -> Command {

@@ -1,0 +1,156 @@
+//! What the command line says to somebody who does not know it yet: the three first steps, `stile
+//! help` and `stile version` as other programs have them, and help of one screen for `-h`.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use clap::Command;
+
+use super::update::Installation;
+use crate::config::declarations::{LISTEN, ROOT, STATE};
+use crate::config::{Config, SettingsList as _};
+
+/// The commands that `stile -h` lists.
+const COMMON: &[&str] = &[
+    "serve", "connect", "disconnect", "sign-in", "client", "token", "search", "history", "undo",
+    "audit", "import", "grant", "service", "doctor", "update",
+];
+
+/// Flags of several commands that a newcomer does not need.
+const RARE: &[&str] = &["unguard", "tool_names", "show_token", "name", "json", "utc"];
+
+/// Prints the three first steps, for a program that was started without arguments.
+pub(super) fn write_first_steps(
+    installation: Installation,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    let stile = installation.command();
+    let width = stile.len() + " connect cursor --write".len();
+    for (command, what) in [
+        ("serve ~/notes", "serves a folder to agents"),
+        ("connect cursor --write", "connects a client, in another terminal"),
+        ("sign-in", "opens the page on which you decide who may do what"),
+    ] {
+        writeln!(output, "{:width$}   {what}", format!("{stile} {command}"))?;
+    }
+    writeln!(output, "\n`{stile} -h` shows the common commands, `{stile} --help` all of them.")
+}
+
+/// Returns the arguments with `stile help COMMAND` as `stile COMMAND --help`, and `stile version`
+/// as `stile --version`.
+pub(super) fn as_flags(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let flag = match arguments.get(1).and_then(|word| word.to_str()) {
+        Some("help") => "--help",
+        Some("version") if arguments.len() == 2 => "--version",
+        _ => return arguments,
+    };
+    arguments.remove(1);
+    arguments.push(flag.into());
+    arguments
+}
+
+/// Returns whether the arguments ask for short help.
+pub(super) fn wants_short_help(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h")
+}
+
+/// Returns the same commands with help that fits on a screen: without rare commands, without most
+/// settings, and without the explanations.
+pub(super) fn shortened(command: Command) -> Command {
+    let shown = [&ROOT.declaration, &LISTEN.declaration, &STATE.declaration].map(|it| it.key);
+    let hidden: Vec<&str> = Config::DECLARATIONS
+        .iter()
+        .map(|declaration| declaration.key)
+        .filter(|key| !shown.contains(key))
+        .chain(RARE.iter().copied())
+        .collect();
+    let command = command.mut_subcommands(|command| {
+        let is_rare = !COMMON.contains(&command.get_name());
+        command.hide(is_rare)
+    });
+    shortened_below(command, "", &hidden)
+}
+
+fn shortened_below(command: Command, parents: &str, hidden: &[&str]) -> Command {
+    let name = format!("{parents}{}", command.get_name());
+    let more = format!("`{name} --help` shows everything, with examples.");
+    command
+        .mut_args(|argument| {
+            let is_hidden = hidden.contains(&argument.get_id().as_str());
+            if is_hidden { argument.hide(true) } else { argument }
+        })
+        .mut_subcommands(|command| shortened_below(command, &format!("{name} "), hidden))
+        .after_help(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn help_and_version_are_words_too() {
+        for (typed, meant) in [
+            ("stile help", "stile --help"),
+            ("stile help token list", "stile token list --help"),
+            ("stile version", "stile --version"),
+            ("stile search version", "stile search version"),
+            ("stile search help", "stile search help"),
+        ] {
+            assert_eq!(as_flags(words(typed)), words(meant), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_a_question_asks_for_no_help() {
+        assert!(wants_short_help(&words("stile serve -h")));
+        assert!(!wants_short_help(&words("stile search -- -h")));
+    }
+
+    /// Returns the paths of all commands, and of the program itself as an empty one.
+    fn paths(command: &Command, path: &str, found: &mut Vec<String>) {
+        found.push(path.to_owned());
+        for command in command.get_subcommands() {
+            paths(command, format!("{path} {}", command.get_name()).trim(), found);
+        }
+    }
+
+    #[test]
+    fn short_help_fits_on_one_screen() {
+        let command = || super::super::arguments::command(Config::DECLARATIONS).term_width(100);
+        let mut all = Vec::new();
+        paths(&command(), "", &mut all);
+        for path in all {
+            let line = format!("stile {path} -h").replace("  ", " ");
+            let help = shortened(command()).try_get_matches_from(words(&line)).unwrap_err();
+            let help = help.to_string();
+            assert!(
+                help.lines().count() <= 40,
+                "`{line}` has {} lines:\n{help}",
+                help.lines().count()
+            );
+            let full = line.replace(" -h", " --help");
+            assert!(help.contains(&format!("`{full}`")), "{help}");
+        }
+    }
+
+    #[test]
+    fn three_lines_are_the_first_steps() {
+        let said = |installation| {
+            let mut output = Vec::new();
+            write_first_steps(installation, &mut output).unwrap();
+            String::from_utf8(output).unwrap()
+        };
+        insta::assert_snapshot!(said(Installation::File), @r"
+        stile serve ~/notes            serves a folder to agents
+        stile connect cursor --write   connects a client, in another terminal
+        stile sign-in                  opens the page on which you decide who may do what
+
+        `stile -h` shows the common commands, `stile --help` all of them.
+        ");
+        assert!(said(Installation::Npx).starts_with("npx --yes stile-mcp serve ~/notes "));
+    }
+}

@@ -1,0 +1,240 @@
+//! What a newcomer meets in the first ten minutes at a terminal.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::json;
+use stile_domain::journal::JournalLine;
+use stile_store::journal::Journal;
+use stile_store::state::StateDir;
+use stile_testkit::process::Rig;
+
+struct Newcomer {
+    _folder: tempfile::TempDir,
+    rig: Rig,
+}
+
+impl Newcomer {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        std::fs::create_dir_all(rig.home()).unwrap();
+        Self { _folder: folder, rig }
+    }
+
+    /// Returns a command in a folder, with the state of the newcomer.
+    fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.rig.command(arguments);
+        command.current_dir(folder).arg("--state").arg(&self.rig.state);
+        command
+    }
+
+    fn run(&self, folder: &Path, arguments: &[&str]) -> (String, String, Option<i32>) {
+        said(self.command(folder, arguments).output().unwrap())
+    }
+}
+
+fn said(output: Output) -> (String, String, Option<i32>) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+/// Returns the writing end of a pipe that nobody reads.
+#[cfg(unix)]
+fn unread_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_ends_quietly_when_nobody_reads_on() {
+    let newcomer = Newcomer::new();
+    let state = StateDir::open(&newcomer.rig.state).unwrap();
+    let journal = Journal::open(&state).unwrap();
+    let line = JournalLine { tool: "text.read".to_owned(), ..JournalLine::default() };
+    journal.append(line).unwrap();
+    drop(journal);
+    for arguments in [&["audit"][..], &["token", "list"], &["config"]] {
+        let mut command = newcomer.command(&newcomer.rig.root, arguments);
+        let (_, error, code) = said(command.stdout(unread_pipe()).output().unwrap());
+        assert_eq!((error.as_str(), code), ("", Some(0)), "{arguments:?}");
+    }
+    let mut help = newcomer.rig.command(&["--help"]);
+    let (_, error, code) = said(help.stdout(unread_pipe()).output().unwrap());
+    assert_eq!((error.as_str(), code), ("", Some(0)));
+}
+
+#[test]
+fn a_path_is_taken_as_it_is_typed() {
+    let newcomer = Newcomer::new();
+    let (root, rig) = (newcomer.rig.root.clone(), &newcomer.rig);
+    std::fs::create_dir(root.join("garden")).unwrap();
+    let server = rig.serve(&[]);
+    let mut client = server.client(&rig.token(&["write:/"], &["--client", "cursor"]));
+    let arguments = json!({ "path": "/garden/journal.md", "content": "frost\n" });
+    client.post("tools/call", json!({ "name": "file.create", "arguments": arguments })).unwrap();
+    server.kill();
+
+    let garden = root.join("garden");
+    let absolute = garden.join("journal.md");
+    for (folder, typed) in [
+        (garden.as_path(), "journal.md"),
+        (garden.as_path(), "./journal.md"),
+        (garden.as_path(), "/garden/journal.md"),
+        (root.as_path(), "garden/journal.md"),
+        (root.parent().unwrap(), "garden/journal.md"),
+        (root.parent().unwrap(), "space/garden/journal.md"),
+        (Path::new("/"), absolute.to_str().unwrap()),
+    ] {
+        let (listed, error, code) = newcomer.run(folder, &["history", typed]);
+        assert!(listed.contains("created /garden/journal.md"), "{typed}: {listed}{error}");
+        assert_eq!(code, Some(0));
+        let (audited, ..) = newcomer.run(folder, &["audit", "--path", typed]);
+        assert!(audited.contains("cursor"), "{typed}: {audited}");
+    }
+    let (outline, _, code) = newcomer.run(&garden, &["note", "outline", "journal.md"]);
+    assert!(outline.contains("headings"), "{outline}");
+    assert_eq!(code, Some(0));
+
+    // An empty result says so.
+    let (listed, error, code) = newcomer.run(&garden, &["history", "weeds.md"]);
+    assert!(listed.ends_with("has no such change of /garden/weeds.md.\n"), "{listed}{error}");
+    assert_eq!(code, Some(0));
+    let (_, told, _) = newcomer.run(&garden, &["audit", "--client", "nobody"]);
+    assert_eq!(told, "the journal has no such call\n");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_service_without_a_manager_leaves_nothing_behind() {
+    let newcomer = Newcomer::new();
+    let home = newcomer.rig.home();
+    let notes = home.join("notes");
+    let mut install = newcomer.rig.command(&["service", "install", notes.to_str().unwrap()]);
+    // The manager is found by an address in the environment, and there is none.
+    let unmanaged = install.env_remove("DBUS_SESSION_BUS_ADDRESS").env_remove("XDG_RUNTIME_DIR");
+    let (output, error, code) =
+        said(unmanaged.env("XDG_CONFIG_HOME", home.join("c")).output().unwrap());
+    assert_eq!((output.as_str(), code), ("", Some(1)), "{error}");
+    assert!(error.contains("so nothing was written") && error.contains("--no-start"), "{error}");
+    assert_eq!(std::fs::read_dir(&home).unwrap().count(), 0);
+}
+
+#[test]
+fn tokens_are_revoked_by_their_beginning_and_the_command_says_what_ended() {
+    let newcomer = Newcomer::new();
+    let root = newcomer.rig.root.clone();
+    let mint = ["token", "--scope", "read:/notes/", "--client", "cursor"];
+    let (token, note, _) = newcomer.run(&root, &mint);
+    assert!(!token.is_empty(), "{note}");
+    let (listed, ..) = newcomer.run(&root, &["token", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let jti = listed[0]["jti"].as_str().unwrap();
+    let (told, error, code) = newcomer.run(&root, &["token", "revoke", &jti[..6]]);
+    assert_eq!(code, Some(0), "{error}");
+    let allowed = format!("{jti} is revoked: it allowed cursor read:/notes/");
+    assert!(told.starts_with(&allowed), "{told}");
+}
+
+#[test]
+fn a_client_is_named_as_people_write_it_and_a_hosted_one_gets_an_address() {
+    let newcomer = Newcomer::new();
+    let root = newcomer.rig.root.clone();
+    for typed in ["cursor", "Cursor", "CURSOR"] {
+        let (shown, error, code) = newcomer.run(&root, &["connect", typed]);
+        assert!(shown.starts_with("Cursor keeps its servers in "), "{shown}{error}");
+        assert_eq!(code, Some(0));
+    }
+    let (shown, ..) = newcomer.run(&root, &["connect", "Claude Code"]);
+    assert!(shown.starts_with("Claude Code keeps its servers in "), "{shown}");
+    let (told, ..) = newcomer.run(&root, &["connect", "ChatGPT"]);
+    assert!(
+        told.contains("http://127.0.0.1:9999/mcp is an address of this machine alone"),
+        "{told}"
+    );
+    let public = ["connect", "chatgpt", "--public-url", "https://notes.example.org"];
+    let (told, ..) = newcomer.run(&root, &public);
+    assert!(told.contains("\n  https://notes.example.org/mcp\n"), "{told}");
+    assert!(told.contains("`stile doctor --public https://notes.example.org`"), "{told}");
+    let scoped = ["connect", "cursor", "--scope", "read:/nots/", "--root", root.to_str().unwrap()];
+    let (_, note, _) = newcomer.run(&root, &scoped);
+    assert!(note.contains("nothing is at `/nots` now"), "{note}");
+}
+
+#[test]
+fn the_program_says_how_it_is_updated_and_what_it_is() {
+    let newcomer = Newcomer::new();
+    let (told, _, code) = said(newcomer.rig.command(&["update"]).output().unwrap());
+    assert!(told.contains("git pull && cargo build --release"), "{told}");
+    assert_eq!(code, Some(0));
+    let version = said(newcomer.rig.command(&["version"]).output().unwrap());
+    assert_eq!(version, said(newcomer.rig.command(&["--version"]).output().unwrap()));
+    let help = said(newcomer.rig.command(&["help", "token", "list"]).output().unwrap());
+    assert_eq!(help, said(newcomer.rig.command(&["token", "list", "--help"]).output().unwrap()));
+    let (steps, _, code) = said(newcomer.rig.command(&[]).output().unwrap());
+    assert!(steps.starts_with("stile serve ") && steps.lines().count() == 5, "{steps}");
+    assert_eq!(code, Some(0));
+}
+
+/// Returns whether a process catches an interruption.
+#[cfg(target_os = "linux")]
+fn catches_interruptions(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|caught| u64::from_str_radix(caught.trim(), 16).ok());
+    // SIGINT is the signal 2, and the first bit stands for the signal 1.
+    caught.is_some_and(|caught| caught & 2 != 0)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_import_says_what_is_stored_and_how_to_go_on() {
+    let newcomer = Newcomer::new();
+    let rows = newcomer.rig.root.join("rows.jsonl");
+    std::fs::write(&rows, "{\"id\":1}\n").unwrap();
+    let line = ["import", rows.to_str().unwrap(), "--connection", "c", "--stream", "s"];
+    let (_, error, code) = newcomer.run(&newcomer.rig.root, &line);
+    assert_eq!(code, Some(0), "{error}");
+
+    // A writer that does not end keeps the import waiting.
+    let database = rusqlite::Connection::open(newcomer.rig.state.join("records.db")).unwrap();
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    std::fs::write(&rows, "{\"id\":2}\n").unwrap();
+    let mut import = newcomer.command(&newcomer.rig.root, &line);
+    let mut import = import.stderr(Stdio::piped()).spawn().unwrap();
+    while !catches_interruptions(import.id()) {
+        assert!(import.try_wait().unwrap().is_none(), "the import ended");
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&import);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let (_, error, code) = said(import.wait_with_output().unwrap());
+    assert!(error.contains("Nothing was stored. Run the same command again to go on"), "{error}");
+    assert_eq!(code, Some(130));
+    drop(database);
+    let (stored, error, _) = newcomer.run(&newcomer.rig.root, &line);
+    assert!(stored.starts_with("added 1,"), "{stored}{error}");
+}
+
+#[test]
+fn times_are_those_of_the_place_unless_utc_is_asked_for() {
+    let newcomer = Newcomer::new();
+    newcomer.run(&newcomer.rig.root, &["token", "--scope", "read:/"]);
+    let listed = |flags: &[&str]| {
+        let arguments = [&["token", "list"], flags].concat();
+        let mut command = newcomer.command(&newcomer.rig.root, &arguments);
+        said(command.env("TZ", "Asia/Kathmandu").output().unwrap()).0
+    };
+    let minutes = |listed: &str| {
+        let time = listed.lines().nth(1).unwrap().split_whitespace().nth(5).unwrap().to_owned();
+        let (hours, minutes) = time.split_once(':').unwrap();
+        hours.parse::<u32>().unwrap() * 60 + minutes.parse::<u32>().unwrap()
+    };
+    let (here, utc) = (listed(&[]), listed(&["--utc"]));
+    assert!(here.contains("  MINTED  ") && utc.contains("  MINTED (UTC)  "), "{here}{utc}");
+    // Kathmandu is ahead of UTC by 5 hours and 45 minutes, all the year.
+    let day = 24 * 60;
+    assert_eq!((minutes(&here) + day - minutes(&utc)) % day, 5 * 60 + 45, "{here}{utc}");
+}
