@@ -30,6 +30,37 @@ pub struct LineExcerpt {
     pub text: String,
 }
 
+/// Why a file in another encoding than UTF-8 cannot be read or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodingFault {
+    /// The bytes are invalid in the encoding that the caller stated.
+    Invalid,
+    /// The file has bytes that writing it back would change.
+    Inexact,
+    /// The encoding lacks a character of the new text.
+    Lacking,
+    /// Nobody could recognise the encoding of the new text.
+    Unrecognisable,
+}
+
+impl EncodingFault {
+    fn about(self, path: &SpacePath, encoding: &str) -> String {
+        match self {
+            Self::Invalid => format!("the bytes of `{path}` are not valid {encoding}"),
+            Self::Inexact => format!(
+                "`{path}` is {encoding} text with bytes that writing it back would change, also \
+                 where the edit leaves them alone"
+            ),
+            Self::Lacking => format!(
+                "the new text has a character that {encoding}, the encoding of `{path}`, lacks"
+            ),
+            Self::Unrecognisable => format!(
+                "with the new text, `{path}` would not be recognised as {encoding} any more"
+            ),
+        }
+    }
+}
+
 /// Who must act before the same call can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
@@ -245,6 +276,16 @@ pub enum Refusal {
     StaleFolder {
         /// The path that the call named.
         path: SpacePath,
+    },
+    /// A file in another encoding than UTF-8 cannot be read or changed so.
+    #[error("{why_encoding}. Nothing was written.", why_encoding = why.about(path, encoding))]
+    BadEncoding {
+        /// The path that the call named.
+        path: SpacePath,
+        /// The name of the encoding.
+        encoding: String,
+        /// What is wrong.
+        why: EncodingFault,
     },
     /// The text to match does not occur in the searched lines.
     #[error(
@@ -526,6 +567,10 @@ impl Refusal {
             Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
             Self::NotText { .. } => ("not_text", Remedy::Agent),
+            Self::BadEncoding { why: EncodingFault::Invalid, .. } => {
+                ("bad_encoding", Remedy::Agent)
+            }
+            Self::BadEncoding { .. } => ("bad_encoding", Remedy::User),
             Self::Stale { .. } | Self::StaleFolder { .. } => ("stale", Remedy::Agent),
             Self::NoMatch { .. } | Self::NoSuchText { .. } | Self::NoSuchSection { .. } => {
                 ("no_match", Remedy::Agent)
@@ -568,6 +613,9 @@ impl Refusal {
             Self::NotText { size_bytes, hash, .. } => {
                 set("size_bytes", (*size_bytes).into());
                 set("hash", hash.to_string().into());
+            }
+            Self::BadEncoding { encoding, .. } => {
+                set("encoding", encoding.as_str().into());
             }
             Self::NoMatch { argument, lines, elsewhere, .. } => {
                 set("argument", (**argument).into());
@@ -633,6 +681,7 @@ impl Refusal {
             | Self::Guarded { path, .. }
             | Self::Busy { path, .. }
             | Self::NotText { path, .. }
+            | Self::BadEncoding { path, .. }
             | Self::Stale { path, .. }
             | Self::StaleFolder { path }
             | Self::FolderTooLarge { path }

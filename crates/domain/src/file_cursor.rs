@@ -11,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
+use crate::text_encoding::TextEncoding;
 
 /// A position in one version of a file, and the end of the requested range.
 ///
@@ -33,8 +34,8 @@ pub enum BadFileCursor {
     /// The text is not a cursor of this server, or was changed on the way.
     #[error("`cursor` is not one that a read returned")]
     Malformed,
-    /// The cursor belongs to another file.
-    #[error("`cursor` belongs to another `path`")]
+    /// The cursor belongs to another file, or to another stated encoding.
+    #[error("`cursor` belongs to another `path` or `encoding`")]
     Mismatch,
 }
 
@@ -44,9 +45,15 @@ const LENGTH: usize = 1 + 8 + 32 + 8 + 8 + 8 + 9;
 impl FileCursor {
     /// Returns the text that a caller sends back.
     pub fn encode(&self, path: &SpacePath) -> String {
+        self.encode_in(path, None)
+    }
+
+    /// Returns the text that a caller sends back together with the encoding that they stated. The
+    /// offset is then one in the decoded text.
+    pub fn encode_in(&self, path: &SpacePath, stated: Option<TextEncoding>) -> String {
         let mut bytes = Vec::with_capacity(LENGTH);
         bytes.push(VERSION);
-        bytes.extend(digest_of(path));
+        bytes.extend(digest_of(path, stated));
         bytes.extend(self.hash.as_bytes());
         for number in [self.offset, self.line, self.end] {
             bytes.extend(number.to_be_bytes());
@@ -62,12 +69,24 @@ impl FileCursor {
     /// [`BadFileCursor::Malformed`] for any other text. [`BadFileCursor::Mismatch`] for another
     /// path.
     pub fn decode(text: &str, path: &SpacePath) -> Result<Self, BadFileCursor> {
+        Self::decode_in(text, path, None)
+    }
+
+    /// Parses the text that [`FileCursor::encode_in`] returned for the same path and encoding.
+    ///
+    /// # Errors
+    /// As [`FileCursor::decode`]. Another encoding is a mismatch, too.
+    pub fn decode_in(
+        text: &str,
+        path: &SpacePath,
+        stated: Option<TextEncoding>,
+    ) -> Result<Self, BadFileCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadFileCursor::Malformed)?;
         let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadFileCursor::Malformed)?;
         if bytes.len() != LENGTH || check != checksum(body) || body.first() != Some(&VERSION) {
             return Err(BadFileCursor::Malformed);
         }
-        if body.get(1..9) != Some(&digest_of(path)[..]) {
+        if body.get(1..9) != Some(&digest_of(path, stated)[..]) {
             return Err(BadFileCursor::Mismatch);
         }
         let hash = body
@@ -89,8 +108,10 @@ impl FileCursor {
     }
 }
 
-fn digest_of(path: &SpacePath) -> [u8; 8] {
-    first_bytes(&ContentHash::digest(path.as_str().as_bytes()))
+fn digest_of(path: &SpacePath, stated: Option<TextEncoding>) -> [u8; 8] {
+    // No path holds a zero byte.
+    let encoding = stated.map(|encoding| format!("\0{encoding}")).unwrap_or_default();
+    first_bytes(&ContentHash::digest(format!("{path}{encoding}").as_bytes()))
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 9] {
@@ -127,6 +148,10 @@ mod tests {
             let other = SpacePath::parse("/notes/b.md").unwrap();
             let decoded = FileCursor::decode(&cursor.encode(&path), &other);
             prop_assert_eq!(decoded, Err(BadFileCursor::Mismatch));
+            let stated = TextEncoding::named("gbk");
+            let text = cursor.encode_in(&path, stated);
+            prop_assert_eq!(FileCursor::decode_in(&text, &path, stated), Ok(cursor));
+            prop_assert_eq!(FileCursor::decode(&text, &path), Err(BadFileCursor::Mismatch));
         }
 
         #[test]

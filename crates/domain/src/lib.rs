@@ -42,6 +42,7 @@ pub mod sign_in;
 mod sought_text;
 pub mod text_diff;
 pub mod text_edits;
+pub mod text_encoding;
 pub mod tool_name;
 pub mod tree_hash;
 pub mod unseen;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use mail_parser::decoders::charsets::map::charset_decoder;
+use stile_domain::text_encoding::TextEncoding;
 
 /// Decodes bytes as text. Without a known charset the text is UTF-8, or windows-1252 if the bytes
 /// are not UTF-8.
@@ -14,9 +15,10 @@ pub(crate) fn decode_text<'b>(bytes: &'b [u8], charset: Option<&str>) -> Cow<'b,
     if let Some(decode) = named {
         return Cow::Owned(decode(bytes));
     }
-    match (std::str::from_utf8(bytes), charset_decoder(b"windows-1252")) {
-        (Ok(text), _) => Cow::Borrowed(text),
-        (Err(_), Some(decode)) => Cow::Owned(decode(bytes)),
-        (Err(_), None) => String::from_utf8_lossy(bytes),
-    }
+    let decoded = || TextEncoding::WINDOWS_1252.decode(bytes);
+    std::str::from_utf8(bytes)
+        .ok()
+        .map(Cow::Borrowed)
+        .or_else(decoded)
+        .unwrap_or_else(|| String::from_utf8_lossy(bytes))
 }

@@ -21,7 +21,9 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Action, Permit, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{FileWindow, SearchIgnore, Space, SpaceOptions, WindowStart};
+use stile_store::space::{
+    FileWindow, ReadEncoding, SearchIgnore, Space, SpaceOptions, WindowStart,
+};
 use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 
@@ -80,7 +82,8 @@ impl Field {
     }
 
     async fn read(&self, path: &str) -> Result<FileWindow, Refusal> {
-        self.space.read(self.permit(path), WindowStart::Range(LineRange::ALL)).await
+        let from = WindowStart::Range(LineRange::ALL);
+        self.space.read(self.permit(path), from, ReadEncoding::Recognised).await
     }
 
     /// Fails if anything outside has changed.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Refusal;
+use super::{EncodingFault, Refusal};
 use crate::tool_name::Spelling;
 
 impl Refusal {
@@ -56,9 +56,18 @@ impl Refusal {
                 Some(format!("{call} `{list}`. {moves}").into())
             }
             Self::NotADirectory { .. } => sentence("Call `text.read` if it is a file."),
-            Self::NotText { .. } => {
-                sentence("`file.remove` takes this hash; text tools cannot be used on it.")
-            }
+            Self::NotText { .. } => sentence(
+                "`file.read` reads its bytes. If it is text in another encoding, call `text.read` \
+                 with `encoding`. `file.remove` takes this hash.",
+            ),
+            Self::BadEncoding { why: EncodingFault::Invalid, .. } => sentence(
+                "Call `text.read` without `encoding`, or with another one; `file.read` reads its \
+                 bytes.",
+            ),
+            Self::BadEncoding { .. } => sentence(
+                "`text.read` and `file.read` read it. To change it, ask the user to save it as \
+                 UTF-8, or make a new file with `file.create`.",
+            ),
             Self::Stale { .. } => sentence(
                 "Call `text.read` on it again, redo the change on the text that is there now, and \
                  send the hash that it returns.",

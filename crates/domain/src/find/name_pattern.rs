@@ -4,6 +4,8 @@
 //! the folder that is searched, any other against the name alone. Every other pattern is fuzzy: its
 //! words must each occur in the path, their letters in order but not side by side, and better
 //! matches come first. A pattern without a capital letter ignores case.
+//!
+//! A glob that is exactly the name or the path of a file finds that file too: `Card [XYZ].md`.
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
@@ -75,6 +77,8 @@ fn check_length(text: &str) -> Result<(), BadPattern> {
 pub struct NameGlob {
     glob: GlobMatcher,
     is_for_paths: bool,
+    /// The glob as a name or a path, without a `/` in front.
+    literal: String,
     spelled: String,
 }
 
@@ -86,7 +90,8 @@ impl NameGlob {
     pub fn parse(text: &str) -> Result<Self, BadPattern> {
         check_length(text)?;
         let is_for_paths = text.contains('/');
-        let glob: Glob = GlobBuilder::new(text.trim_start_matches('/'))
+        let literal = text.trim_start_matches('/').to_owned();
+        let glob: Glob = GlobBuilder::new(&literal)
             .literal_separator(true)
             .backslash_escape(true)
             .case_insensitive(!text.chars().any(char::is_uppercase))
@@ -97,13 +102,14 @@ impl NameGlob {
                 column: error_column(text, error.kind()),
             })?;
         let spelled = last_part(text).replace(['*', '?', '[', ']', '{', '}'], "");
-        Ok(Self { glob: glob.compile_matcher(), is_for_paths, spelled })
+        Ok(Self { glob: glob.compile_matcher(), is_for_paths, literal, spelled })
     }
 
     /// Whether the glob matches a file. `path` is the path below the folder that is searched,
     /// without a `/` in front, and `name` its last component.
     pub fn is_match(&self, path: &str, name: &str) -> bool {
-        self.glob.is_match(if self.is_for_paths { path } else { name })
+        let text = if self.is_for_paths { path } else { name };
+        self.literal == text || self.glob.is_match(text)
     }
 }
 
@@ -199,6 +205,16 @@ mod tests {
         assert!(glob("a/*.md", "a/b.md") && glob("/a/*.md", "a/b.md"));
         assert!(!glob("a/*.md", "a/b/c.md") && glob("a/**/*.md", "a/b/c.md"));
         assert!(glob("**/b/**", "a/b/c.md") && glob("a\\*/*", "a*/b"));
+    }
+
+    #[test]
+    fn a_glob_that_is_exactly_a_name_or_a_path_finds_it() {
+        for name in ["Card [XYZ].md", "{draft} plan.md", "Movie (2020) [1080p].md", "[1080p]"] {
+            assert!(glob(name, name) && glob(name, &format!("films/{name}")), "{name}");
+            assert!(glob(&format!("/films/{name}"), &format!("films/{name}")), "{name}");
+            assert!(!glob(&format!("other/{name}"), &format!("films/{name}")), "{name}");
+        }
+        assert!(glob("Card [XYZ].md", "Card X.md") && !glob("Card [XYZ].md", "Card [X].md"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use stile_domain::error::{LineExcerpt, Refusal, Remedy};
+use stile_domain::error::{EncodingFault, LineExcerpt, Refusal, Remedy};
 use stile_domain::guard::{GUARDED_NAMES, Guarded};
 use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
@@ -185,6 +185,26 @@ fn samples() -> Vec<Refusal> {
             size_bytes: 3,
             hash: ContentHash::digest(&[0xff, 0xd8, 0]),
         },
+        Refusal::BadEncoding {
+            path: path.clone(),
+            encoding: "shift_jis".to_owned(),
+            why: EncodingFault::Invalid,
+        },
+        Refusal::BadEncoding {
+            path: path.clone(),
+            encoding: "shift_jis".to_owned(),
+            why: EncodingFault::Inexact,
+        },
+        Refusal::BadEncoding {
+            path: path.clone(),
+            encoding: "windows-1252".to_owned(),
+            why: EncodingFault::Lacking,
+        },
+        Refusal::BadEncoding {
+            path: path.clone(),
+            encoding: "windows-1252".to_owned(),
+            why: EncodingFault::Unrecognisable,
+        },
         Refusal::Stale { path: path.clone(), argument: "hash" },
         Refusal::NoMatch {
             path: path.clone(),
@@ -275,6 +295,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::Cancelled
             | Refusal::Busy { .. }
             | Refusal::NotText { .. }
+            | Refusal::BadEncoding { .. }
             | Refusal::Stale { .. }
             | Refusal::NoMatch { .. }
             | Refusal::UnsafeFrontMatter { .. }

@@ -23,11 +23,10 @@ use crate::history::NewChange;
 
 use super::append_intent::{AppendIntents, report};
 use super::edit_refusal::too_large_to_edit;
+use super::edited_text::{EditableText, edited_file};
 use super::lock::Stop;
 use super::read::{Opened, read_whole, regular};
-use super::write::{
-    Base, BytesPlan, Change, LockedFile, edited_file, source_before_append, text_of,
-};
+use super::write::{Base, BytesPlan, Change, LockedFile, source_before_append};
 use super::{EditedFile, os, refusal};
 
 /// How often an append is attempted while other programs save the file.
@@ -51,7 +50,10 @@ impl Change<'_> {
         base: Base,
         added: &dyn Fn(&str) -> String,
     ) -> Result<EditedFile, Stop> {
-        self.append(path, base, &|bytes| Ok(added(text_of(bytes, path, base)?).into_bytes()))
+        self.append(path, base, &|bytes| {
+            let text = EditableText::of(bytes, path, base)?;
+            text.encode_added(&added(&text.text))
+        })
     }
 
     /// Adds to the end of a file what `added` makes of its bytes.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
-use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use stile_domain::find::hit_line::{HitLine, MAX_HIT_CHARS};
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::{MAX_CONTEXT_LINES, MAX_HIT_BYTES, MAX_HITS};
@@ -38,7 +38,6 @@ pub(super) struct HitLines<'a> {
     bytes: usize,
     /// The last lines that were seen.
     recent: VecDeque<Line>,
-    pub(super) is_binary: bool,
     /// How many lines without a match were tried in parts.
     pub(super) lines_in_parts: u64,
 }
@@ -46,7 +45,7 @@ pub(super) struct HitLines<'a> {
 impl<'a> HitLines<'a> {
     pub(super) fn new(search: &'a TextSearch, after_line: u64) -> Self {
         let (hits, recent) = (Vec::new(), VecDeque::new());
-        Self { search, after_line, hits, bytes: 0, recent, is_binary: false, lines_in_parts: 0 }
+        Self { search, after_line, hits, bytes: 0, recent, lines_in_parts: 0 }
     }
 
     pub(super) fn finish(self, found: &Found, hash: ContentHash) -> Vec<SearchHit> {
@@ -123,10 +122,5 @@ impl Sink for HitLines<'_> {
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         self.pass(context.line_number().unwrap_or(0), &text_of(context.bytes()));
         Ok(true)
-    }
-
-    fn finish(&mut self, _: &Searcher, finish: &SinkFinish) -> io::Result<()> {
-        self.is_binary = finish.binary_byte_offset().is_some();
-        Ok(())
     }
 }

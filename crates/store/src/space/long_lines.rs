@@ -30,10 +30,6 @@ pub(super) fn search_line_by_line(
         if line.len() > LONGEST_LINE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        if line.contains(&0) {
-            lines.is_binary = true;
-            break;
-        }
         let query = &lines.search.query;
         let is_long = line.len() > PART_BYTES;
         // After the terminator an expression would find the beginning and the end of another line.

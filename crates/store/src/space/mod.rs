@@ -7,13 +7,15 @@
 //! `append_intent` recovers that after a kill, `moves` moves files and makes
 //! folders, `folder_moves` moves and removes folders (`folder_tree` looks at all that they hold), `recorded` records changes in the history, `restore` gives files old versions,
 //! `conflict` makes conflict copies, `keeper` keeps displaced files, `held` holds them in the state
-//! folder, `clean` cleans up after a kill, `edit_refusal` explains refused edits, `read` reads
+//! folder, `clean` cleans up after a kill, `edit_refusal` explains refused edits, `edited_text` decodes and encodes
+//! what is edited, `read` reads
 //! windows, `folder_names` remembers what folders hold, and `names` names our own files.
 //! `walk` goes through a folder and what is below it, except for what `search_ignore` leaves out;
 //! `tree` lists and finds names on the way, `text_search` finds texts (`hit_lines` collects them,
 //! also from `long_lines`), `recall` ranks files by a question (`word_cache` remembers their words,
 //! and `recall_pages` is what it is asked for and answers), and `notes` finds notes by their facts;
-//! `walk_pages` is what the others are asked for and answer. `disclosure` is what a refusal may
+//! `walk_pages` is what the others are asked for and answer, and `left_out` counts what a search did
+//! not look into. `disclosure` is what a refusal may
 //! tell, and `refusals` keeps to it.
 //! `link_rewriting` moves a file and rewrites the links that led to it, `folder_links` a folder. `changes` finds out what
 //! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
@@ -28,6 +30,7 @@ mod clean;
 mod conflict;
 mod disclosure;
 mod edit_refusal;
+mod edited_text;
 mod fault;
 mod file_hash;
 mod folder_links;
@@ -39,6 +42,7 @@ mod held;
 mod hit_lines;
 mod identity;
 mod keeper;
+mod left_out;
 mod link_rewriting;
 mod list;
 mod lock;
@@ -94,6 +98,7 @@ use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::notes::section::WantedSection;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Append, Edit, EditTree, List, Permit, Read, ReadTree, Walk};
+use stile_domain::text_encoding::{EncodingSource, TextEncoding};
 use stile_domain::window::{self, WindowInput::Partial};
 
 use crate::cancellation::Cancellation;
@@ -104,9 +109,8 @@ pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
-pub use recall_pages::{
-    LeftOut, LeftOutReason, RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile,
-};
+pub use left_out::{LeftOut, LeftOutReason};
+pub use recall_pages::{RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile};
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
@@ -223,6 +227,23 @@ pub enum WindowStart {
     Cursor(FileCursor),
 }
 
+/// In which encoding a text file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadEncoding {
+    /// As UTF-8 alone.
+    Utf8,
+    /// As UTF-8, or in the encoding that is recognised.
+    Recognised,
+    /// In the encoding that the caller names.
+    Stated(TextEncoding),
+}
+
+impl ReadEncoding {
+    fn is_stated(self) -> bool {
+        matches!(self, Self::Stated(_))
+    }
+}
+
 /// Some lines of a text file, within the limits of an answer.
 #[derive(Clone, Debug)]
 pub struct FileWindow {
@@ -238,6 +259,9 @@ pub struct FileWindow {
     pub lines: ResolvedLines,
     /// The line that contains the text to find.
     pub match_line: Option<u64>,
+    /// The encoding of a text that is not UTF-8, and how it is known. `content` is decoded, and the
+    /// lines are those of the decoded text.
+    pub encoding: Option<(TextEncoding, EncodingSource)>,
     /// Where the range continues. `None` if it is complete.
     pub next: Option<WindowContinuation>,
     /// Where the window begins, and the end of the range.
@@ -449,9 +473,10 @@ impl Space {
         &self,
         permit: Permit<Read>,
         from: WindowStart,
+        encoding: ReadEncoding,
     ) -> Result<FileWindow, Refusal> {
         let to = Disclosure::of(&permit);
-        self.answer(to, move |inner| inner.read(permit.path(), &from)).await
+        self.answer(to, move |inner| inner.read(permit.path(), &from, encoding)).await
     }
 
     /// Reads at most `length` bytes of a file of any kind.

@@ -21,7 +21,7 @@ use stile_domain::scope::Scopes;
 
 use super::names::{ChangeKind, Owner, TemporaryName};
 use super::tests::{Rig, hash, path};
-use super::{SearchIgnore, Space, SpaceOptions, WindowStart, os};
+use super::{ReadEncoding, SearchIgnore, Space, SpaceOptions, WindowStart, os};
 
 fn code<T>(outcome: Result<T, Refusal>) -> &'static str {
     match outcome {
@@ -130,7 +130,7 @@ fn outcomes(rig: &Rig, folder: &str) -> [&'static str; 7] {
         WindowStart::Match { range: LineRange::ALL, query: LineQuery::new("one", 100).unwrap() };
     [
         code(rig.read(&old, 0, 0)),
-        code(rig.inner().read(&path(&old), &query)),
+        code(rig.inner().read(&path(&old), &query, ReadEncoding::Recognised)),
         code(rig.list(folder, "read:/")),
         code(rig.replace(&old, "one\n", "one", "two")),
         code(rig.inner().create(&path(&file("new.md")), b"one\n")),

@@ -83,6 +83,7 @@ impl Inner {
         if order == FoundOrder::Newest {
             let newest = self.newest(permit, usize::MAX, cursor, |found| pick(&found))?;
             (page.notes, page.next) = (newest.entries, newest.next);
+            page.unnameable = newest.unnameable;
         } else {
             let deadline = Instant::now() + SLICE;
             let mut walker = Walker::new(self, permit, ORDER, usize::MAX, cursor.after)?;
@@ -99,6 +100,7 @@ impl Inner {
                 last = Some(found.position());
                 page.notes.extend(pick(&found));
             }
+            page.unnameable = walker.count_unnameable();
         }
         (page.searched, page.skipped) = (searched, skipped);
         Ok(page)
@@ -113,7 +115,7 @@ impl Inner {
     ) -> Result<ValueCounts, Refusal> {
         let mut counts: HashMap<Box<str>, u64> = HashMap::new();
         let mut result = ValueCounts::default();
-        self.each_known(permit, cancellation, |found, known| {
+        let unnameable = self.each_known(permit, cancellation, |found, known| {
             if !is_note(found.name()) {
                 return;
             }
@@ -135,6 +137,7 @@ impl Inner {
                 *counts.entry(value.clone()).or_default() += 1;
             }
         })?;
+        result.unnameable = unnameable;
         result.counts = counts.into_iter().collect();
         result.counts.sort_unstable_by(|(one, a), (other, b)| (b, one).cmp(&(a, other)));
         Ok(result)
@@ -170,13 +173,13 @@ impl Inner {
     }
 
     /// Visits each note and canvas that the caller may read, with what is known of it; `None` for
-    /// one that cannot be looked into.
+    /// one that cannot be looked into. Returns how many entries no path can name.
     fn each_known(
         &self,
         permit: &Permit<Walk>,
         cancellation: &Cancellation,
         mut visit: impl FnMut(&Found, Option<KnownNote>),
-    ) -> Result<(), Refusal> {
+    ) -> Result<u64, Refusal> {
         let patience = Instant::now() + LONGEST_PART;
         let mut walker = Walker::new(self, permit, ORDER, usize::MAX, None)?;
         while let Some(found) = walker.next() {
@@ -191,7 +194,7 @@ impl Inner {
                 visit(&found, self.known_note(&found));
             }
         }
-        Ok(())
+        Ok(walker.count_unnameable())
     }
 
     /// Returns a page of the links from and to a note, for `note.links`. `names` permits the walk
@@ -253,11 +256,12 @@ impl Inner {
         self.add_linked_files(names, &mut files, cancellation)?;
         let begun = cursor.after.clone().filter(|at| cursor.line > 0 && names.may_read(&at.path));
         let mut walker = Walker::new(self, names, ORDER, usize::MAX, cursor.after)?;
-        let begun = begun.map(|at| (Found::at(at), cursor.line));
-        let notes =
-            begun.into_iter().chain(std::iter::from_fn(|| walker.next().map(|found| (found, 0))));
+        let mut begun = begun.map(|at| (Found::at(at), cursor.line));
         let mut last = None;
-        for (found, shown) in notes {
+        while let Some((found, shown)) =
+            begun.take().or_else(|| walker.next().map(|found| (found, 0)))
+        {
+            page.unnameable += walker.count_unnameable();
             if cancellation.is_cancelled() {
                 return Err(Refusal::Cancelled);
             }
@@ -288,6 +292,7 @@ impl Inner {
                 page.links_here.push((found.path.clone(), link.clone()));
             }
         }
+        page.unnameable += walker.count_unnameable();
         Ok(())
     }
 

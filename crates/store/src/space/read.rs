@@ -4,12 +4,13 @@
 //! buffer. A large file is read twice, and equal stamps before and after prove that it did not
 //! change in between, as long as the clock is fine enough.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stile_domain::error::Refusal;
+use stile_domain::error::{EncodingFault, Refusal};
 use stile_domain::facts::{FINE_GRANULARITY, FileFacts, FileStamp};
 use stile_domain::file_cursor::FileCursor;
 use stile_domain::hash::{ContentHash, ContentHasher};
@@ -19,17 +20,22 @@ use stile_domain::listing::EntryKind;
 use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::section::{SectionFault, WantedSection};
 use stile_domain::path::SpacePath;
+use stile_domain::text_encoding::{
+    DecodedText, EncodingSource, MAX_DECODED_BYTES, TextEncoding, recognise,
+};
 use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 
 use super::edit_refusal::no_section;
 use super::file_hash::PIECE;
-use super::{FileBytes, FileWindow, Inner, WindowContinuation, WindowStart, os, refusal};
+use super::{
+    FileBytes, FileWindow, Inner, ReadEncoding, WindowContinuation, WindowStart, os, refusal,
+};
 
 /// The largest file that is read in one piece, in bytes.
 const ONE_PIECE: u64 = 1024 * 1024;
 /// The bytes at the beginning of a file by which its kind can be told.
-const HEAD: usize = 8 * 1024;
+pub(super) const HEAD: usize = 8 * 1024;
 /// How long after a change another program may still be saving the file.
 const SETTLING: Duration = Duration::from_millis(5);
 /// How long a read waits for a file to stop changing.
@@ -80,18 +86,79 @@ struct KnownFile {
 
 impl Inner {
     /// Reads a window for `text.read`.
-    pub(super) fn read(&self, path: &SpacePath, from: &WindowStart) -> Result<FileWindow, Refusal> {
+    pub(super) fn read(
+        &self,
+        path: &SpacePath,
+        from: &WindowStart,
+        encoding: ReadEncoding,
+    ) -> Result<FileWindow, Refusal> {
+        let budget = self.options.limits.read_budget;
+        let is_utf8 = |stated| stated == ReadEncoding::Stated(TextEncoding::UTF_8);
         self.read_known(path, |file, known| {
-            let Some(lines) = &known.facts.lines else {
-                return Ok(Err(Refusal::NotText {
-                    path: path.clone(),
-                    size_bytes: known.stamp.size,
-                    hash: known.facts.hash,
-                }));
+            let hash = known.facts.hash;
+            let lines = known.facts.lines.as_ref();
+            let lines = lines.filter(|_| is_utf8(encoding) || !encoding.is_stated());
+            if let Some(lines) = lines {
+                let text = FileText { file, bytes: known.bytes.as_deref(), lines };
+                return text.window(path, from, hash, budget);
+            }
+            let decoded = match self.decoded(file, known, path, encoding)? {
+                Ok(decoded) => decoded,
+                Err(refusal) => return Ok(Err(refusal)),
             };
-            let text = FileText { file, bytes: known.bytes.as_deref(), lines };
-            text.window(path, from, known.facts.hash, self.options.limits.read_budget)
+            let lines = line_index(&decoded.text);
+            let text = FileText { file, bytes: Some(decoded.text.as_bytes()), lines: &lines };
+            let window = text.window(path, from, hash, budget)?;
+            let (size_bytes, encoding) = (known.stamp.size, (decoded.encoding, decoded.source));
+            Ok(window.map(|it| FileWindow { size_bytes, encoding: Some(encoding), ..it }))
         })
+    }
+
+    /// Decodes a file that is not UTF-8, or not to be read as UTF-8.
+    fn decoded(
+        &self,
+        file: &File,
+        known: &KnownFile,
+        path: &SpacePath,
+        encoding: ReadEncoding,
+    ) -> io::Result<Result<DecodedText, Refusal>> {
+        let (size_bytes, hash) = (known.stamp.size, known.facts.hash);
+        let not_text = || Refusal::NotText { path: path.clone(), size_bytes, hash };
+        if encoding == ReadEncoding::Utf8 {
+            return Ok(Err(not_text()));
+        }
+        let busy = || Refusal::Busy { path: path.clone(), is_locked_by_other: false };
+        let too_large = || Refusal::TooLarge {
+            path: path.clone(),
+            limit_bytes: MAX_DECODED_BYTES,
+            advice: "`file.read` reads a part of its bytes.",
+        };
+        if size_bytes > MAX_DECODED_BYTES {
+            return Ok(Err(if encoding.is_stated() { too_large() } else { not_text() }));
+        }
+        let is_large = size_bytes > ONE_PIECE;
+        let until = Instant::now() + self.options.lock_wait;
+        let turn = is_large.then(|| self.first_reads.enter(until));
+        if matches!(turn, Some(None)) {
+            return Ok(Err(busy()));
+        }
+        let bytes = match &known.bytes {
+            Some(bytes) => Cow::Borrowed(bytes.as_slice()),
+            None => match read_whole(file, size_bytes, MAX_DECODED_BYTES)? {
+                Some(bytes) => Cow::Owned(bytes),
+                None => return Ok(Err(busy())),
+            },
+        };
+        let ReadEncoding::Stated(stated) = encoding else {
+            return Ok(recognise(&bytes).ok_or_else(not_text));
+        };
+        let text = stated.decode(&bytes).ok_or_else(|| Refusal::BadEncoding {
+            path: path.clone(),
+            encoding: stated.to_string(),
+            why: EncodingFault::Invalid,
+        });
+        let source = EncodingSource::Stated;
+        Ok(text.map(|it| DecodedText { text: it.into_owned(), encoding: stated, source }))
     }
 
     /// Reads a window for `file.read`.
@@ -294,12 +361,14 @@ impl Inner {
 
 /// Computes the facts of bytes in memory.
 pub(super) fn facts_of(bytes: &[u8]) -> FileFacts {
-    let lines = std::str::from_utf8(bytes).ok().map(|text| {
-        let mut scanner = LineScanner::default();
-        scanner.feed(text.as_bytes());
-        scanner.finish()
-    });
+    let lines = std::str::from_utf8(bytes).ok().map(line_index);
     FileFacts { hash: ContentHash::digest(bytes), lines }
+}
+
+fn line_index(text: &str) -> LineIndex {
+    let mut scanner = LineScanner::default();
+    scanner.feed(text.as_bytes());
+    scanner.finish()
 }
 
 /// Computes the facts of a file, piece by piece.
@@ -324,14 +393,14 @@ pub(super) fn scan(file: &File) -> io::Result<FileFacts> {
 
 /// Checks whether bytes that arrive in pieces are UTF-8.
 #[derive(Default)]
-struct Utf8Check {
+pub(super) struct Utf8Check {
     /// The beginning of a character that the last piece cut off.
     open: Vec<u8>,
     broken: bool,
 }
 
 impl Utf8Check {
-    fn feed(&mut self, mut piece: &[u8]) {
+    pub(super) fn feed(&mut self, mut piece: &[u8]) {
         // Complete the open character, which has at most four bytes, byte by byte.
         while !self.open.is_empty() && !self.broken {
             let Some((first, rest)) = piece.split_first() else { return };
@@ -348,7 +417,7 @@ impl Utf8Check {
         }
     }
 
-    fn is_text(&self) -> bool {
+    pub(super) fn is_text(&self) -> bool {
         !self.broken && self.open.is_empty()
     }
 }
@@ -409,6 +478,7 @@ impl FileText<'_> {
             total_lines: self.lines.total_lines(),
             lines: ResolvedLines { start: position.line, end: cut.line + u64::from(cut.inside) },
             match_line: position.match_line,
+            encoding: None,
             next,
             start: FileCursor {
                 hash,

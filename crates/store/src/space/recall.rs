@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use stile_domain::error::Refusal;
-use stile_domain::facts::{FileStamp, UnixNanos};
+use stile_domain::facts::{FileFacts, FileStamp, UnixNanos};
 use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::listing::EntryKind;
 use stile_domain::notes::note_query::is_note;
@@ -25,13 +25,13 @@ use stile_domain::recall::excerpt::excerpts;
 use stile_domain::recall::file_words::{FileKind, FileWords};
 use stile_domain::recall::question::RecallQuestion;
 use stile_domain::recall::ranking::{Statistics, rank};
+use stile_domain::text_encoding::{DecodedText, may_be_text, recognise};
 
 use crate::cancellation::Cancellation;
 
+use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::read::{facts_of, read_whole};
-use super::recall_pages::{
-    LeftOut, LeftOutReason, RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile,
-};
+use super::recall_pages::{RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile};
 use super::tree::SLICE;
 use super::walk::{Found, WalkOrder, Walker};
 use super::word_cache::Generation;
@@ -99,16 +99,7 @@ impl Looked {
         match outcome {
             Outcome::Ranked(evidence) => self.files.push((path, (*evidence).clone())),
             Outcome::Unfit => {}
-            Outcome::LeftOut(why) => self.leave_out(path, why),
-        }
-    }
-
-    fn leave_out(&mut self, path: SpacePath, why: LeftOutReason) {
-        match self.left_out.iter_mut().find(|known| known.why == why) {
-            Some(known) => known.count += 1,
-            None => {
-                self.left_out.push(LeftOut { why, count: 1, is_at_least: false, first: path });
-            }
+            Outcome::LeftOut(why) => leave_out_file(&mut self.left_out, &path, why),
         }
     }
 }
@@ -125,7 +116,7 @@ impl Inner {
         cancellation: &Cancellation,
     ) -> Result<RecallPage, Refusal> {
         let looked = self.look(permit, (key, query), budget, cancellation)?;
-        let Looked { files, mut left_out, remembered, last, is_unfinished, .. } = looked;
+        let Looked { files, left_out, remembered, last, is_unfinished, .. } = looked;
         if is_unfinished {
             self.unfinished.put(key.to_owned(), remembered);
         }
@@ -148,7 +139,6 @@ impl Inner {
             self.recalled(&rank.path, &query.question, &statistics).ok().flatten()
         });
         let results = results.collect();
-        left_out.sort_unstable_by_key(|left| left.why);
         let total = ranking.order.len() as u64;
         let (matched, nowhere) = (ranking.matched, ranking.nowhere);
         Ok(RecallPage { results, matched, nowhere, total, left_out, next })
@@ -212,7 +202,7 @@ impl Inner {
             let is_spent = looked.spent > 0 && looked.spent + status.stamp.size > budget.bytes;
             looked.is_unfinished |= is_late || is_spent;
             if looked.is_unfinished {
-                looked.leave_out(found.path, LeftOutReason::NotFinished);
+                leave_out_file(&mut looked.left_out, &found.path, LeftOutReason::NotFinished);
                 continue;
             }
             let began = os::now();
@@ -225,6 +215,9 @@ impl Inner {
             }
             looked.take(found.path, outcome);
             looked.last = Some(position);
+        }
+        if let Some(left) = walker.take_unnameable() {
+            leave_out(&mut looked.left_out, left);
         }
         Ok(looked)
     }
@@ -241,8 +234,8 @@ impl Inner {
         let file = found.open(self).ok()?;
         let status = os::status(&file).ok().filter(|status| status.kind == EntryKind::File)?;
         let stamp = status.stamp;
-        let text = match ranked_text(&file, stamp).ok()? {
-            Ok(text) => text,
+        let RankedText { text, .. } = match ranked_text(&file, stamp).ok()? {
+            Ok(ranked) => ranked,
             Err(why) => return Some((stamp, Outcome::LeftOut(why))),
         };
         if query.question.needs_text() && !query.question.allows(&[&text, found.name()]) {
@@ -270,12 +263,14 @@ impl Inner {
             return Ok(None);
         }
         let began = os::now();
-        let Ok(text) = ranked_text(&file, status.stamp)? else { return Ok(None) };
+        let Ok(RankedText { text, decoded }) = ranked_text(&file, status.stamp)? else {
+            return Ok(None);
+        };
         let known = self.memory().get(&status.stamp);
         let facts = match known {
             Some(facts) => facts,
             None => {
-                let facts = Arc::new(facts_of(text.as_bytes()));
+                let facts = Arc::new(decoded.unwrap_or_else(|| facts_of(text.as_bytes())));
                 if os::status(&file)?.stamp == status.stamp {
                     self.memory().insert(status.stamp, &facts, began);
                 }
@@ -313,13 +308,20 @@ fn kind_of(name: &str) -> FileKind {
     if is_note(name) { FileKind::Note } else { FileKind::Text }
 }
 
+/// The text of a file that is ranked.
+struct RankedText {
+    text: String,
+    /// The facts of the bytes, if they are not UTF-8 and were decoded.
+    decoded: Option<FileFacts>,
+}
+
 /// Reads the text of a file, or returns why it is not ranked.
-fn ranked_text(file: &File, stamp: FileStamp) -> io::Result<Result<String, LeftOutReason>> {
+fn ranked_text(file: &File, stamp: FileStamp) -> io::Result<Result<RankedText, LeftOutReason>> {
     let is_long = stamp.size > MAX_RANKED_BYTES;
     if is_long || stamp.size > PROBE_BYTES as u64 {
         let mut probe = [0; PROBE_BYTES];
         let read = os::read_at(file, &mut probe, 0)?;
-        if probe.get(..read).unwrap_or_default().contains(&0) {
+        if !may_be_text(probe.get(..read).unwrap_or_default()) {
             return Ok(Err(LeftOutReason::NotText));
         }
     }
@@ -329,8 +331,15 @@ fn ranked_text(file: &File, stamp: FileStamp) -> io::Result<Result<String, LeftO
     let Some(bytes) = read_whole(file, stamp.size, MAX_RANKED_BYTES)? else {
         return Ok(Err(LeftOutReason::TooLong));
     };
-    if bytes.contains(&0) {
-        return Ok(Err(LeftOutReason::NotText));
-    }
-    Ok(String::from_utf8(bytes).map_err(|_| LeftOutReason::NotText))
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => Ok(RankedText { text, decoded: None }),
+        Err(error) => {
+            let bytes = error.as_bytes();
+            let ranked = |decoded: DecodedText| RankedText {
+                text: decoded.text,
+                decoded: Some(facts_of(bytes)),
+            };
+            recognise(bytes).map(ranked).ok_or(LeftOutReason::NotText)
+        }
+    })
 }

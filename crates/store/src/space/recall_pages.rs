@@ -10,6 +10,8 @@ use stile_domain::path::SpacePath;
 use stile_domain::recall::excerpt::Excerpt;
 use stile_domain::recall::question::RecallQuestion;
 
+use super::left_out::LeftOut;
+
 /// What to look for, and in which files.
 #[derive(Clone, Debug)]
 pub struct RecallQuery {
@@ -73,28 +75,4 @@ pub struct RecalledFile {
     pub hash: ContentHash,
     /// The passages that fit, the best first.
     pub passages: Vec<Excerpt>,
-}
-
-/// Files that were not ranked for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Why the files were not ranked.
-    pub why: LeftOutReason,
-    /// How many files there are.
-    pub count: u64,
-    /// Whether there may be more.
-    pub is_at_least: bool,
-    /// The first of them, by path.
-    pub first: SpacePath,
-}
-
-/// Why a file was not ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftOutReason {
-    /// The file is not UTF-8 text.
-    NotText,
-    /// The file is too long.
-    TooLong,
-    /// The call has read as much as it may.
-    NotFinished,
 }

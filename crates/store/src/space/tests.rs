@@ -4,6 +4,7 @@
 
 mod appends;
 mod changes;
+mod encodings;
 mod faults;
 mod folders;
 mod history;
@@ -53,8 +54,8 @@ use super::lock::{Folders, LockError, Stop, Wait};
 use super::names::{ChangeKind, Owner, TemporaryName};
 use super::write::{Base, Change, Plan, UNFINISHED};
 use super::{
-    Cancellation, CreatedFile, EditedFile, FileWindow, Inner, SearchIgnore, Space, SpaceOptions,
-    WindowStart, fault, os,
+    Cancellation, CreatedFile, EditedFile, FileWindow, Inner, ReadEncoding, SearchIgnore, Space,
+    SpaceOptions, WindowStart, fault, os,
 };
 
 pub(super) struct Rig {
@@ -244,7 +245,11 @@ impl Rig {
     }
 
     pub(super) fn read(&self, name: &str, start: i64, end: i64) -> Result<FileWindow, Refusal> {
-        self.inner().read(&path(name), &WindowStart::Range(LineRange(start, end)))
+        self.inner().read(
+            &path(name),
+            &WindowStart::Range(LineRange(start, end)),
+            ReadEncoding::Recognised,
+        )
     }
 
     pub(super) fn replace(

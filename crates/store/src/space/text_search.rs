@@ -3,8 +3,12 @@
 //! One thread walks. Files are searched by that thread and by helpers, as many as the machine has
 //! processors and all callers together leave free. The outcomes are put back in order, so an answer
 //! does not depend on the number of threads. A file is read once. The hash of a file with a hit is
-//! that of the bytes that were searched, or the file is skipped.
+//! that of the bytes that were searched, or the file is left out.
+//!
+//! What `text.read` takes for text is searched: UTF-8, with or without zero bytes, and, in a file of
+//! one piece, every encoding that is recognised.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,13 +25,15 @@ use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::limits::{MAX_HIT_BYTES, MAX_HITS};
 use stile_domain::listing::EntryKind;
 use stile_domain::permit::{Permit, Walk};
+use stile_domain::text_encoding::{may_be_text, text_of};
 
 use crate::cancellation::Cancellation;
 
 use super::hit_lines::HitLines;
+use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::long_lines::{LONGEST_LINE, search_line_by_line};
-use super::read::facts_of;
+use super::read::{HEAD, Utf8Check, facts_of};
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{SearchHit, SearchPage, TextSearch};
@@ -42,7 +48,7 @@ const ONE_PIECE: u64 = 4 * 1024 * 1024;
 const FEW: usize = 8;
 
 /// The byte order mark, which belongs to the file and not to its first line.
-const BOM: &[u8] = "\u{feff}".as_bytes();
+const BOM: &str = "\u{feff}";
 /// How long the thread that walks waits for helpers before it looks whether the call is over.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// The most bytes that are searched before the search looks whether it goes on.
@@ -58,15 +64,16 @@ struct Job {
 }
 
 /// What was found in one file.
+#[derive(Debug, PartialEq)]
 enum FileOutcome {
     /// Nothing to search: a folder, or a file that the glob leaves out.
     Passed,
-    Skipped,
+    LeftOut(LeftOutReason),
     Searched(SearchedFile),
 }
 
 /// What was found in a file that was searched.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 struct SearchedFile {
     hits: Vec<SearchHit>,
     /// How many lines without a match were tried in parts.
@@ -104,7 +111,12 @@ impl SharedSearch {
                 continue;
             };
             drop(shared);
-            let mut begun = BegunJob { work: self, number, outcome: FileOutcome::Skipped, job };
+            let mut begun = BegunJob {
+                work: self,
+                number,
+                outcome: FileOutcome::LeftOut(LeftOutReason::Unreadable),
+                job,
+            };
             begun.outcome = search(&begun.job);
             drop(begun);
             shared = self.lock();
@@ -168,15 +180,12 @@ impl Inner {
         let deadline = Instant::now() + SLICE;
         let begun = cursor.after.clone().filter(|_| cursor.line > 0);
         let mut walker = Walker::new(self, permit, WalkOrder::ByName, usize::MAX, cursor.after)?;
-        let begun = begun
+        let mut begun = begun
             .filter(|WalkPosition { path, is_folder, .. }| {
                 let is_left_out = self.options.search_ignore.leaves_out_below(path, *is_folder);
                 permit.may_read(path) && !is_left_out
             })
             .map(|position| Job { found: Found::at(position), after_line: cursor.line });
-        let mut jobs = begun
-            .into_iter()
-            .chain(std::iter::from_fn(|| walker.next().map(|found| Job { found, after_line: 0 })));
         let work = SharedSearch::default();
         let mut helpers: Vec<Turn<'_>> = Vec::new();
         std::thread::scope(|scope| {
@@ -190,12 +199,15 @@ impl Inner {
                 if cancellation.is_cancelled() {
                     return Err(Refusal::Cancelled);
                 }
+                let next_found = || walker.next().map(|found| Job { found, after_line: 0 });
                 if pages.take(&mut work.lock().outcomes) || pages.is_late(deadline) {
-                    return Ok(pages.finish(true));
+                    return Ok(pages.finish());
                 }
                 let waiting = added - pages.taken;
                 if !is_walked && waiting < QUEUE as u64 {
-                    match jobs.next() {
+                    let job = begun.take().or_else(next_found);
+                    pages.unnameable.extend(walker.take_unnameable().map(|left| (added, left)));
+                    match job {
                         Some(job) => {
                             if is_searched(search, permit, &job.found) {
                                 work.add(added, job);
@@ -230,7 +242,7 @@ impl Inner {
                         let outcome = reader.search(self, &job);
                         work.lock().outcomes.insert(number, (position, outcome));
                     }
-                    None if waiting == 0 => return Ok(pages.finish(false)),
+                    None if waiting == 0 => return Ok(pages.finish_walk()),
                     // Helpers search the last files.
                     None => {
                         if !shared.outcomes.contains_key(&pages.taken) {
@@ -259,6 +271,8 @@ struct PageInOrder {
     bytes: usize,
     /// How many outcomes were taken.
     taken: u64,
+    /// The entries that no path can name, by the number of the outcome that follows them.
+    unnameable: BTreeMap<u64, LeftOut>,
     /// Where the next page begins.
     next: WalkCursor,
 }
@@ -267,12 +281,16 @@ impl PageInOrder {
     /// Takes the outcomes that are next. Returns whether the page is full.
     fn take(&mut self, outcomes: &mut BTreeMap<u64, (WalkPosition, FileOutcome)>) -> bool {
         while let Some((position, outcome)) = outcomes.remove(&self.taken) {
+            if let Some(left) = self.unnameable.remove(&self.taken) {
+                leave_out(&mut self.page.left_out, left);
+            }
             self.taken += 1;
+            let path = position.path.clone();
             self.next.after = Some(position);
             self.next.line = 0;
             match outcome {
                 FileOutcome::Passed => {}
-                FileOutcome::Skipped => self.page.files_skipped += 1,
+                FileOutcome::LeftOut(why) => leave_out_file(&mut self.page.left_out, &path, why),
                 FileOutcome::Searched(SearchedFile { hits, lines_in_parts }) => {
                     self.page.files_searched += 1;
                     self.page.lines_in_parts += lines_in_parts;
@@ -308,8 +326,17 @@ impl PageInOrder {
         self.taken > 0 && Instant::now() >= deadline
     }
 
-    fn finish(self, has_more: bool) -> SearchPage {
-        SearchPage { next: has_more.then_some(self.next), ..self.page }
+    /// Returns the page, after which another one follows.
+    fn finish(self) -> SearchPage {
+        SearchPage { next: Some(self.next), ..self.page }
+    }
+
+    /// Returns the last page of a walk.
+    fn finish_walk(mut self) -> SearchPage {
+        for (_, left) in std::mem::take(&mut self.unnameable) {
+            leave_out(&mut self.page.left_out, left);
+        }
+        self.page
     }
 }
 
@@ -360,7 +387,7 @@ impl<'a> FileSearcher<'a> {
             .line_number(true)
             .before_context(search.context)
             .after_context(search.context)
-            .binary_detection(BinaryDetection::quit(0))
+            .binary_detection(BinaryDetection::none())
             .bom_sniffing(false)
             .heap_limit(Some(match search.query.syntax() {
                 QuerySyntax::Literal => LONGEST_LINE,
@@ -371,28 +398,34 @@ impl<'a> FileSearcher<'a> {
     }
 
     fn search(&mut self, inner: &Inner, job: &Job) -> FileOutcome {
-        self.try_search(inner, job)
-            .ok()
-            .flatten()
-            .map_or(FileOutcome::Skipped, FileOutcome::Searched)
+        match self.try_search(inner, job) {
+            Ok(Ok(searched)) => FileOutcome::Searched(searched),
+            Ok(Err(why)) => FileOutcome::LeftOut(why),
+            // Errors of the system have a number. All others are those of a search that stopped.
+            Err(error) if error.raw_os_error().is_none() => {
+                FileOutcome::LeftOut(LeftOutReason::TooLong)
+            }
+            Err(_) => FileOutcome::LeftOut(LeftOutReason::Unreadable),
+        }
     }
 
-    /// Returns the hits of a file, one more than a page holds; `None` for a file to be skipped.
-    fn try_search(&mut self, inner: &Inner, job: &Job) -> io::Result<Option<SearchedFile>> {
+    /// Returns the hits of a file, one more than a page holds, or why it is left out.
+    fn try_search(
+        &mut self,
+        inner: &Inner,
+        job: &Job,
+    ) -> io::Result<Result<SearchedFile, LeftOutReason>> {
         let file = job.found.open(inner)?;
         let status = os::status(&file)?;
         let stamp = status.stamp;
-        if status.kind != EntryKind::File || stamp.size > inner.options.limits.file_size {
-            return Ok(None);
+        if status.kind != EntryKind::File {
+            return Ok(Err(LeftOutReason::Unreadable));
+        }
+        if stamp.size > inner.options.limits.file_size {
+            return Ok(Err(LeftOutReason::TooLong));
         }
         if stamp.size > ONE_PIECE {
-            let stamp = inner.settled_stamp(&file)?;
-            let mut mark = [0; BOM.len()];
-            let read = os::read_at(&file, &mut mark, 0)?;
-            let offset = if mark.get(..read) == Some(BOM) { read as u64 } else { 0 };
-            let open = || FromStart { file: &file, offset };
-            let lines = self.lines.search_reader(open, job.after_line)?;
-            return SearchedFile::of(lines, &job.found, || inner.facts_of_file(&file, stamp));
+            return self.search_pieces(inner, job, &file);
         }
         let began = os::now();
         let size = usize::try_from(ONE_PIECE).unwrap_or(usize::MAX).saturating_add(1);
@@ -404,10 +437,11 @@ impl<'a> FileSearcher<'a> {
         let read = os::read_at(&file, self.buffer.get_mut(..wanted).unwrap_or_default(), 0)?;
         if read == wanted {
             // The file grows at this moment.
-            return Ok(None);
+            return Ok(Err(LeftOutReason::Unreadable));
         }
         let bytes = self.buffer.get(..read).unwrap_or_default();
-        let text = bytes.strip_prefix(BOM).unwrap_or(bytes);
+        let Some(text) = text_of(bytes) else { return Ok(Err(LeftOutReason::NotText)) };
+        let text = text.strip_prefix(BOM).unwrap_or(&text).as_bytes();
         let search = self.lines.search;
         let is_quick = search.query.syntax() == QuerySyntax::Literal;
         let lines = if is_quick || read <= AT_ONCE {
@@ -420,42 +454,80 @@ impl<'a> FileSearcher<'a> {
         };
         SearchedFile::of(lines, &job.found, || {
             if let Some(facts) = inner.memory().get(&stamp) {
-                return Ok(Some(facts));
+                return Ok(Ok(facts));
             }
             let facts = Arc::new(facts_of(bytes));
             if os::status(&file)?.stamp == stamp {
                 inner.memory().insert(stamp, &facts, began);
             }
-            Ok(Some(facts))
+            Ok(Ok(facts))
         })
+    }
+
+    /// Searches a file that is read in pieces, if it is UTF-8. One that may be binary, since it has
+    /// a zero byte, is read to its end first.
+    fn search_pieces(
+        &mut self,
+        inner: &Inner,
+        job: &Job,
+        file: &File,
+    ) -> io::Result<Result<SearchedFile, LeftOutReason>> {
+        let stamp = inner.settled_stamp(file)?;
+        let mut head = [0; HEAD];
+        let read = os::read_at(file, &mut head, 0)?;
+        let head = head.get(..read).unwrap_or_default();
+        if !may_be_text(head) {
+            return Ok(Err(LeftOutReason::NotText));
+        }
+        let has_zero = memchr::memchr(0, head).is_some();
+        // Text in another encoding is not decoded in pieces.
+        let not_utf8 = if has_zero { LeftOutReason::NotText } else { LeftOutReason::TooLong };
+        let facts = || {
+            Ok(match inner.facts_of_file(file, stamp)? {
+                Some(facts) if facts.lines.is_some() => Ok(facts),
+                Some(_) => Err(not_utf8),
+                None => Err(LeftOutReason::Unreadable),
+            })
+        };
+        if has_zero && let Err(why) = facts()? {
+            return Ok(Err(why));
+        }
+        let offset = if head.starts_with(BOM.as_bytes()) { BOM.len() as u64 } else { 0 };
+        let check = RefCell::new(Utf8Check::default());
+        let open = || {
+            check.take();
+            FromStart { file, offset, check: &check }
+        };
+        let lines = self.lines.search_reader(open, job.after_line)?;
+        if lines.hits.is_empty() && !check.borrow().is_text() {
+            return Ok(Err(not_utf8));
+        }
+        SearchedFile::of(lines, &job.found, facts)
     }
 }
 
 impl SearchedFile {
-    /// Returns what was found in a file; `None` if it is not text or changed. `facts` are those of
-    /// the file, which only a hit needs.
+    /// Returns what was found in a file. `facts` are those of the file, which only a hit needs, or
+    /// why the file is left out.
     fn of(
         lines: HitLines<'_>,
         found: &Found,
-        facts: impl FnOnce() -> io::Result<Option<Arc<FileFacts>>>,
-    ) -> io::Result<Option<Self>> {
-        if lines.is_binary {
-            return Ok(None);
-        }
+        facts: impl FnOnce() -> io::Result<Result<Arc<FileFacts>, LeftOutReason>>,
+    ) -> io::Result<Result<Self, LeftOutReason>> {
         let lines_in_parts = lines.lines_in_parts;
         if lines.hits.is_empty() {
-            return Ok(Some(Self { hits: Vec::new(), lines_in_parts }));
+            return Ok(Ok(Self { hits: Vec::new(), lines_in_parts }));
         }
-        let facts = facts()?.filter(|facts| facts.lines.is_some());
-        let hits = facts.map(|facts| lines.finish(found, facts.hash));
+        let hits = facts()?.map(|facts| lines.finish(found, facts.hash));
         Ok(hits.map(|hits| Self { hits, lines_in_parts }))
     }
 }
 
-/// Reads a file from an offset on, whatever its position is.
+/// Reads a file from an offset on, whatever its position is, and checks what was read.
 struct FromStart<'f> {
     file: &'f File,
     offset: u64,
+    check: &'f RefCell<Utf8Check>,
 }
 
 /// Reads on until the file has taken too long, or nobody waits for the outcome any more.
@@ -478,6 +550,7 @@ impl Read for FromStart<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = os::read_at(self.file, buffer, self.offset)?;
         self.offset += read as u64;
+        self.check.borrow_mut().feed(buffer.get(..read).unwrap_or_default());
         Ok(read)
     }
 }
@@ -509,6 +582,7 @@ mod tests {
         });
         assert!(helped.is_err());
         let outcome = work.lock().outcomes.remove(&7);
-        assert!(matches!(outcome, Some((at, FileOutcome::Skipped)) if at == position));
+        let left_out = FileOutcome::LeftOut(LeftOutReason::Unreadable);
+        assert!(outcome.is_some_and(|(at, outcome)| at == position && outcome == left_out));
     }
 }

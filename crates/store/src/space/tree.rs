@@ -55,6 +55,7 @@ impl Inner {
             page.entries.push(TreeEntry { entry_count: count.flatten(), ..self.tree_entry(found) });
         }
         page.searched = page.entries.len() as u64;
+        page.unnameable = walker.count_unnameable();
         Ok(page)
     }
 
@@ -118,6 +119,7 @@ impl Inner {
                 }
             }
         }
+        page.unnameable = walker.count_unnameable();
         Ok(page)
     }
 
@@ -235,11 +237,14 @@ impl Inner {
                 break;
             }
         }
+        // The pages of one part walk it again, and all but the last leave the count to that one.
+        page.unnameable = walker.count_unnameable();
         has_more |= keep_best(&mut best);
         has_more |= keep_bytes(&mut best);
         page.next = match (best.last(), end) {
             // The rest of this part.
             (Some((rank, _)), until) if has_more => {
+                page.unnameable = 0;
                 Some(WalkCursor { after: begin, line: 0, until, rank: Some(rank.clone()) })
             }
             // The next part.

@@ -19,6 +19,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 
 use super::folder_names::{FolderNames, FolderNamesBuilder};
+use super::left_out::{LeftOut, LeftOutReason};
 use super::list::MOST_READS;
 use super::{FOLDER_NAMES_BYTES, Inner, fault, os, refusal};
 
@@ -112,6 +113,8 @@ pub(super) struct Walker<'a> {
     levels: Vec<Level>,
     /// Where an earlier walk stopped, until this walk is there.
     after: Option<WalkPosition>,
+    /// The names that no path can hold, in the folders that the walk has finished.
+    unnameable: Option<LeftOut>,
 }
 
 /// A folder whose entries are being returned.
@@ -120,6 +123,8 @@ struct Level {
     folder: Option<Arc<OwnedFd>>,
     path: SpacePath,
     names: Names,
+    /// How many names the folder has that no path can hold.
+    unnameable: u64,
     /// Whether the walk may show every entry, whatever its name.
     shows_all: bool,
 }
@@ -216,7 +221,39 @@ impl<'a> Walker<'a> {
             return Err(refusal(&error, folder));
         }
         let start = Arc::new(folder.clone());
-        Ok(Self { inner, permit, order, max_depth, starts, start, levels: Vec::new(), after })
+        let (levels, unnameable) = (Vec::new(), None);
+        Ok(Self { inner, permit, order, max_depth, starts, start, levels, after, unnameable })
+    }
+
+    /// Takes the count of the entries that no path can name, in the folders that the walk finished
+    /// since the last call. A walk in pages counts each of them in one page. Folders in which the
+    /// caller may not see every entry are not counted.
+    pub(super) fn take_unnameable(&mut self) -> Option<LeftOut> {
+        self.unnameable.take()
+    }
+
+    /// Returns the count of [`Walker::take_unnameable`].
+    pub(super) fn count_unnameable(&mut self) -> u64 {
+        self.take_unnameable().map_or(0, |left| left.count)
+    }
+
+    /// Leaves the folder that is read now, after its last entry.
+    fn finish_level(&mut self) {
+        let Some(level) = self.levels.pop() else { return };
+        if level.unnameable == 0 || !level.shows_all {
+            return;
+        }
+        match &mut self.unnameable {
+            Some(left) => left.count += level.unnameable,
+            None => {
+                self.unnameable = Some(LeftOut {
+                    why: LeftOutReason::NoPath,
+                    count: level.unnameable,
+                    is_at_least: false,
+                    first: level.path,
+                });
+            }
+        }
     }
 
     /// Whether the walk goes into no folder that it finds here, since it is too deep.
@@ -255,7 +292,7 @@ impl<'a> Walker<'a> {
             };
             level.folder = Some(Arc::clone(&folder));
             let Some((kind, path)) = next_entry(self.inner, self.order, level, &folder) else {
-                self.levels.pop();
+                self.finish_level();
                 continue;
             };
             let Some(path) = path else { continue };
@@ -334,10 +371,10 @@ impl<'a> Walker<'a> {
             return false;
         }
         let Ok(folder) = self.open(path) else { return false };
-        let Ok(names) = self.names(&folder, path, after) else { return false };
+        let Ok((names, unnameable)) = self.names(&folder, path, after) else { return false };
         let folder = Some(Arc::new(folder));
         let shows_all = self.permit.may_show_all(path);
-        self.levels.push(Level { folder, path: path.clone(), names, shows_all });
+        self.levels.push(Level { folder, path: path.clone(), names, unnameable, shows_all });
         let far = self.levels.len().checked_sub(MOST_OPEN + 1);
         if let Some(level) = far.and_then(|far| self.levels.get_mut(far)) {
             level.folder = None;
@@ -363,11 +400,12 @@ impl<'a> Walker<'a> {
         folder: &OwnedFd,
         path: &SpacePath,
         after: Option<(EntryKind, &str)>,
-    ) -> io::Result<Names> {
+    ) -> io::Result<(Names, u64)> {
         let stamp = os::status(folder)?.stamp;
         let known = self.inner.folder_names().get(&stamp);
         if let Some(names) = known.filter(|names| names.are_for(path)) {
-            return Ok(Names::Known(KnownNames::after(names, self.order, after)));
+            let unnameable = names.unnameable;
+            return Ok((Names::Known(KnownNames::after(names, self.order, after)), unnameable));
         }
         read_names(self.inner, self.order, folder, path, after)
     }
@@ -393,7 +431,7 @@ fn next_entry(
             }
             let (kind, name) = last.take()?;
             let after = Some((kind, &*name));
-            *names = read_names(inner, order, folder, path, after).ok()?;
+            (*names, _) = read_names(inner, order, folder, path, after).ok()?;
             match names {
                 Names::Read { names: left, .. } => {
                     left.pop_front().map(|(kind, name)| (kind, path.child(&name)))
@@ -404,7 +442,7 @@ fn next_entry(
     }
 }
 
-/// Reads the first names after a position. Reads again if the folder changed while the system gave
+/// Reads the first names after a position, and counts those that no path can hold. Reads again if the folder changed while the system gave
 /// its names in parts.
 fn read_names(
     inner: &Inner,
@@ -412,7 +450,7 @@ fn read_names(
     folder: &OwnedFd,
     path: &SpacePath,
     after: Option<(EntryKind, &str)>,
-) -> io::Result<Names> {
+) -> io::Result<(Names, u64)> {
     let mut reads_left = MOST_READS;
     loop {
         reads_left -= 1;
@@ -456,7 +494,7 @@ fn read_names(
             first.truncate(MOST_NAMES);
             let names = VecDeque::from(first);
             let last = names.back().filter(|_| has_more).cloned();
-            return Ok(Names::Read { names, last });
+            return Ok((Names::Read { names, last }, unnameable));
         }
     }
 }

@@ -13,6 +13,7 @@ use stile_domain::notes::link_rewrite::LinkChange;
 use stile_domain::notes::links::NoteLink;
 use stile_domain::path::SpacePath;
 
+use super::left_out::LeftOut;
 use super::os;
 
 /// A file or folder below the folder that was asked for.
@@ -39,6 +40,8 @@ pub struct TreePage {
     pub searched: u64,
     /// If a search for names found nothing at all: the names closest to the pattern.
     pub near: Vec<SpacePath>,
+    /// How many entries no path can name, in the folders that this call finished.
+    pub unnameable: u64,
     /// Where the next page begins; `None` if nothing is left.
     pub next: Option<WalkCursor>,
 }
@@ -52,6 +55,8 @@ pub struct NotePage {
     pub searched: u64,
     /// How many notes it could not look into, since they are too large, not text, or changing.
     pub skipped: u64,
+    /// How many entries no path can name, in the folders that this call finished.
+    pub unnameable: u64,
     /// Where the next page begins; `None` if nothing is left.
     pub next: Option<WalkCursor>,
 }
@@ -65,6 +70,8 @@ pub struct ValueCounts {
     pub searched: u64,
     /// How many notes could not be looked into.
     pub skipped: u64,
+    /// How many entries no path can name.
+    pub unnameable: u64,
 }
 
 /// Which links of a note to show.
@@ -98,6 +105,8 @@ pub struct LinkPage {
     pub searched: u64,
     /// How many notes it could not look into.
     pub skipped: u64,
+    /// How many entries no path can name, in the folders that this call finished.
+    pub unnameable: u64,
     /// Where the next page begins; `None` if nothing is left.
     pub next: Option<WalkCursor>,
 }
@@ -234,8 +243,8 @@ pub struct SearchPage {
     pub hits: Vec<SearchHit>,
     /// How many files this call searched.
     pub files_searched: u64,
-    /// How many files this call did not search, since they are not text, too long, or changing.
-    pub files_skipped: u64,
+    /// The files that this call did not search, in the order of the reasons.
+    pub left_out: Vec<LeftOut>,
     /// How many lines a regular expression was tried on in parts, without a match.
     pub lines_in_parts: u64,
     /// Where the next page begins; `None` if nothing is left.

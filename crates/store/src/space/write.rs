@@ -30,6 +30,7 @@ use crate::cancellation::Cancellation;
 use crate::history::{Call, FileMetadata, NewChange, VersionSource};
 
 use super::edit_refusal::{explain, too_large_to_edit};
+use super::edited_text::{EditableText, edited_file};
 use super::file_hash::hash_file;
 use super::foreign_lock::foreign_holder;
 use super::held::Held;
@@ -174,17 +175,14 @@ impl Inner {
         if ContentHash::digest(&bytes) != base {
             return Err(Refusal::Stale { path: path_of(), argument: "hash" });
         }
-        let size_bytes = bytes.len() as u64;
-        let text = String::from_utf8(bytes).map_err(|_| Refusal::NotText {
-            path: path_of(),
-            size_bytes,
-            hash: base,
-        })?;
-        let new = plan(&text).map_err(|error| explain(error, path, ["lines", "old"], limit))?;
+        let text = EditableText::of(&bytes, path, Base::Whole(base))?;
+        let new =
+            plan(&text.text).map_err(|error| explain(error, path, ["lines", "old"], limit))?;
+        let new = text.encode(new)?;
         if new.len() as u64 > limit {
             return Err(too_large_to_edit(path, limit));
         }
-        Ok(edited_file(new.as_bytes()))
+        Ok(edited_file(&new))
     }
 }
 
@@ -243,9 +241,9 @@ impl Change<'_> {
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         self.edit_bytes(path, base, &|bytes| {
-            let text = text_of(bytes, path, base)?;
-            let new = plan(text).map_err(|error| explain(error, path, arguments, limit))?;
-            Ok(new.into_bytes())
+            let text = EditableText::of(bytes, path, base)?;
+            let new = plan(&text.text).map_err(|error| explain(error, path, arguments, limit))?;
+            text.encode(new)
         })
     }
 
@@ -839,27 +837,4 @@ pub(super) fn source_before_append(old: &[u8]) -> VersionSource<'_> {
     } else {
         VersionSource::WithinAfter
     }
-}
-
-/// Returns the text of a file for a change of it.
-pub(super) fn text_of<'b>(
-    bytes: &'b [u8],
-    path: &SpacePath,
-    base: Base,
-) -> Result<&'b str, Refusal> {
-    std::str::from_utf8(bytes).map_err(|_| match base {
-        // A caller that may not read the file learns nothing of it.
-        Base::Unread => Refusal::NotPermitted { path: path.clone() },
-        _ => Refusal::NotText {
-            path: path.clone(),
-            size_bytes: bytes.len() as u64,
-            hash: ContentHash::digest(bytes),
-        },
-    })
-}
-
-pub(super) fn edited_file(bytes: &[u8]) -> EditedFile {
-    let FileFacts { hash, lines } = facts_of(bytes);
-    let total_lines = lines.map_or(0, |lines| lines.total_lines());
-    EditedFile { hash, size_bytes: bytes.len() as u64, total_lines }
 }

@@ -12,7 +12,9 @@ use stile_domain::tool_name::Spelling;
 use stile_store::space::{NameQuery, Space, TreePage};
 
 use super::file_list::FileEntry;
-use super::walking::{OrderArgument, bound_of, cursor_of, order_of, whole_space};
+use super::walking::{
+    OrderArgument, bound_of, cursor_of, is_zero, order_of, unnameable_line, whole_space,
+};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -60,6 +62,9 @@ pub struct FoundFiles {
     /// If nothing fits: close names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     near: Vec<SpacePath>,
+    /// How many entries have names that no path can hold.
+    #[serde(skip_serializing_if = "is_zero")]
+    unnameable: u64,
     /// Whether there may be more matches.
     truncated: bool,
     /// What to send as `cursor` to go on.
@@ -82,6 +87,7 @@ impl Output for FoundFiles {
             lines.extend(self.near.iter().map(SpacePath::to_string));
         }
         lines.extend(self.matches.iter().map(FileEntry::to_line));
+        lines.extend(unnameable_line(self.unnameable));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
         }));
@@ -122,12 +128,13 @@ impl Tool for FileFind {
             ],
             order: order_of(*order),
         };
-        let TreePage { entries, searched, near, next } =
+        let TreePage { entries, searched, near, unnameable, next } =
             space.find_names(permit, names, cursor).await?;
         Ok(FoundFiles {
             matches: entries.into_iter().map(FileEntry::from).collect(),
             searched,
             near,
+            unnameable,
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),
         })

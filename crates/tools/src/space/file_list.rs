@@ -11,7 +11,9 @@ use stile_domain::permit::{Gate, Permit, ReadTree, Walk};
 use stile_domain::tool_name::Spelling;
 use stile_store::space::{Space, TreeEntry, TreePage};
 
-use super::walking::{OrderArgument, cursor_of, modified_text, order_of, whole_space};
+use super::walking::{
+    OrderArgument, cursor_of, is_zero, modified_text, order_of, unnameable_line, whole_space,
+};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -52,6 +54,9 @@ pub struct FolderTree {
     tree_hash: Option<ContentHash>,
     /// What it holds, at most 200 at a time.
     entries: Vec<FileEntry>,
+    /// How many entries have names that no path can hold.
+    #[serde(skip_serializing_if = "is_zero")]
+    unnameable: u64,
     /// Whether more entries follow.
     truncated: bool,
     /// What to send as `cursor` to go on.
@@ -115,6 +120,7 @@ impl Output for FolderTree {
         }];
         lines.extend(self.tree_hash.map(|hash| format!("tree_hash {hash}")));
         lines.extend(self.entries.iter().map(FileEntry::to_line));
+        lines.extend(unnameable_line(self.unnameable));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
         }));
@@ -144,7 +150,7 @@ impl Tool for FileList {
         }
         let query = format!("list {} {} {:?}", self.depth, self.path, self.order);
         let cursor = cursor_of(self.cursor.as_deref(), &query)?;
-        let TreePage { entries, next, .. } =
+        let TreePage { entries, unnameable, next, .. } =
             space.list_tree(permit, self.depth, order_of(self.order), cursor).await?;
         let tree_hash = match all {
             Some(all) => Some(space.tree_hash(all).await?),
@@ -154,6 +160,7 @@ impl Tool for FileList {
             path: self.path,
             tree_hash,
             entries: entries.into_iter().map(FileEntry::from).collect(),
+            unnameable,
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),
         })

@@ -11,11 +11,9 @@ use stile_domain::permit::{Gate, Permit, Walk};
 use stile_domain::recall::excerpt::Excerpt;
 use stile_domain::recall::question::RecallQuestion;
 use stile_domain::tool_name::Spelling;
-use stile_store::space::{
-    LeftOut, LeftOutReason, RecallKind, RecallPage, RecallQuery, RecalledFile, Space,
-};
+use stile_store::space::{RecallKind, RecallPage, RecallQuery, RecalledFile, Space};
 
-use super::walking::{bound_of, cursor_of, modified_text, whole_space};
+use super::walking::{LeftOutFiles, bound_of, cursor_of, modified_text, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -109,18 +107,6 @@ struct RecallPassage {
     text: String,
 }
 
-/// Files that were not looked into for one reason.
-#[derive(Debug, Serialize, JsonSchema)]
-struct LeftOutFiles {
-    /// `not_text`, `too_long`, or `not_finished`: go on with `next_cursor`.
-    why: &'static str,
-    count: u64,
-    /// Whether there may be more.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    at_least: bool,
-    first: SpacePath,
-}
-
 impl From<RecalledFile> for RecallResult {
     fn from(file: RecalledFile) -> Self {
         Self {
@@ -138,17 +124,6 @@ impl From<Excerpt> for RecallPassage {
         let line = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let lines = LineRange(line(excerpt.lines.start), line(excerpt.lines.end));
         Self { lines, text: excerpt.text }
-    }
-}
-
-impl From<LeftOut> for LeftOutFiles {
-    fn from(left: LeftOut) -> Self {
-        let why = match left.why {
-            LeftOutReason::NotText => "not_text",
-            LeftOutReason::TooLong => "too_long",
-            LeftOutReason::NotFinished => "not_finished",
-        };
-        Self { why, count: left.count, at_least: left.is_at_least, first: left.first }
     }
 }
 
@@ -193,10 +168,7 @@ impl Output for RecalledFiles {
         }
         let mut lines = vec![head];
         self.results.iter().for_each(|result| result.push_lines(&mut lines));
-        for left in &self.left_out {
-            let more = if left.at_least { "+" } else { "" };
-            lines.push(format!("{}: {}{more}, first {}", left.why, left.count, left.first));
-        }
+        lines.extend(self.left_out.iter().map(LeftOutFiles::to_line));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
         }));

@@ -13,7 +13,7 @@ use stile_domain::tool_name::Spelling;
 use stile_store::space::{NotePage, Space};
 
 use super::file_list::FileEntry;
-use super::walking::{OrderArgument, cursor_of, order_of, whole_space};
+use super::walking::{OrderArgument, cursor_of, is_zero, order_of, unnameable_line, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -99,6 +99,9 @@ pub struct FoundNotes {
     searched: u64,
     /// How many it did not: not text, too large, or being changed.
     skipped: u64,
+    /// How many entries have names that no path can hold.
+    #[serde(skip_serializing_if = "is_zero")]
+    unnameable: u64,
     /// Whether there may be more.
     truncated: bool,
     /// What to send as `cursor` to go on.
@@ -116,6 +119,7 @@ impl Output for FoundNotes {
         let count = self.matches.len();
         let mut lines = vec![format!("{count} of {} notes fit{skipped}.", self.searched)];
         lines.extend(self.matches.iter().map(FileEntry::to_line));
+        lines.extend(unnameable_line(self.unnameable));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
         }));
@@ -170,12 +174,13 @@ impl Tool for NoteFind {
             is_broken: broken,
             is_orphan: orphan,
         };
-        let NotePage { notes, searched, skipped, next } =
+        let NotePage { notes, searched, skipped, unnameable, next } =
             space.find_notes(walks, (wanted, order_of(order)), cursor).await?;
         Ok(FoundNotes {
             matches: notes.into_iter().map(FileEntry::from).collect(),
             searched,
             skipped,
+            unnameable,
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),
         })

@@ -9,7 +9,7 @@ use stile_domain::permit::{Gate, Permit, Read, Walk};
 use stile_domain::tool_name::Spelling;
 use stile_store::space::{LinkDirection, LinkPage, Space};
 
-use super::walking::cursor_of;
+use super::walking::{cursor_of, is_zero, unnameable_line};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -48,6 +48,9 @@ pub struct LinksOfNote {
     links_here: Vec<LinkToNote>,
     /// How many notes could not be looked into.
     skipped: u64,
+    /// How many entries have names that no path can hold.
+    #[serde(skip_serializing_if = "is_zero")]
+    unnameable: u64,
     /// Whether there may be more.
     truncated: bool,
     /// What to send as `cursor` to go on.
@@ -92,6 +95,7 @@ impl Output for LinksOfNote {
         let links_here = self.links_here.iter();
         lines
             .extend(links_here.map(|link| format!("in {}:{} {}", link.path, link.line, link.kind)));
+        lines.extend(unnameable_line(self.unnameable));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
         }));
@@ -123,7 +127,7 @@ impl Tool for NoteLinks {
         };
         let query = format!("links {:?}", (self.path.as_str(), direction));
         let cursor = cursor_of(self.cursor.as_deref(), &query)?;
-        let LinkPage { out, links_here, skipped, next, .. } =
+        let LinkPage { out, links_here, skipped, unnameable, next, .. } =
             space.note_links(permits, direction, cursor).await?;
         let out = out.into_iter().map(|found| LinkFromNote {
             target: found.link.target.as_str().to_owned(),
@@ -140,6 +144,7 @@ impl Tool for NoteLinks {
             out: out.collect(),
             links_here: links_here.collect(),
             skipped,
+            unnameable,
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),
         })

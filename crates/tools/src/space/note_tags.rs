@@ -11,7 +11,7 @@ use stile_domain::permit::{Gate, Permit, Walk};
 use stile_domain::tool_name::Spelling;
 use stile_store::space::{Space, ValueCounts};
 
-use super::walking::{cursor_of, whole_space};
+use super::walking::{cursor_of, is_zero, unnameable_line, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -43,6 +43,9 @@ pub struct CountedTags {
     searched: u64,
     /// How many were not: not text, too large, or being changed.
     skipped: u64,
+    /// How many entries have names that no path can hold.
+    #[serde(skip_serializing_if = "is_zero")]
+    unnameable: u64,
     /// Whether there are more values.
     truncated: bool,
     /// What to send as `cursor` to go on.
@@ -67,6 +70,7 @@ impl Output for CountedTags {
         };
         let mut lines = vec![format!("{} in {} notes{skipped}.", self.total, self.searched)];
         lines.extend(self.values.iter().map(|one| format!("{}  {}", one.notes, one.value)));
+        lines.extend(unnameable_line(self.unnameable));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("truncated: continue with the same arguments and cursor {cursor}")
         }));
@@ -93,7 +97,7 @@ impl Tool for NoteTags {
         let Self { property, path, cursor } = self;
         let query = format!("tags {:?}", (&property, &path));
         let shown = usize::try_from(cursor_of(cursor.as_deref(), &query)?.line);
-        let ValueCounts { counts, searched, skipped } =
+        let ValueCounts { counts, searched, skipped, unnameable } =
             space.count_values(permit, property).await?;
         let total = counts.len();
         let page = counts.into_iter().skip(shown.unwrap_or(usize::MAX)).take(MAX_FOUND_NAMES);
@@ -111,6 +115,7 @@ impl Tool for NoteTags {
             total,
             searched,
             skipped,
+            unnameable,
             truncated: next.is_some(),
             next_cursor: next,
         })

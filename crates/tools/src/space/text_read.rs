@@ -12,8 +12,9 @@ use stile_domain::lines::LineRange;
 use stile_domain::notes::section::{MAX_SECTION_CHARS, WantedSection};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
+use stile_domain::text_encoding::{EncodingSource, TextEncoding};
 use stile_domain::tool_name::Spelling;
-use stile_store::space::{FileWindow, Space, WindowStart};
+use stile_store::space::{FileWindow, ReadEncoding, Space, WindowStart};
 
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
@@ -37,6 +38,9 @@ pub struct TextRead {
     section: Option<String>,
     /// `next_cursor`. Not with `lines`, `q` or `section`.
     cursor: Option<String>,
+    /// If not UTF-8, e.g. `shift_jis`. Recognised if left out.
+    #[schemars(length(max = 32))]
+    encoding: Option<String>,
 }
 
 /// Lines of a text file.
@@ -44,7 +48,7 @@ pub struct TextRead {
 pub struct TextWindow {
     /// Its canonical path.
     path: SpacePath,
-    /// The lines, with their terminators, exactly as they are stored.
+    /// The lines, with their terminators, as they are stored.
     content: String,
     /// The hash of the whole file.
     hash: ContentHash,
@@ -56,6 +60,12 @@ pub struct TextWindow {
     lines: LineRange,
     /// Whether the range that was asked for goes on after `content`.
     truncated: bool,
+    /// The encoding, if it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<String>,
+    /// How it is known: `stated`, `byte_order_mark`, or `guessed`, which may be wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding_source: Option<&'static str>,
     /// The line that contains `q`.
     #[serde(skip_serializing_if = "Option::is_none")]
     match_line: Option<u64>,
@@ -83,6 +93,8 @@ impl TextWindow {
     pub(super) fn new(path: SpacePath, window: FileWindow) -> Self {
         let line = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let next = window.next;
+        let (encoding, source) = window.encoding.unzip();
+        let stated = encoding.filter(|_| source == Some(EncodingSource::Stated));
         Self {
             content: window.content,
             hash: window.hash,
@@ -90,11 +102,13 @@ impl TextWindow {
             total_lines: window.total_lines,
             lines: LineRange(line(window.lines.start), line(window.lines.end)),
             truncated: next.is_some(),
+            encoding: encoding.map(|encoding| encoding.to_string()),
+            encoding_source: source.map(EncodingSource::word),
             match_line: window.match_line,
             next_lines: next
                 .filter(|next| !next.is_inside_line)
                 .map(|next| LineRange(line(next.cursor.line), line(next.cursor.end))),
-            next_cursor: next.map(|next| next.cursor.encode(&path)),
+            next_cursor: next.map(|next| next.cursor.encode_in(&path, stated)),
             path,
         }
     }
@@ -116,6 +130,9 @@ impl TextWindow {
         );
         if end <= start {
             header = format!("{} is empty, hash {}", self.path, self.hash);
+        }
+        if let (Some(encoding), Some(source)) = (&self.encoding, self.encoding_source) {
+            header.push_str(&format!(", encoding {encoding} ({source})"));
         }
         if let Some(line) = self.match_line {
             header.push_str(&format!(", match in line {line}"));
@@ -166,7 +183,7 @@ impl TextRead {
         section: Option<String>,
         q: Option<String>,
     ) -> Self {
-        Self { path, lines, q, section, cursor: None }
+        Self { path, lines, q, section, cursor: None, encoding: None }
     }
 
     /// Reads as much as one answer may hold.
@@ -175,11 +192,24 @@ impl TextRead {
         permit: Permit<Read>,
         space: &Space,
     ) -> Result<FileWindow, Refusal> {
-        space.read(permit, self.window_start()?).await
+        let stated = self.stated_encoding()?;
+        let encoding = stated.map_or(ReadEncoding::Recognised, ReadEncoding::Stated);
+        space.read(permit, self.window_start(stated)?, encoding).await
+    }
+
+    fn stated_encoding(&self) -> Result<Option<TextEncoding>, Refusal> {
+        let unknown = || {
+            Refusal::invalid_argument(
+                "`encoding` must be the name of an encoding such as `windows-1252`, \
+                 `iso-8859-15`, `utf-16le`, `shift_jis`, `gbk` or `euc-kr`",
+            )
+        };
+        let named = |name: &String| TextEncoding::named(name).ok_or_else(unknown);
+        self.encoding.as_ref().map(named).transpose()
     }
 
     /// Decides where the window begins, from the three ways to say so.
-    fn window_start(&self) -> Result<WindowStart, Refusal> {
+    fn window_start(&self, stated: Option<TextEncoding>) -> Result<WindowStart, Refusal> {
         let excluded = match (&self.cursor, &self.section, &self.lines, &self.q) {
             (Some(_), Some(_), ..) => Some("`cursor` and `section`"),
             (Some(_), _, Some(_), _) => Some("`cursor` and `lines`"),
@@ -191,19 +221,20 @@ impl TextRead {
             return Err(Refusal::invalid_argument(format!("{both} exclude each other")));
         }
         if let Some(cursor) = &self.cursor {
-            return FileCursor::decode(cursor, &self.path).map(WindowStart::Cursor).map_err(
-                |error| {
+            let stated = stated.filter(|stated| *stated != TextEncoding::UTF_8);
+            return FileCursor::decode_in(cursor, &self.path, stated)
+                .map(WindowStart::Cursor)
+                .map_err(|error| {
                     let next = match error {
                         BadFileCursor::Malformed => {
                             "; send `next_cursor` exactly as it was returned, or `lines`"
                         }
                         BadFileCursor::Mismatch => {
-                            "; send it with the `path` that it was returned for"
+                            "; send it with the `path` and `encoding` that it was returned for"
                         }
                     };
                     Refusal::invalid_argument(format!("{error}{next}"))
-                },
-            );
+                });
         }
         let query = match &self.q {
             Some(q) => Some(LineQuery::new(q, MAX_QUERY_CHARS).ok_or_else(|| {

@@ -13,7 +13,7 @@ use stile_domain::permit::{Gate, Permit, Walk};
 use stile_domain::tool_name::Spelling;
 use stile_store::space::{SearchHit, SearchPage, Space, TextSearch};
 
-use super::walking::{cursor_of, whole_space};
+use super::walking::{LeftOutFiles, cursor_of, is_zero, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -63,8 +63,11 @@ pub struct FoundLines {
     hits: Vec<FoundLine>,
     /// How many files this call searched.
     files_searched: u64,
-    /// How many files it did not: not text, too long, or being changed.
+    /// How many files it did not.
     files_skipped: u64,
+    /// Which, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<LeftOutFiles>,
     /// How many lines of more than 256 KiB a regular expression was tried on in parts, without a
     /// match: one of more than 64 KiB may have been missed.
     #[serde(skip_serializing_if = "is_zero")]
@@ -74,11 +77,6 @@ pub struct FoundLines {
     /// What to send as `cursor` to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// A line that contains a text.
@@ -168,6 +166,10 @@ impl Output for FoundLines {
                 self.lines_in_parts
             ));
         }
+        if !self.left_out.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(self.left_out.iter().map(LeftOutFiles::to_line));
         lines.extend(self.next_cursor.as_ref().map(|cursor| {
             format!("\ntruncated: continue with the same arguments and cursor {cursor}")
         }));
@@ -211,12 +213,13 @@ impl Tool for FindText {
             glob: glob.as_deref().map(NameGlob::parse).transpose().map_err(wrong_glob)?,
             context: *context,
         };
-        let SearchPage { hits, files_searched, files_skipped, lines_in_parts, next } =
+        let SearchPage { hits, files_searched, left_out, lines_in_parts, next } =
             space.search_text(permit, search, cursor).await?;
         Ok(FoundLines {
             hits: hits.into_iter().map(FoundLine::from).collect(),
             files_searched,
-            files_skipped,
+            files_skipped: left_out.iter().map(|left| left.count).sum(),
+            left_out: left_out.into_iter().map(LeftOutFiles::from).collect(),
             lines_in_parts,
             truncated: next.is_some(),
             next_cursor: next.map(|next| next.encode(&query)),

@@ -1,15 +1,15 @@
-//! What the tools that walk a folder share: the cursor, times and the order as arguments, and the
-//! time of a change as a text.
+//! What the tools that walk a folder share: the cursor, times and the order as arguments, the time of
+//! a change as a text, and what was not looked into.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
 use stile_domain::facts::UnixNanos;
 use stile_domain::find::time_bound::TimeBound;
 use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
-use stile_store::space::FoundOrder;
+use stile_store::space::{FoundOrder, LeftOut, LeftOutReason};
 
 /// Reads the argument `cursor`. `query` is all other arguments in any form that is the same for the
 /// same arguments.
@@ -56,4 +56,50 @@ pub(super) fn order_of(order: Option<OrderArgument>) -> FoundOrder {
         Some(OrderArgument::Newest) => FoundOrder::Newest,
         None => FoundOrder::Usual,
     }
+}
+
+/// Files that were not looked into for one reason.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LeftOutFiles {
+    /// `not_text`; `too_long`; `unreadable`, also while a file changes; `no_path`, a name that no
+    /// path can hold; or `not_finished`: go on with `next_cursor`.
+    why: &'static str,
+    count: u64,
+    /// Whether there may be more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
+    /// The first of them; of `no_path` its folder.
+    first: SpacePath,
+}
+
+impl From<LeftOut> for LeftOutFiles {
+    fn from(left: LeftOut) -> Self {
+        let why = match left.why {
+            LeftOutReason::NotText => "not_text",
+            LeftOutReason::TooLong => "too_long",
+            LeftOutReason::Unreadable => "unreadable",
+            LeftOutReason::NoPath => "no_path",
+            LeftOutReason::NotFinished => "not_finished",
+        };
+        Self { why, count: left.count, at_least: left.is_at_least, first: left.first }
+    }
+}
+
+impl LeftOutFiles {
+    /// Returns one line of text: `not_text: 3, first /photos/a.png`.
+    pub(super) fn to_line(&self) -> String {
+        let more = if self.at_least { "+" } else { "" };
+        format!("{}: {}{more}, first {}", self.why, self.count, self.first)
+    }
+}
+
+/// Returns a line of text about entries that no path can name; `None` if there are none.
+pub(super) fn unnameable_line(count: u64) -> Option<String> {
+    (count > 0).then(|| format!("Names that no path can hold: {count}."))
+}
+
+/// Whether an answer leaves out a count.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+pub(super) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

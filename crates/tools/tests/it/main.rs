@@ -12,6 +12,7 @@
 )]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod encodings;
 mod hidden_parents;
 mod media_types;
 mod near_names;

@@ -185,15 +185,24 @@ fn a_change_of_a_file_is_found_by_the_next_call() {
 fn what_is_not_ranked_is_counted_and_the_first_is_named() {
     let rig = Rig::new();
     fs::write(rig.file("a.png"), b"\x89PNG\0roof").unwrap();
-    fs::write(rig.file("b.latin"), b"roof \xe9").unwrap();
+    fs::write(rig.file("b.bin"), b"roof\x01\xe9").unwrap();
+    fs::write(rig.file("latin"), b"a roof caf\xe9").unwrap();
+    rig.put("back\\slash", "roof");
     rig.put("long", &"roof\n".repeat(1 << 20));
     rig.put("note", "roof");
     let (permit, inner) = (walk_permit("read:/", "/").unwrap(), rig.inner());
     let page = ask(&inner, &permit, &query("roof"), WalkCursor::default(), u64::MAX);
     let left: Vec<_> =
         page.left_out.iter().map(|left| (left.why, left.count, left.first.as_str())).collect();
-    let expected = [(LeftOutReason::NotText, 2, "/a.png"), (LeftOutReason::TooLong, 1, "/long")];
-    assert_eq!((paths(&page), left), (vec!["/note".to_owned()], expected.to_vec()));
+    let expected = [
+        (LeftOutReason::NotText, 2, "/a.png"),
+        (LeftOutReason::TooLong, 1, "/long"),
+        (LeftOutReason::NoPath, 1, "/"),
+    ];
+    assert_eq!(
+        (paths(&page), left),
+        (vec!["/note".to_owned(), "/latin".to_owned()], expected.to_vec())
+    );
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! The text of a file that is edited, and the bytes of the new text.
+//!
+//! A file in another encoding than UTF-8 is decoded as `text.read` decodes it. It is edited only if
+//! encoding its text gives exactly its bytes. So an edit changes no byte that it leaves alone. The
+//! new text must be encodable, and must be recognised as the same text afterwards.
+
+use std::borrow::Cow;
+
+use stile_domain::error::{EncodingFault, Refusal};
+use stile_domain::hash::ContentHash;
+use stile_domain::lines::count_lines;
+use stile_domain::path::SpacePath;
+use stile_domain::text_encoding::{MAX_DECODED_BYTES, TextEncoding, recognise, text_of};
+
+use super::EditedFile;
+use super::read::facts_of;
+use super::write::Base;
+
+/// The text of a file for a change of it.
+pub(super) struct EditableText<'a> {
+    pub(super) text: Cow<'a, str>,
+    /// The encoding of a file that is not UTF-8.
+    encoding: Option<TextEncoding>,
+    path: &'a SpacePath,
+    base: Base,
+}
+
+impl<'a> EditableText<'a> {
+    /// Returns the text of a file, or refuses one that is not text or cannot be written back.
+    pub(super) fn of(bytes: &'a [u8], path: &'a SpacePath, base: Base) -> Result<Self, Refusal> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return Ok(Self { text: text.into(), encoding: None, path, base });
+        }
+        let is_small = bytes.len() as u64 <= MAX_DECODED_BYTES;
+        let Some(decoded) = is_small.then(|| recognise(bytes)).flatten() else {
+            return Err(told(base, path, || Refusal::NotText {
+                path: path.clone(),
+                size_bytes: bytes.len() as u64,
+                hash: ContentHash::digest(bytes),
+            }));
+        };
+        let encoding = Some(decoded.encoding);
+        let text = Self { text: decoded.text.into(), encoding, path, base };
+        if !decoded.encoding.is_exact(bytes, &text.text) {
+            return Err(text.refusal(decoded.encoding, EncodingFault::Inexact));
+        }
+        Ok(text)
+    }
+
+    /// Returns the bytes of a new text, in the encoding of the file.
+    pub(super) fn encode(&self, new: String) -> Result<Vec<u8>, Refusal> {
+        let Some(encoding) = self.encoding else { return Ok(new.into_bytes()) };
+        let Some(bytes) = encoding.encode(&new) else {
+            return Err(self.refusal(encoding, EncodingFault::Lacking));
+        };
+        if text_of(&bytes).is_none_or(|text| *text != new) {
+            return Err(self.refusal(encoding, EncodingFault::Unrecognisable));
+        }
+        Ok(bytes.into_owned())
+    }
+
+    /// Returns the bytes of a text that is added to the end of the file.
+    pub(super) fn encode_added(&self, added: &str) -> Result<Vec<u8>, Refusal> {
+        let Some(encoding) = self.encoding else { return Ok(added.as_bytes().to_vec()) };
+        // The bytes of a text are those of its parts.
+        self.encode([&*self.text, added].concat())?;
+        let bytes = encoding.encode(added);
+        bytes.map(Cow::into_owned).ok_or_else(|| self.refusal(encoding, EncodingFault::Lacking))
+    }
+
+    fn refusal(&self, encoding: TextEncoding, why: EncodingFault) -> Refusal {
+        told(self.base, self.path, || Refusal::BadEncoding {
+            path: self.path.clone(),
+            encoding: encoding.to_string(),
+            why,
+        })
+    }
+}
+
+/// Returns a refusal that says something of the file, for a caller who may read it.
+fn told(base: Base, path: &SpacePath, refusal: impl FnOnce() -> Refusal) -> Refusal {
+    match base {
+        Base::Unread => Refusal::NotPermitted { path: path.clone() },
+        Base::Whole(_) | Base::Prefix { .. } => refusal(),
+    }
+}
+
+/// Returns what an answer says of a file with new bytes.
+pub(super) fn edited_file(bytes: &[u8]) -> EditedFile {
+    let facts = facts_of(bytes);
+    let is_small = bytes.len() as u64 <= MAX_DECODED_BYTES;
+    let total_lines = match facts.lines {
+        Some(lines) => lines.total_lines(),
+        None if is_small => recognise(bytes).map_or(0, |decoded| count_lines(&decoded.text)),
+        None => 0,
+    };
+    EditedFile { hash: facts.hash, size_bytes: bytes.len() as u64, total_lines }
+}
