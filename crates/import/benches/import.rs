@@ -37,6 +37,7 @@ use stile_domain::scope::Scopes;
 use stile_import::importer::ImportTarget;
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
+use stile_import::reading::ReadingOptions;
 use stile_import::report::{BadRowPolicy, ImportReport};
 use stile_import::run::Import;
 use stile_records::RecordService;
@@ -147,6 +148,7 @@ fn import(services: &RecordService, file: &Path) -> ImportReport {
         caller: &owner,
         target: &target,
         key: &[],
+        reading: &ReadingOptions::default(),
         bad_rows: BadRowPolicy::Skip,
         now: Instant(0),
         text_reader: None,

@@ -21,6 +21,8 @@ pub mod mail_files;
 pub mod markdown;
 pub mod mbox;
 pub mod slack;
+pub mod unknown;
+pub mod wrapped_json;
 
 /// Every importer, in the order of the help.
 ///

@@ -18,7 +18,9 @@ use stile_store::space::note_folder::NoteFolder;
 
 use crate::attachment::Attachment;
 use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
-use crate::importers::markdown;
+use crate::importers::csv::form::CsvForm;
+use crate::importers::wrapped_json::RowsPath;
+use crate::importers::{csv, markdown, wrapped_json};
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
 
 /// The rows that one thread hands to the other at once, a part, end at this many rows, or with the
@@ -43,12 +45,17 @@ pub struct ImportInput {
     pub importer: &'static Importer,
     /// The notes to read of a folder of notes; `None` to read all that is there.
     pub selection: Option<SelectedNotes>,
+    /// How a CSV file is laid out and spelled; `None` until it is found, and for other formats.
+    pub csv_form: Option<Arc<CsvForm>>,
+    /// Where the rows of a JSON file are; `None` if the file is an array of them, and for other
+    /// formats.
+    pub rows_path: Option<RowsPath>,
 }
 
 impl ImportInput {
     /// Creates an input that is read whole.
     pub fn whole(path: PathBuf, importer: &'static Importer) -> Self {
-        Self { path, importer, selection: None }
+        Self { path, importer, selection: None, csv_form: None, rows_path: None }
     }
 
     /// Returns how many bytes are to be read. An input that cannot be read fails when it is opened.
@@ -60,9 +67,11 @@ impl ImportInput {
     }
 
     fn open(&self, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
-        match &self.selection {
-            Some(selection) => Ok(selection.rows()),
-            None => (self.importer.open)(&self.path, target),
+        match (&self.selection, &self.csv_form, &self.rows_path) {
+            (Some(selection), ..) => Ok(selection.rows()),
+            (None, Some(form), _) => csv::open(&self.path, form),
+            (None, None, Some(path)) => wrapped_json::open(&self.path, path),
+            (None, None, None) => (self.importer.open)(&self.path, target),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`importer`] says what an importer declares, and [`importers`] has one file for each and the
 //! list of all. [`attachment_text`] reads the text of attached documents. [`run`] stores the rows
-//! of an import: it reads them through [`input`] and reports them as [`report`] defines. [`export`]
+//! of an import: it reads them through [`input`], as the owner says
+//! in [`reading`], and reports them as [`report`] defines. [`export`]
 //! writes records to files and [`restore`] reads them back. [`sync`] keeps records in step with a
 //! folder of notes.
 
@@ -19,6 +20,7 @@ mod html;
 mod json_object;
 
 pub mod input;
+pub mod reading;
 pub mod report;
 pub mod run;
 pub mod sync;

@@ -1,9 +1,14 @@
 //! What an import reports: its progress, its counts, its bad rows, and why it stopped.
 
+use std::collections::BTreeMap;
 use std::io;
 
-use stile_domain::records::declaration::BadDeclaration;
+use stile_domain::records::declaration::{BadDeclaration, Declaration};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
+use stile_domain::records::table::column::OpenDates;
+use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_domain::unseen::shown_start;
 use stile_store::records::{UpsertOutcome, WriteRefusal};
 
 use crate::attachment_text::UnreadDocuments;
@@ -11,6 +16,9 @@ use crate::importer::UnusableRow;
 
 /// How many bad rows a report describes. All are counted.
 pub const BAD_ROWS_LISTED: usize = 100;
+
+/// How much of a value an example shows, in characters.
+const EXAMPLE_CHARS: usize = 40;
 
 /// What a bad row does to the rest of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +53,34 @@ pub struct ImportReport {
     pub undeclared_texts: u64,
     /// The reasons for the declaration, one a line, if this import declared the stream.
     pub declared_because: Vec<String>,
+    /// How the files were read and why, one line for each file that shows something.
+    pub read_as: Vec<String>,
+    /// The fields whose values are of another type than the stream declares, by name. At most
+    /// [`FIELDS_LISTED`].
+    pub misfits: BTreeMap<String, MisfitValues>,
+    /// The fields that the stream does not declare, with the number of their rows. At most
+    /// [`FIELDS_LISTED`].
+    pub undeclared: BTreeMap<String, u64>,
+    /// The fields that this import added to the declaration.
+    pub added_fields: Vec<String>,
+}
+
+/// How many fields a report names that a declaration lacks or whose values do not fit.
+pub const FIELDS_LISTED: usize = 20;
+
+/// Values of one field that are of another type than the stream declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MisfitValues {
+    /// The declared type, as a sentence names it: `a number`.
+    pub declared: String,
+    /// How many rows have such a value.
+    pub rows: u64,
+    /// The beginning of the first such value.
+    pub example: String,
+    /// The file of the first such value, as the caller named it.
+    pub file: String,
+    /// The line where its row begins, 1-based.
+    pub line: u64,
 }
 
 impl ImportReport {
@@ -84,6 +120,57 @@ impl ImportReport {
         self.unread.without_text += other.unread.without_text;
         self.undeclared_texts += other.undeclared_texts;
         self.declared_because.extend(other.declared_because);
+        self.read_as.extend(other.read_as);
+        self.added_fields.extend(other.added_fields);
+        for (name, found) in other.misfits {
+            self.add_misfits(name, found);
+        }
+        for (name, rows) in other.undeclared {
+            self.add_undeclared(&name, rows);
+        }
+    }
+
+    /// Counts the fields of a row that the stream does not declare, and those whose values are of
+    /// another type than declared.
+    pub(crate) fn compare(
+        &mut self,
+        declaration: &Declaration,
+        fields: &RecordFields,
+        (file, line): (&str, u64),
+    ) {
+        for (name, value) in fields {
+            let Some(declared) = declaration.field(name) else {
+                self.add_undeclared(name, 1);
+                continue;
+            };
+            if !declared.admits(StoredValue::from(value)) {
+                let example = match value {
+                    FieldValue::Text(text) => shown_start(text, EXAMPLE_CHARS),
+                    other => shown_start(&other.to_json(), EXAMPLE_CHARS),
+                };
+                let (declared, file) = (declared.described_type(), file.to_owned());
+                let found = MisfitValues { declared, rows: 1, example, file, line };
+                self.add_misfits(name.clone(), found);
+            }
+        }
+    }
+
+    fn add_misfits(&mut self, name: String, found: MisfitValues) {
+        let has_room = self.misfits.len() < FIELDS_LISTED;
+        match self.misfits.get_mut(&name) {
+            Some(known) => known.rows += found.rows,
+            None if has_room => drop(self.misfits.insert(name, found)),
+            None => {}
+        }
+    }
+
+    fn add_undeclared(&mut self, name: &str, rows: u64) {
+        let has_room = self.undeclared.len() < FIELDS_LISTED;
+        match self.undeclared.get_mut(name) {
+            Some(known) => *known += rows,
+            None if has_room => drop(self.undeclared.insert(name.to_owned(), rows)),
+            None => {}
+        }
     }
 
     /// Counts a bad row, and lists it if there is room.
@@ -146,6 +233,18 @@ pub enum ImportError {
         file: String,
         /// The failure that the system reports.
         error: io::Error,
+    },
+    /// The dates of a CSV file can be read in two ways.
+    #[error(
+        "{file}: the dates in `{}`, such as `{}`, can have the day or the month first, and no date in \
+         the file shows which. Add --dates day-first or --dates month-first. Nothing was stored",
+        .dates.column, .dates.example
+    )]
+    OpenDates {
+        /// The file, as the caller named it.
+        file: String,
+        /// The column and an example.
+        dates: OpenDates,
     },
     /// No thread can be started that reads the rows.
     #[error("cannot start a thread that reads the rows: {0}")]

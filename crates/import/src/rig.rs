@@ -19,6 +19,7 @@ use stile_store::state::StateDir;
 use crate::importer::{ImportTarget, Importer};
 use crate::importers::{self, IMPORTERS};
 use crate::input::ImportInput;
+use crate::reading::ReadingOptions;
 use crate::report::{BadRowPolicy, ImportProgress, ImportReport, StoppedImport};
 use crate::run::Import;
 
@@ -82,6 +83,7 @@ impl Rig {
             caller: &owner(),
             target: &target(),
             key: &key,
+            reading: &ReadingOptions::default(),
             bad_rows,
             now: Instant(7),
             text_reader: None,

@@ -14,9 +14,10 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
 use stile_domain::records::declaration::{Declaration, Semantics};
-use stile_domain::records::infer::{Inference, KeyChoice};
+use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice, add_fields};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::row;
 use stile_domain::records::value::FieldValue;
 use stile_records::RecordService;
 use stile_records::batch::store_record;
@@ -31,8 +32,11 @@ use crate::attachment_text::{self, AttachmentTexts, DocumentKind, TextReader};
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
+use crate::importers::csv::options::CsvOptions;
+use crate::importers::wrapped_json::PARENT_ID;
 use crate::input::{ImportInput, InputRow, InputRows, ReadRows, RowRecord, RowsAhead, read_ahead};
 use crate::preset::PresetDeclaration;
+use crate::reading::{ReadInputs, ReadingOptions, UndeclaredFields};
 use crate::report::{BadRow, BadRowPolicy, ImportError, ImportReport, OnProgress, StoppedImport};
 use crate::transaction;
 use crate::versions::VersionKeys;
@@ -50,6 +54,8 @@ pub struct Import<'a> {
     pub target: &'a ImportTarget,
     /// The fields that the key is made of. Empty unless the owner names them.
     pub key: &'a [String],
+    /// How the files are read, as far as the owner says.
+    pub reading: &'a ReadingOptions,
     /// What a bad row does.
     pub bad_rows: BadRowPolicy,
     /// The time of ingest of each record.
@@ -59,6 +65,15 @@ pub struct Import<'a> {
     /// Receives each row that cannot be stored, in the order of the files. If the import stops, the
     /// last rows may be of a batch that was not stored.
     pub on_rejected: Option<&'a dyn Fn(&BadRow)>,
+}
+
+/// What an import would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportPreview {
+    /// How the files are read and the stream is declared, and what does not fit in the rows shown.
+    pub report: ImportReport,
+    /// The first rows as they will be stored, each as JSON.
+    pub rows: Vec<String>,
 }
 
 /// A declaration, and its text as it is stored.
@@ -71,6 +86,14 @@ impl From<Declaration> for DeclaredStream {
     fn from(declaration: Declaration) -> Self {
         Self { text: declaration.to_json().to_string(), declaration }
     }
+}
+
+/// What an import will read, and the stream that it will store into.
+struct PlannedImport {
+    /// The inputs, each with the form of its file.
+    inputs: Vec<ImportInput>,
+    /// `None` if no input has a row to declare the stream from.
+    stream: Option<DeclaredStream>,
 }
 
 /// The second pass of an import, which stores rows.
@@ -88,6 +111,8 @@ struct StoringPass<'a> {
 struct RowCompletion<'a> {
     /// Whether the stream declares the field for the texts of attachments.
     has_text_field: bool,
+    /// What rows are compared with. `None` if no row can be stored.
+    declaration: Option<Arc<Declaration>>,
     reader: Option<&'a TextReader>,
     keys: RowKeys,
     preparation: Arc<Preparation>,
@@ -115,9 +140,10 @@ impl Import<'_> {
     ) -> Result<ImportReport, Box<StoppedImport>> {
         let stop = StoppedImport::before_any_row;
         let owner = self.caller.gate().owner().map_err(|problem| stop(problem.into()))?;
-        let mut declared_because = Vec::new();
-        let stream =
-            self.declare(&owner, inputs, &mut declared_because, on_progress).map_err(stop)?;
+        let mut report = ImportReport::default();
+        let PlannedImport { inputs, stream } =
+            self.plan(&owner, inputs, &mut report, on_progress).map_err(stop)?;
+        let inputs = inputs.as_slice();
         let declaration = stream.as_ref().map(|stream| &stream.declaration);
         let mut pass = StoringPass {
             import: self,
@@ -126,11 +152,12 @@ impl Import<'_> {
             completion: RowCompletion {
                 has_text_field: declaration
                     .is_some_and(|declaration| declaration.field(attachment_text::FIELD).is_some()),
+                declaration: declaration.map(|declaration| Arc::new(declaration.clone())),
                 reader: self.text_reader,
-                keys: RowKeys::new(declaration.map_or(&[], Declaration::primary_key)),
+                keys: declaration.map_or_else(|| RowKeys::new(&[]), RowKeys::of),
                 preparation: Arc::default(),
             },
-            report: ImportReport { declared_because, ..ImportReport::default() },
+            report,
         };
         let mut rows = InputRows::new(inputs, self.target.clone());
         let stored = match &stream {
@@ -149,25 +176,160 @@ impl Import<'_> {
         }
     }
 
-    /// Returns the stored declaration of the stream, or the one that the stream will get; `None`
-    /// if no input has a row to infer it from.
-    fn declare(
+    /// Returns what an import would do: how the files are read, how the stream is or will be
+    /// declared, and its first rows. Blocks, and stores nothing.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn preview(
+        &self,
+        inputs: &[ImportInput],
+        rows: usize,
+        on_progress: OnProgress<'_>,
+    ) -> Result<ImportPreview, ImportError> {
+        let owner = self.caller.gate().owner()?;
+        let stored = self.stored_stream(&owner)?;
+        let declaration = stored.as_ref().map(|stream| &stream.declaration);
+        let read = ReadInputs::find(inputs, self.reading, declaration)?;
+        let mut report = ImportReport { read_as: read.reasons, ..ImportReport::default() };
+        let declaration = match stored {
+            Some(stream) => Some(stream.declaration),
+            None => {
+                self.new_declaration(&read.inputs, &mut report.declared_because, on_progress)?
+            }
+        };
+        let mut shown = Vec::with_capacity(rows);
+        let mut remaining = InputRows::new(&read.inputs, self.target.clone());
+        while shown.len() < rows
+            && let Some(InputRow { located: LocatedRow { file, line, row }, .. }) =
+                remaining.next()?
+        {
+            match row {
+                Ok(row) => {
+                    if let Some(declaration) = &declaration {
+                        report.compare(declaration, &row.fields, (&file, line));
+                    }
+                    shown.push(row::to_json(&row.fields));
+                }
+                Err(bad) => report.add_bad_row(BadRow::new(&file, line, bad)),
+            }
+        }
+        Ok(ImportPreview { report, rows: shown })
+    }
+
+    /// Settles how the files are read and how the stream is declared. Reports both. Stores nothing
+    /// but what the owner adds to the declaration of a stream.
+    fn plan(
         &self,
         owner: &OwnerPermit,
         inputs: &[ImportInput],
-        because: &mut Vec<String>,
+        report: &mut ImportReport,
         on_progress: OnProgress<'_>,
-    ) -> Result<Option<DeclaredStream>, ImportError> {
+    ) -> Result<PlannedImport, ImportError> {
+        let stored = self.stored_stream(owner)?;
+        let declaration = stored.as_ref().map(|stream| &stream.declaration);
+        let read = ReadInputs::find(inputs, self.reading, declaration)?;
+        report.read_as = read.reasons;
+        let inputs = read.inputs;
+        let stream = match stored {
+            Some(stored) => {
+                let changed =
+                    self.changed_declaration(&stored, &inputs, &read.memory, report, on_progress)?;
+                Some(match changed {
+                    Some(declaration) => self.redeclare(owner, &stored, declaration)?,
+                    None => stored,
+                })
+            }
+            None => {
+                let because = &mut report.declared_because;
+                let declaration = self.new_declaration(&inputs, because, on_progress)?;
+                declaration
+                    .map(|declaration| match read.memory.remember_in(&declaration) {
+                        Some(json) => Declaration::parse(&json).map_err(ImportError::Key),
+                        None => Ok(declaration),
+                    })
+                    .transpose()?
+                    .map(DeclaredStream::from)
+            }
+        };
+        Ok(PlannedImport { inputs, stream })
+    }
+
+    /// Returns the declaration of a stream that exists.
+    fn stored_stream(&self, owner: &OwnerPermit) -> Result<Option<DeclaredStream>, ImportError> {
         let ImportTarget { connection, stream } = self.target;
         let records = &self.services.records;
-        if let Some(stored) = records.write(owner, |batch| batch.target(connection, stream))? {
-            let declaration = parse_stored(&stored.declaration)?;
-            if !self.key.is_empty() && self.key != declaration.primary_key() {
-                let declared = describe_primary_key(declaration.primary_key());
-                return Err(ImportError::OtherKey { declared });
-            }
-            return Ok(Some(DeclaredStream { text: stored.declaration, declaration }));
+        let Some(stored) = records.write(owner, |batch| batch.target(connection, stream))? else {
+            return Ok(None);
+        };
+        let declaration = parse_stored(&stored.declaration)?;
+        if !self.key.is_empty() && self.key != declaration.primary_key() {
+            let declared = describe_primary_key(declaration.primary_key());
+            return Err(ImportError::OtherKey { declared });
         }
+        Ok(Some(DeclaredStream { text: stored.declaration, declaration }))
+    }
+
+    /// Returns the declaration of a stream with the fields that the owner adds and what it is to
+    /// remember; `None` if nothing changes.
+    fn changed_declaration(
+        &self,
+        stored: &DeclaredStream,
+        inputs: &[ImportInput],
+        memory: &CsvOptions,
+        report: &mut ImportReport,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<Declaration>, ImportError> {
+        let mut changed = None;
+        if self.reading.undeclared == UndeclaredFields::Declare {
+            for input in inputs {
+                let rows = InputRows::new(std::slice::from_ref(input), self.target.clone());
+                let inferred = self.infer(input.importer, rows, on_progress)?;
+                let Some((inferred, _)) = inferred else { continue };
+                let declaration = changed.as_ref().unwrap_or(&stored.declaration);
+                let added = add_fields(declaration, &inferred).map_err(ImportError::Key)?;
+                if let Some(added) = added {
+                    report.added_fields.extend(added.names);
+                    changed = Some(added.declaration);
+                }
+            }
+        }
+        let declaration = changed.as_ref().unwrap_or(&stored.declaration);
+        match memory.remember_in(declaration) {
+            Some(json) => Declaration::parse_stored(&json).map(Some).map_err(ImportError::Key),
+            None => Ok(changed),
+        }
+    }
+
+    /// Declares a stream again, unless another program did so meanwhile.
+    fn redeclare(
+        &self,
+        owner: &OwnerPermit,
+        stored: &DeclaredStream,
+        declaration: Declaration,
+    ) -> Result<DeclaredStream, ImportError> {
+        let ImportTarget { connection, stream } = self.target;
+        let changed = DeclaredStream::from(declaration);
+        transaction::write(&self.services.records, owner, |batch| {
+            match batch.target(connection, stream)? {
+                Some(target) if target.declaration == stored.text => {
+                    let indexed = indexed_fields(&changed.declaration);
+                    batch.redeclare(&target, &changed.text, &indexed).map(|_| Ok(()))
+                }
+                _ => Ok(Err(ImportError::Redeclared)),
+            }
+        })?;
+        Ok(changed)
+    }
+
+    /// Returns the declaration that a new stream will get; `None` if no input has a row to infer it
+    /// from.
+    fn new_declaration(
+        &self,
+        inputs: &[ImportInput],
+        because: &mut Vec<String>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<Declaration>, ImportError> {
         for input in inputs {
             let rows = InputRows::new(std::slice::from_ref(input), self.target.clone());
             let declared = match input.importer.preset() {
@@ -178,7 +340,7 @@ impl Import<'_> {
             };
             if let Some((declaration, reasons)) = declared {
                 *because = reasons;
-                return Ok(Some(declaration.into()));
+                return Ok(Some(declaration));
             }
         }
         Ok(None)
@@ -193,6 +355,7 @@ impl Import<'_> {
         on_progress: OnProgress<'_>,
     ) -> Result<Option<(Declaration, Vec<String>)>, ImportError> {
         let mut inference = Inference::new();
+        let mut have_parents = true;
         while let Some(InputRow { located: LocatedRow { file, line, row }, .. }) = rows.next()? {
             match row {
                 Ok(ImportRow { mut fields, streamed_text, .. }) => {
@@ -201,6 +364,7 @@ impl Import<'_> {
                         streamed_text
                             .map(|(name, _)| (name.to_owned(), FieldValue::Text(String::new()))),
                     );
+                    have_parents &= fields.iter().any(|(name, _)| name == PARENT_ID);
                     inference.observe(&fields);
                 }
                 Err(bad) if self.bad_rows == BadRowPolicy::StoreNothing => {
@@ -224,7 +388,11 @@ impl Import<'_> {
             None if self.key.is_empty() => KeyChoice::Infer,
             None => KeyChoice::Given(self.key.to_vec()),
         };
+        let infers_key = key == KeyChoice::Infer;
         let mut inferred = inference.finish(key).map_err(ImportError::Key)?;
+        if infers_key && have_parents {
+            add_parent_to_key(&mut inferred)?;
+        }
         if let Some((_, reason)) = fixed {
             inferred
                 .reasons
@@ -253,6 +421,25 @@ impl Import<'_> {
     }
 }
 
+/// Puts the identifier of the object around the rows before the key. Rows of another chat count
+/// anew.
+fn add_parent_to_key(inferred: &mut InferredDeclaration) -> Result<(), ImportError> {
+    let [own] = inferred.declaration.primary_key() else { return Ok(()) };
+    if own == PARENT_ID {
+        return Ok(());
+    }
+    let key =
+        format!("`{PARENT_ID}` and `{own}` are the key: identifiers can count anew elsewhere");
+    let mut json = inferred.declaration.to_json();
+    if let Some(members) = json.as_object_mut() {
+        members.insert("primary_key".to_owned(), vec![PARENT_ID, own].into());
+    }
+    inferred.declaration = Declaration::parse(&json).map_err(ImportError::Key)?;
+    inferred.reasons.retain(|line| !line.contains(" is the key: "));
+    inferred.reasons.insert(0, key);
+    Ok(())
+}
+
 fn has_usable_row(mut rows: InputRows<'_>) -> Result<bool, ImportError> {
     while let Some(row) = rows.next()? {
         if row.located.row.is_ok() {
@@ -270,6 +457,11 @@ impl RowCompletion<'_> {
         report: &mut ImportReport,
     ) -> Result<(), ImportError> {
         self.read_texts(row, report)?;
+        if let (Some(declaration), LocatedRow { file, line, row: Ok(read) }) =
+            (&self.declaration, &row.located)
+        {
+            report.compare(declaration, &read.fields, (file, *line));
+        }
         if self.versioned_by(row.importer).is_none()
             && let Ok(read) = &mut row.located.row
         {

@@ -31,6 +31,7 @@ use stile_store::space::note_folder::{FolderNotes, NoteFolder, NoteWatch};
 use crate::importer::ImportTarget;
 use crate::importers::markdown::{self, ABSENT, UNREADABLE, relative};
 use crate::input::{ImportInput, SelectedNotes};
+use crate::reading::ReadingOptions;
 use crate::report::{BadRow, BadRowPolicy, ImportError, ImportReport, OnProgress};
 use crate::run::Import;
 use crate::transaction;
@@ -319,6 +320,8 @@ impl NoteSync {
             path: PathBuf::from("."),
             importer: &markdown::IMPORTER,
             selection: Some(selection),
+            csv_form: None,
+            rows_path: None,
         };
         let rejected = RefCell::new(HashMap::new());
         let import = Import {
@@ -326,6 +329,7 @@ impl NoteSync {
             caller: &self.caller,
             target: &self.target,
             key: &[],
+            reading: &ReadingOptions::default(),
             bad_rows: BadRowPolicy::Skip,
             now,
             text_reader: None,

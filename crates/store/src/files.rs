@@ -137,20 +137,51 @@ pub(crate) fn is_note(path: &Path) -> bool {
     matches!(extension.as_deref(), Some("md" | "markdown"))
 }
 
-/// Returns whether a folder is a Maildir: a folder of mail with a file for each message.
+/// Returns whether a folder is a Maildir: a folder of mail with a file for each message. Programs
+/// that copy folders leave out an empty `new`, so one of `cur` and `new` is enough if a file in it
+/// has the name of a message.
 pub fn is_maildir(folder: &Path) -> bool {
-    ["cur", "new"].iter().all(|inner| folder.join(inner).is_dir())
+    let inner = ["cur", "new"].map(|inner| folder.join(inner));
+    match inner.each_ref().map(|inner| inner.is_dir()) {
+        [true, true] => true,
+        [false, false] => false,
+        [has_cur, _] => {
+            let [cur, new] = inner;
+            let entries = if has_cur { cur } else { new }.read_dir().into_iter().flatten();
+            entries.take(MAILDIR_NAMES).flatten().any(|entry| is_maildir_name(&entry.file_name()))
+        }
+    }
 }
 
-/// Finds the messages of mail below a folder: files that end in `.eml`, and the files in `cur` and
-/// `new` of each Maildir. Ordered like [`find_notes`]. Of names that begin with a dot, only folders
-/// that are Maildirs are read: mail servers keep the folders of a mailbox so. The paths are
-/// absolute.
+/// How many names are looked at to see whether a folder is a Maildir.
+const MAILDIR_NAMES: usize = 100;
+
+/// Returns whether a file has the name of a message in a Maildir: the time of its delivery in
+/// seconds and a point, or marks behind `:2,`, for which some programs write `;2,` or `!2,`.
+fn is_maildir_name(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (digits >= 9 && name.get(digits) == Some(&b'.'))
+        || [&b":2,"[..], b";2,", b"!2,"]
+            .iter()
+            .any(|marks| name.windows(marks.len()).any(|part| part == *marks))
+}
+
+/// Finds the messages of mail below a folder: files that end in `.eml` or `.emlx`, the files in
+/// `cur` and `new` of each Maildir, and those files for which `begins_as_mail` returns `true`. It
+/// is asked for names without an extension (numbers of MH, `mbox` of Apple Mail, `Inbox` of
+/// Thunderbird) and for those that end in `.mbox`. Ordered like [`find_notes`]. Of names that begin
+/// with a dot, only folders that are Maildirs are read: mail servers keep the folders of a mailbox
+/// so. The paths are absolute.
 ///
 /// # Errors
 /// The error of the system for a folder that cannot be read.
-pub fn find_messages(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let search = FileSearch { wanted: &is_message, enters_hidden: &is_maildir };
+pub fn find_messages(
+    folder: &Path,
+    begins_as_mail: &dyn Fn(&Path) -> bool,
+) -> io::Result<Vec<PathBuf>> {
+    let wanted = |path: &Path| is_message(path, begins_as_mail);
+    let search = FileSearch { wanted: &wanted, enters_hidden: &is_maildir };
     let mut found = Vec::new();
     // A Maildir is known by the name of a folder, which `.` does not say.
     walk(&folder.canonicalize()?, &search, &mut Vec::new(), &mut found)?;
@@ -158,11 +189,11 @@ pub fn find_messages(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Finds a message of a Maildir that a mail program has moved since [`find_messages`]: in `cur`,
-/// under the same name up to its marks, which follow a colon.
+/// under the same name up to its marks.
 pub fn find_moved_message(path: &Path) -> Option<PathBuf> {
     let unmarked = |name: &OsStr| {
-        let bytes = name.as_encoded_bytes();
-        bytes.split(|&byte| byte == b':').next().unwrap_or_default().to_vec()
+        let is_mark = |byte: &u8| matches!(byte, b':' | b';' | b'!');
+        name.as_encoded_bytes().split(is_mark).next().unwrap_or_default().to_vec()
     };
     let maildir = path.parent()?.parent().filter(|folder| is_maildir(folder))?;
     let name = unmarked(path.file_name()?);
@@ -173,20 +204,21 @@ pub fn find_moved_message(path: &Path) -> Option<PathBuf> {
     entries.find(is_moved).map(|entry| entry.path())
 }
 
-fn is_message(path: &Path) -> bool {
+fn is_message(path: &Path, begins_as_mail: &dyn Fn(&Path) -> bool) -> bool {
     let maildir_part = || {
         let inner = path.parent()?;
         let name = inner.file_name()?.to_str()?;
         let is_part = matches!(name, "cur" | "new" | "tmp") && is_maildir(inner.parent()?);
         is_part.then_some(name)
     };
-    match maildir_part() {
+    if let Some(part) = maildir_part() {
         // A message in `tmp` is not delivered yet.
-        Some(name) => name != "tmp",
-        None => path
-            .extension()
-            .and_then(|extension| extension.to_str())
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("eml")),
+        return part != "tmp";
+    }
+    match path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase).as_deref() {
+        Some("eml" | "emlx") => true,
+        Some("mbox") | None => begins_as_mail(path),
+        Some(_) => false,
     }
 }
 
@@ -429,23 +461,62 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_found_by_their_ending_and_in_maildirs() {
+    fn messages_are_found_by_their_names_and_in_maildirs() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in [
-            "a.EML", "b.txt", "in/c.eml", ".d.eml", ".hidden/e.eml", "cur/no-maildir",
-            "box/cur/1:2,S", "box/new/2", "box/tmp/3", "box/tmp/3.eml", "box/dovecot.index",
-            "box/.Sent/cur/4", "tmp/f.eml", "box/.Sent/new/.5", "box/cur/.6",
+            "a.EML",
+            "b.txt",
+            "in/c.eml",
+            ".d.eml",
+            ".hidden/e.eml",
+            "cur/1.txt",
+            "box/cur/1:2,S",
+            "box/new/2",
+            "box/tmp/3",
+            "box/tmp/3.eml",
+            "box/dovecot.index",
+            "box/.Sent/cur/4",
+            "tmp/f.eml",
+            "box/.Sent/new/.5",
+            "box/cur/.6",
+            "copied/cur/1772636065.M1.host",
+            "copied/tmp/7.eml",
+            "copied/.Sent/cur/8!2,S",
+            "Mail/In.mbox/mbox",
+            "Mail/In.mbox/table_of_contents",
+            "mh/17",
+            "mh/18",
+            "1.emlx",
+            "all.mbox",
+            "Profile/Inbox",
+            "Profile/Inbox.msf",
         ] {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, name).unwrap();
         }
-        let found = find_messages(folder.path()).unwrap();
+        let begins_as_mail = |path: &Path| {
+            ["mbox", "17", "all.mbox", "Inbox"].iter().any(|name| path.ends_with(name))
+        };
+        let found = find_messages(folder.path(), &begins_as_mail).unwrap();
         let names: Vec<_> =
             found.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
-        let expected =
-            ["a.EML", "box/.Sent/cur/4", "box/cur/1:2,S", "box/new/2", "in/c.eml", "tmp/f.eml"];
+        let expected = [
+            "1.emlx",
+            "Mail/In.mbox/mbox",
+            "Profile/Inbox",
+            "a.EML",
+            "all.mbox",
+            "box/.Sent/cur/4",
+            "box/cur/1:2,S",
+            "box/new/2",
+            "copied/.Sent/cur/8!2,S",
+            "copied/cur/1772636065.M1.host",
+            "in/c.eml",
+            "mh/17",
+            "tmp/f.eml",
+        ];
         assert_eq!(names, expected);
     }
 

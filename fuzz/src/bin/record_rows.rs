@@ -15,6 +15,9 @@ use stile_domain::records::row::{self, MAX_DEPTH, RowFault};
 use stile_domain::records::value::FieldValue;
 use stile_fuzz::Shape;
 use stile_import::importers::csv::CsvDecoder;
+use stile_import::importers::csv::encoding::Transcoder;
+use stile_import::importers::csv::form::CsvForm;
+use stile_import::importers::csv::options::CsvOptions;
 use stile_import::importers::json_array::JsonArray;
 use stile_records::rows::{DecodedRow, RowDecoder};
 
@@ -24,8 +27,13 @@ fuzz_target!(|input: &[u8]| {
         all(JsonArray::new(BufReader::with_capacity(size, input)))
     });
     an_array_has_its_elements(input, &rows);
+    // A file whose dates stay open is read as it is written.
+    let nothing = CsvOptions::default();
+    let form = CsvForm::find_in(&|| Ok(input), &nothing, &nothing, None)
+        .unwrap_or_else(|_| CsvForm::as_written(b','));
     let rows = the_buffer_does_not_matter(|size| {
-        all(CsvDecoder::new(BufReader::with_capacity(size, input), None))
+        let reader = BufReader::with_capacity(size, input);
+        all(CsvDecoder::new(Transcoder::new(reader, form.encoding.clone()), &form))
     });
     what_is_inferred_can_be_declared(&rows);
     if let Ok(json) = serde_json::from_slice::<Json>(input)

@@ -15,9 +15,12 @@ use super::identifiers;
 use super::instant::Instant;
 use super::value::{FieldValue, RecordFields};
 
+mod added;
 mod decide;
 #[cfg(test)]
 mod tests;
+
+pub use self::added::{AddedFields, add_fields, content_key_fields};
 
 /// The most fields that are examined. The declaration leaves out fields that appear after them.
 pub const MAX_FIELDS: usize = 4096;

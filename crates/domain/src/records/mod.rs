@@ -36,6 +36,7 @@ pub mod row;
 pub mod sealed_cursor;
 pub mod selector;
 pub mod stored_body;
+pub mod table;
 pub mod tokenizer;
 pub mod value;
 pub mod value_key;

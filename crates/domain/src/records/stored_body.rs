@@ -68,6 +68,18 @@ pub enum StoredValue<'a> {
     LongJson(LongValue),
 }
 
+impl<'a> From<&'a FieldValue> for StoredValue<'a> {
+    fn from(value: &'a FieldValue) -> Self {
+        match value {
+            FieldValue::Null => Self::Null,
+            FieldValue::Bool(value) => Self::Bool(*value),
+            FieldValue::Number(digits) => Self::Number(digits),
+            FieldValue::Text(text) => Self::Text(text),
+            FieldValue::Json(json) => Self::Json(json),
+        }
+    }
+}
+
 /// One field of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyField<'a> {

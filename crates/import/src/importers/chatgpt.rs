@@ -154,14 +154,16 @@ impl ImportRows for ChatGptRows {
 
 /// Returns the folder of the export in an archive, with a `/` at its end unless it is the top, and
 /// the numbers of its files of conversations. An archive with a single file is an export whatever
-/// the name of the file.
+/// the name of the file, unless the file is a mailbox.
 fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     let names: Vec<(usize, &str)> = entry_names(archive).collect();
     let is_named = |(_, name): &(usize, &str)| {
         is_conversation_file(name.rsplit('/').next().unwrap_or_default())
     };
     let mut found: Vec<(usize, &str)> = names.iter().copied().filter(is_named).collect();
-    if let (true, [only]) = (found.is_empty(), names.as_slice()) {
+    if let (true, [only]) = (found.is_empty(), names.as_slice())
+        && !only.1.to_ascii_lowercase().ends_with(".mbox")
+    {
         found.push(*only);
     }
     let folder = found.iter().map(|(_, name)| folder_of(name)).min_by_key(|folder| folder.len());

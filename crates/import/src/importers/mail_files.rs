@@ -1,10 +1,11 @@
-//! Imports messages of mail that are files of their own: one message, a folder of them, or a
-//! Maildir.
+//! Imports messages of mail that are files of their own: one message, a folder of them, a Maildir,
+//! a folder of MH, or a folder of mailboxes as Apple Mail and Thunderbird keep them.
 //!
-//! The records are those of a mailbox with the same messages ([`mbox`]). Some programs begin such a
-//! file with a From-line. It is then read as a mailbox.
+//! The records are those of a mailbox with the same messages ([`mbox`]). A file that begins with a
+//! From-line is read as a mailbox. A file of Apple Mail (`.emlx`) has the length of the message on
+//! its first line, and properties of the program behind the message.
 
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,9 +24,12 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Imports each message of a folder, or one message.
 pub static IMPORTER: Importer = Importer {
     name: "mail",
-    description: "mail in files (`.eml` or a Maildir)",
+    description: "mail in files (`.eml`, `.emlx`, a Maildir, MH, or a folder of mailboxes)",
     recognition: Recognition {
-        file_name: |name| name.to_ascii_lowercase().ends_with(".eml"),
+        file_name: |name| {
+            let name = name.to_ascii_lowercase();
+            name.ends_with(".eml") || name.ends_with(".emlx")
+        },
         contents: |contents| match contents {
             Contents::Folder(path) => is_folder_of_mail(path),
             Contents::Beginning(beginning) => is_beginning_of_mail(beginning),
@@ -53,7 +57,16 @@ pub static IMPORTER: Importer = Importer {
 fn is_folder_of_mail(path: &Path) -> bool {
     files::is_maildir(path)
         || (files::find_notes(path).is_ok_and(|notes| notes.is_empty())
-            && files::find_messages(path).is_ok_and(|messages| !messages.is_empty()))
+            && files::find_messages(path, &begins_as_mail)
+                .is_ok_and(|messages| !messages.is_empty()))
+}
+
+/// Returns whether a file begins as a mailbox or as a message of mail.
+fn begins_as_mail(path: &Path) -> bool {
+    let Ok(file) = files::open(path) else { return false };
+    let mut beginning = Vec::with_capacity(Contents::BEGINNING_BYTES);
+    let read = file.reader.take(Contents::BEGINNING_BYTES as u64).read_to_end(&mut beginning);
+    read.is_ok() && (beginning.starts_with(b"From ") || is_beginning_of_mail(&beginning))
 }
 
 /// Returns whether a file begins with header fields, one of which only mail has.
@@ -86,12 +99,12 @@ fn message_files(path: &Path) -> io::Result<Vec<PathBuf>> {
         files::open(path)?;
         return Ok(vec![path.to_owned()]);
     }
-    let found = files::find_messages(path)?;
+    let found = files::find_messages(path, &begins_as_mail)?;
     if found.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
-            "no message is in the folder: no file ends in `.eml`, and no Maildir (`cur` and \
-             `new`) has files",
+            "no message is in the folder: no file ends in `.eml` or `.emlx`, no Maildir (`cur` and \
+             `new`) has files, and no file without an extension begins as mail",
         ));
     }
     Ok(found)
@@ -164,7 +177,10 @@ impl MailFiles {
     fn read(&mut self, path: &Path) -> io::Result<Option<Result<Vec<u8>, RawMessageError>>> {
         let file = files::open(path)?;
         let mut reader = file.reader;
-        if reader.fill_buf()?.starts_with(b"From ") {
+        let mut length = u64::MAX;
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("emlx")) {
+            length = read_length_of_emlx(&mut reader)?;
+        } else if reader.fill_buf()?.starts_with(b"From ") {
             self.mailbox = Some(MailboxRows::new(path, reader, &self.target));
             return Ok(None);
         }
@@ -172,7 +188,7 @@ impl MailFiles {
         if reader.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
             reader.consume(BYTE_ORDER_MARK.len());
         }
-        match files::read_short(&mut reader, MAX_MESSAGE_BYTES as u64) {
+        match files::read_short(&mut reader.take(length), MAX_MESSAGE_BYTES as u64) {
             Ok(message) => Ok(Some(Ok(message))),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 Ok(Some(Err(RawMessageError::TooLarge)))
@@ -181,6 +197,22 @@ impl MailFiles {
         }
     }
 }
+
+/// Reads the first line of an `.emlx`: the length of the message in bytes, and spaces.
+fn read_length_of_emlx(reader: &mut impl BufRead) -> io::Result<u64> {
+    let mut line = Vec::new();
+    reader.take(MAX_LENGTH_LINE_BYTES).read_until(b'\n', &mut line)?;
+    let length = std::str::from_utf8(&line).ok().and_then(|line| line.trim().parse().ok());
+    length.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "its first line is not the length of the message, as an `.emlx` has it",
+        )
+    })
+}
+
+/// The longest line with the length of a message.
+const MAX_LENGTH_LINE_BYTES: u64 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -227,6 +259,29 @@ mod tests {
         rig.write("box/new/folder/none", "");
         assert_eq!(import(&rig, &maildir.join("new/folder/..")), (0, 0, 1, 0));
         assert_eq!(rig.keys().len(), 4);
+    }
+
+    #[test]
+    fn folders_of_apple_mail_thunderbird_and_mh_are_folders_of_mail() {
+        let rig = rig();
+        let [first, second, unnamed] = MAILS;
+        let plist = "<?xml version=\"1.0\"?>\n<plist></plist>\n";
+        rig.write("mail/V/Messages/1.emlx", format!("{:<10}\n{first}{plist}", first.len()));
+        rig.write("mail/In.mbox/mbox", format!("{FROM}{second}\n"));
+        rig.write("mail/In.mbox/table_of_contents", "\0\x01");
+        rig.write("mail/Profile/Inbox", format!("From \r\n{unnamed}"));
+        rig.write("mail/Profile/Inbox.msf", "// <!-- <mdb:mork -->");
+        rig.write("mail/mh/17", "Received: by a\nMessage-ID: <mh@example.org>\n\nx\n");
+        rig.write("mail/mh/18", "1,2\n3,4\n");
+        let folder = rig.folder.path().join("mail");
+        assert_eq!(recognised(&folder).importer.name, "mail");
+        assert_eq!(import(&rig, &folder), (4, 0, 0, 0));
+        assert_eq!(rig.record("a@example.org")["body"], "moss\n");
+        let one = rig.folder.path().join("mail/V/Messages/1.emlx");
+        assert_eq!(import(&rig, &one), (0, 0, 1, 0));
+        let broken = rig.write("broken.emlx", "Subject: x\n\ny");
+        let report = rig.import(&[recognised(&broken)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        assert!(report.bad[0].reason.contains("length of the message"), "{report:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Imports a mailbox: one file that holds the messages of a mail program, a record for each.
 //!
-//! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one.
+//! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one. [`archived`]
+//! reads the mailboxes and messages in a zip file, as Gmail's Takeout is.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -15,9 +16,11 @@ use crate::importer::{
 };
 use crate::preset::{PresetDeclaration, PresetField};
 
+mod archived;
 pub mod mail;
 pub mod mailbox;
 
+use archived::ArchivedMail;
 use mailbox::{Mailbox, RawMessage, RawMessageError};
 
 /// Imports each message of a mailbox.
@@ -26,13 +29,18 @@ pub static IMPORTER: Importer = Importer {
     description: "a mailbox (mbox)",
     recognition: Recognition {
         file_name: |name| name.to_ascii_lowercase().ends_with(".mbox"),
-        contents: |contents| {
-            matches!(contents, Contents::Beginning([b'F', b'r', b'o', b'm', b' ', ..]))
+        contents: |contents| match contents {
+            Contents::Beginning(beginning) => beginning.starts_with(b"From "),
+            Contents::Zip(archive) => archived::has_mail(archive),
+            Contents::Folder(_) => false,
         },
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, target| Ok(Box::new(MailboxRows::new(path, files::open(path)?.reader, target))),
+    open: |path, target| match archived::is_zip(path)? {
+        true => Ok(Box::new(ArchivedMail::open(path, target)?)),
+        false => Ok(Box::new(MailboxRows::new(path, files::open(path)?.reader, target))),
+    },
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -79,11 +87,12 @@ pub(super) struct MailboxRows<R> {
 impl<R: BufRead> MailboxRows<R> {
     /// Reads a mailbox from its first byte.
     pub(super) fn new(path: &Path, reader: R, target: &ImportTarget) -> Self {
-        Self {
-            file: path.display().to_string().into(),
-            mailbox: Mailbox::new(reader),
-            target: target.clone(),
-        }
+        Self::named(path.display().to_string().into(), reader, target)
+    }
+
+    /// Reads a mailbox that a person knows by this name.
+    fn named(file: Arc<str>, reader: R, target: &ImportTarget) -> Self {
+        Self { file, mailbox: Mailbox::new(reader), target: target.clone() }
     }
 }
 

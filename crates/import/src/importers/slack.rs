@@ -27,6 +27,7 @@ use crate::preset::{PresetDeclaration, PresetField};
 
 pub mod message;
 mod mrkdwn;
+mod rich_text;
 pub mod workspace;
 
 use workspace::{Channel, Workspace};

@@ -248,7 +248,7 @@ impl Ingest<'_> {
 
 impl IngestPlan {
     fn new(text: String, declaration: Declaration) -> Self {
-        let keys = RowKeys::new(declaration.primary_key());
+        let keys = RowKeys::of(&declaration);
         Self { text, declaration, keys }
     }
 

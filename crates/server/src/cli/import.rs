@@ -13,18 +13,20 @@ use stile_import::importer::{ImportTarget, Importer};
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
 use stile_import::report::{BadRow, BadRowPolicy, ImportError, ImportReport, StoppedImport};
-use stile_import::run::Import;
+use stile_import::run::{Import, ImportPreview};
 
-use super::import_report::{print_declared, step};
+use super::import_report::{print_declared, print_misfits, step};
 use super::interrupted::Reached;
 use super::owner::Owner;
 use super::progress::Progress;
 use super::rejected::RejectedRows;
-use super::{Failure, Invocation, import_sync, owner};
+use super::{Failure, Invocation, import_reading, import_sync, owner};
 use crate::config::Environment;
 
 /// The value of `--format` for what `stile export` wrote.
 pub(super) const EXPORT_FORMAT: &str = "stile";
+/// How many rows a preview shows.
+const PREVIEW_ROWS: usize = 5;
 /// The exit code of an import that rejected some rows and stored the others.
 const SOME_REJECTED: u8 = 3;
 
@@ -76,9 +78,25 @@ pub(super) fn run_with(
     let keep = rejected.as_ref().map(|rejected| |bad: &BadRow| rejected.add(bad));
     let on_rejected = keep.as_ref().map(|keep| keep as &dyn Fn(&BadRow));
     let target = &target;
-    let import =
-        Import { services, caller, target, key: &key, bad_rows, now, text_reader, on_rejected };
+    let reading = &import_reading::options(matches)?;
+    let import = Import {
+        services,
+        caller,
+        target,
+        key: &key,
+        reading,
+        bad_rows,
+        now,
+        text_reader,
+        on_rejected,
+    };
     let mut line = Progress::new();
+    if matches.get_flag("preview") {
+        let preview =
+            import.preview(&inputs, PREVIEW_ROWS, &mut |progress| line.show(step(progress)));
+        line.clear();
+        return print_preview(target, preview, output);
+    }
     let imported = import.run(&inputs, &mut |progress| {
         reached.note(progress);
         line.show(step(progress));
@@ -88,7 +106,31 @@ pub(super) fn run_with(
     let report = print_report(imported, output)?;
     kept.transpose()?;
     print_declared(target, &report)?;
+    print_misfits(target, &report)?;
     some_rejected(report.bad_rows)
+}
+
+/// Prints what an import would store.
+fn print_preview(
+    target: &ImportTarget,
+    preview: Result<ImportPreview, ImportError>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let ImportPreview { report, rows } = match preview {
+        Ok(preview) => preview,
+        Err(error @ (ImportError::OtherKey { .. } | ImportError::Key(_))) => {
+            return Err(Failure::Usage(error.to_string()));
+        }
+        Err(error) => return Err(Failure::Failed(error.to_string())),
+    };
+    print_bad_rows(&report)?;
+    print_declared(target, &report)?;
+    print_misfits(target, &report)?;
+    for row in rows {
+        writeln!(output, "{row}")?;
+    }
+    writeln!(output, "nothing was stored: import without --preview to store all rows")?;
+    Ok(())
 }
 
 /// Ends the command with an exit code of its own if rows were rejected and others stored.
@@ -178,10 +220,9 @@ fn input(
     match importer {
         Some(importer) => Ok(ImportInput::whole(path, importer)),
         None => {
-            let names: Vec<&str> = importers.iter().map(|importer| importer.name).collect();
-            let names = join_names(&names, "or");
+            let found = importers::unknown::describe(Path::new(file));
             Err(Failure::Usage(format!(
-                "the format of {file} was not recognised; name it with --format {names}"
+                "{file} is not of a format that Stile recognises: {found}. Nothing was stored"
             )))
         }
     }
@@ -214,6 +255,21 @@ fn attachments(count: u64) -> String {
     format!("{count} attachment{}", if count == 1 { "" } else { "s" })
 }
 
+/// Prints the bad rows that a report lists to standard error.
+fn print_bad_rows(report: &ImportReport) -> Result<(), Failure> {
+    for bad in &report.bad {
+        owner::print_to_stderr(&format!(
+            "{}:{}: {} ({})",
+            bad.file, bad.line, bad.reason, bad.code
+        ))?;
+    }
+    let unlisted = report.bad_rows.saturating_sub(report.bad.len() as u64);
+    if unlisted > 0 {
+        owner::print_to_stderr(&format!("and {unlisted} more bad rows"))?;
+    }
+    Ok(())
+}
+
 /// Prints the counts to the output, and bad rows to standard error.
 fn print_report(
     imported: Result<ImportReport, Box<StoppedImport>>,
@@ -226,16 +282,7 @@ fn print_report(
             (report, Some(error))
         }
     };
-    for bad in &report.bad {
-        owner::print_to_stderr(&format!(
-            "{}:{}: {} ({})",
-            bad.file, bad.line, bad.reason, bad.code
-        ))?;
-    }
-    let unlisted = report.bad_rows.saturating_sub(report.bad.len() as u64);
-    if unlisted > 0 {
-        owner::print_to_stderr(&format!("and {unlisted} more bad rows"))?;
-    }
+    print_bad_rows(&report)?;
     let ImportReport { texts_read, unread, undeclared_texts, .. } = &report;
     if *texts_read > 0 {
         owner::print_to_stderr(&format!("read the text of {}", attachments(*texts_read)))?;

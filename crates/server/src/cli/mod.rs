@@ -31,6 +31,7 @@ mod home;
 mod http_server;
 mod identity_provider;
 mod import;
+mod import_reading;
 mod import_report;
 mod import_sync;
 mod interrupted;

@@ -5,6 +5,8 @@ use serde_json::Value as Json;
 use super::declaration_fault::{BadDeclaration, DeclarationFault, DeclarationNode, MAX_FIELDS};
 use super::type_set::{self, JsonType, StringFormat, TypeSet};
 use crate::records::identifiers;
+use crate::records::instant::Instant;
+use crate::records::stored_body::StoredValue;
 
 /// One field of a declaration, and the queries that it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,48 @@ impl DeclaredField {
     /// Whether the field holds only numbers and null.
     pub fn is_number(&self) -> bool {
         self.types.are_only(&[JsonType::Integer, JsonType::Number])
+    }
+
+    /// Whether a value has the declared type and format. Null always has: it means that the record
+    /// lacks the field. A number with a fraction counts as an integer, since the declaration was
+    /// often inferred from a few whole numbers.
+    pub fn admits(&self, value: StoredValue<'_>) -> bool {
+        let has = |kind| self.types.contains(kind);
+        match value {
+            StoredValue::Null => true,
+            StoredValue::Bool(_) => has(JsonType::Boolean),
+            StoredValue::Number(_) => has(JsonType::Number) || has(JsonType::Integer),
+            StoredValue::Text(text) => {
+                has(JsonType::String) && (self.format.is_none() || Instant::parse(text).is_some())
+            }
+            StoredValue::LongText(_) => has(JsonType::String) && self.format.is_none(),
+            StoredValue::Json(json) if json.starts_with('[') => has(JsonType::Array),
+            StoredValue::Json(_) => has(JsonType::Object),
+            StoredValue::LongJson(_) => has(JsonType::Array) || has(JsonType::Object),
+        }
+    }
+
+    /// Describes the declared type within a sentence, such as `a number` or `a date`.
+    pub fn described_type(&self) -> String {
+        if let Some(format) = self.format {
+            return match format {
+                StringFormat::Date => "a date".to_owned(),
+                StringFormat::DateTime => "a date and time".to_owned(),
+            };
+        }
+        let names: Vec<&str> = self
+            .types
+            .iter()
+            .filter(|&kind| kind != JsonType::Null)
+            .map(|kind| match kind {
+                JsonType::String => "text",
+                JsonType::Number | JsonType::Integer => "a number",
+                JsonType::Boolean => "true or false",
+                JsonType::Array => "a list",
+                JsonType::Object | JsonType::Null => "an object",
+            })
+            .collect();
+        names.join(" or ")
     }
 }
 

@@ -4,7 +4,8 @@
 //! A conversation is a tree of nodes, because a person can edit a message and ask for an answer
 //! again. A node without a message, or with a hidden or empty one, becomes no row; the messages
 //! below it have the nearest row above it as their parent. The branch from `current_node` to the
-//! root is the one that the person saw last.
+//! root is the one that the person saw last. Small exports have no `current_node`; then it is the
+//! branch that ends in the latest message. A message without a time has that of the conversation.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -66,6 +67,7 @@ pub struct Conversation {
     parents: Parents,
     id: Option<String>,
     title: Option<String>,
+    created: Option<String>,
 }
 
 /// For each node the identifier of the nearest message above it.
@@ -85,12 +87,14 @@ impl Conversation {
             order.push(id.clone());
             nodes.insert(id, node);
         }
-        let current_branch = branch(&nodes, conversation.text("current_node"));
+        let current = conversation.text("current_node").filter(|id| nodes.contains_key(*id));
+        let current_branch = branch(&nodes, current.or_else(|| latest_leaf(&nodes, &order)));
         let parents = nearest_messages(&nodes, &order);
         let id = conversation.text("conversation_id").or_else(|| conversation.text("id"));
         let id = id.map(|id| truncate_name(id).to_owned());
         let title = conversation.text("title").map(|title| truncate_name(title).to_owned());
-        Ok(Self { nodes, order: order.into_iter(), current_branch, parents, id, title })
+        let created = conversation.unix_time("create_time").map(|instant| instant.to_rfc3339());
+        Ok(Self { nodes, order: order.into_iter(), current_branch, parents, id, title, created })
     }
 
     /// Returns the next message as a row, in the order of the nodes. Files that the message refers
@@ -138,7 +142,7 @@ impl Conversation {
             ("conversation_title", text(self.title.clone())),
             ("role", text(message.role)),
             ("model", text(message.model)),
-            ("created_at", text(message.created)),
+            ("created_at", text(message.created.or_else(|| self.created.clone()))),
             ("content_type", text(message.content_type)),
             ("text", text(message.text)),
             ("parent_id", text(parent.map(str::to_owned))),
@@ -243,8 +247,44 @@ fn text_and_files(mut content: JsonObject) -> (Option<String>, ReferredFiles) {
         texts.extend(thought.take_text("summary"));
         texts.extend(thought.take_text("content"));
     }
+    let mut texts: Vec<String> = texts.into_iter().map(without_marks).collect();
     texts.retain(|text| !text.trim().is_empty());
     (Some(texts.join("\n\n")).filter(|text| !text.is_empty()), files)
+}
+
+/// Removes the marks that only the program of the service shows, such as citations: from U+E200 to
+/// U+E201, with the kind of the mark, U+E202 and its content between. Of a name that is marked, the
+/// name stays.
+fn without_marks(text: String) -> String {
+    if !text.contains(|character| ('\u{e200}'..='\u{e20f}').contains(&character)) {
+        return text;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some((before, mark)) = rest.split_once('\u{e200}') {
+        plain.push_str(before);
+        let Some((mark, behind)) = mark.split_once('\u{e201}') else {
+            rest = mark;
+            break;
+        };
+        if let Some(entity) = mark.strip_prefix("entity\u{e202}") {
+            let parts: Vec<String> = serde_json::from_str(entity).unwrap_or_default();
+            plain.extend(parts.into_iter().nth(1));
+        }
+        rest = behind;
+    }
+    plain.push_str(rest);
+    plain.retain(|character| !('\u{e200}'..='\u{e20f}').contains(&character));
+    plain
+}
+
+/// Returns the node without a node below it whose message is the latest. Of several, and without
+/// times, the last of the file.
+fn latest_leaf<'o>(nodes: &HashMap<String, Node>, order: &'o [String]) -> Option<&'o str> {
+    let parents: HashSet<&str> = nodes.values().filter_map(|node| node.parent.as_deref()).collect();
+    let leaves = order.iter().filter(|id| !parents.contains(id.as_str()));
+    let created = |id: &String| nodes.get(id)?.message.as_ref()?.created.clone();
+    leaves.max_by_key(|id| created(id)).map(String::as_str)
 }
 
 fn branch(nodes: &HashMap<String, Node>, current: Option<&str>) -> HashSet<String> {

@@ -3,7 +3,8 @@
 //! *Shape*: `message_id` (the key), `date`, `from`, `to`, `cc`, `subject`, `in_reply_to`,
 //! `in_reply_to_ref`, `thread`, `thread_ref`, `labels`, `body`, `attachments`. A field is absent if
 //! the message does not have it. A message without an identifier, or with one that is too long for
-//! a key, gets `sha256:` and the digest of its bytes. `thread` is the first identifier in
+//! a key, gets `sha256:` and the digest of its bytes. A message without `Date` has the time of its
+//! last `Received`, which is the first of the header. `thread` is the first identifier in
 //! `References`, or else the one in `In-Reply-To`, or else the message's own.
 
 use stile_domain::hash::ContentHash;
@@ -13,11 +14,14 @@ use crate::attachment::Attachment;
 use crate::importer::{ImportRow, ImportTarget};
 
 mod date;
+mod encoded_words;
 mod header;
+mod parameters;
 
 mod parts;
 #[cfg(test)]
 mod tests;
+mod transfer_encoding;
 
 use header::Header;
 pub use parts::MailError;
@@ -48,7 +52,7 @@ pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
     let text = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
         ("message_id", Some(FieldValue::Text(id))),
-        ("date", text(header.raw_text("date").and_then(|date| date::to_rfc3339(&date)))),
+        ("date", text(date(&header))),
         ("from", text(header.addresses("from"))),
         ("to", text(header.addresses("to"))),
         ("cc", text(header.addresses("cc"))),
@@ -62,4 +66,13 @@ pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
         ("attachments", Attachment::references(&parts.attachments, &[])),
     ];
     Ok(ImportRow::from_message(fields, parts.attachments))
+}
+
+/// Returns when a message was sent or, if its header does not say so, when it was received last.
+fn date(header: &Header<'_>) -> Option<String> {
+    let Some(date) = header.raw_text("date") else {
+        let received = header.raw_text("received")?;
+        return date::to_rfc3339(received.rsplit_once(';')?.1);
+    };
+    date::to_rfc3339(&date)
 }

@@ -1,13 +1,16 @@
 //! Splits a mailbox into the messages as they were sent.
 //!
-//! A message follows a From-line: `From `, any text, and a date in the format of C's `asctime`. A
-//! From-line is the first line of the file or follows an empty line, which is not part of the
-//! message before it. The program that writes a mailbox puts a `>` before a line of a message that
-//! looks like a From-line, so one `>` is removed from each line that is `From ` after one or more
-//! `>` (mboxrd; mboxo is a subset). Lines end in LF or CRLF. `Content-Length` is ignored, because
-//! programs rewrite messages and keep it.
+//! A message follows a From-line: `From ` and a date in the format of C's `asctime`, an address, or
+//! nothing, as Thunderbird writes it. A From-line is the first line of the file, or a field of a
+//! header follows it. So a paragraph that begins with `From` cuts no message. The empty line before
+//! a From-line, which some programs leave out, is not part of the message before it. The program
+//! that writes a mailbox puts a `>` before a line of a message that looks like a From-line, so one
+//! `>` is removed from each line that is `From ` after one or more `>` (mboxrd; mboxo is a subset).
+//! Lines end in LF or CRLF. `Content-Length` is ignored, because programs rewrite messages and keep
+//! it.
 //!
-//! *Source*: RFC 4155, appendix A; the manual page mbox(5) of qmail.
+//! *Source*: RFC 4155, appendix A; the manual page mbox(5) of qmail; `MboxMsgOutputStream` of
+//! Thunderbird.
 
 use std::io::{self, BufRead};
 
@@ -27,7 +30,8 @@ pub struct Mailbox<R> {
     began: Option<u64>,
     message: Vec<u8>,
     is_too_large: bool,
-    after_blank: bool,
+    /// The beginning of the next line, which was read to judge the line before it.
+    peeked: Vec<u8>,
     is_over: bool,
 }
 
@@ -84,7 +88,7 @@ impl<R: BufRead> Mailbox<R> {
             began: None,
             message: Vec::new(),
             is_too_large: false,
-            after_blank: true,
+            peeked: Vec::new(),
             is_over: false,
         }
     }
@@ -131,37 +135,24 @@ impl<R: BufRead> Mailbox<R> {
     fn read_line(&mut self) -> io::Result<MailboxLine> {
         let begun = self.message.len();
         let mut is_too_large = self.is_too_large;
-        let mut line = Vec::new();
-        loop {
-            let buffer = self.source.fill()?;
-            let newline = memchr::memchr(b'\n', buffer).map(|at| at + 1);
-            let count = newline.unwrap_or(buffer.len());
-            let part = buffer.get(..count).unwrap_or_default();
-            // Of a message that is too large, only the beginnings of lines are kept.
-            let room = if is_too_large {
-                FROM_LINE_BYTES
-            } else {
-                FROM_LINE_BYTES.max(self.max_message_bytes.saturating_sub(begun) + 1)
-            };
-            line.extend_from_slice(
-                part.get(..room.saturating_sub(line.len()).min(count)).unwrap_or_default(),
-            );
-            is_too_large |= begun.saturating_add(line.len()) > self.max_message_bytes;
-            let is_end = buffer.is_empty();
-            self.source.consume(count);
-            if is_end && line.is_empty() {
-                return Ok(MailboxLine::End);
-            }
-            if newline.is_some() || is_end {
-                break;
-            }
+        let mut line = std::mem::take(&mut self.peeked);
+        // Of a message that is too large, only the beginnings of lines are kept.
+        let room = if is_too_large {
+            FROM_LINE_BYTES
+        } else {
+            FROM_LINE_BYTES.max(self.max_message_bytes.saturating_sub(begun) + 1)
+        };
+        self.read_to_line_end(&mut line, room)?;
+        if line.is_empty() {
+            return Ok(MailboxLine::End);
         }
         self.line += 1;
-        if self.after_blank && is_from_line(&line) {
-            self.after_blank = false;
+        if let Some(kind) = FromLine::of(&line)
+            && self.separates(kind)?
+        {
             return Ok(MailboxLine::From);
         }
-        self.after_blank = matches!(line.as_slice(), b"\n" | b"\r\n");
+        is_too_large |= begun.saturating_add(line.len()) > self.max_message_bytes;
         self.is_too_large = is_too_large;
         if is_too_large {
             self.message = Vec::new();
@@ -169,6 +160,44 @@ impl<R: BufRead> Mailbox<R> {
             self.message.extend_from_slice(unquoted(&line));
         }
         Ok(MailboxLine::Other)
+    }
+
+    /// Reads to the end of a line whose beginning is in `line`, and keeps at most `room` bytes of
+    /// it. An empty line means the end of the file.
+    fn read_to_line_end(&mut self, line: &mut Vec<u8>, room: usize) -> io::Result<()> {
+        while !line.ends_with(b"\n") {
+            let buffer = self.source.fill()?;
+            let newline = memchr::memchr(b'\n', buffer).map(|at| at + 1);
+            let count = newline.unwrap_or(buffer.len());
+            let kept = room.saturating_sub(line.len()).min(count);
+            line.extend_from_slice(buffer.get(..kept).unwrap_or_default());
+            let is_end = buffer.is_empty();
+            self.source.consume(count);
+            if newline.is_some() || is_end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a line that begins with `From ` begins a message. Looks at the next line
+    /// without taking it.
+    fn separates(&mut self, kind: FromLine) -> io::Result<bool> {
+        let is_first = self.began.is_none() && self.message.trim_ascii().is_empty();
+        if is_first && kind == FromLine::Dated {
+            return Ok(true);
+        }
+        while self.peeked.len() < FROM_LINE_BYTES && !self.peeked.ends_with(b"\n") {
+            let buffer = self.source.fill()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let newline = memchr::memchr(b'\n', buffer).map_or(buffer.len(), |at| at + 1);
+            let count = newline.min(FROM_LINE_BYTES.saturating_sub(self.peeked.len()));
+            self.peeked.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            self.source.consume(count);
+        }
+        Ok(is_header_field(&self.peeked))
     }
 
     fn finish(&mut self, line: u64) -> RawMessage {
@@ -184,8 +213,22 @@ impl<R: BufRead> Mailbox<R> {
     }
 }
 
-/// How many bytes of a line are searched for a date.
+/// How many bytes of a line are searched for a date, and for the name of a header field.
 const FROM_LINE_BYTES: usize = 1024;
+/// The longest name of a header field. The longest that is registered has 49 characters.
+const MAX_FIELD_NAME_BYTES: usize = 76;
+
+/// Returns whether a line begins with the name of a header field, or is a From-line that a program
+/// quoted as part of the header.
+fn is_header_field(line: &[u8]) -> bool {
+    let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+    let behind = line.get(name.len() + 1..).unwrap_or_default();
+    let is_name = (1..=MAX_FIELD_NAME_BYTES).contains(&name.len())
+        && name.len() < line.len()
+        && name.iter().all(u8::is_ascii_graphic)
+        && !behind.starts_with(b"//");
+    is_name || line.starts_with(b">From ")
+}
 
 /// Removes the `>` that the writer of the mailbox put before a line.
 fn unquoted(line: &[u8]) -> &[u8] {
@@ -194,25 +237,42 @@ fn unquoted(line: &[u8]) -> &[u8] {
     line.get(usize::from(is_quoted)..).unwrap_or_default()
 }
 
-/// Returns whether a line that follows an empty line is a From-line. A paragraph can begin with
-/// `From `, but it seldom has a month, a time of day and a year.
-fn is_from_line(line: &[u8]) -> bool {
-    const MONTHS: [&[u8]; 12] = [
-        b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
-        b"dec",
-    ];
-    let Some(rest) = line.strip_prefix(b"From ") else { return false };
-    let rest = rest.get(..FROM_LINE_BYTES).unwrap_or(rest);
-    let has = |fits: &dyn Fn(&[u8]) -> bool| rest.split(u8::is_ascii_whitespace).any(fits);
-    let is_time = |word: &[u8]| {
-        let parts: Vec<&[u8]> = word.split(|&byte| byte == b':').collect();
-        let digits =
-            |part: &&[u8]| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit);
-        (2..=3).contains(&parts.len()) && parts.iter().all(digits)
-    };
-    has(&|word| MONTHS.contains(&word.to_ascii_lowercase().as_slice()))
-        && has(&|word| word.len() == 4 && word.iter().all(u8::is_ascii_digit))
-        && has(&is_time)
+/// What a line that begins with `From ` has behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FromLine {
+    /// A month, a time of day and a year.
+    Dated,
+    /// An address, the `-` of Thunderbird, one other word, or nothing.
+    Undated,
+}
+
+impl FromLine {
+    /// Judges a line. `None` if it cannot be a From-line: a paragraph can begin with `From ` too.
+    fn of(line: &[u8]) -> Option<Self> {
+        const MONTHS: [&[u8]; 12] = [
+            b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
+            b"dec",
+        ];
+        let rest = line.strip_prefix(b"From ")?;
+        let rest = rest.get(..FROM_LINE_BYTES).unwrap_or(rest);
+        let words = || rest.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let has = |fits: &dyn Fn(&[u8]) -> bool| words().any(fits);
+        let is_time = |word: &[u8]| {
+            let parts: Vec<&[u8]> = word.split(|&byte| byte == b':').collect();
+            let digits =
+                |part: &&[u8]| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit);
+            (2..=3).contains(&parts.len()) && parts.iter().all(digits)
+        };
+        let is_dated = has(&|word| MONTHS.contains(&word.to_ascii_lowercase().as_slice()))
+            && has(&|word| word.len() == 4 && word.iter().all(u8::is_ascii_digit))
+            && has(&is_time);
+        let is_address = |word: &[u8]| word.contains(&b'@') || word == b"-";
+        let is_undated = || words().count() <= 1 || words().next().is_some_and(is_address);
+        match is_dated {
+            true => Some(Self::Dated),
+            false => is_undated().then_some(Self::Undated),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::io;
 use serde_json::json;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
-use super::mrkdwn;
+use super::rich_text;
 use super::workspace::{Channel, Workspace, name_of};
 use crate::attachment::Attachment;
 use crate::exported_files::{ExportedFiles, MAX_FILES};
@@ -139,7 +139,7 @@ pub fn read(
         ("user_name", text(author_name(&message, user.as_deref(), workspace))),
         ("user", text(user)),
         ("at", Some(FieldValue::Text(at.to_rfc3339()))),
-        ("text", text(message.text("text").map(|text| mrkdwn::to_plain_text(text, workspace)))),
+        ("text", text(rich_text::of(&message, workspace))),
         ("thread_ts", text(thread)),
         ("thread_id", text(thread_id)),
         ("thread_ref", thread_ref),

@@ -7,6 +7,7 @@ use stile_import::importers::IMPORTERS;
 
 use super::{Settings, flag, json, many, one, positional, setting_arguments, utc};
 use crate::cli::import::{EXPORT_FORMAT, join_names};
+use crate::cli::import_reading::{DATE_ORDERS, DECIMALS, HEADERS};
 use crate::config::CommandGroup;
 
 /// Returns the commands about records, in the order of the help.
@@ -64,6 +65,7 @@ fn import(importers: &[&'static Importer]) -> Command {
             one("format", "FORMAT", "The format of the files. [default: recognised by their names and contents]")
                 .value_parser(PossibleValuesParser::new(names.chain([EXPORT_FORMAT]))),
         )
+        .args(reading_arguments())
         .arg(flag(
             "sync",
             "Also remove the records of notes that are not in the folder any more. For one folder of Markdown.",
@@ -92,6 +94,10 @@ the same import again changes nothing.
 Exports of ChatGPT and Slack are imported as you get them, as a zip file or as the folder in it. Files that messages \
 refer to are stored with them if the export has them.
 
+CSV is read as banks and spreadsheets write it: the delimiter, the encoding, the lines around the table, the decimal \
+mark and the order of dates are found by looking at the whole file. Standard error says what was found, --preview \
+shows it first, and the flags for CSV decide it. What you say is remembered for the stream.
+
 Bad rows are skipped and reported on standard error with line and reason; the exit code is then 3. Rows are stored \
 in batches, each whole or not at all.
 
@@ -110,6 +116,32 @@ Examples:
   stile import chatgpt-export.zip --connection chatgpt
   stile import backup/ --format stile",
         )
+}
+
+/// Returns the flags that say how files are read.
+fn reading_arguments() -> [Arg; 9] {
+    [
+        flag(
+            "preview",
+            "Show how the files are read and the first rows as they would be stored. Store nothing.",
+        )
+        .conflicts_with_all(["sync", "watch", "rejected", "strict"]),
+        flag("add_fields", "Add fields that the stream does not declare to its declaration."),
+        one("decimal", "MARK", "The decimal mark of CSV. [default: found in its numbers]")
+            .value_parser(PossibleValuesParser::new(DECIMALS)),
+        one("dates", "ORDER", "The order of the dates of CSV. [default: found in its dates]")
+            .value_parser(PossibleValuesParser::new(DATE_ORDERS)),
+        one("delimiter", "CHAR", "What separates the cells of CSV, or `tab`. [default: found]"),
+        one("encoding", "NAME", "The encoding of CSV, such as windows-1252. [default: found]"),
+        one("header", "YES", "Whether CSV begins with the names of its columns. [default: found]")
+            .value_parser(PossibleValuesParser::new(HEADERS)),
+        one(
+            "rows",
+            "PATH",
+            "Where the rows of JSON are, such as messages or chats/list/*/messages. [default: found]",
+        ),
+        one("skip", "N", "How many lines are above the table of CSV. [default: found]"),
+    ]
 }
 
 /// Lists the importers by their default streams: `messages, for mbox, chatgpt and slack`.

@@ -246,3 +246,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_small_export_has_its_latest_branch_and_the_time_of_the_conversation() {
+    let message = |time: Json, text: &str| {
+        json!({
+            "create_time": time, "content": { "content_type": "text", "parts": [text] },
+        })
+    };
+    let marked =
+        "second \u{e200}cite\u{e202}turn0\u{e201}end \u{e200}entity\u{e202}[\"a\",\"Ann\"]\u{e201}";
+    let rows = rows(&json!({ "create_time": 1_700_000_000, "mapping": {
+        "r": node(None, None),
+        "q": { "parent": "r", "message": message(json!(null), "why") },
+        "old": { "parent": "q", "message": message(json!(1_700_000_001), "first") },
+        "new": { "parent": "q", "message": message(json!(1_700_000_002), marked) },
+        "empty": node(Some("old"), None),
+    } }));
+    let values = |name: &str| -> Vec<Json> { rows.iter().map(|row| row[name].clone()).collect() };
+    assert_eq!(values("on_current_branch"), [json!(true), json!(false), json!(true)]);
+    assert_eq!(values("created_at")[0], "2023-11-14T22:13:20Z");
+    assert_eq!(values("text")[2], "second end Ann");
+}

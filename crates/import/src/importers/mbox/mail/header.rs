@@ -2,16 +2,18 @@
 //!
 //! This module splits the header into fields and gives each value to the parser of `mail-parser`
 //! for its type, because those parsers can read past the end of a field. A value that is not UTF-8
-//! is decoded as windows-1252, as mail programs do. Raw bytes within an encoded word are in the
-//! charset of the word.
+//! is decoded as [`decode_text`] says. Raw bytes within an encoded word are in the charset of the
+//! word.
 //!
 //! *Source*: RFC 5322, section 2.2.
 
 use std::borrow::Cow;
 
 use mail_parser::parsers::MessageStream;
-use mail_parser::{Addr, Address, ContentType, HeaderValue};
+use mail_parser::{Addr, Address, HeaderValue};
 
+use super::encoded_words;
+use super::parameters::ParameterizedValue;
 use crate::charset::decode_text;
 
 #[derive(Debug)]
@@ -65,11 +67,7 @@ impl<'m> Header<'m> {
 
     /// Returns a text, with encoded words decoded (RFC 2047).
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        let value = self.value(name)?;
-        match MessageStream::new(&value).parse_unstructured() {
-            HeaderValue::Text(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
-            _ => None,
-        }
+        decoded_words(&self.value(name)?)
     }
 
     /// Returns a value that is not decoded, trimmed.
@@ -80,6 +78,7 @@ impl<'m> Header<'m> {
     /// Returns addresses in one line: `Ann <ann@example.org>, bob@example.org`.
     pub(super) fn addresses(&self, name: &str) -> Option<String> {
         let value = self.value(name)?;
+        let value = encoded_words::join(&value);
         let spelled: Vec<String> = match MessageStream::new(&value).parse_address() {
             HeaderValue::Address(Address::List(list)) => list.iter().filter_map(address).collect(),
             HeaderValue::Address(Address::Group(groups)) => {
@@ -104,39 +103,19 @@ impl<'m> Header<'m> {
     /// Returns a media type or a disposition with its parameters (RFC 2045, RFC 2183, RFC 2231).
     pub(super) fn parameterized(&self, name: &str) -> Option<ParameterizedValue> {
         let value = self.value(name)?;
-        match MessageStream::new(&value).parse_content_type() {
-            HeaderValue::ContentType(content) => Some(ParameterizedValue::new(&content)),
-            _ => None,
-        }
+        ParameterizedValue::parse(&String::from_utf8_lossy(&value))
     }
 }
 
-/// A media type such as `text/plain; charset=utf-8`, or a disposition.
-#[derive(Debug)]
-pub(super) struct ParameterizedValue {
-    /// The type of a media type, or the whole disposition, in lower case: `text`.
-    pub(super) kind: String,
-    /// The subtype of a media type in lower case: `plain`. Empty for a disposition.
-    pub(super) subtype: String,
-    parameters: Vec<(String, String)>,
-}
-
-impl ParameterizedValue {
-    fn new(content: &ContentType<'_>) -> Self {
-        let parameters = content.attributes().unwrap_or_default().iter();
-        Self {
-            kind: content.ctype().to_ascii_lowercase(),
-            subtype: content.subtype().unwrap_or_default().to_ascii_lowercase(),
-            parameters: parameters
-                .map(|own| (own.name.to_ascii_lowercase(), own.value.to_string()))
-                .collect(),
-        }
+/// Returns a text that ends its line, with encoded words decoded; `None` if it is empty.
+pub(super) fn decoded_words(value: &[u8]) -> Option<String> {
+    let mut value = encoded_words::join(value).into_owned();
+    if !value.ends_with(b"\n") {
+        value.push(b'\n');
     }
-
-    /// Returns a parameter that is not empty.
-    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
-        let named = self.parameters.iter().find(|(own, _)| own == name);
-        named.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    match MessageStream::new(&value).parse_unstructured() {
+        HeaderValue::Text(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        _ => None,
     }
 }
 
@@ -193,7 +172,18 @@ fn address(addr: &Addr<'_>) -> Option<String> {
         text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
     };
     match (text(&addr.name), text(&addr.address)) {
-        (Some(name), Some(address)) if name != address => Some(format!("{name} <{address}>")),
+        (Some(name), Some(address)) if name != address => {
+            Some(format!("{} <{address}>", quoted_where_needed(name)))
+        }
         (name, address) => address.or(name),
     }
+}
+
+/// Quotes a display name that holds a character which would end or begin something else in a list
+/// of addresses (RFC 5322, section 3.2.3). A point needs no quotes, as in `J. Doe`.
+fn quoted_where_needed(name: String) -> String {
+    if !name.contains(['(', ')', '<', '>', '[', ']', ':', ';', '@', '\\', ',', '"']) {
+        return name;
+    }
+    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }

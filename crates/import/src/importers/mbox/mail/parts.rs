@@ -9,11 +9,11 @@
 
 use std::borrow::Cow;
 
-use mail_parser::decoders::base64::base64_decode;
-use mail_parser::decoders::quoted_printable::quoted_printable_decode;
 use stile_domain::records::blob;
 
-use super::header::{Header, ParameterizedValue};
+use super::header::Header;
+use super::parameters::ParameterizedValue;
+use super::transfer_encoding;
 use crate::attachment::Attachment;
 use crate::charset::decode_text;
 use crate::html;
@@ -147,7 +147,7 @@ impl MessageParts {
             return Ok(PartText::Plain(with_lf(decode_text(body, None))));
         }
         let encoding = header.raw_text("content-transfer-encoding").unwrap_or_default();
-        let bytes = undo_transfer_encoding(body, &encoding);
+        let bytes = transfer_encoding::undo(body, &encoding);
         let charset = part.parameter("charset");
         match (part.kind.as_str(), part.subtype.as_str()) {
             ("text", "plain" | "markdown") if !part.is_attached => {
@@ -237,23 +237,6 @@ fn split<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<&'b [u8]> {
     }
     parts.extend(begun.and_then(|begun| body.get(begun..)));
     parts
-}
-
-/// Undoes the transfer encoding of a part. A body that is not encoded as its header says is
-/// returned unchanged.
-fn undo_transfer_encoding<'b>(body: &'b [u8], encoding: &str) -> Cow<'b, [u8]> {
-    if encoding.eq_ignore_ascii_case("base64") {
-        // A decoder must ignore other characters (RFC 2045, section 6.8).
-        let lenient = || {
-            let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-            base64_decode(&body.iter().copied().filter(fits).collect::<Vec<u8>>())
-        };
-        return base64_decode(body).or_else(lenient).map_or(Cow::Borrowed(body), Cow::Owned);
-    }
-    if encoding.eq_ignore_ascii_case("quoted-printable") {
-        return quoted_printable_decode(body).map_or(Cow::Borrowed(body), Cow::Owned);
-    }
-    Cow::Borrowed(body)
 }
 
 /// Replaces CRLF by LF.

@@ -70,6 +70,43 @@ fn raw_bytes_within_an_encoded_word_are_in_its_charset() {
 }
 
 #[test]
+fn encoded_words_are_joined_before_they_are_decoded() {
+    let raw = "Subject: =?UTF-8?B?0J/RgNC40LLQ?=\n =?UTF-8?B?tdGCINC80LjRgA==?=\n\
+        From: =?utf-8?Q?Gr=C3?= =?utf-8?Q?=BCn?= <g@example.org>\n\
+        MIME-Version: 1.0\nContent-Type: application/pdf\nContent-Disposition: attachment;\n \
+        filename=\"=?utf-8?Q?M=C3?=\n =?utf-8?Q?=A4rz?=.pdf\"\n\nx\n";
+    let message = fields(raw);
+    assert_eq!(message["subject"], "Привет мир");
+    assert_eq!(message["from"], "Grün <g@example.org>");
+    assert_eq!(attached(raw)[0].0, "März .pdf");
+}
+
+#[test]
+fn a_display_name_keeps_the_quotes_that_protect_it() {
+    let from = |value: &str| fields(format!("From: {value}\n\nx\n"))["from"].clone();
+    for (value, expected) in [
+        (r#""Doe, Jane" <j@x.org>"#, r#""Doe, Jane" <j@x.org>"#),
+        (r#""pay@bank.example" <j@x.org>"#, r#""pay@bank.example" <j@x.org>"#),
+        (r#"=?utf-8?Q?Gr=C3=BCn=2C_Eva?= <e@x.org>"#, r#""Grün, Eva" <e@x.org>"#),
+        (r#""J. Doe" <j@x.org>"#, "J. Doe <j@x.org>"),
+        (r#""The \"Ferns\"" <f@x.org>"#, r#""The \"Ferns\"" <f@x.org>"#),
+    ] {
+        assert_eq!(from(value), expected, "{value}");
+    }
+}
+
+#[test]
+fn a_message_without_a_date_has_the_time_of_its_last_receipt() {
+    let received = "Received: from a by b; Fri, 1 Mar 2024 09:05:00 +0100\n\
+        Received: from c by a\n with x; Thu, 29 Feb 2024 09:00:00 +0100\n";
+    let date = |head: &str| fields(format!("{head}Subject: x\n\nx\n")).get("date").cloned();
+    assert_eq!(date(received), Some(json!("2024-03-01T09:05:00+01:00")));
+    let sent = "Date: Thu, 29 Feb 2024 08:59:00 +0000\n";
+    assert_eq!(date(&[received, sent].concat()), Some(json!("2024-02-29T08:59:00+00:00")));
+    assert_eq!(date("Received: from a by b\n"), None);
+}
+
+#[test]
 fn the_header_and_the_body_become_fields() {
     let raw = "Date: Fri, 1 Mar 2024 09:05:00 -0800\r\n\
         From: =?utf-8?q?J=C3=BCrgen?= <j@example.org>\r\n\
@@ -82,7 +119,10 @@ fn the_header_and_the_body_become_fields() {
         |key: &str| json!({ "source_id": "mail", "stream": "messages", "record_id": key });
     let mut message = fields(raw);
     // A group becomes its members.
-    assert!(message["to"].as_str().unwrap().contains("Doe, Jane <jane@example.org>"), "{message}");
+    assert!(
+        message["to"].as_str().unwrap().contains("\"Doe, Jane\" <jane@example.org>"),
+        "{message}"
+    );
     message.as_object_mut().unwrap().shift_remove("to");
     assert_eq!(
         message,
@@ -137,6 +177,8 @@ fn a_text_is_decoded_whatever_its_charset_and_encoding() {
         ("", "8bit", b"caf\xe9", "café"),
         ("", "x-unknown", b"=41", "=41"),
         ("", "quoted-printable", b"50=% off", "50=% off"),
+        ("", "quoted-printable", b"<p x=\"y\">Gr=C3=BC=C3=9Fe", "<p x=\"y\">Grüße"),
+        ("; charset=utf-8", "8bit", b"Gr\xc3\xbc\xc3\x9fe \xd1", "Grüße \u{fffd}"),
         ("", "BASE64", b"aGkgdGhlcmU=\n-- a footer", "hi there"),
         ("", "7bit", b"nul\0 \xe2\x80\xaebidi", "nul\0 \u{202e}bidi"),
     ] {

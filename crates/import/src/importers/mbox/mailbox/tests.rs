@@ -47,23 +47,41 @@ fn messages_are_returned_as_they_were_sent() {
 }
 
 #[test]
-fn a_from_line_follows_an_empty_line_and_has_a_date() {
+fn a_from_line_has_a_date_an_address_or_nothing_and_a_header_follows_it() {
     for line in [
-        "From here on it is dark\n",
-        "From May to 2026 nothing\n",
-        "From jan 10:30\n",
-        "From: ann Thu Jan 1 00:00:00 2026\n",
+        "From here on it is dark\nA: b\n",
+        "From May to 2026 nothing\nA: b\n",
+        "From jan 10:30\nA: b\n",
+        "From: ann Thu Jan 1 00:00:00 2026\nA: b\n",
+        "From Berlin we go on Mar 4 at 10:00:00 in 2025 by train\nand so on\n",
+        "From Berlin we go on Mar 4 at 10:00:00 in 2025 by train\n\nA: b\n",
+        "From \nhere\n",
+        "From ann@example.org\nhttps://example.org\n",
+        "From ann@example.org\n: no name\n",
+        "From ann@example.org",
     ] {
-        assert_eq!(messages_of(&format!("{FROM}A: b\n\n{line}x\n")).len(), 1, "{line}");
+        let text = format!("A: b\n\n{line}");
+        let expected = vec![(1, Ok(text.clone()))];
+        assert_eq!(messages_of(&format!("{FROM}{text}")), expected, "{line}");
     }
-    assert_eq!(messages_of(&format!("{FROM}A: b\n{FROM}x\n")).len(), 1, "no empty line before it");
     for line in [
         "From - Mon Mar 02 09:00:01 2026\n",
         "From 1790@xxx Sat Mar 07 09:15:02 +0000 2026\n",
         "From MAILER-DAEMON Fri Jul  8 12:08:34 2011\n",
         "From ann@example.org  Fri JUL 8 12:08 2011 remote from there\r\n",
+        "From \n",
+        "From \r\n",
+        "From ann@example.org\n",
+        "From - \n",
+        "From ann@example.org Mo 3 Mrz 2025\n",
     ] {
-        assert_eq!(messages_of(&format!("{FROM}A: b\n\n{line}x\n")).len(), 2, "{line}");
+        for blank in ["", "\n"] {
+            for header in ["A: c\n\nx\n", ">From b@x.org Thu Jan  1 00:00:00 2026\nA: c\n"] {
+                let found = messages_of(&format!("{line}A: b\n\ntext\n{blank}{line}{header}"));
+                assert_eq!(found.len(), 2, "{line}");
+                assert_eq!(found[0], (1, Ok("A: b\n\ntext\n".to_owned())), "{line}");
+            }
+        }
     }
 }
 
@@ -74,7 +92,7 @@ fn a_message_that_is_too_large_is_refused_and_the_others_are_read() {
     let long = format!(
         "{FROM}A: b\n\n{}\n\n{FROM}A: c\n\n{FROM}{}\n{FROM}A: d\n",
         "x".repeat(100),
-        "y\n".repeat(50)
+        "y:y\n".repeat(50)
     );
     for size in [1, 9, 4096] {
         let messages = all(long.as_bytes(), size, 90);
@@ -96,7 +114,8 @@ proptest! {
     #[test]
     fn a_mailbox_is_the_messages_that_were_written(
         messages in prop::collection::vec(
-            prop::collection::vec("(From |>From |>>From |From: | |x|>){0,3}[a-z]{0,3}", 0..6),
+            prop::collection::vec("(From |>From |>>From |From: | |x|>){0,3}[a-z]{0,3}", 0..6)
+                .prop_map(|lines| [vec!["A: b".to_owned()], lines].concat()),
             1..5,
         ),
         size in 1..40_usize,

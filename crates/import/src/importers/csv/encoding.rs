@@ -1,0 +1,293 @@
+//! Finds the encoding of a file of text, and decodes the file to UTF-8 while it is read.
+//!
+//! UTF-8 is read as it is. UTF-16 and the encodings with one byte for each character are decoded
+//! piece by piece, so that a file of any size is read as a stream. Encodings with several bytes for
+//! a character, such as Shift-JIS, are not read here.
+
+use std::fmt;
+use std::io::{self, BufRead, Read};
+
+use mail_parser::decoders::charsets::map::charset_decoder;
+
+/// How many bytes are decoded at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// An encoding that a file of text can have.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8, with or without a byte order mark.
+    Utf8,
+    /// UTF-16 with the lower byte first.
+    Utf16Le,
+    /// UTF-16 with the higher byte first.
+    Utf16Be,
+    /// An encoding with one byte for each character: its name, and the character of each byte.
+    SingleByte(String, Box<[char]>),
+}
+
+impl fmt::Debug for Encoding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl Encoding {
+    /// Returns the encoding with this name, such as `windows-1252`; `None` if it is unknown, or if
+    /// it is not read here.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "utf-8" | "utf8" => return Some(Self::Utf8),
+            "utf-16" | "utf-16le" | "utf16" => return Some(Self::Utf16Le),
+            "utf-16be" => return Some(Self::Utf16Be),
+            _ => {}
+        }
+        let decode = charset_decoder(name.as_bytes())?;
+        let mut characters = Vec::with_capacity(256);
+        for byte in 0..=u8::MAX {
+            let text = decode(&[byte]);
+            let mut text = text.chars();
+            match (text.next(), text.next()) {
+                (Some(only), None) => characters.push(only),
+                _ => return None,
+            }
+        }
+        // Of an encoding with several bytes for a character, many bytes alone have no meaning.
+        let unknown = characters.iter().filter(|&&character| character == '\u{fffd}').count();
+        (unknown < 64).then(|| Self::SingleByte(name, characters.into()))
+    }
+
+    /// Returns the name of the encoding.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Utf16Le => "utf-16le",
+            Self::Utf16Be => "utf-16be",
+            Self::SingleByte(name, _) => name,
+        }
+    }
+
+    /// Finds the encoding of a file from all of its bytes: a byte order mark, else UTF-16 if every
+    /// second byte at the beginning is zero, else UTF-8 unless it has more faults than characters
+    /// of several bytes, else windows-1252, which spreadsheets of Windows write.
+    ///
+    /// # Errors
+    /// The reader failed.
+    pub fn find(mut reader: impl BufRead) -> io::Result<Self> {
+        let beginning = reader.fill_buf()?;
+        match beginning {
+            [0xff, 0xfe, ..] => return Ok(Self::Utf16Le),
+            [0xfe, 0xff, ..] => return Ok(Self::Utf16Be),
+            _ => {}
+        }
+        let zeros = |first: usize| {
+            let bytes = beginning.iter().skip(first).step_by(2).take(100);
+            bytes.clone().count() >= 4 && bytes.filter(|&&byte| byte != 0).count() == 0
+        };
+        if zeros(1) {
+            return Ok(Self::Utf16Le);
+        }
+        if zeros(0) {
+            return Ok(Self::Utf16Be);
+        }
+        let (mut characters, mut faults) = (0_u64, 0_u64);
+        let mut piece = Vec::with_capacity(PIECE_BYTES);
+        loop {
+            let read = reader.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
+            // A character that the piece cuts is judged with the next piece.
+            let cut = if read == 0 { 0 } else { length_of_cut_character(&piece) };
+            let whole = piece.len() - cut;
+            for chunk in piece.get(..whole).unwrap_or_default().utf8_chunks() {
+                let is_wide = |character: &char| !character.is_ascii();
+                characters += chunk.valid().chars().filter(is_wide).count() as u64;
+                faults += u64::from(!chunk.invalid().is_empty());
+            }
+            piece.drain(..whole);
+            if read == 0 {
+                break;
+            }
+        }
+        let is_utf8 = faults == 0 || (characters > 0 && characters >= faults);
+        Ok(match Self::named("windows-1252") {
+            Some(windows) if !is_utf8 => windows,
+            _ => Self::Utf8,
+        })
+    }
+}
+
+/// Returns how many bytes at the end may be the beginning of a character.
+fn length_of_cut_character(bytes: &[u8]) -> usize {
+    let lead = bytes.iter().rev().take(3).position(|&byte| byte >= 0xc0);
+    let needed = |byte: u8| match byte {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        _ => 2,
+    };
+    lead.filter(|&behind| {
+        let at = bytes.len() - 1 - behind;
+        bytes.get(at).is_some_and(|&byte| behind + 1 < needed(byte))
+    })
+    .map_or(0, |behind| behind + 1)
+}
+
+/// A reader that returns the text of another in UTF-8.
+pub struct Transcoder<R> {
+    reader: R,
+    encoding: Encoding,
+    /// Decoded text, and how much of it was consumed.
+    decoded: Vec<u8>,
+    used: usize,
+    /// Bytes that are not decoded yet: less than one character.
+    rest: Vec<u8>,
+    is_over: bool,
+}
+
+impl<R: BufRead> Transcoder<R> {
+    /// Decodes a reader from its first byte.
+    pub fn new(reader: R, encoding: Encoding) -> Self {
+        Self { reader, encoding, decoded: Vec::new(), used: 0, rest: Vec::new(), is_over: false }
+    }
+
+    /// Decodes the next piece, so that `decoded` is empty at the end of the file only.
+    fn decode(&mut self) -> io::Result<()> {
+        self.decoded.clear();
+        self.used = 0;
+        while self.decoded.is_empty() && !self.is_over {
+            let mut bytes = std::mem::take(&mut self.rest);
+            let read = self.reader.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut bytes)?;
+            self.is_over = read == 0;
+            match &self.encoding {
+                Encoding::Utf8 => self.decoded = bytes,
+                Encoding::SingleByte(_, characters) => {
+                    let character = |byte: &u8| characters.get(usize::from(*byte)).copied();
+                    let text: String = bytes.iter().filter_map(character).collect();
+                    self.decoded = text.into_bytes();
+                }
+                Encoding::Utf16Le => self.decode_units(&bytes, u16::from_le_bytes),
+                Encoding::Utf16Be => self.decode_units(&bytes, u16::from_be_bytes),
+            }
+        }
+        Ok(())
+    }
+
+    fn decode_units(&mut self, bytes: &[u8], unit: fn([u8; 2]) -> u16) {
+        let (pairs, odd) = bytes.as_chunks::<2>();
+        let units = pairs.iter().map(|&pair| unit(pair));
+        let is_cut = |unit: u16| (0xd800..0xdc00).contains(&unit) && !self.is_over;
+        let cut = units.clone().next_back().is_some_and(is_cut);
+        let count = pairs.len() - usize::from(cut);
+        let text: String = char::decode_utf16(units.take(count))
+            .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect();
+        self.decoded = text.into_bytes();
+        if !self.is_over {
+            self.rest = [bytes.get(count * 2..pairs.len() * 2).unwrap_or_default(), odd].concat();
+        }
+    }
+}
+
+impl<R: BufRead> Read for Transcoder<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let available = self.fill_buf()?;
+        let count = available.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), available.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Transcoder<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.encoding == Encoding::Utf8 {
+            return self.reader.fill_buf();
+        }
+        if self.used >= self.decoded.len() {
+            self.decode()?;
+        }
+        Ok(self.decoded.get(self.used..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, count: usize) {
+        if self.encoding == Encoding::Utf8 {
+            self.reader.consume(count);
+        } else {
+            self.used += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn utf16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+        text.encode_utf16().flat_map(bytes).collect()
+    }
+
+    fn decoded(bytes: &[u8], size: usize, encoding: Encoding) -> String {
+        let mut text = String::new();
+        let reader = BufReader::with_capacity(size, bytes);
+        Transcoder::new(reader, encoding).read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_encoding_is_found_from_all_bytes() {
+        let long = "a".repeat(PIECE_BYTES - 1);
+        for (bytes, expected) in [
+            (b"a,b".to_vec(), "utf-8"),
+            (Vec::new(), "utf-8"),
+            ("Bäckerei".as_bytes().to_vec(), "utf-8"),
+            (format!("{long}ü{long}").into_bytes(), "utf-8"),
+            ([long.as_bytes(), b"\xfc", long.as_bytes()].concat(), "windows-1252"),
+            (["Bäckerei ".as_bytes(), b"\xff"].concat(), "utf-8"),
+            (b"B\xe4ckerei".to_vec(), "windows-1252"),
+            (utf16("\u{feff}date", u16::to_le_bytes), "utf-16le"),
+            (utf16("\u{feff}date", u16::to_be_bytes), "utf-16be"),
+            (utf16("date,amount", u16::to_le_bytes), "utf-16le"),
+            (utf16("date,amount", u16::to_be_bytes), "utf-16be"),
+        ] {
+            assert_eq!(Encoding::find(bytes.as_slice()).unwrap().name(), expected);
+        }
+    }
+
+    #[test]
+    fn encodings_have_names_and_those_of_several_bytes_are_not_read() {
+        for name in
+            ["windows-1252", "ISO-8859-1", "iso-8859-15", "windows-1250", "koi8-r", "UTF-16"]
+        {
+            assert!(Encoding::named(name).is_some(), "{name}");
+        }
+        for name in ["shift_jis", "gb18030", "iso-2022-jp", "utf-7", "no-such", ""] {
+            assert!(Encoding::named(name).is_none(), "{name}");
+        }
+        let windows = Encoding::named("windows-1252").unwrap();
+        assert_eq!(decoded(b"B\xe4ckerei \x80", 2, windows), "Bäckerei €");
+    }
+
+    proptest! {
+        #[test]
+        fn utf16_is_read_back_whatever_the_size_of_the_buffer(text in ".{0,40}", size in 1..9_usize) {
+            let le = utf16(&text, u16::to_le_bytes);
+            prop_assert_eq!(decoded(&le, size, Encoding::Utf16Le), text.clone());
+            let be = utf16(&text, u16::to_be_bytes);
+            prop_assert_eq!(decoded(&be, size, Encoding::Utf16Be), text);
+        }
+
+        #[test]
+        fn any_bytes_have_an_encoding_that_reads_them(
+            bytes in prop::collection::vec(any::<u8>(), 0..60), size in 1..9_usize,
+        ) {
+            let encoding = Encoding::find(bytes.as_slice()).unwrap();
+            let mut read = Vec::new();
+            let reader = BufReader::with_capacity(size, bytes.as_slice());
+            Transcoder::new(reader, encoding).read_to_end(&mut read).unwrap();
+        }
+    }
+}

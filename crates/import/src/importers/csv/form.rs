@@ -1,0 +1,434 @@
+//! Finds the form of a CSV file: where its table begins and ends, what separates its cells, and how
+//! its numbers and dates are spelled.
+//!
+//! The first megabyte shows the delimiter and the header; the whole file shows the encoding, the
+//! spelling of each column and the lines below the table. What the owner says counts before what is
+//! found. Each decision is a line for a person to read.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, BufRead, Read as _};
+use std::path::Path;
+
+use stile_domain::records::declaration::{Declaration, JsonType};
+use stile_domain::records::table::column::{
+    ColumnEvidence, ColumnReading, OpenDates, Precedents, TableReading, TableSpelling, decide,
+};
+use stile_domain::records::table::written_date::{self, DateOrder};
+use stile_domain::records::table::written_number::{self, DecimalMark};
+use stile_domain::unseen::shown_start;
+use stile_records::rows::MAX_ROW_BYTES;
+use stile_records::rows::line_source::LineSource;
+use stile_store::files;
+
+use super::encoding::{Encoding, Transcoder};
+use super::options::{CsvOptions, HeaderRow};
+use super::records::{RecordEnd, RecordReader};
+
+/// How much decoded text is looked at for the delimiter and the header.
+const SAMPLE_BYTES: u64 = 1 << 20;
+/// How many records of it are looked at.
+const SAMPLE_RECORDS: usize = 1000;
+/// The delimiters that are tried, the usual one first.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+/// How many records below a table are left out. More are rows.
+const MOST_FOOTERS: usize = 10;
+
+/// How a CSV file is laid out and spelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvForm {
+    /// The encoding of the file.
+    pub encoding: Encoding,
+    /// The character between two cells.
+    pub delimiter: u8,
+    /// The line where the table begins, with its header if it has one, 1-based.
+    pub first_line: u64,
+    /// The line where the last row of the table begins; absent if the table ends with the file.
+    pub last_line: Option<u64>,
+    /// Whether the table begins with the names of its columns.
+    pub header: HeaderRow,
+    /// How each column is read.
+    pub columns: Vec<ColumnReading>,
+    /// How the numbers and dates of the table are spelled, where it shows.
+    pub spelling: TableSpelling,
+    /// What was decided and why, one line each, for a person to read.
+    pub reasons: Vec<String>,
+}
+
+/// Why the form of a file is not found.
+#[derive(Debug, thiserror::Error)]
+pub enum CsvFormError {
+    /// The file cannot be read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// The dates can be read in two ways.
+    #[error(
+        "the dates in `{}`, such as `{}`, can have the day or the month first, and no date in the \
+         file shows which",
+        .0.column, .0.example
+    )]
+    OpenDates(OpenDates),
+}
+
+impl From<CsvFormError> for io::Error {
+    fn from(error: CsvFormError) -> Self {
+        match error {
+            CsvFormError::Read(error) => error,
+            open @ CsvFormError::OpenDates(_) => {
+                io::Error::new(io::ErrorKind::InvalidData, open.to_string())
+            }
+        }
+    }
+}
+
+/// One record of the sample.
+struct SampleRecord {
+    line: u64,
+    cells: Vec<String>,
+}
+
+impl SampleRecord {
+    fn filled(&self) -> usize {
+        self.cells.iter().filter(|cell| !cell.trim().is_empty()).count()
+    }
+}
+
+impl CsvForm {
+    /// Returns the form of a file in UTF-8 whose table begins with a header on the first line and
+    /// ends with the file, and whose cells are read as they are written.
+    pub fn as_written(delimiter: u8) -> Self {
+        Self {
+            encoding: Encoding::Utf8,
+            delimiter,
+            first_line: 1,
+            last_line: None,
+            header: HeaderRow::Present,
+            columns: Vec::new(),
+            spelling: TableSpelling::default(),
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Finds the form of a file. `said` is what the owner says now. `remembered` is what was said
+    /// or found before, and counts where nothing else decides. `stream` is the declaration of the
+    /// stream, if there is one: a column that it declares as text stays text.
+    ///
+    /// # Errors
+    /// [`CsvFormError`].
+    pub fn find(
+        path: &Path,
+        said: &CsvOptions,
+        remembered: &CsvOptions,
+        stream: Option<&Declaration>,
+    ) -> Result<Self, CsvFormError> {
+        let open = || files::open(path).map(|file| file.reader);
+        Self::find_in(&open, said, remembered, stream)
+    }
+
+    /// [`Self::find`], of anything that can be read repeatedly.
+    ///
+    /// # Errors
+    /// [`CsvFormError`].
+    pub fn find_in<R: BufRead>(
+        open: &dyn Fn() -> io::Result<R>,
+        said: &CsvOptions,
+        remembered: &CsvOptions,
+        stream: Option<&Declaration>,
+    ) -> Result<Self, CsvFormError> {
+        let options = said
+            .clone()
+            .or(CsvOptions { spelling: TableSpelling::default(), ..remembered.clone() });
+        let encoding = match &options.encoding {
+            Some(encoding) => encoding.clone(),
+            None => Encoding::find(open()?)?,
+        };
+        let text = || open().map(|reader| Transcoder::new(reader, encoding.clone()));
+        let mut sample = Vec::new();
+        text()?.take(SAMPLE_BYTES).read_to_end(&mut sample)?;
+        let (first, named) = separator_line(&sample);
+        let first = options.skipped_lines.map_or(first, |lines| lines.saturating_add(1));
+        let delimiter = options.delimiter.or(named).unwrap_or_else(|| delimiter(&sample, first));
+        let records = sample_records(&sample, first, delimiter);
+        let table = match options.skipped_lines {
+            Some(_) => 0,
+            None => first_of_table(&records),
+        };
+        let begins = records.get(table);
+        let header = options.header.unwrap_or_else(|| match begins {
+            Some(record) if has_values(record) => HeaderRow::Absent,
+            _ => HeaderRow::Present,
+        });
+        let mut form = Self {
+            encoding: encoding.clone(),
+            first_line: begins.map_or(first, |record| record.line),
+            header,
+            ..Self::as_written(delimiter)
+        };
+        let precedents = Precedents {
+            said: options.spelling,
+            remembered: remembered.spelling,
+            has_semicolons: delimiter == b';',
+        };
+        let names = form.read_columns(text()?, precedents)?;
+        form.explain(&names, stream);
+        Ok(form)
+    }
+
+    /// Looks at every row, and decides how each column is read and where the table ends. Returns
+    /// the names of the columns.
+    fn read_columns(
+        &mut self,
+        reader: impl BufRead,
+        precedents: Precedents,
+    ) -> Result<Vec<String>, CsvFormError> {
+        let source = LineSource::new(reader);
+        let mut records = RecordReader::new(source, self.delimiter, MAX_ROW_BYTES);
+        records.skip_lines_before(self.first_line)?;
+        let mut columns: Vec<(String, ColumnEvidence)> = Vec::new();
+        let mut footers = Footers::default();
+        let (mut is_first, mut ended) = (true, 0);
+        while let Some((line, end)) = records.next()? {
+            match end {
+                RecordEnd::Whole => {}
+                RecordEnd::TooLarge if !is_first => continue,
+                RecordEnd::TooLarge | RecordEnd::Unclosed => break,
+            }
+            let cells: Vec<&str> = records.cells.texts().map(Result::unwrap_or_default).collect();
+            if is_first {
+                let count = records.cells.count;
+                let names = match self.header {
+                    HeaderRow::Present => column_names(cells.iter().copied()),
+                    HeaderRow::Absent => column_names((0..count).map(|_| "")),
+                };
+                columns = names.into_iter().map(|name| (name, ColumnEvidence::default())).collect();
+                if std::mem::take(&mut is_first) && self.header == HeaderRow::Present {
+                    ended = records.line();
+                    continue;
+                }
+            }
+            footers.observe(line, line > ended, &cells, columns.len());
+            if footers.pending.is_empty() {
+                observe(&mut columns, &cells);
+            }
+            ended = records.line();
+        }
+        self.last_line = footers.last_row();
+        let TableReading { columns: readings, spelling } =
+            decide(&columns, precedents).map_err(CsvFormError::OpenDates)?;
+        (self.columns, self.spelling) = (readings, spelling);
+        Ok(columns.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Lets columns stay text that the stream declares as text, and writes the reasons.
+    fn explain(&mut self, names: &[String], stream: Option<&Declaration>) {
+        let mut reasons = Vec::new();
+        if self.encoding != Encoding::Utf8 {
+            reasons.push(format!("the encoding is {}", self.encoding.name()));
+        }
+        if self.delimiter != b',' {
+            reasons.push(format!("{} separates the cells", delimiter_name(self.delimiter)));
+        }
+        match self.first_line.saturating_sub(1) {
+            0 => {}
+            1 => reasons.push("1 line above the table is left out".to_owned()),
+            lines => reasons.push(format!("{lines} lines above the table are left out")),
+        }
+        if let Some(line) = self.last_line {
+            reasons.push(format!("what follows line {line} is below the table and left out"));
+        }
+        if self.header == HeaderRow::Absent {
+            reasons.push("the table has no header, so its columns are numbered".to_owned());
+        }
+        for (name, reading) in names.iter().zip(&mut self.columns) {
+            let declared = stream.and_then(|stream| stream.field(name));
+            let fits = declared.is_none_or(|field| match reading {
+                ColumnReading::AsWritten => true,
+                ColumnReading::Number(_) => [JsonType::Number, JsonType::Integer]
+                    .iter()
+                    .any(|&kind| field.types.contains(kind)),
+                ColumnReading::Date(_) | ColumnReading::CompactDate => field.format.is_some(),
+            });
+            let name = shown_start(name, 64);
+            let what = match reading {
+                ColumnReading::AsWritten => continue,
+                ColumnReading::Number(DecimalMark::Point) => "numbers with a decimal point",
+                ColumnReading::Number(DecimalMark::Comma) => "numbers with a decimal comma",
+                ColumnReading::Date(DateOrder::DayFirst) => "dates with the day first",
+                ColumnReading::Date(DateOrder::MonthFirst) => "dates with the month first",
+                ColumnReading::CompactDate => "dates of eight digits",
+            };
+            if fits {
+                reasons.push(format!("`{name}` has {what}"));
+            } else {
+                *reading = ColumnReading::AsWritten;
+                reasons.push(format!(
+                    "`{name}` has {what}, and stays as it is written: the stream declares it as text"
+                ));
+            }
+        }
+        self.reasons = reasons;
+    }
+}
+
+/// Returns a delimiter as a sentence names it.
+fn delimiter_name(delimiter: u8) -> String {
+    match delimiter {
+        b'\t' => "a tab".to_owned(),
+        other => format!("`{}`", char::from(other)),
+    }
+}
+
+/// Gives each column a name of its own: a column without a name its number, and a second column of
+/// the same name the name with a number behind it.
+pub(super) fn column_names<'c>(cells: impl Iterator<Item = &'c str>) -> Vec<String> {
+    let cells: Vec<&str> = cells.collect();
+    let mut taken: HashSet<String> = cells.iter().map(|&name| name.to_owned()).collect();
+    let mut seen = HashSet::new();
+    let mut next: HashMap<&str, u32> = HashMap::new();
+    let mut names = Vec::with_capacity(cells.len());
+    for (&cell, column) in cells.iter().zip(1..) {
+        let name = match cell {
+            "" => format!("column_{column}"),
+            cell if seen.insert(cell) => cell.to_owned(),
+            cell => loop {
+                let number = next.entry(cell).or_insert(1);
+                *number += 1;
+                let name = format!("{cell}_{number}");
+                if taken.insert(name.clone()) {
+                    break name;
+                }
+            },
+        };
+        names.push(name);
+    }
+    names
+}
+
+fn observe(columns: &mut [(String, ColumnEvidence)], cells: &[&str]) {
+    for ((_, evidence), cell) in columns.iter_mut().zip(cells) {
+        evidence.observe(cell);
+    }
+}
+
+/// Records that may be below the table: they have too few cells, the first of them follows an empty
+/// line or has a single cell, and nothing but such records follows.
+#[derive(Default)]
+struct Footers {
+    /// The line of the last row of the table.
+    last: Option<u64>,
+    /// The lines of the records since.
+    pending: Vec<u64>,
+    /// Whether there were so many of them that they are rows, and so are all that follow.
+    are_rows: bool,
+}
+
+impl Footers {
+    fn observe(&mut self, line: u64, is_after_blank: bool, cells: &[&str], columns: usize) {
+        let is_short = columns > 1 && cells.len() < columns && !self.are_rows;
+        let begins = is_after_blank || cells.len() == 1;
+        let continues = begins || !self.pending.is_empty();
+        if is_short && continues && self.last.is_some() {
+            self.pending.push(line);
+            if self.pending.len() > MOST_FOOTERS {
+                self.pending.clear();
+                (self.last, self.are_rows) = (Some(line), true);
+            }
+        } else {
+            self.pending.clear();
+            self.last = Some(line);
+        }
+    }
+
+    fn last_row(&self) -> Option<u64> {
+        self.last.filter(|_| !self.pending.is_empty())
+    }
+}
+
+/// Reads a line such as `sep=;`, with which some programs begin a file. Returns the line where the
+/// rest begins, and the delimiter.
+fn separator_line(sample: &[u8]) -> (u64, Option<u8>) {
+    let sample = sample.strip_prefix("\u{feff}".as_bytes()).unwrap_or(sample);
+    let line = sample.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    match line.trim_ascii_start() {
+        [s, e, p, b'=', delimiter]
+            if [*s, *e, *p].eq_ignore_ascii_case(b"sep") && delimiter.is_ascii() =>
+        {
+            (2, Some(*delimiter))
+        }
+        _ => (1, None),
+    }
+}
+
+/// Chooses the delimiter that makes the most cells in records of equal length.
+fn delimiter(sample: &[u8], first: u64) -> u8 {
+    let score = |delimiter: u8| {
+        let records = sample_records(sample, first, delimiter);
+        let width = usual_width(&records);
+        let of_width = records.iter().filter(|record| record.cells.len() == width).count();
+        of_width * (width - 1)
+    };
+    // `max_by_key` returns the last of equals, so the order is reversed.
+    DELIMITERS.into_iter().rev().max_by_key(|&delimiter| score(delimiter)).unwrap_or(b',')
+}
+
+/// Returns how many cells most records have; at least 1.
+fn usual_width(records: &[SampleRecord]) -> usize {
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    for record in records {
+        *counts.entry(record.cells.len()).or_default() += 1;
+    }
+    let usual = counts.into_iter().max_by_key(|&(width, count)| (count, width));
+    usual.map_or(1, |(width, _)| width.max(1))
+}
+
+/// Returns the records of a sample. A record that the sample cuts is left out, unless it is the
+/// only one.
+fn sample_records(sample: &[u8], first: u64, delimiter: u8) -> Vec<SampleRecord> {
+    let mut reader = RecordReader::new(LineSource::new(sample), delimiter, MAX_ROW_BYTES);
+    let mut records = Vec::new();
+    if reader.skip_lines_before(first).is_err() {
+        return records;
+    }
+    while records.len() < SAMPLE_RECORDS
+        && let Ok(Some((line, RecordEnd::Whole))) = reader.next()
+    {
+        let cells = reader.cells.texts().map(|cell| cell.unwrap_or_default().to_owned());
+        records.push(SampleRecord { line, cells: cells.collect() });
+    }
+    if sample.len() as u64 == SAMPLE_BYTES && records.len() > 1 && records.len() < SAMPLE_RECORDS {
+        records.pop();
+    }
+    records
+}
+
+/// Returns the index of the first record of the table: the first one with at least as many cells as
+/// most records have, three fifths of them filled. A header with one cell less directly above
+/// belongs to the table, so that the rows are reported as what they are.
+fn first_of_table(records: &[SampleRecord]) -> usize {
+    let width = usual_width(records);
+    let is_of_table =
+        |record: &SampleRecord| record.cells.len() >= width && record.filled() * 5 >= width * 3;
+    let first = records.iter().position(is_of_table).unwrap_or(0);
+    let above = first.checked_sub(1).and_then(|above| records.get(above));
+    let is_header = above.zip(records.get(first)).is_some_and(|(above, record)| {
+        above.cells.len() >= 2
+            && above.cells.len() + 1 >= record.cells.len()
+            && above.line + 1 == record.line
+    });
+    if is_header { first - 1 } else { first }
+}
+
+/// Returns whether a record has a date, or a number that is not a whole one without a sign. Names
+/// of columns are neither, but some are years.
+fn has_values(record: &SampleRecord) -> bool {
+    record.cells.iter().map(|cell| cell.trim()).any(|cell| {
+        let is_number =
+            DecimalMark::ALL.iter().any(|&mark| written_number::to_json(cell, mark).is_some());
+        let is_whole = cell.bytes().all(|byte| byte.is_ascii_digit());
+        let is_date =
+            DateOrder::ALL.iter().any(|&order| written_date::to_rfc3339(cell, order).is_some());
+        is_date || (is_number && !is_whole)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Tests of the form of CSV files, as banks and spreadsheets write them.
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use stile_domain::records::row;
+
+use super::*;
+use crate::decoder_properties::decode_all;
+use crate::importers::csv::CsvDecoder;
+
+fn form(bytes: &[u8], said: &CsvOptions) -> Result<CsvForm, CsvFormError> {
+    CsvForm::find_in(&|| Ok(bytes), said, &CsvOptions::default(), None)
+}
+
+fn rows_of(bytes: &[u8], form: &CsvForm) -> Vec<Json> {
+    let rows = decode_all(CsvDecoder::new(Transcoder::new(bytes, form.encoding.clone()), form));
+    let json = |fields| serde_json::from_str(&row::to_json(fields)).unwrap();
+    rows.iter().map(|decoded| json(&decoded.row.as_ref().unwrap().fields)).collect()
+}
+
+fn rows(bytes: impl AsRef<[u8]>) -> Vec<Json> {
+    let form = form(bytes.as_ref(), &CsvOptions::default()).unwrap();
+    rows_of(bytes.as_ref(), &form)
+}
+
+fn windows_1252(text: &str) -> Vec<u8> {
+    text.chars().map(|character| u8::try_from(u32::from(character)).unwrap()).collect()
+}
+
+#[test]
+fn a_bank_file_has_dates_and_numbers_whatever_its_form() {
+    let german =
+        "Buchungstag;Empfänger;Betrag\n05.01.2026;Bäckerei;-4,20\n06.01.2026;Miete;-1.850,00\n";
+    let expected = [
+        json!({ "Buchungstag": "2026-01-05", "Empfänger": "Bäckerei", "Betrag": -4.20 }),
+        json!({ "Buchungstag": "2026-01-06", "Empfänger": "Miete", "Betrag": -1850.00 }),
+    ];
+    assert_eq!(rows(german), expected);
+    assert_eq!(rows(windows_1252(german)), expected);
+    let utf16: Vec<u8> =
+        format!("\u{feff}{german}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(rows(utf16), expected);
+    assert_eq!(
+        rows(format!("Konto;DE00\n\nKontostand vom 07.01.2026:;1.234,56 EUR\n\n{german}")),
+        expected
+    );
+    assert_eq!(rows(format!("{german}\nSaldo;9,99\n\"Ende, Schluss\"\n")), expected);
+    assert_eq!(rows(german.replace(';', "\t")), expected);
+    assert_eq!(rows(german.replace(';', "|")), expected);
+    assert_eq!(rows(german.replace('\n', ";\r\n").replace("Betrag;", "Betrag")), expected);
+    for (text, row) in [
+        (
+            "Date,Amount\n05/01/2026,-4.20\n26/01/2026,-850.00\n",
+            json!({ "Date": "2026-01-05", "Amount": -4.20 }),
+        ),
+        (
+            "Date,Amount\n01/05/2026,\"-1,204.20\"\n01/26/2026,-850\n",
+            json!({ "Date": "2026-01-05", "Amount": -1204.20 }),
+        ),
+        (
+            "Date,Amount\n2026-01-05,(4.20)\n2026-01-06,\"$1,850.00\"\n",
+            json!({ "Date": "2026-01-05", "Amount": -4.20 }),
+        ),
+        (
+            "created,amount\n2026-01-05 12:34:56 +0000,-420\n",
+            json!({ "created": "2026-01-05T12:34:56+00:00", "amount": -420 }),
+        ),
+        (
+            "date,currency,amount,currency\n2026-01-05,EUR,-4.20,USD\n",
+            json!({ "date": "2026-01-05", "currency": "EUR", "amount": -4.20, "currency_2": "USD" }),
+        ),
+        (
+            "2026-01-05,Grocer,-4.20\n2026-01-06,Rent,-850.00\n",
+            json!({ "column_1": "2026-01-05", "column_2": "Grocer", "column_3": -4.20 }),
+        ),
+        ("sep=;\ndate;amount\n2026-01-05;-4\n", json!({ "date": "2026-01-05", "amount": -4 })),
+        ("Tag;Betrag\n05.01.2026;-1.200\n", json!({ "Tag": "2026-01-05", "Betrag": -1200 })),
+    ] {
+        assert_eq!(rows(text)[0], row, "{text}");
+    }
+}
+
+#[test]
+fn a_header_with_a_cell_less_than_the_rows_stays_the_header() {
+    let found = form(b"a,b\n1,2,3\n4,5,6\n7,8,9\n", &CsvOptions::default()).unwrap();
+    assert_eq!((found.first_line, found.header), (1, HeaderRow::Present));
+}
+
+#[test]
+fn short_rows_are_rows_unless_an_empty_line_or_a_lone_cell_ends_the_table() {
+    let short = "a,b,c,d\n1,2,3,4\n5\n6,7,8,9\n";
+    assert_eq!(rows(short).len(), 3);
+    assert_eq!(rows("a,b,c,d\n1,2,3,4\n5,6\n").len(), 2);
+    assert_eq!(rows("a,b,c,d\n1,2,3,4\n\n5,6\n").len(), 1);
+    let many = format!("a,b\n1,2\n\n{}", "3\n".repeat(20));
+    assert_eq!(rows(many).len(), 21, "so many rows are not below the table");
+    assert_eq!(rows("a\n1\n\n2\n").len(), 2);
+}
+
+#[test]
+fn dates_that_stay_open_are_asked_for_and_what_the_owner_says_counts() {
+    let open = b"Date,Amount\n05/01/2026,1.204\n06/01/2026,7\n";
+    let error = form(open, &CsvOptions::default()).unwrap_err().to_string();
+    insta::assert_snapshot!(error);
+    for (dates, day) in [(DateOrder::DayFirst, "2026-01-05"), (DateOrder::MonthFirst, "2026-05-01")]
+    {
+        let said = CsvOptions {
+            spelling: TableSpelling { dates: Some(dates), decimal: Some(DecimalMark::Comma) },
+            ..CsvOptions::default()
+        };
+        let row = rows_of(open, &form(open, &said).unwrap()).swap_remove(0);
+        assert_eq!(row, json!({ "Date": day, "Amount": 1204 }));
+    }
+    let said = CsvOptions {
+        delimiter: Some(b'x'),
+        skipped_lines: Some(1),
+        header: Some(HeaderRow::Absent),
+        encoding: Encoding::named("iso-8859-15"),
+        ..CsvOptions::default()
+    };
+    let text = b"above\n\xa4x2\n3x4\n";
+    let found = form(text, &said).unwrap();
+    assert_eq!(rows_of(text, &found)[0], json!({ "column_1": "€", "column_2": 2 }));
+}
+
+#[test]
+fn each_decision_has_a_reason_and_what_a_stream_declares_as_text_stays_text() {
+    let text = windows_1252("Konto;DE00\n\nTag;Wer;Betrag\n05.01.2026;Bäcker;-4,20\n\nEnde\n");
+    let reasons = form(&text, &CsvOptions::default()).unwrap().reasons.join("\n");
+    insta::assert_snapshot!(reasons);
+    let stream = Declaration::parse(&json!({ "schema": { "type": "object", "properties": {
+        "Tag": { "type": "string" }, "Betrag": { "type": "number" },
+    } } }))
+    .unwrap();
+    let found = CsvForm::find_in(
+        &|| Ok(text.as_slice()),
+        &CsvOptions::default(),
+        &CsvOptions::default(),
+        Some(&stream),
+    )
+    .unwrap();
+    assert_eq!(rows_of(&text, &found)[0]["Tag"], "05.01.2026");
+    assert_eq!(rows_of(&text, &found)[0]["Betrag"], -4.20);
+    assert!(found.reasons.iter().any(|line| line.contains("declares it as text")));
+}
+
+#[test]
+fn what_is_remembered_decides_where_no_cell_does() {
+    let first = b"d;a\n26/01/2026;-4,20\n";
+    let spelling = form(first, &CsvOptions::default()).unwrap().spelling;
+    assert_eq!(spelling.dates, Some(DateOrder::DayFirst));
+    let stream = Declaration::parse(&json!({ "schema": { "type": "object", "properties": {
+        "d": { "type": "string", "format": "date" }, "a": { "type": "number" },
+    } } }))
+    .unwrap();
+    let remembered = CsvOptions { spelling, ..CsvOptions::default() };
+    let stream = Declaration::parse(&remembered.remember_in(&stream).unwrap()).unwrap();
+    let next: &[u8] = b"d\ta\n05/01/2026\t-1.200\n";
+    let remembered = CsvOptions::remembered(&stream);
+    let found =
+        CsvForm::find_in(&|| Ok(next), &CsvOptions::default(), &remembered, Some(&stream)).unwrap();
+    assert_eq!(rows_of(next, &found), [json!({ "d": "2026-01-05", "a": -1200 })]);
+}
+
+proptest! {
+    #[test]
+    fn any_file_has_a_form_or_a_question_and_the_buffer_does_not_change_its_rows(
+        pieces in prop::collection::vec(prop::sample::select(vec![
+            &b"a"[..], b"1", b"1,5", b"05/01/2026", b"26/01/2026", b"-1.200", b",", b";", b"\t",
+            b"\n", b"\r\n", b"\n\n", b"\"", b"sep=", b"\xff", b"\xfe", b"\xc3\xa4", b"\0",
+        ]), 0..40),
+        size in 1..9_usize,
+    ) {
+        let bytes = pieces.concat();
+        if let Ok(form) = form(&bytes, &CsvOptions::default()) {
+            let decode = |size| {
+                let reader = std::io::BufReader::with_capacity(size, bytes.as_slice());
+                decode_all(CsvDecoder::new(Transcoder::new(reader, form.encoding.clone()), &form))
+            };
+            prop_assert_eq!(decode(size), decode(4096));
+        }
+    }
+}

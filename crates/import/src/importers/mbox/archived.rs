@@ -1,0 +1,181 @@
+//! Reads the mail in a zip file: its mailboxes (`.mbox`) and its messages (`.eml`), in its order.
+//!
+//! The archive is never unpacked. Progress is counted in the bytes of the zip file, in proportion
+//! to the unpacked bytes that were read.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use stile_store::archive::{Archive, ArchiveEntry, ArchiveEntryReader, RefusedArchiveEntry};
+use stile_store::files;
+
+use super::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
+use super::{MailboxRows, message_row};
+use crate::importer::{ImportRows, ImportTarget, LocatedRow, UnusableRow, file_bytes};
+
+/// Returns whether an archive has a mailbox or a message.
+pub(super) fn has_mail(archive: &Archive) -> bool {
+    archive.entries().iter().any(|entry| is_mail(&entry.name))
+}
+
+/// Returns whether a file is a zip file.
+pub(super) fn is_zip(path: &Path) -> io::Result<bool> {
+    let mut beginning = [0; 2];
+    let mut file = files::open(path)?.reader;
+    Ok(io::Read::read_exact(&mut file, &mut beginning).is_ok() && &beginning == b"PK")
+}
+
+fn is_mail(name: &str) -> bool {
+    has_extension(name, "mbox") || has_extension(name, "eml")
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, own)| own.eq_ignore_ascii_case(extension))
+}
+
+/// The mail in a zip file.
+pub(super) struct ArchivedMail {
+    archive: Arc<Archive>,
+    /// The path of the archive, as a person reads it.
+    path: String,
+    /// The number of the next entry to open.
+    next: usize,
+    mailbox: Option<MailboxRows<ArchiveEntryReader>>,
+    refused: std::vec::IntoIter<LocatedRow>,
+    /// Unpacked bytes of the entries before the current one.
+    before: u64,
+    /// Unpacked bytes of all mail.
+    total: u64,
+    /// The size of the archive.
+    packed: u64,
+    target: ImportTarget,
+}
+
+impl ArchivedMail {
+    /// Opens an archive.
+    pub(super) fn open(path: &Path, target: &ImportTarget) -> io::Result<Self> {
+        let archive = Arc::new(Archive::open(path)?);
+        if !has_mail(&archive) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "no file in the archive ends in `.mbox` or `.eml`",
+            ));
+        }
+        let path_text = path.display().to_string();
+        let located = |refused: &RefusedArchiveEntry| LocatedRow {
+            file: format!("{path_text}/{}", refused.name).into(),
+            line: 1,
+            row: Err(UnusableRow::new(refused.error.code(), refused.error)),
+        };
+        let is_wanted = |refused: &&RefusedArchiveEntry| is_mail(&refused.name);
+        let refused: Vec<LocatedRow> =
+            archive.refused().iter().filter(is_wanted).map(located).collect();
+        let mail = archive.entries().iter().filter(|entry| is_mail(&entry.name));
+        Ok(Self {
+            total: mail.map(|entry| entry.bytes).sum(),
+            packed: file_bytes(path)?,
+            archive,
+            path: path_text,
+            next: 0,
+            mailbox: None,
+            refused: refused.into_iter(),
+            before: 0,
+            target: target.clone(),
+        })
+    }
+
+    /// Opens an entry. Returns the row of a message; `None` for a mailbox, which is read next.
+    fn open_entry(&mut self, entry: &ArchiveEntry) -> Option<LocatedRow> {
+        let file: Arc<str> = format!("{}/{}", self.path, entry.name).into();
+        let row = match self.archive.read(entry) {
+            Err(error) => Err(unreadable(&error)),
+            Ok(reader) if has_extension(&entry.name, "mbox") => {
+                self.mailbox = Some(MailboxRows::named(file, reader, &self.target));
+                return None;
+            }
+            Ok(mut reader) => {
+                self.before += entry.bytes;
+                match files::read_short(&mut reader, MAX_MESSAGE_BYTES as u64) {
+                    Ok(message) => message_row(Ok(message), &self.target),
+                    Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                        message_row(Err(RawMessageError::TooLarge), &self.target)
+                    }
+                    Err(error) => Err(unreadable(&error)),
+                }
+            }
+        };
+        Some(LocatedRow { file, line: 1, row })
+    }
+}
+
+impl ImportRows for ArchivedMail {
+    fn next(&mut self) -> io::Result<Option<LocatedRow>> {
+        if let Some(refused) = self.refused.next() {
+            return Ok(Some(refused));
+        }
+        loop {
+            if let Some(mailbox) = &mut self.mailbox {
+                let failure = match mailbox.next() {
+                    Ok(Some(row)) => return Ok(Some(row)),
+                    Ok(None) => None,
+                    // A damaged entry is one bad row. The others are read all the same.
+                    Err(error) => Some((Arc::clone(&mailbox.file), unreadable(&error))),
+                };
+                self.before += mailbox.consumed();
+                self.mailbox = None;
+                if let Some((file, bad)) = failure {
+                    return Ok(Some(LocatedRow { file, line: 1, row: Err(bad) }));
+                }
+            }
+            let archive = Arc::clone(&self.archive);
+            let Some(entry) = archive.entries().get(self.next) else { return Ok(None) };
+            self.next += 1;
+            if is_mail(&entry.name)
+                && let Some(row) = self.open_entry(entry)
+            {
+                return Ok(Some(row));
+            }
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        let read = self.before + self.mailbox.as_ref().map_or(0, ImportRows::consumed);
+        let share = u128::from(read.min(self.total)) * u128::from(self.packed);
+        u64::try_from(share / u128::from(self.total.max(1))).unwrap_or(self.packed)
+    }
+}
+
+fn unreadable(error: &io::Error) -> UnusableRow {
+    UnusableRow::new("unreadable", format!("the file could not be read to its end: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use stile_testkit::zip::{Member, Zip};
+
+    use crate::importers::{IMPORTERS, recognise};
+    use crate::report::BadRowPolicy;
+    use crate::rig::{counts, recognised, rig};
+
+    #[test]
+    fn mailboxes_and_messages_in_a_zip_file_are_read_in_place() {
+        let rig = rig();
+        let mail = |id: &str| format!("Message-ID: <{id}@x.org>\nSubject: {id}\n\n{id}\n");
+        let mailbox = format!("From \n{}\nFrom a@x.org\n{}", mail("1"), mail("2"));
+        let in_one = |name: &str| Member::deflated(name, mailbox.as_bytes());
+        let archive = Zip::default()
+            .with(&in_one("Takeout/Mail/All mail.mbox"))
+            .with(&Member::stored("Takeout/Mail/one.EML", mail("3").as_bytes()))
+            .with(&Member::stored("Takeout/archive_browser.html", b"<html>"));
+        let path = rig.write("takeout.zip", archive.finish());
+        assert_eq!(recognise(IMPORTERS, &path).unwrap().map(|found| found.name), Some("mbox"));
+        let one = rig.write("one.zip", Zip::default().with(&in_one("All mail.mbox")).finish());
+        assert_eq!(recognise(IMPORTERS, &one).unwrap().map(|found| found.name), Some("mbox"));
+        let import = |path| {
+            counts(&rig.import(&[recognised(path)], &[], BadRowPolicy::Skip, |_| ()).unwrap())
+        };
+        assert_eq!(import(&path), (3, 0, 0, 0));
+        assert_eq!(import(&one), (0, 0, 2, 0));
+    }
+}

@@ -1,0 +1,106 @@
+//! What the owner says about how files are read, and how that is settled before the first row.
+//!
+//! The form of each CSV file is found once, and what is found counts for the next file of the same
+//! stream. The declaration of the stream remembers it for later imports.
+
+use std::io::{self, BufRead as _};
+use std::sync::Arc;
+
+use stile_domain::records::declaration::Declaration;
+use stile_store::files;
+
+use crate::importers::csv::form::{CsvForm, CsvFormError};
+use crate::importers::csv::options::CsvOptions;
+use crate::importers::wrapped_json::RowsPath;
+use crate::importers::{csv, json_array, wrapped_json};
+use crate::input::ImportInput;
+use crate::report::ImportError;
+
+/// What the owner says about how files are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadingOptions {
+    /// How CSV is laid out and spelled.
+    pub csv: CsvOptions,
+    /// Where the rows of JSON files are. What is absent is found by looking at the file.
+    pub rows: Option<RowsPath>,
+    /// What happens to fields that the stream does not declare.
+    pub undeclared: UndeclaredFields,
+}
+
+/// What an import does with fields that the stream does not declare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UndeclaredFields {
+    /// It stores them and reports them. Only the owner sees them.
+    #[default]
+    Report,
+    /// It adds them to the declaration.
+    Declare,
+}
+
+/// Inputs whose form is known.
+pub(crate) struct ReadInputs {
+    /// The inputs, each with the form of its file.
+    pub(crate) inputs: Vec<ImportInput>,
+    /// How the files are read and why, a line for each decision.
+    pub(crate) reasons: Vec<String>,
+    /// What the declaration is to remember.
+    pub(crate) memory: CsvOptions,
+}
+
+impl ReadInputs {
+    /// Finds the form of each file. `stream` is the declaration of the stream, if there is one.
+    pub(crate) fn find(
+        inputs: &[ImportInput],
+        options: &ReadingOptions,
+        stream: Option<&Declaration>,
+    ) -> Result<Self, ImportError> {
+        let remembered = stream.map(CsvOptions::remembered).unwrap_or_default();
+        let mut memory = options.csv.clone().or(remembered);
+        let mut found = Vec::with_capacity(inputs.len());
+        let mut reasons = Vec::new();
+        for input in inputs {
+            let mut input = input.clone();
+            if input.importer.name == csv::IMPORTER.name {
+                let file = input.path.display().to_string();
+                let form = CsvForm::find(&input.path, &options.csv, &memory, stream);
+                let form = form.map_err(|error| match error {
+                    CsvFormError::Read(error) => ImportError::Read { file: file.clone(), error },
+                    CsvFormError::OpenDates(dates) => {
+                        ImportError::OpenDates { file: file.clone(), dates }
+                    }
+                })?;
+                if !form.reasons.is_empty() {
+                    reasons.push(format!("{file}: {}", form.reasons.join("; ")));
+                }
+                let spelling = CsvOptions { spelling: form.spelling, ..CsvOptions::default() };
+                memory = memory.or(spelling);
+                input.csv_form = Some(Arc::new(form));
+            } else if input.importer.name == json_array::IMPORTER.name {
+                input.rows_path = options.rows.clone().map_or_else(
+                    || guessed_path(&input, stream.is_some()),
+                    |path| Ok(Some(path)),
+                )?;
+                if let Some(path) = &input.rows_path {
+                    reasons.push(format!("{}: the rows are in `{path}`", input.path.display()));
+                }
+            }
+            found.push(input);
+        }
+        Ok(Self { inputs: found, reasons, memory })
+    }
+}
+
+/// Guesses where the rows of a JSON file are. What a stream has from the elements of an array stays
+/// so.
+fn guessed_path(input: &ImportInput, is_declared: bool) -> Result<Option<RowsPath>, ImportError> {
+    let read = || -> io::Result<Option<RowsPath>> {
+        let mut reader = files::open(&input.path)?.reader;
+        let beginning = reader.fill_buf()?.trim_ascii_start();
+        if is_declared && beginning.starts_with(b"[") {
+            return Ok(None);
+        }
+        wrapped_json::guess(reader)
+    };
+    let file = || input.path.display().to_string();
+    read().map_err(|error| ImportError::Read { file: file(), error })
+}
