@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
         };
         if !old.is_empty() && edits.len() < 64 {
             let (old, new) = (old.to_owned(), new.to_owned());
-            edits.push(TextEdit { old, new, lines: LineRange::ALL, occurrences });
+            edits.push(TextEdit { old, new, within: LineRange::ALL.into(), occurrences });
         }
     }
     let fast = apply(text, &edits, MAX_BYTES);

@@ -8,6 +8,7 @@
     reason = "a helper of a test fails the test"
 )]
 
+mod agent_tasks;
 mod architecture;
 mod authorization;
 mod database_tls;
@@ -87,7 +88,6 @@ mod stdio_protocol;
 mod strangers;
 mod subscriptions;
 mod support;
-mod ten_tasks;
 mod tidy;
 mod tls;
 mod upkeep;
