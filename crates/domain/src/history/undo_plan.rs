@@ -19,9 +19,7 @@ use crate::unseen::shown;
 
 use super::past_change::{ChangeNumber, PastChange, PastChangeKind};
 
-mod again;
-
-pub use again::undo_plan_again;
+pub mod again;
 
 /// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,8 +12,9 @@ use std::io::Write;
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
+use stile_domain::history::undo_plan::again::undo_plan_again;
 use stile_domain::history::undo_plan::{
-    LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, moved_folders, undo_plan_again,
+    LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, moved_folders,
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use stile_domain::path::SpacePath;
+
 /// The most bytes that the extended attributes of a file may take in the history, as JSON.
 const MOST_ATTRIBUTE_BYTES: usize = 64 * 1024;
 
@@ -12,6 +14,17 @@ pub(crate) struct FileMetadata {
     pub(crate) mode: u32,
     /// The extended attributes by name. Access lists are among them.
     pub(crate) attributes: BTreeMap<String, Vec<u8>>,
+}
+
+/// Where the mode and the extended attributes of a version are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum MetadataOf {
+    /// The file was removed with them.
+    Removed(FileMetadata),
+    /// The file has this path now.
+    File(SpacePath),
+    /// Nothing is known of the file.
+    Unknown,
 }
 
 impl FileMetadata {

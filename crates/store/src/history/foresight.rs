@@ -8,31 +8,14 @@ use std::cell::Cell;
 use std::sync::mpsc;
 
 use rusqlite::{Connection, TransactionBehavior, params};
-use stile_domain::hash::ContentHash;
-use stile_domain::history::past_change::{ChangeNumber, PastChangeKind};
+use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::path::SpacePath;
 
 use super::error::HistoryError;
+use super::foreseen_change::ForeseenChange;
 use super::room::RoomMaker;
 use super::stored_version::{Place, StoredVersion};
 use super::{Call, History, NewChange, Waiting, change_row, database, objects, retention};
-
-/// A change that an undo will make.
-#[derive(Clone, Debug)]
-pub struct ForeseenChange {
-    /// What the change will do.
-    pub kind: PastChangeKind,
-    /// The file; for a move, the path before.
-    pub path: SpacePath,
-    /// The path that a move gives the file.
-    pub to: Option<SpacePath>,
-    /// The version before the change.
-    pub before: Option<ContentHash>,
-    /// The bytes that the version before takes in the history; 0 where nothing is stored.
-    pub stored: u64,
-    /// The version that the change makes.
-    pub after: Option<ContentHash>,
-}
 
 impl History {
     /// Returns how many bytes the history has room for before anything must go.

@@ -5,10 +5,10 @@
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
 //! removes what is too old, and `reading` finds changes and their versions. `foresight` says what
-//! an undo could not keep. `file_metadata` is what a removed file had beside its content,
-//! `change_row` the row of a change, and `stored_version` a compressed version. Several processes
-//! use one history at once, by the `settings` that are kept with it. Only those that serve remove
-//! what is old.
+//! an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what a removed
+//! file had beside its content, `change_row` the row of a change, and `stored_version` a compressed
+//! version. Several processes use one history at once, by the `settings` that are kept with it.
+//! Only those that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
@@ -18,6 +18,7 @@ mod change_row;
 mod database;
 mod error;
 mod file_metadata;
+mod foreseen_change;
 mod foresight;
 mod objects;
 mod reading;
@@ -42,9 +43,8 @@ use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
 pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
-pub(crate) use file_metadata::FileMetadata;
-pub use foresight::ForeseenChange;
-pub(crate) use reading::MetadataOf;
+pub(crate) use file_metadata::{FileMetadata, MetadataOf};
+pub use foreseen_change::ForeseenChange;
 pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
 
 /// The folder of the history in the state folder.

@@ -10,7 +10,7 @@ use stile_domain::records::instant::Instant;
 use super::History;
 use super::change_query::{ChangeQuery, NewestFirst};
 use super::error::{HistoryError, VersionError};
-use super::file_metadata::FileMetadata;
+use super::file_metadata::{FileMetadata, MetadataOf};
 
 const COLUMNS: &str = "number, call, at, kind, path, destination, before, size_before, after, \
                        tool, subject, client, token";
@@ -213,17 +213,6 @@ impl History {
         }
         Err(not_kept)
     }
-}
-
-/// Where the mode and the extended attributes of a version are.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum MetadataOf {
-    /// The file was removed with them.
-    Removed(FileMetadata),
-    /// The file has this path now.
-    File(SpacePath),
-    /// Nothing is known of the file.
-    Unknown,
 }
 
 /// The next change of a file that may take its path from it.

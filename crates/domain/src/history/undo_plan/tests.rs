@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::past_change::Author;
+use super::again::undo_plan_again;
 use super::*;
 use crate::records::instant::Instant;
 
