@@ -5,14 +5,14 @@ use stile_domain::audit::activity::ClientActivity;
 
 use super::colours::{Colours, Meaning};
 use super::home::Home;
-use super::{Failure, Invocation, audit, owner, settings};
+use super::{Failure, Invocation, audit, duration, owner, settings};
 
 /// Prints a bar chart, or the counts as JSON.
 pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let place = Home::open(&settings(matches, environment)?.config)?.journal();
-    let mut lines = place.lines(audit::since(matches)?)?;
+    let mut lines = place.lines(duration::since_flag(matches)?)?;
     let mut activity = ClientActivity::default();
     while let Some(line) = lines.next_line()? {
         activity.count(&line);

@@ -16,7 +16,6 @@ use super::duration;
 use super::home::Home;
 use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, history, local_time, owner, settings, typed_path};
-use crate::clock;
 use crate::config::Environment;
 
 /// How long after a line was written a follower may show it.
@@ -35,7 +34,7 @@ pub(super) fn run(
         return remove(&place, matches, output);
     }
     let filter = filter(matches, environment)?;
-    let since = since(matches)?;
+    let since = duration::since_flag(matches)?;
     let form = Form { is_json: matches.get_flag("json"), colours };
     let follows = matches.get_flag("follow");
     // Before the first look, so that no line falls between the two.
@@ -56,19 +55,6 @@ pub(super) fn run(
         Some(new_lines) => follow(new_lines, &filter, form, output),
         None => Ok(()),
     }
-}
-
-/// Parses `--since`.
-pub(super) fn since(matches: &ArgMatches) -> Result<Option<Instant>, Failure> {
-    let Some(text) = matches.get_one::<String>("since") else { return Ok(None) };
-    let since = duration::since(text, clock::now()).ok_or_else(|| {
-        Failure::Usage(format!(
-            "--since: `{}` is neither a date such as 2026-01-31, nor a time such as \
-             2026-01-31T08:00:00Z, nor how long ago, as in 90m, 12h or 7d",
-            text.escape_debug()
-        ))
-    })?;
-    Ok(Some(since))
 }
 
 fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFilter, Failure> {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use clap::ArgMatches;
 use stile_domain::records::instant::Instant;
 
-use super::local_time;
+use super::{Failure, local_time};
+use crate::clock;
 
 /// Parses a number and one unit: `45s`, `90m`, `12h` or `30d`. Returns `None` for anything else.
 pub(super) fn parse(text: &str) -> Option<Duration> {
@@ -21,8 +23,8 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     number.checked_mul(unit).map(Duration::from_secs)
 }
 
-/// Parses the time from which on something counts: a date (`2026-01-31`, its beginning in the zone in
-/// which times are shown), a time as RFC 3339 writes it, or how long before `now`, as in `12h`.
+/// Parses the time from which on something counts: a date (`2026-01-31`, its beginning in the zone
+/// in which times are shown), a time as RFC 3339 writes it, or how long before `now`, as in `12h`.
 /// Returns `None` for anything else.
 pub(super) fn since(text: &str, now: Instant) -> Option<Instant> {
     match parse(text) {
@@ -32,6 +34,19 @@ pub(super) fn since(text: &str, now: Instant) -> Option<Instant> {
         }
         None => local_time::beginning_of_day(text).or_else(|| Instant::parse(text)),
     }
+}
+
+/// Parses `--since`; `None` if it was not given.
+pub(super) fn since_flag(matches: &ArgMatches) -> Result<Option<Instant>, Failure> {
+    let Some(text) = matches.get_one::<String>("since") else { return Ok(None) };
+    let since = since(text, clock::now()).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--since: `{}` is neither a date such as 2026-01-31, nor a time such as \
+             2026-01-31T08:00:00Z, nor how long ago, as in 90m, 12h or 7d",
+            text.escape_debug()
+        ))
+    })?;
+    Ok(Some(since))
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use stile_store::journal::Journal;
 use stile_tools::space::SpaceTools;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
-use super::audit::since;
 use super::colours::Meaning;
+use super::duration::since_flag;
 use super::home::Home;
 use super::table::{cell, table};
 use super::{
@@ -181,7 +181,7 @@ pub(super) fn list(
     let query = ChangeQuery {
         path: owner::text(matches, "path").map(|text| owner.path(text)).transpose()?,
         client: owner::text(matches, "client").map(str::to_owned),
-        since: since(matches)?,
+        since: since_flag(matches)?,
         ..ChangeQuery::default()
     };
     let changes = owner.history.changes(&query)?;

@@ -45,9 +45,11 @@ pub(super) fn run(
 fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Result<Answer, Failure> {
     let resolved = history::with_served_root(settings(matches, environment)?)?;
     let typed = owner::text(matches, "path").unwrap_or_default();
-    // What the tool refuses as a path, it refuses in the words that scripts know.
-    let path = typed_path::parse(typed, &resolved.config.root);
-    let path = path.map_or_else(|_| typed.to_owned(), |path| path.to_string());
+    // A path that means another one as it is typed. The tool refuses what it refuses of the others.
+    let path = match typed_path::parse(typed, &resolved.config.root) {
+        Ok(path) if path.as_str() != typed => path.as_str().trim_start_matches('/').to_owned(),
+        _ => typed.to_owned(),
+    };
     let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));
     let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
     process::log(resolved.config.log);

@@ -1,5 +1,5 @@
-//! Paths of the space as people type them: from the root of the space, from the folder in which they
-//! are, or as a path of the machine.
+//! Paths of the space as people type them: from the root of the space, from the folder in which
+//! they are, or as a path of the machine.
 
 use std::path::{Component, Path, PathBuf};
 

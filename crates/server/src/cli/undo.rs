@@ -21,8 +21,8 @@ use stile_domain::path::SpacePath;
 use stile_domain::unseen::shown;
 use stile_store::history::{ChangeQuery, ForeseenChange, History, HistoryError, VersionError};
 
-use super::audit::since;
 use super::colours::{Colours, Meaning};
+use super::duration::since_flag;
 use super::history::FilesOwner;
 use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, local_time, owner};
@@ -38,7 +38,7 @@ pub(super) fn run(
     let query = ChangeQuery {
         path: owner::text(matches, "path").map(|text| owner.path(text)).transpose()?,
         client: owner::text(matches, "client").map(str::to_owned),
-        since: since(matches)?,
+        since: since_flag(matches)?,
         call: owner::text(matches, "call").map(call_number).transpose()?,
         ..ChangeQuery::default()
     };
