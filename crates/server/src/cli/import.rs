@@ -129,7 +129,7 @@ fn print_preview(
     for row in rows {
         writeln!(output, "{row}")?;
     }
-    writeln!(output, "nothing was stored: import without --preview to store all rows")?;
+    writeln!(output, "nothing was stored or declared: import without --preview to store all rows")?;
     Ok(())
 }
 
