@@ -23,10 +23,10 @@ use crate::history::NewChange;
 
 use super::append_intent::{AppendIntents, report};
 use super::edit_refusal::too_large_to_edit;
-use super::edited_text::{EditableText, edited_file};
+use super::edited_text::{Base, EditableText, edited_file};
 use super::lock::Stop;
 use super::read::{Opened, read_whole, regular};
-use super::write::{Base, BytesPlan, Change, LockedFile, source_before_append};
+use super::write::{BytesPlan, Change, LockedFile, source_before_append};
 use super::{EditedFile, os, refusal};
 
 /// How often an append is attempted while other programs save the file.

@@ -1,4 +1,5 @@
-//! The text of a file that is edited, and the bytes of the new text.
+//! The text of a file that is edited, what a caller knows of the file, and the bytes of the new
+//! text.
 //!
 //! A file in another encoding than UTF-8 is decoded as `text.read` decodes it. It is edited only if
 //! encoding its text gives exactly its bytes. So an edit changes no byte that it leaves alone. The
@@ -14,7 +15,31 @@ use stile_domain::text_encoding::{MAX_DECODED_BYTES, TextEncoding, recognise, te
 
 use super::EditedFile;
 use super::read::facts_of;
-use super::write::Base;
+
+/// What a caller knows of the file that it changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Base {
+    /// The hash of the whole file.
+    Whole(ContentHash),
+    /// The hash of its first bytes. The file may have grown since.
+    Prefix { hash: ContentHash, size: u64 },
+    /// Nothing: the caller only adds to the end.
+    Unread,
+}
+
+impl Base {
+    /// Whether a file with these bytes is the one that the caller knows.
+    pub(super) fn is_of(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Whole(hash) => ContentHash::digest(bytes) == hash,
+            Self::Prefix { hash, size } => usize::try_from(size)
+                .ok()
+                .and_then(|size| bytes.get(..size))
+                .is_some_and(|prefix| ContentHash::digest(prefix) == hash),
+            Self::Unread => true,
+        }
+    }
+}
 
 /// The text of a file for a change of it.
 pub(super) struct EditableText<'a> {
@@ -22,25 +47,28 @@ pub(super) struct EditableText<'a> {
     /// The encoding of a file that is not UTF-8.
     encoding: Option<TextEncoding>,
     path: &'a SpacePath,
-    base: Base,
 }
 
 impl<'a> EditableText<'a> {
     /// Returns the text of a file, or refuses one that is not text or cannot be written back.
     pub(super) fn of(bytes: &'a [u8], path: &'a SpacePath, base: Base) -> Result<Self, Refusal> {
         if let Ok(text) = std::str::from_utf8(bytes) {
-            return Ok(Self { text: text.into(), encoding: None, path, base });
+            return Ok(Self { text: text.into(), encoding: None, path });
         }
-        let is_small = bytes.len() as u64 <= MAX_DECODED_BYTES;
-        let Some(decoded) = is_small.then(|| recognise(bytes)).flatten() else {
-            return Err(told(base, path, || Refusal::NotText {
-                path: path.clone(),
-                size_bytes: bytes.len() as u64,
-                hash: ContentHash::digest(bytes),
-            }));
+        // To a caller who may not read the file, the encoding would tell something of it.
+        let may_decode = bytes.len() as u64 <= MAX_DECODED_BYTES && !matches!(base, Base::Unread);
+        let Some(decoded) = may_decode.then(|| recognise(bytes)).flatten() else {
+            return Err(match base {
+                Base::Unread => Refusal::NotPermitted { path: path.clone() },
+                Base::Whole(_) | Base::Prefix { .. } => Refusal::NotText {
+                    path: path.clone(),
+                    size_bytes: bytes.len() as u64,
+                    hash: ContentHash::digest(bytes),
+                },
+            });
         };
         let encoding = Some(decoded.encoding);
-        let text = Self { text: decoded.text.into(), encoding, path, base };
+        let text = Self { text: decoded.text.into(), encoding, path };
         if !decoded.encoding.is_exact(bytes, &text.text) {
             return Err(text.refusal(decoded.encoding, EncodingFault::Inexact));
         }
@@ -69,19 +97,7 @@ impl<'a> EditableText<'a> {
     }
 
     fn refusal(&self, encoding: TextEncoding, why: EncodingFault) -> Refusal {
-        told(self.base, self.path, || Refusal::BadEncoding {
-            path: self.path.clone(),
-            encoding: encoding.to_string(),
-            why,
-        })
-    }
-}
-
-/// Returns a refusal that says something of the file, for a caller who may read it.
-fn told(base: Base, path: &SpacePath, refusal: impl FnOnce() -> Refusal) -> Refusal {
-    match base {
-        Base::Unread => Refusal::NotPermitted { path: path.clone() },
-        Base::Whole(_) | Base::Prefix { .. } => refusal(),
+        Refusal::BadEncoding { path: self.path.clone(), encoding: encoding.to_string(), why }
     }
 }
 

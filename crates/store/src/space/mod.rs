@@ -4,22 +4,21 @@
 //! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
 //! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
 //! who else holds a lock, `write` compares and swaps, `append` adds to a file as it is,
-//! `append_intent` recovers that after a kill, `moves` moves files and makes
-//! folders, `folder_moves` moves and removes folders (`folder_tree` looks at all that they hold), `recorded` records changes in the history, `restore` gives files old versions,
-//! `conflict` makes conflict copies, `keeper` keeps displaced files, `held` holds them in the state
-//! folder, `clean` cleans up after a kill, `edit_refusal` explains refused edits, `edited_text` decodes and encodes
-//! what is edited, `read` reads
-//! windows, `folder_names` remembers what folders hold, and `names` names our own files.
-//! `walk` goes through a folder and what is below it, except for what `search_ignore` leaves out;
-//! `tree` lists and finds names on the way, `text_search` finds texts (`hit_lines` collects them,
-//! also from `long_lines`), `recall` ranks files by a question (`word_cache` remembers their words,
-//! and `recall_pages` is what it is asked for and answers), and `notes` finds notes by their facts;
-//! `walk_pages` is what the others are asked for and answer, and `left_out` counts what a search did
-//! not look into. `disclosure` is what a refusal may
-//! tell, and `refusals` keeps to it.
-//! `link_rewriting` moves a file and rewrites the links that led to it, `folder_links` a folder. `changes` finds out what
-//! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
-//! notes for their owner.
+//! `append_intent` recovers that after a kill, `moves` moves files and makes folders,
+//! `folder_moves` moves and removes folders (`folder_tree` looks at all that they hold), `recorded`
+//! records changes in the history, `restore` gives files old versions, `conflict` makes conflict
+//! copies, `keeper` keeps displaced files, `held` holds them in the state folder, `clean` cleans up
+//! after a kill, `edit_refusal` explains refused edits, `edited_text` decodes and encodes what is
+//! edited, `read` reads windows, `folder_names` remembers what folders hold, and `names` names our
+//! own files. `walk` goes through a folder and what is below it, except for what `search_ignore`
+//! leaves out; `tree` lists and finds names on the way, `text_search` finds texts (`hit_lines`
+//! collects them, also from `long_lines`), `recall` ranks files by a question (`word_cache`
+//! remembers their words, and `recall_pages` is what it is asked for and answers), and `notes`
+//! finds notes by their facts; `walk_pages` is what the others are asked for and answer, and
+//! `left_out` counts what a search did not look into. `disclosure` is what a refusal may tell, and
+//! `refusals` keeps to it. `link_rewriting` moves a file and rewrites the links that led to it,
+//! `folder_links` a folder. `changes` finds out what changed, and `change_feed` wakes those who
+//! watch it. `note_folder` lists, reads and watches all notes for their owner.
 
 mod append;
 mod append_intent;
@@ -662,7 +661,7 @@ impl Space {
         plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
         let plan: write::Plan = Box::new(plan);
-        let base = write::Base::Whole(base);
+        let base = edited_text::Base::Whole(base);
         let to = Disclosure::of(&permit);
         self.change(to, move |change| change.edit(permit.path(), base, arguments, &plan)).await
     }
@@ -694,7 +693,7 @@ impl Space {
     ) -> Result<EditedFile, Refusal> {
         let to = Disclosure::of(&permit);
         self.change(to, move |change| {
-            change.append_text(permit.path(), write::Base::Whole(base), &added)
+            change.append_text(permit.path(), edited_text::Base::Whole(base), &added)
         })
         .await
     }
@@ -711,7 +710,7 @@ impl Space {
         size: u64,
         added: impl Fn(&str) -> String + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
-        let (to, base) = (Disclosure::of(&permit), write::Base::Prefix { hash, size });
+        let (to, base) = (Disclosure::of(&permit), edited_text::Base::Prefix { hash, size });
         self.change(to, move |change| change.append_text(permit.path(), base, &added)).await
     }
 
@@ -726,7 +725,7 @@ impl Space {
     ) -> Result<EditedFile, Refusal> {
         let to = Disclosure::of(&permit).unread();
         self.change(to, move |change| {
-            change.append_text(permit.path(), write::Base::Unread, &added)
+            change.append_text(permit.path(), edited_text::Base::Unread, &added)
         })
         .await
     }
@@ -743,7 +742,7 @@ impl Space {
     ) -> Result<EditedFile, Refusal> {
         let to = Disclosure::of(&permit);
         self.change(to, move |change| {
-            change.append(permit.path(), write::Base::Whole(base), &|_| Ok(bytes.clone()))
+            change.append(permit.path(), edited_text::Base::Whole(base), &|_| Ok(bytes.clone()))
         })
         .await
     }

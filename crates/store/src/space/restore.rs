@@ -10,10 +10,11 @@ use stile_domain::permit::{Edit, Permit, Read};
 use crate::history::{ChangeQuery, FileMetadata, History, MetadataOf, VersionError};
 
 use super::disclosure::Disclosure;
+use super::edited_text::Base;
 use super::lock::Stop;
 use super::os;
 use super::read::{read_whole, regular};
-use super::write::{Base, Change, Like};
+use super::write::{Change, Like};
 use super::{HistoryReach, Inner, RestoredFile, Space};
 
 impl Space {

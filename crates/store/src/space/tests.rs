@@ -49,10 +49,11 @@ use tokio::task::JoinHandle;
 
 use crate::history::History;
 
+use super::edited_text::Base;
 use super::fault::Effect;
 use super::lock::{Folders, LockError, Stop, Wait};
 use super::names::{ChangeKind, Owner, TemporaryName};
-use super::write::{Base, Change, Plan, UNFINISHED};
+use super::write::{Change, Plan, UNFINISHED};
 use super::{
     Cancellation, CreatedFile, EditedFile, FileWindow, Inner, ReadEncoding, SearchIgnore, Space,
     SpaceOptions, WindowStart, fault, os,

@@ -5,8 +5,8 @@
 //! does not depend on the number of threads. A file is read once. The hash of a file with a hit is
 //! that of the bytes that were searched, or the file is left out.
 //!
-//! What `text.read` takes for text is searched: UTF-8, with or without zero bytes, and, in a file of
-//! one piece, every encoding that is recognised.
+//! What `text.read` takes for text is searched: UTF-8, with or without zero bytes, and, in a file
+//! of one piece, every encoding that is recognised.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

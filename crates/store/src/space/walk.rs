@@ -442,8 +442,8 @@ fn next_entry(
     }
 }
 
-/// Reads the first names after a position, and counts those that no path can hold. Reads again if the folder changed while the system gave
-/// its names in parts.
+/// Reads the first names after a position, and counts those that no path can hold. Reads again if
+/// the folder changed while the system gave its names in parts.
 fn read_names(
     inner: &Inner,
     order: WalkOrder,

@@ -30,7 +30,7 @@ use crate::cancellation::Cancellation;
 use crate::history::{Call, FileMetadata, NewChange, VersionSource};
 
 use super::edit_refusal::{explain, too_large_to_edit};
-use super::edited_text::{EditableText, edited_file};
+use super::edited_text::{Base, EditableText, edited_file};
 use super::file_hash::hash_file;
 use super::foreign_lock::foreign_holder;
 use super::held::Held;
@@ -49,31 +49,6 @@ pub(super) type Plan = Box<dyn Fn(&str) -> Result<String, EditError> + Send>;
 
 /// Makes the new bytes of a file from the old ones.
 pub(super) type BytesPlan<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>, Refusal> + 'a;
-
-/// What a caller knows of the file that it changes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Base {
-    /// The hash of the whole file.
-    Whole(ContentHash),
-    /// The hash of its first bytes. The file may have grown since.
-    Prefix { hash: ContentHash, size: u64 },
-    /// Nothing: the caller only adds to the end.
-    Unread,
-}
-
-impl Base {
-    /// Whether a file with these bytes is the one that the caller knows.
-    pub(super) fn is_of(self, bytes: &[u8]) -> bool {
-        match self {
-            Self::Whole(hash) => ContentHash::digest(bytes) == hash,
-            Self::Prefix { hash, size } => usize::try_from(size)
-                .ok()
-                .and_then(|size| bytes.get(..size))
-                .is_some_and(|prefix| ContentHash::digest(prefix) == hash),
-            Self::Unread => true,
-        }
-    }
-}
 
 /// The mode of an unfinished file. No other file is write-only for its owner, so the cleaner can
 /// delete it.

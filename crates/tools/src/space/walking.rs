@@ -1,5 +1,5 @@
-//! What the tools that walk a folder share: the cursor, times and the order as arguments, the time of
-//! a change as a text, and what was not looked into.
+//! What the tools that walk a folder share: the cursor, times and the order as arguments, the time
+//! of a change as a text, and what was not looked into.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

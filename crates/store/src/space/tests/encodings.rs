@@ -144,7 +144,9 @@ fn an_edit_is_refused_where_it_could_not_be_exact() {
     fs::write(rig.file("a"), encoded("windows-1252", GERMAN)).unwrap();
     let before = fs::read(rig.file("a")).unwrap();
     assert_eq!(code(replace(&rig, "a", ("Köln", "東京"))), "bad_encoding");
-    assert_eq!(code(rig.append_with("a", Base::Unread, "東京")), "not_permitted");
+    let base = Base::Whole(ContentHash::digest(&before));
+    assert_eq!(code(rig.append_with("a", base, "東京")), "bad_encoding");
+    assert_eq!(code(rig.append_with("a", Base::Unread, "x")), "not_permitted");
     // Two encodings of the same character: writing back would change one.
     let twice =
         [&encoded("shift_jis", JAPANESE)[..], &[0x87, 0x90, 0x81, 0xe0][..], b"\n"].concat();
@@ -163,7 +165,8 @@ fn an_append_is_in_the_encoding_of_the_file() {
     for name in ["utf-16be", "windows-1252"] {
         let mark = if name == "utf-16be" { "\u{feff}" } else { "" };
         fs::write(rig.file("a"), encoded(name, &format!("{mark}{GERMAN}"))).unwrap();
-        let edited = rig.append_with("a", Base::Unread, "Größe\n").unwrap();
+        let base = Base::Whole(ContentHash::digest(&fs::read(rig.file("a")).unwrap()));
+        let edited = rig.append_with("a", base, "Größe\n").unwrap();
         let text = format!("{mark}{GERMAN}\r\nGröße\r\n");
         let now = fs::read(rig.file("a")).unwrap();
         assert_eq!(

@@ -209,7 +209,8 @@ proptest! {
             let told = |refusal: Refusal| inner.disclosed(refusal, &to);
             let names = |pattern: &str| {
                 let pattern = NamePattern::parse(pattern).unwrap();
-                let query = NameQuery { pattern, kind: None, modified: [None, None], order: FoundOrder::Usual };
+                let (modified, order) = ([None, None], FoundOrder::Usual);
+                let query = NameQuery { pattern, kind: None, modified, order };
                 inner.find_names(&permit, query, none())
             };
             let trees = [inner.list_tree(&permit, 8, none()), names("*"), names("a")];
