@@ -16,9 +16,7 @@ use crate::lines::{
 use crate::near_miss::NearMiss;
 use crate::notes::section::{SectionFault, WantedSection};
 
-pub use section_edit::{SectionEdge, insert_in_section, replace_section};
-
-mod section_edit;
+pub mod section_edit;
 
 /// Why an edit was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

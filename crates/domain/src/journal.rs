@@ -100,7 +100,7 @@ pub struct CallTrace {
 /// One file of a call that reads several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTrace {
-    /// The file.
+    /// The path of the file.
     pub path: SpacePath,
     /// The version that the call read.
     pub version: Option<ContentHash>,

@@ -7,7 +7,7 @@
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use stile_domain::edit::{SectionEdge, insert_in_section, replace_section};
+use stile_domain::edit::section_edit::{SectionEdge, insert_in_section, replace_section};
 use stile_domain::lines::{count_lines, line_spans};
 use stile_domain::notes::section::{SectionFault, WantedSection};
 use stile_domain::path::SpacePath;

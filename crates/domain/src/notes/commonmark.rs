@@ -1,7 +1,7 @@
 //! The Markdown parser, and repairs of the rules where the parser differs from CommonMark 0.31.2.
 //!
-//! The parser is `pulldown-cmark` without extensions, but for the footnotes of links. Each repair cites the section of the
-//! specification that it restores.
+//! The parser is `pulldown-cmark` without extensions, but for the footnotes of links. Each repair
+//! cites the section of the specification that it restores.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -8,10 +8,11 @@
 //! A rewritten note is parsed again. If anything in it means something else than was planned, the
 //! note is left as it was.
 
+use super::canvas::{facts_of_file, links_of_file};
 use super::file_links::whole_wikilink;
 use super::link_spelling::{WrittenLink, leads_from};
 use super::links::{LinkKind, LinkSyntax, LinkTarget, LinkedFiles, NoteLink};
-use super::note_facts::{NoteFacts, links_of_file};
+use super::note_facts::NoteFacts;
 use super::note_property::NoteProperty;
 use crate::path::SpacePath;
 
@@ -127,7 +128,7 @@ impl MovedFile {
 
     /// Rewrites the links of a note that was at `at` and is at `now`.
     fn rewrite_moved(&self, text: &str, at: &SpacePath, now: &SpacePath) -> RewrittenLinks {
-        let facts = NoteFacts::of_file(at.as_str(), text);
+        let facts = facts_of_file(at.as_str(), text);
         let links = links_of_file(at.as_str(), text);
         let (Some(facts), Some(links)) = (facts, links) else { return RewrittenLinks::default() };
         let mut result = RewrittenLinks::default();
@@ -226,7 +227,7 @@ fn means_as_planned(
     (path, new): (&SpacePath, &str),
     expected: &[LinkTarget],
 ) -> bool {
-    NoteFacts::of_file(path.as_str(), new).is_some_and(|new| {
+    facts_of_file(path.as_str(), new).is_some_and(|new| {
         let links = old.links.iter().zip(expected);
         let expected = links.map(|(link, target)| NoteLink { target: target.clone(), ..*link });
         let untargeted = |facts: &NoteFacts| -> Vec<NoteProperty> {

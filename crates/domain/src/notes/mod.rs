@@ -8,6 +8,7 @@
 //! trimming follow JavaScript, because the other readers of the notes are JavaScript programs.
 
 pub mod answers;
+pub mod canvas;
 mod commonmark;
 mod dates;
 mod derive;

@@ -9,14 +9,13 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
-use super::file_links::{FileLink, Quoting, canvas_links, property_links};
+use super::file_links::{FileLink, Quoting, property_links};
 use super::front_fences::FrontFences;
 use super::limits::MAX_BODY_UNITS;
 use super::line_numbers::LineNumbers;
 use super::link_places::{SourcePlaces, defined_path, inline_path};
 use super::links::{LinkKind, LinkSyntax, LinkTarget, NoteLink, PlacedLink, wikilinks};
 use super::note_property::NoteProperty;
-use super::note_query::is_canvas;
 use super::tags::{front_matter_tags, inline_tags};
 use super::{commonmark, yaml};
 use crate::facts::Footprint;
@@ -69,31 +68,12 @@ impl NoteFacts {
             links: links.into_iter().map(NoteLink::from).collect(),
         })
     }
-
-    /// Finds the facts of a file that may have links: a note, or a canvas, which has nothing else.
-    /// `None` for a note that is too large.
-    pub fn of_file(name: &str, text: &str) -> Option<Self> {
-        if !is_canvas(name) {
-            return Self::of(text);
-        }
-        let links = canvas_links(text).into_iter().map(NoteLink::from).collect();
-        Some(Self { links, ..Self::default() })
-    }
 }
 
 impl From<FileLink> for NoteLink {
     fn from(link: FileLink) -> Self {
         Self { target: link.target, kind: link.kind, line: link.line }
     }
-}
-
-/// Returns the links that [`NoteFacts::of_file`] finds, with their places in the text.
-pub(super) fn links_of_file(name: &str, text: &str) -> Option<Vec<FileLink>> {
-    if is_canvas(name) {
-        return Some(canvas_links(text));
-    }
-    let body = NoteBody::of(text)?;
-    Some(body.file_links(body.links()))
 }
 
 /// The body of a note, as it is and as the parser reads it.

@@ -21,9 +21,9 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::JournalLine;
 use stile_domain::limits::MAX_REWRITTEN_NOTES;
 use stile_domain::notes::MAX_NOTE_BYTES;
+use stile_domain::notes::canvas::facts_of_file;
 use stile_domain::notes::link_rewrite::{MovedFile, RewritePass, RewrittenLinks};
 use stile_domain::notes::links::LinkedFiles;
-use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::may_have_links;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, EditBelow, Permit, Walk};
@@ -203,7 +203,7 @@ impl Inner {
                 let at = if pass == RewritePass::First { from } else { to };
                 let text = self.read_text(at, MAX_NOTE_BYTES).ok();
                 let read = text.and_then(|text| {
-                    NoteFacts::of_file(from.as_str(), &text).map(|facts| (text, facts))
+                    facts_of_file(from.as_str(), &text).map(|facts| (text, facts))
                 });
                 plan.skipped += u64::from(read.is_none());
                 read

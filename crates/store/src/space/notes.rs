@@ -14,6 +14,7 @@ use stile_domain::find::walk_cursor::{WalkCursor, WalkPosition};
 use stile_domain::limits::MAX_FOUND_NAMES;
 use stile_domain::listing::EntryKind;
 use stile_domain::notes::MAX_NOTE_BYTES;
+use stile_domain::notes::canvas::facts_of_file;
 use stile_domain::notes::links::{LinkedFiles, NoteLink};
 use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::{KnownLinks, NoteQuery, is_note, may_have_links};
@@ -218,7 +219,7 @@ impl Inner {
             advice: "Call `text.read`, which reads a part of it.",
         };
         let text = self.read_text(note, MAX_NOTE_BYTES)?;
-        let facts = NoteFacts::of_file(note.as_str(), &text).ok_or_else(too_large)?;
+        let facts = facts_of_file(note.as_str(), &text).ok_or_else(too_large)?;
         let mut page = LinkPage::default();
         if direction != LinkDirection::In && cursor.after.is_none() {
             let mut files = LinkedFiles::for_targets(facts.links.iter().map(|link| &link.target));
@@ -350,7 +351,7 @@ impl Inner {
             return None;
         }
         let text = std::str::from_utf8(&bytes).ok()?;
-        let facts = Arc::new(NoteFacts::of_file(found.name(), text)?);
+        let facts = Arc::new(facts_of_file(found.name(), text)?);
         self.note_facts().insert(stamp, &facts, began);
         Some(KnownNote { facts, stamp })
     }

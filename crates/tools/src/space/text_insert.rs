@@ -2,7 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::edit::{self, SectionEdge};
+use stile_domain::edit;
+use stile_domain::edit::section_edit::{SectionEdge, insert_in_section};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
@@ -78,8 +79,7 @@ impl Tool for TextInsert {
             }
             (None, None, Some(section), Some(at)) => {
                 let section = wanted_section(&path, &section)?;
-                let plan =
-                    move |text: &str| edit::insert_in_section(text, &section, at.into(), &content);
+                let plan = move |text: &str| insert_in_section(text, &section, at.into(), &content);
                 space.edit(permit, hash, ["section", "section"], plan).await?
             }
             _ => {

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stile_domain::edit::section_edit::replace_section;
 use stile_domain::edit::{self, Within};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
@@ -120,7 +121,7 @@ impl Tool for TextReplace {
                 space.edit(permit, hash, arguments, plan).await?
             }
             (None, Within::Section(section)) => {
-                let plan = move |text: &str| edit::replace_section(text, &section, &new);
+                let plan = move |text: &str| replace_section(text, &section, &new);
                 space.edit(permit, hash, arguments, plan).await?
             }
             (None, Within::Lines(_)) => {

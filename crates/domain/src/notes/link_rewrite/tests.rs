@@ -121,7 +121,7 @@ fn links_in_properties_and_canvas_files_follow() {
         let mut files = LinkedFiles::for_path(&path(from)).and_for_path(&path(to));
         files.add(path(from));
         let moved = MovedFile::new(path(from), path(to), &files, RewritePass::First);
-        assert!(moved.concerns(&path(at), &NoteFacts::of_file(at, old).unwrap()));
+        assert!(moved.concerns(&path(at), &facts_of_file(at, old).unwrap()));
         let done = moved.rewrite(&path(at), old);
         assert_eq!((done.text.as_deref(), done.unspellable), (Some(new), 0), "{at}");
     }
