@@ -244,7 +244,7 @@ impl ClientPlace<'_> {
         let ended = records.iter().map(|record| record.revoked).max()??;
         let is_ended = records.iter().all(|record| record.revoked.is_some());
         is_ended.then(|| {
-            let detail = format!("the owner ended the access on {} (UTC)", token::minute(ended));
+            let detail = format!("the owner ended the access on {}", moment(ended));
             Finding::bad("access", detail, format!("to let it in again, {again}"))
         })
     }
