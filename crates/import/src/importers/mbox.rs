@@ -3,25 +3,19 @@
 //! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one. [`archived`]
 //! reads the mailboxes and messages in a zip file, as Gmail's Takeout is.
 
-use std::io::{self, BufRead};
-use std::path::Path;
-use std::sync::Arc;
-
 use stile_store::files;
 
 use crate::attachment_text;
-use crate::importer::{
-    Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
-    StreamDeclaration, UnusableRow, file_bytes,
-};
+use crate::importer::{Contents, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
 
 mod archived;
 pub mod mail;
 pub mod mailbox;
+mod message_rows;
 
 use archived::ArchivedMail;
-use mailbox::{Mailbox, RawMessage, RawMessageError};
+pub(super) use message_rows::{MailboxRows, message_row};
 
 /// Imports each message of a mailbox.
 pub static IMPORTER: Importer = Importer {
@@ -75,49 +69,3 @@ pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
         "`thread` is the message that began the conversation; `attachments` refers to blobs",
     ],
 };
-
-/// The messages of a mailbox as rows.
-pub(super) struct MailboxRows<R> {
-    /// The file, as a person reads it.
-    pub(super) file: Arc<str>,
-    mailbox: Mailbox<R>,
-    target: ImportTarget,
-}
-
-impl<R: BufRead> MailboxRows<R> {
-    /// Reads a mailbox from its first byte.
-    pub(super) fn new(path: &Path, reader: R, target: &ImportTarget) -> Self {
-        Self::named(path.display().to_string().into(), reader, target)
-    }
-
-    /// Reads a mailbox that a person knows by this name.
-    fn named(file: Arc<str>, reader: R, target: &ImportTarget) -> Self {
-        Self { file, mailbox: Mailbox::new(reader), target: target.clone() }
-    }
-}
-
-/// Returns the row of a message.
-pub(super) fn message_row(
-    message: Result<Vec<u8>, RawMessageError>,
-    target: &ImportTarget,
-) -> Result<ImportRow, UnusableRow> {
-    match message.map(|raw| mail::read(&raw, target)) {
-        Ok(Ok(row)) => Ok(row),
-        Ok(Err(bad)) => Err(UnusableRow::new(bad.code(), bad)),
-        Err(bad) => Err(UnusableRow::new(bad.code(), bad)),
-    }
-}
-
-impl<R: BufRead> ImportRows for MailboxRows<R> {
-    fn next(&mut self) -> io::Result<Option<LocatedRow>> {
-        let Some(RawMessage { line, message }) = self.mailbox.next_message()? else {
-            return Ok(None);
-        };
-        let row = message_row(message, &self.target);
-        Ok(Some(LocatedRow { file: Arc::clone(&self.file), line, row }))
-    }
-
-    fn consumed(&self) -> u64 {
-        self.mailbox.consumed()
-    }
-}

@@ -11,7 +11,7 @@ use stile_store::archive::{Archive, ArchiveEntry, ArchiveEntryReader, RefusedArc
 use stile_store::files;
 
 use super::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
-use super::{MailboxRows, message_row};
+use super::message_rows::{MailboxRows, message_row};
 use crate::importer::{ImportRows, ImportTarget, LocatedRow, UnusableRow, file_bytes};
 
 /// Returns whether an archive has a mailbox or a message.

@@ -7,7 +7,9 @@
 
 use std::borrow::Cow;
 
+use mail_parser::HeaderValue;
 use mail_parser::decoders::base64::base64_decode;
+use mail_parser::parsers::MessageStream;
 
 use super::transfer_encoding::hexadecimal_byte;
 
@@ -38,6 +40,18 @@ pub(super) fn join(value: &[u8]) -> Cow<'_, [u8]> {
     }
     joined.extend_from_slice(value.get(copied..).unwrap_or_default());
     Cow::Owned(joined)
+}
+
+/// Returns the text of a line with encoded words decoded; `None` if it is empty.
+pub(super) fn decoded(value: &[u8]) -> Option<String> {
+    let mut value = join(value).into_owned();
+    if !value.ends_with(b"\n") {
+        value.push(b'\n');
+    }
+    match MessageStream::new(&value).parse_unstructured() {
+        HeaderValue::Text(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        _ => None,
+    }
 }
 
 /// An encoded word such as `=?utf-8?Q?Gr=C3=BC?=`.

@@ -67,7 +67,7 @@ impl<'m> Header<'m> {
 
     /// Returns a text, with encoded words decoded (RFC 2047).
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        decoded_words(&self.value(name)?)
+        encoded_words::decoded(&self.value(name)?)
     }
 
     /// Returns a value that is not decoded, trimmed.
@@ -104,18 +104,6 @@ impl<'m> Header<'m> {
     pub(super) fn parameterized(&self, name: &str) -> Option<ParameterizedValue> {
         let value = self.value(name)?;
         ParameterizedValue::parse(&String::from_utf8_lossy(&value))
-    }
-}
-
-/// Returns a text that ends its line, with encoded words decoded; `None` if it is empty.
-pub(super) fn decoded_words(value: &[u8]) -> Option<String> {
-    let mut value = encoded_words::join(value).into_owned();
-    if !value.ends_with(b"\n") {
-        value.push(b'\n');
-    }
-    match MessageStream::new(&value).parse_unstructured() {
-        HeaderValue::Text(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
-        _ => None,
     }
 }
 

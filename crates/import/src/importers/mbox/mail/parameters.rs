@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::header::decoded_words;
+use super::encoded_words;
 use super::transfer_encoding::hexadecimal_byte;
 use crate::charset::decode_text;
 
@@ -89,7 +89,7 @@ impl Spellings<'_> {
         let is_file_name = matches!(name, "filename" | "name");
         let plain = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) if is_file_name && text.contains("=?") => {
-                decoded_words(bytes).unwrap_or_else(|| text.to_owned())
+                encoded_words::decoded(bytes).unwrap_or_else(|| text.to_owned())
             }
             _ => decode_text(bytes, None).into_owned(),
         };
