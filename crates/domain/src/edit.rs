@@ -11,7 +11,7 @@ use crate::error::LineExcerpt;
 use crate::limits::{MAX_EXCERPT_LINE_CHARS, MAX_EXCERPT_LINES, MAX_LISTED_MATCHES};
 use crate::line_search::Pattern;
 use crate::lines::{
-    LineRange, LineSpan, ResolvedLines, line_spans, resolve_line, without_final_terminator,
+    BOM, LineRange, LineSpan, ResolvedLines, line_spans, resolve_line, without_final_terminator,
 };
 use crate::near_miss::NearMiss;
 use crate::notes::section::{SectionFault, WantedSection};
@@ -72,9 +72,6 @@ impl EditError {
         Self::FrontMatter { why, searched, lines: Body::of(text).excerpt(searched) }
     }
 }
-
-/// The byte order mark, which belongs to the file and not to its first line.
-pub(crate) const BOM: char = '\u{feff}';
 
 /// Where an edit looks for the text to be replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]

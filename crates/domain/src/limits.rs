@@ -49,7 +49,8 @@ pub const MAX_MEDIA_BYTES: u64 = 768 * 1024;
 pub const MAX_TREE_ENTRIES: usize = 10_000;
 /// The most bytes that one call hashes of a folder, without files that are known by their state.
 pub const MAX_TREE_BYTES: u64 = 1024 * 1024 * 1024;
-/// The most notes whose links one call of `file.move` or `folder.move` rewrites. Each is made durable by itself.
+/// The most notes whose links one call of `file.move` or `folder.move` rewrites. Each is made
+/// durable by itself.
 pub const MAX_REWRITTEN_NOTES: usize = 100;
 /// The most notes and links that the answer about rewritten links names.
 pub const MAX_LISTED_REWRITES: usize = 20;

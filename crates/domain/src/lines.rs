@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::inline_schema::inline_schema;
 
+/// The byte order mark, which belongs to the file and not to its first line.
+pub(crate) const BOM: char = '\u{feff}';
+
 /// A range of lines as a caller writes it: `[start, end)`, 1-indexed, end exclusive.
 ///
 /// Negative numbers count from the end: `-1` is the last line. A start of `0` is the first line,

@@ -300,7 +300,7 @@ mod tests {
         ] {
             assert_eq!(moved(it, from, to), expected.map(path), "{it} {from} {to}");
         }
-        let long = path(&format!("/a/{}", "b/".repeat(2000)).trim_end_matches('/'));
+        let long = path(format!("/a/{}", "b/".repeat(2000)).trim_end_matches('/'));
         assert_eq!(long.relocated(&path("/a"), &path(&format!("/{}", "c".repeat(200)))), None);
     }
 

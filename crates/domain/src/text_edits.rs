@@ -10,9 +10,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::edit::{BOM, EditError, Within, excerpt};
+use crate::edit::{EditError, Within, excerpt};
 use crate::limits::MAX_LISTED_MATCHES;
-use crate::lines::{ResolvedLines, line_spans};
+use crate::lines::{BOM, ResolvedLines, line_spans};
 use crate::near_miss::NearMiss;
 use crate::sought_text::SoughtText;
 

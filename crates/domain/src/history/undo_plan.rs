@@ -263,8 +263,8 @@ fn below<'m, V>(
         .filter(|(path, _)| folder.covers(path))
 }
 
-/// Returns the folders that came to their places with a folder that a call moved, the deepest first.
-/// Once their files are back, those that are empty go too. A folder that may have been there before
+/// Returns the folders that came to their places with a folder that a call moved, the deepest
+/// first. Once their files are back, those that are empty go too. A folder that may have been there before
 /// the move is not among them.
 pub fn moved_folders(changes: &[PastChange]) -> Vec<SpacePath> {
     let mut folders = BTreeSet::new();

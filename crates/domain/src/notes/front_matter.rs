@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use super::whitespace::trim_end;
 use super::yaml::{self, FrontMatterScalar, FrontMatterValue};
-use crate::edit::BOM;
+use crate::lines::BOM;
 
 pub(super) type FrontMatterMembers = Map<String, Json>;
 

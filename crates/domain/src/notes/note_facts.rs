@@ -93,7 +93,7 @@ pub(super) struct NoteBody<'t> {
 impl<'t> NoteBody<'t> {
     /// Finds the body in the text of a file; `None` for a note that is too large.
     pub(super) fn of(whole: &'t str) -> Option<Self> {
-        let text = whole.strip_prefix(crate::edit::BOM).unwrap_or(whole);
+        let text = whole.strip_prefix(crate::lines::BOM).unwrap_or(whole);
         let fences = FrontFences::find(text);
         let front = fences.as_ref().map_or("", |fences| fences.front(text));
         let front_start = fences.as_ref().map_or(0, |fences| fences.start);

@@ -56,8 +56,8 @@ impl NoteQuery {
         let leads_nowhere = |link: &NoteLink| files.resolve(&link.target, note).is_none();
         self.tag.as_ref().is_none_or(|tag| tag.is_among(&facts.tags))
             && self.properties.iter().all(|wanted| wanted.is_among(&facts.properties))
-            && !(self.is_untagged && !facts.tags.is_empty())
-            && !(self.is_orphan && linked.contains(note))
+            && (!self.is_untagged || facts.tags.is_empty())
+            && (!self.is_orphan || !linked.contains(note))
             && (!self.is_broken || facts.links.iter().any(leads_nowhere))
             && self.links_to.as_ref().is_none_or(|path| {
                 let leads = |link: &NoteLink| {

@@ -10,8 +10,8 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::front_fences::{FrontFences, is_fence};
 use super::{dates, yaml};
-use crate::edit::{BOM, EditError};
-use crate::lines::{ResolvedLines, count_lines};
+use crate::edit::EditError;
+use crate::lines::{BOM, ResolvedLines, count_lines};
 
 /// The longest name of a property that can be set, in bytes.
 pub const MAX_PROPERTY_NAME_BYTES: usize = 256;

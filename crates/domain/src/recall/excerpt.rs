@@ -35,7 +35,7 @@ struct Place {
 /// Returns the parts of a text that fit the question best, the best first. A file that fits by its
 /// name alone is shown by its first words.
 pub fn excerpts(text: &str, question: &RecallQuestion, statistics: &Statistics) -> Vec<Excerpt> {
-    let text = text.strip_prefix(crate::edit::BOM).unwrap_or(text);
+    let text = text.strip_prefix(crate::lines::BOM).unwrap_or(text);
     let mut places = Vec::new();
     let mut first_word = None;
     each_word(text, |word, bytes| {

@@ -72,7 +72,7 @@ pub(super) struct PassageWords {
 impl FileWords {
     /// Finds the words of a text.
     pub fn of(text: &str, kind: FileKind) -> Self {
-        let text = text.strip_prefix(crate::edit::BOM).unwrap_or(text);
+        let text = text.strip_prefix(crate::lines::BOM).unwrap_or(text);
         let mut reader = Reader::default();
         let mut marks = LineMarks::new(text, kind);
         let mut lines = text.split('\n').peekable();

@@ -17,7 +17,10 @@ const COMMON: &[&str] = &[
 ];
 
 /// Flags of several commands that a newcomer does not need.
-const RARE: &[&str] = &["unguard", "tool_names", "show_token", "name", "json", "utc"];
+const RARE: &[&str] = &[
+    "unguard", "tool_names", "show_token", "name", "json", "utc", "delimiter", "encoding",
+    "header", "skip",
+];
 
 /// Prints the three first steps, for a program that was started without arguments.
 pub(super) fn write_first_steps(

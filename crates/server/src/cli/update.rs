@@ -1,7 +1,8 @@
 //! `stile update`: says how this installation is updated, and downloads nothing.
 //!
 //! The place of the program tells how it was installed. The same knowledge names the words that
-//! start the program again, because a copy in the cache of `npx` or `uvx` has no command of its own.
+//! start the program again, because a copy in the cache of `npx` or `uvx` has no command of its
+//! own.
 
 use std::path::{Path, PathBuf};
 

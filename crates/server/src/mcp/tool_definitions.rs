@@ -67,17 +67,20 @@ pub(crate) fn without_output_schemas(mut tools: Vec<Tool>) -> Vec<Tool> {
     tools
 }
 
-/// Returns the schema of an answer as lists show it: the outermost members.
+/// Returns the schema of an answer as lists show it: the outermost members of what a reading tool
+/// answers, and of any other tool that it is an object.
 ///
 /// A list of tools is put before every question of many a model. The answer itself shows what its
 /// members are, and the documentation has the whole schema.
-fn brief(output: &Map<String, Value>) -> Map<String, Value> {
-    let success = output.get("anyOf").and_then(|forms| forms.get(0));
+fn brief(tool: &ToolDefinition) -> Map<String, Value> {
+    let success = tool.output.get("anyOf").and_then(|forms| forms.get(0));
     let members = success.and_then(|success| success.get("properties")).and_then(Value::as_object);
-    let named = members.into_iter().flatten().map(|(name, _)| (name.clone(), json!({})));
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema.insert("properties".to_owned(), Value::Object(named.collect()));
+    if let Some(members) = members.filter(|_| tool.read_only) {
+        let named = members.iter().map(|(name, _)| (name.clone(), json!({}))).collect();
+        schema.insert("properties".to_owned(), Value::Object(named));
+    }
     schema
 }
 
@@ -114,7 +117,7 @@ impl Spellings {
             .destructive(tool.destructive && !tool.read_only)
             .idempotent(tool.idempotent)
             .open_world(false);
-        let output = Arc::new(brief(&tool.output));
+        let output = Arc::new(brief(&tool));
         let [dotted, underscored] = [Spelling::Dotted, Spelling::Underscored].map(|names| {
             let description = names.declaration(&tool.description).into_owned();
             let mut input = tool.input.clone();

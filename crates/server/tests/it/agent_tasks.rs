@@ -246,7 +246,7 @@ const TASKS: [Task; 20] = [
         assert_eq!(found["matches"][0]["path"], "/garden/seeds/leek.md");
     }),
     ("find what is due before May", 3, |agent, _| {
-        let find = json!({ "property": { "name": "due", "before": "2026-05-01" } });
+        let find = json!({ "properties": [{ "name": "due", "before": "2026-05-01" }] });
         let found = agent.ask("note.find", find)["matches"].clone();
         assert_eq!(found.as_array().unwrap().len(), 1);
         assert_eq!(found[0]["path"], "/garden/seeds/leek.md");

@@ -73,12 +73,14 @@ const NEEDS: &[(&str, Needs)] = &[
     ("folder.move", Needs::Write),
     ("folder.remove", Needs::Write),
     ("text.read", Needs::Read),
+    ("text.gather", Needs::Read),
     ("text.edit", Needs::Write),
     ("text.replace", Needs::Write),
     ("text.insert", Needs::Write),
     ("text.append", Needs::Write),
     ("note.find", Needs::Read),
     ("note.links", Needs::Read),
+    ("note.tags", Needs::Read),
     ("note.set_property", Needs::Write),
     ("get_note_outline", Needs::Read),
     ("get_document_tree", Needs::Read),
@@ -443,6 +445,8 @@ impl Ground {
                 json!({ "path": path, "hash": hash, "name": "a", "value": 1 })
             }
             "note.links" => json!({ "path": path }),
+            "note.tags" => json!({ "path": "/notes/deep" }),
+            "text.gather" => json!({ "items": [{ "path": path }] }),
             "get_note_outline"
             | "get_document_tree"
             | "get_metadata_facets"

@@ -123,8 +123,8 @@ async fn only_a_client_that_takes_dots_is_shown_them() {
         let readers = ["file.find", "file.list", "file.read", "file.search"].into_iter();
         let notes =
             ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
-        let all =
-            readers.chain(notes).chain(["note.find", "note.links", "text.read", "text.search"]);
+        let more = ["note.find", "note.links", "note.tags", "text.gather", "text.read"];
+        let all = readers.chain(notes).chain(more).chain(["text.search"]);
         all.map(|name| name.replace('.', spelling)).collect()
     };
     let (underscored, dotted) = (spelled("_"), spelled("."));

@@ -207,7 +207,7 @@ async fn wrong_parameters_are_invalid_and_unknown_methods_are_not_found() {
 async fn an_agent_learns_where_its_token_lets_it_begin() {
     let server = Server::start().await;
     let expected = [
-        (READ, "Call `file_list`, `file_find` or `text_search` to see what is there."),
+        (READ, "`file_list` shows what is there. Today is "),
         (WORK, "Your token opens these, and nothing beside them: list:///work."),
         (NOTHING, "Your token opens no files."),
     ];

@@ -17,11 +17,12 @@ use crate::records_kit::Kit;
 const LADDER: [&str; 6] =
     ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
 /// The tools that read files alone.
-const FILE_READERS: [&str; 6] =
-    ["file_find", "file_list", "file_read", "file_search", "text_read", "text_search"];
-const NOTE_READERS: [&str; 6] = [
+const FILE_READERS: [&str; 7] = [
+    "file_find", "file_list", "file_read", "file_search", "text_gather", "text_read", "text_search",
+];
+const NOTE_READERS: [&str; 7] = [
     "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source",
-    "note_find", "note_links",
+    "note_find", "note_links", "note_tags",
 ];
 const WRITERS: [&str; 13] = [
     "file_append", "file_copy", "file_create", "file_move", "file_remove", "folder_create",

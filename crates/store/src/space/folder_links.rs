@@ -175,8 +175,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns whether the folder is still to be moved, or was moved by an earlier call, and what it
-    /// holds.
+    /// Returns whether the folder is still to be moved, or was moved by an earlier call, and what
+    /// it holds.
     fn pass_of_folder(
         &self,
         permits: &FolderPermits,

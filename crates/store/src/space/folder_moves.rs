@@ -99,7 +99,7 @@ impl Change<'_> {
         made: &mut Vec<SpacePath>,
     ) -> Result<(), Stop> {
         let (from, to) = (permits.0.path(), permits.1.path());
-        // Before anything is locked or made: hashing a folder may take long, and then is remembered.
+        // Before anything is locked or made: hashing a folder may take long, and is remembered.
         let handle = self.open_to_move(from, to)?;
         self.folder_to_move(&handle, permits, base, self.cancellation)?;
         let moved = self

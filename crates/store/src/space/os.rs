@@ -436,7 +436,8 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
     move_ours((folder, from), (folder, to))
 }
 
-/// Moves a temporary file or folder of ours, also to another folder. Fails if the new name is in use.
+/// Moves a temporary file or folder of ours, also to another folder. Fails if the new name is in
+/// use.
 ///
 /// No other program writes the name `from`, so a file system without [`move_new`] may link and
 /// unlink: neither step replaces or removes a file of anybody else. After a crash between them the

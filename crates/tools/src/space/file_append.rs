@@ -19,7 +19,7 @@ use crate::tool::Tool;
 pub struct FileAppend {
     /// Which file.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: ContentHash,
     /// What to add: text, or base64 when `encoding` says so.
     content: String,

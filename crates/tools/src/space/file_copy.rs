@@ -20,7 +20,7 @@ use crate::tool::Tool;
 pub struct FileCopy {
     /// Which file.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: ContentHash,
     /// The path of the copy.
     to: FilePath,

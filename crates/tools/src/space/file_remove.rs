@@ -20,7 +20,7 @@ use crate::tool::{Output, Tool};
 pub struct FileRemove {
     /// Which file, from the root of the space, e.g. `/notes/old.md`.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: ContentHash,
 }
 

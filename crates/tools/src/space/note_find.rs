@@ -28,8 +28,8 @@ pub struct NoteFind {
     /// In front matter or text; `a` also finds `#a/b`.
     tag: Option<String>,
     /// Of the front matter.
-    property: Option<PropertyArgument>,
-    /// More of them; each must fit.
+    property: Option<NamedProperty>,
+    /// The same, each of which must fit.
     #[serde(default)]
     #[schemars(length(max = 8))]
     properties: Vec<PropertyArgument>,
@@ -51,6 +51,20 @@ pub struct NoteFind {
     order: Option<OrderArgument>,
     /// `next_cursor`.
     cursor: Option<String>,
+}
+
+// A member of the front matter, and its value.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NamedProperty {
+    name: String,
+    value: Option<String>,
+}
+
+impl From<NamedProperty> for PropertyArgument {
+    fn from(NamedProperty { name, value }: NamedProperty) -> Self {
+        Self { name, value, not: None, before: None, after: None, exists: None }
+    }
 }
 
 // A member of the front matter to find. Without a description: lists of tools are to be short.
@@ -147,7 +161,7 @@ impl Tool for NoteFind {
     async fn run(self, (walks, _): Self::Permits, space: &Space) -> Result<FoundNotes, Refusal> {
         let Self { tag, mut properties, links_to, broken, orphan, untagged, path, .. } = self;
         let (order, cursor) = (self.order, self.cursor);
-        properties.extend(self.property);
+        properties.extend(self.property.map(PropertyArgument::from));
         let has_flag = broken || orphan || untagged;
         if tag.is_none() && properties.is_empty() && links_to.is_none() && !has_flag {
             return Err(Refusal::invalid_argument(

@@ -23,7 +23,7 @@ use crate::tool::Tool;
 pub struct TextAppend {
     /// Which file.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: Option<ContentHash>,
     /// The new lines, stored as given: end them with a line break if the file should end with one.
     content: String,

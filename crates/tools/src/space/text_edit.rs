@@ -29,7 +29,7 @@ use crate::tool::{Output, Tool};
 pub struct EditText {
     /// Which file.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: ContentHash,
     /// The replacements, in order.
     #[schemars(length(min = 1, max = 64))]

@@ -24,7 +24,7 @@ use crate::tool::Tool;
 pub struct TextInsert {
     /// Which file.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: ContentHash,
     /// The line before which to insert, from 1; negative numbers count from the end, -1 is the last
     /// line.

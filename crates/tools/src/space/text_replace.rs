@@ -25,7 +25,7 @@ use crate::tool::{Output, Tool};
 pub struct TextReplace {
     /// Which file.
     path: FilePath,
-    /// Its `hash`, from a read or a change.
+    /// Its `hash`.
     hash: ContentHash,
     /// `[start, end]` within which to look, from 1, end exclusive, 0 as end for the end of the
     /// file.

@@ -42,11 +42,10 @@ pub(super) fn bound_of(name: &str, text: Option<&str>) -> Result<Option<TimeBoun
     text.map(|text| TimeBound::parse(text).ok_or_else(wrong)).transpose()
 }
 
-/// In which order a walk shows what it found.
+// The order in which a walk shows what it found. Without descriptions, so that the schema is plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OrderArgument {
-    /// Files that were changed last first.
     Newest,
 }
 

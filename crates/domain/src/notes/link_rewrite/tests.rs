@@ -325,10 +325,12 @@ proptest! {
         }
         // The files as they are after the move lead to the same rewriting.
         let mut moved_files = files.relocated(&from, &to);
-        moved_files = MovedFile::of_folder(from.clone(), to.clone(), &moved_files, RewritePass::First)
-            .before;
+        let planned = |files: &LinkedFiles| {
+            MovedFile::of_folder(from.clone(), to.clone(), files, RewritePass::First)
+        };
+        moved_files = planned(&moved_files).before;
         for (name, text) in &vault {
-            let again = MovedFile::of_folder(from.clone(), to.clone(), &moved_files, RewritePass::First);
+            let again = planned(&moved_files);
             let now = path(&now_of(name));
             prop_assert_eq!(again.rewrite(&now, text), moved.rewrite(&now, text));
         }

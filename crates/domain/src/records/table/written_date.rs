@@ -17,7 +17,7 @@ pub enum DateOrder {
 }
 
 impl DateOrder {
-    /// Both orders.
+    /// Both orders, the day first.
     pub const ALL: [Self; 2] = [Self::DayFirst, Self::MonthFirst];
 
     /// Returns the name, as the owner writes it.

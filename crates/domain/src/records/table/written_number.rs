@@ -21,10 +21,10 @@ const CURRENCIES: &str = "$ € £ ¥ ₹ ₽ ₩ ₺ ₪ ฿ kr zł Fr. EUR USD
                           CAD AUD NZD INR BRL RUB CNY TRY ZAR MXN SGD HKD KRW RON BGN ILS AED THB";
 
 impl DecimalMark {
-    /// Both marks.
+    /// Both marks, the point first.
     pub const ALL: [Self; 2] = [Self::Point, Self::Comma];
 
-    /// Returns the character.
+    /// Returns the character of the mark.
     pub fn character(self) -> char {
         match self {
             Self::Point => '.',
