@@ -99,7 +99,7 @@ story() {
   succeeds
   names_of >"$tmp/names"
   equal "the list of tools" "$(sed -E 's/^(file|folder|note|text)_/\1./' "$tmp/names" | tr '\n' ' ')" \
-    "file.append file.copy file.create file.find file.list file.move file.read file.remove file.search folder.create folder.move folder.remove $notes note.find note.links note.set_property text.append text.edit text.insert text.read text.replace text.search "
+    "file.append file.copy file.create file.find file.list file.move file.read file.remove file.search folder.create folder.move folder.remove $notes note.find note.links note.set_property note.tags text.append text.edit text.gather text.insert text.read text.replace text.search "
   passed
 
   begin create
@@ -156,7 +156,7 @@ story() {
   begin "be refused"
   inspect reader --method tools/list
   succeeds
-  equal "the tools of a reader" "$(names_of | sed -E 's/^(file|folder|note|text)_/\1./' | tr '\n' ' ')" "file.find file.list file.read file.search $notes note.find note.links text.read text.search "
+  equal "the tools of a reader" "$(names_of | sed -E 's/^(file|folder|note|text)_/\1./' | tr '\n' ' ')" "file.find file.list file.read file.search $notes note.find note.links note.tags text.gather text.read text.search "
   call narrow text.append '{"path":"'"$path"'","hash":"'"$after"'","content":"refused"}'
   if [ "$transport" = http ]; then
     [ "$status" -eq 1 ] || fail "status $status: $(cat "$tmp/answer" "$tmp/error")"

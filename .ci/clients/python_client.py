@@ -32,7 +32,9 @@ CHANGING = {
     "file.append", "file.copy", "file.create", "file.move", "file.remove", "folder.create", "folder.move",
     "folder.remove", "note.set_property", "text.append", "text.edit", "text.insert", "text.replace",
 }
-FINDING = {"file.find", "file.list", "file.search", "note.find", "note.links", "text.search"}
+FINDING = {
+    "file.find", "file.list", "file.search", "note.find", "note.links", "note.tags", "text.gather", "text.search"
+}
 READING = FINDING | {
     "file.read", "get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source", "text.read",
 }

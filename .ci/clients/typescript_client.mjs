@@ -18,7 +18,7 @@ import * as v2 from '@modelcontextprotocol/client';
 import * as v2stdio from '@modelcontextprotocol/client/stdio';
 
 const NOTE_TOOLS = ['get_document_tree', 'get_metadata_facets', 'get_note_outline', 'get_section_source'];
-const READING = ['file.find', 'file.list', 'file.read', 'file.search', ...NOTE_TOOLS, 'note.find', 'note.links', 'text.read', 'text.search'];
+const READING = ['file.find', 'file.list', 'file.read', 'file.search', ...NOTE_TOOLS, 'note.find', 'note.links', 'note.tags', 'text.gather', 'text.read', 'text.search'];
 const TOOLS = [
   ...READING, 'file.append', 'file.copy', 'file.create', 'file.move', 'file.remove', 'folder.create',
   'folder.move', 'folder.remove', 'note.set_property', 'text.append', 'text.edit', 'text.insert', 'text.replace',

@@ -264,8 +264,8 @@ fn below<'m, V>(
 }
 
 /// Returns the folders that came to their places with a folder that a call moved, the deepest
-/// first. Once their files are back, those that are empty go too. A folder that may have been there before
-/// the move is not among them.
+/// first. Once their files are back, those that are empty go too. A folder that may have been there
+/// before the move is not among them.
 pub fn moved_folders(changes: &[PastChange]) -> Vec<SpacePath> {
     let mut folders = BTreeSet::new();
     for change in changes.iter().filter(|change| change.author.tool == FOLDER_MOVE) {

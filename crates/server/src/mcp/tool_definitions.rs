@@ -87,22 +87,33 @@ fn brief(tool: &ToolDefinition) -> Map<String, Value> {
 /// The bounds of texts, which a list leaves out: a call that exceeds one is refused in words.
 const BOUNDS_OF_TEXTS: [&str; 3] = ["minLength", "maxLength", "pattern"];
 
-/// Makes the schema of arguments as lists show it: without the bounds of texts, and with the tools
-/// that its descriptions name in one spelling.
+/// Makes the schema of arguments as lists show it: without the bounds of texts and what is usual,
+/// and with the tools that its descriptions name in one spelling.
 fn shorten(schema: &mut Map<String, Value>, names: Spelling) {
+    shorten_value(schema, names);
+    // Only the arguments themselves say that there are no others; each call is checked in any case.
+    schema.insert("additionalProperties".to_owned(), false.into());
+}
+
+fn shorten_value(schema: &mut Map<String, Value>, names: Spelling) {
+    let is_usual = |name: &str, value: &Value| match name {
+        "default" => *value == false || *value == "/",
+        "additionalProperties" => *value == false,
+        _ => BOUNDS_OF_TEXTS.contains(&name),
+    };
     // An argument may have the name of a bound, and is an object.
-    schema.retain(|name, value| value.is_object() || !BOUNDS_OF_TEXTS.contains(&name.as_str()));
+    schema.retain(|name, value| value.is_object() || !is_usual(name, value));
     for (name, value) in schema {
         match value {
             Value::String(text) if name == "description" => {
                 *text = names.declaration(text).into_owned();
             }
-            Value::Object(members) => shorten(members, names),
+            Value::Object(members) => shorten_value(members, names),
             Value::Array(items) => {
                 items
                     .iter_mut()
                     .filter_map(Value::as_object_mut)
-                    .for_each(|item| shorten(item, names));
+                    .for_each(|item| shorten_value(item, names));
             }
             _ => {}
         }

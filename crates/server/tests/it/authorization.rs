@@ -424,7 +424,7 @@ impl Ground {
             "folder.create" => json!({ "path": "/notes/made" }),
             "folder.move" => {
                 let empty = ContentHash::digest(b"");
-                json!({ "path": "/notes/deep", "hash": empty, "to": "/notes/moved" })
+                json!({ "path": "/notes/deep", "hash": empty, "to": "/notes/made" })
             }
             "folder.remove" => json!({ "path": "/notes/deep" }),
             "text.edit" => {

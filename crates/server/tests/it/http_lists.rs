@@ -84,8 +84,10 @@ async fn the_two_spellings_differ_only_in_the_names_of_tools_wherever_these_are_
     note_find
     note_links
     note_set_property
+    note_tags
     text_append
     text_edit
+    text_gather
     text_insert
     text_read
     text_replace

@@ -12,7 +12,7 @@ use stile_store::space::Space;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Make a folder, with its parents. (`file.create` makes the folders of a new file by itself.)
+/// Make a folder, with its parents. A new file gets its folders by itself.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FolderCreate {

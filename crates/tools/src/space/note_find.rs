@@ -29,7 +29,7 @@ pub struct NoteFind {
     tag: Option<String>,
     /// Of the front matter.
     property: Option<NamedProperty>,
-    /// The same, each of which must fit.
+    /// Each must fit; `before` is less, or earlier.
     #[serde(default)]
     #[schemars(length(max = 8))]
     properties: Vec<PropertyArgument>,
@@ -72,10 +72,8 @@ impl From<NamedProperty> for PropertyArgument {
 #[serde(deny_unknown_fields)]
 struct PropertyArgument {
     name: String,
-    /// As written, or an item of a list.
     value: Option<String>,
     not: Option<String>,
-    /// Less, or earlier.
     before: Option<String>,
     after: Option<String>,
     exists: Option<bool>,

@@ -43,7 +43,7 @@ pub struct EditText {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditArgument {
-    /// The text to replace, every character of it; it may be a part of a line or several lines.
+    /// The text to replace, every character of it: a part of a line, or several lines.
     #[schemars(length(min = 1))]
     old: String,
     /// What takes its place; empty to delete it.

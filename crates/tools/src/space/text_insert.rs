@@ -17,8 +17,8 @@ use super::text_replace::TextChanged;
 use crate::tool::Tool;
 
 /// Insert new lines into a text file that you have read: before a `line`, whose full content is
-/// `anchor`, or in a `section` of a note, `at` its start or end. Refused with `stale` if the file
-/// changed since you read it. To add at the end of the file, use `text.append`.
+/// `anchor`, or in a `section` of a note, `at` its start or end. At the end of the file, use
+/// `text.append`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextInsert {

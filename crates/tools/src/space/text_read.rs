@@ -26,17 +26,17 @@ use crate::tool::{Output, Tool};
 pub struct TextRead {
     /// Which file, from the root of the space, e.g. `/notes/today.md`.
     path: FilePath,
-    /// `[start, end]`, from 1, end exclusive, negative from the end: `[1, 21]` is the first twenty
-    /// lines, `[-20, 0]` the last twenty. All if left out.
+    /// `[start, end]`, from 1, end exclusive, negative from the end: `[-20, 0]` is the last twenty
+    /// lines. All if left out.
     lines: Option<LineRange>,
-    /// Begin at the first line with this text, upper or lower case. Not with `cursor`.
+    /// Begin at the first line with this text, in any case.
     #[schemars(length(min = 1, max = 1024))]
     q: Option<String>,
-    /// Only this section of a note with its subsections: its heading, headings as `Plan > Next`, or
-    /// an id of the note tools. Not with `lines` or `cursor`.
+    /// Only this section of a note: its heading, headings as `Plan > Next`, or an id of the note
+    /// tools.
     #[schemars(length(min = 1, max = 8192))]
     section: Option<String>,
-    /// `next_cursor`. Not with `lines`, `q` or `section`.
+    /// `next_cursor`, alone.
     cursor: Option<String>,
     /// If not UTF-8, e.g. `shift_jis`. Recognised if left out.
     #[schemars(length(max = 32))]

@@ -18,8 +18,7 @@ use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
 /// Replace whole lines of a text file that you have read. `old` must stand exactly once inside
-/// `lines` or `section`; a `section` without `old` gets `new` as its body. Refused with `stale` if
-/// the file changed since you read it; then read again.
+/// `lines` or `section`; a `section` without `old` gets `new` as its body.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextReplace {

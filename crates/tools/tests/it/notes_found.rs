@@ -48,6 +48,7 @@ async fn notes_are_found_by_tag_property_and_link_together() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_types, reason = "a test sets the time of a file")]
 async fn notes_are_found_by_several_conditions_and_by_what_is_amiss() {
     let rig = Rig::new();
     put(
