@@ -6,9 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::text_encoding::{
-    EncodingSource, TextEncoding, may_be_text, recognise, text_of,
-};
+use stile_domain::text_encoding::{EncodingSource, TextEncoding, may_be_text, recognise, text_of};
 
 const STATED: [&str; 12] = [
     "utf-8", "utf-16le", "utf-16be", "windows-1252", "iso-8859-2", "iso-8859-15", "koi8-r",

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use stile_domain::tool_name::Spelling;
 use stile_tools::definition::ToolDefinition;
 use stile_tools::definition::ToolGroup;
@@ -67,21 +67,12 @@ pub(crate) fn without_output_schemas(mut tools: Vec<Tool>) -> Vec<Tool> {
     tools
 }
 
-/// Returns the schema of an answer as lists show it: the outermost members of what a reading tool
-/// answers, and of any other tool that it is an object.
+/// Returns the schema of an answer as lists show it: an object.
 ///
 /// A list of tools is put before every question of many a model. The answer itself shows what its
 /// members are, and the documentation has the whole schema.
-fn brief(tool: &ToolDefinition) -> Map<String, Value> {
-    let success = tool.output.get("anyOf").and_then(|forms| forms.get(0));
-    let members = success.and_then(|success| success.get("properties")).and_then(Value::as_object);
-    let mut schema = Map::new();
-    schema.insert("type".to_owned(), "object".into());
-    if let Some(members) = members.filter(|_| tool.read_only) {
-        let named = members.iter().map(|(name, _)| (name.clone(), json!({}))).collect();
-        schema.insert("properties".to_owned(), Value::Object(named));
-    }
-    schema
+fn brief() -> Map<String, Value> {
+    Map::from_iter([("type".to_owned(), "object".into())])
 }
 
 /// The bounds of texts, which a list leaves out: a call that exceeds one is refused in words.
@@ -128,7 +119,7 @@ impl Spellings {
             .destructive(tool.destructive && !tool.read_only)
             .idempotent(tool.idempotent)
             .open_world(false);
-        let output = Arc::new(brief(&tool));
+        let output = Arc::new(brief());
         let [dotted, underscored] = [Spelling::Dotted, Spelling::Underscored].map(|names| {
             let description = names.declaration(&tool.description).into_owned();
             let mut input = tool.input.clone();

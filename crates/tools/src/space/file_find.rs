@@ -40,7 +40,7 @@ pub struct FileFind {
     modified_before: Option<String>,
     /// `newest`: files alone, changed last first.
     order: Option<OrderArgument>,
-    /// `next_cursor`, with the same other arguments.
+    /// `next_cursor`.
     cursor: Option<String>,
 }
 

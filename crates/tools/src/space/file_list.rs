@@ -32,7 +32,7 @@ pub struct FileList {
     depth: usize,
     /// `newest`: files alone, changed last first.
     order: Option<OrderArgument>,
-    /// `next_cursor`, with the same other arguments.
+    /// `next_cursor`.
     cursor: Option<String>,
     /// Return the hash that moving or removing the folder takes.
     #[serde(default)]

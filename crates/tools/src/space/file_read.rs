@@ -26,7 +26,7 @@ pub struct FileRead {
     path: FilePath,
     /// The byte to begin at, from 0. An image is then read as bytes, too.
     offset: Option<u64>,
-    /// `next_cursor` of the answer to be continued. Not with `offset`.
+    /// `next_cursor`, without `offset`.
     cursor: Option<String>,
 }
 

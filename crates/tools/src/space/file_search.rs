@@ -50,7 +50,7 @@ pub struct FileSearch {
     #[schemars(range(min = 1, max = 50))]
     #[serde(default = "default_limit")]
     limit: usize,
-    /// `next_cursor`, with the same other arguments.
+    /// `next_cursor`.
     cursor: Option<String>,
 }
 

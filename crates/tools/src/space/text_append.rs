@@ -15,9 +15,9 @@ use stile_store::space::Space;
 use super::text_replace::TextChanged;
 use crate::tool::Tool;
 
-/// Add new lines at the end of a text file that you have read. Refused with `stale` if the file
-/// changed since you read it; with `size_bytes`, only if what you read changed, so that a log that
-/// grows can be added to. With `create`, make the file if it is not there.
+/// Add new lines at the end of a text file that you have read. Refused with `stale` if it changed
+/// since; with `size_bytes`, only if what you read changed, so that a log that grows can be added
+/// to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextAppend {

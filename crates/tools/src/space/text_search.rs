@@ -42,7 +42,7 @@ pub struct FindText {
     #[schemars(range(min = 0, max = 3))]
     #[serde(default)]
     context: usize,
-    /// `next_cursor`, with the same other arguments.
+    /// `next_cursor`.
     cursor: Option<String>,
 }
 
