@@ -1,6 +1,6 @@
 //! Imports a mailbox: one file that holds the messages of a mail program, a record for each.
 //!
-//! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one. [`archived`]
+//! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one. `archived`
 //! reads the mailboxes and messages in a zip file, as Gmail's Takeout is.
 
 use stile_store::files;

@@ -2,7 +2,7 @@
 //!
 //! [`written_number`] and [`written_date`] read one cell in a given spelling. A cell alone seldom
 //! shows its spelling: `1.234` is a number of one digit in one country and of four in another. So
-//! [`column`] counts what all cells of a column allow, and decides for the whole table.
+//! [`mod@column`] counts what all cells of a column allow, and decides for the whole table.
 
 pub mod column;
 pub mod written_date;
