@@ -26,7 +26,7 @@ pub enum EditError {
         /// The number of lines in the text.
         total_lines: u64,
     },
-    /// There is no one section as the caller names it.
+    /// The name of a section fits no heading of the note, or several.
     Section(SectionFault),
     /// `old` or `anchor` does not occur in the searched lines.
     NoMatch {

@@ -35,7 +35,7 @@ pub struct SectionPlace {
     pub body_start: u64,
 }
 
-/// Why there is no one section.
+/// Why the name of a section does not lead to exactly one section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SectionFault {
     /// No section has this name.

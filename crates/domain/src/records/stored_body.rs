@@ -68,6 +68,7 @@ pub enum StoredValue<'a> {
     LongJson(LongValue),
 }
 
+/// Borrows a value that is short enough to stay in its record.
 impl<'a> From<&'a FieldValue> for StoredValue<'a> {
     fn from(value: &'a FieldValue) -> Self {
         match value {
@@ -349,17 +350,6 @@ impl BodyWriter {
 }
 
 impl<'a> StoredValue<'a> {
-    /// Borrows a value that is short enough to stay in its record.
-    pub fn inline(value: &'a FieldValue) -> Self {
-        match value {
-            FieldValue::Null => Self::Null,
-            FieldValue::Bool(value) => Self::Bool(*value),
-            FieldValue::Number(digits) => Self::Number(digits),
-            FieldValue::Text(text) => Self::Text(text),
-            FieldValue::Json(json) => Self::Json(json),
-        }
-    }
-
     /// Returns the point in time that a text holds; `None` for any other value.
     pub fn time(&self) -> Option<Instant> {
         match self {

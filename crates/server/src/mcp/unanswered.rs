@@ -35,7 +35,8 @@ pub(super) struct Waiting {
 }
 
 impl Unanswered {
-    /// Adds the request of a session; `None` for a message that is no request.
+    /// Remembers a request until the returned value is dropped; `None` for a notification or a
+    /// response, which nobody answers.
     pub(super) fn add(
         &self,
         session: &SessionId,

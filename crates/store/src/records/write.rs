@@ -462,7 +462,7 @@ fn parts<'a>(
         let held = match text.filter(|_| is_long) {
             Some(text) if json => StoredValue::LongJson(measured(text)?),
             Some(text) => StoredValue::LongText(measured(text)?),
-            None => StoredValue::inline(value),
+            None => StoredValue::from(value),
         };
         let text = text.filter(|_| is_long || searchable).map(Text::Memory);
         parts.push(Part { name, binary, searchable, held, text });
