@@ -141,8 +141,14 @@ impl JsonString {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file_links::tests::paths;
     use super::*;
+
+    /// Returns the paths of the links of a file, as the file spells them, each with its line.
+    fn paths(links: Vec<FileLink>, text: &str) -> Vec<String> {
+        let place =
+            |link: &FileLink| link.path.clone().map_or("-", |place| &text[place]).to_owned();
+        links.iter().map(|link| format!("{} {}", link.line, place(link))).collect()
+    }
 
     #[test]
     fn a_canvas_has_the_files_of_its_nodes_and_the_links_of_its_texts() {

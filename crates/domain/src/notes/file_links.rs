@@ -115,12 +115,12 @@ pub(super) fn whole_wikilink(text: &str) -> Option<PlacedLink> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::super::note_facts::{NoteBody, NoteFacts};
     use super::*;
 
     /// Returns the paths of the links of a file, as the file spells them, each with its line.
-    pub(in super::super) fn paths(links: Vec<FileLink>, text: &str) -> Vec<String> {
+    fn paths(links: Vec<FileLink>, text: &str) -> Vec<String> {
         let place =
             |link: &FileLink| link.path.clone().map_or("-", |place| &text[place]).to_owned();
         links.iter().map(|link| format!("{} {}", link.line, place(link))).collect()

@@ -1,10 +1,11 @@
 //! Reads the rows of a JSON file that are within an object, such as `messages` of an export of a
 //! chat, or `chats/list/*/messages` of an export of all.
 //!
-//! The reader goes through the file once and keeps one row in memory. A path begins at the outermost
-//! object and names a member at each step; `*` takes every member of an object or every element of
-//! an array. The elements of the array at the path are the rows. Identifiers often count anew in each chat, so each row gets
-//! the `id` and the `name` of the object that holds its array, as `parent_id` and `parent_name`.
+//! The reader goes through the file once and keeps one row in memory. A path begins at the
+//! outermost object and names a member at each step; `*` takes every member of an object or every
+//! element of an array. The elements of the array at the path are the rows. Identifiers often
+//! count anew in each chat, so each row gets the `id` and the `name` of the object that holds its
+//! array, as `parent_id` and `parent_name`.
 //!
 //! *Source*: RFC 8259. The forms are those that Telegram, Google Takeout, browsers, Instagram and
 //! Discord write.
