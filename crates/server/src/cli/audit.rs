@@ -7,6 +7,7 @@ use clap::ArgMatches;
 use serde_json::json;
 use stile_domain::audit::{AuditFilter, CallKind, kind, sentence};
 use stile_domain::journal::JournalLine;
+use stile_domain::json_string::with_escapes;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 use stile_store::journal::{JournalPlace, NewLines, RemovedLines, Verification};
@@ -117,7 +118,7 @@ impl Form {
     /// events have colours.
     fn line(self, line: &JournalLine) -> String {
         if self.is_json {
-            return json!(line).to_string();
+            return with_escapes(&json!(line).to_string());
         }
         let time = Instant::parse(&line.at).map_or_else(|| line.at.clone(), local_time::second);
         let meaning = match kind(line) {
@@ -194,7 +195,7 @@ fn print_verification(
             "intact": faults.is_empty(), "files": files, "lines": lines,
             "lines_without_chain": unchained, "lines_removed": removed, "files_removed_for_age": retired, "faults": faults,
         });
-        writeln!(output, "{answer:#}")?;
+        owner::write_json(output, &answer)?;
     } else {
         for fault in faults {
             let place = fault.line.map(|line| format!(", line {line}")).unwrap_or_default();
@@ -283,6 +284,13 @@ mod tests {
         assert_eq!((&line["client"], &line["changed_lines"]), (&json!("cursor"), &json!(3)));
         assert_eq!(stile(&["audit", "--refused"], unchanged).0, "");
         assert_eq!(stile(&["audit", "--since", "2999-01-01"], unchanged).0, "");
+    }
+
+    #[test]
+    fn json_escapes_characters_that_nobody_sees() {
+        let unseen = |text: String| text.replace("claude", "cla\u{202e}ude");
+        let (told, _) = stile(&["audit", "--json"], unseen);
+        assert!(told.contains(r"cla\u202eude") && !told.contains('\u{202e}'), "{told}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::owner::json_lines;
 use super::{Failure, Invocation, settings};
 use crate::config::{Form, ResolvedSetting, Source};
 
@@ -14,7 +15,7 @@ pub(super) fn run(
     let resolved = settings(matches, environment)?;
     let (settings, file) = (&resolved.settings, &resolved.config.config);
     let text = match matches.get_flag("json") {
-        true => format!("{:#}\n", Value::from_iter(settings.iter().map(|one| to_json(one, file)))),
+        true => json_lines(&Value::from_iter(settings.iter().map(|one| to_json(one, file)))),
         false => annotated_toml(settings, file),
     };
     output.write_all(text.as_bytes())?;

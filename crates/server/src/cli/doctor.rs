@@ -407,7 +407,7 @@ fn as_json(sections: &[Section]) -> String {
         });
         json!({ "about": title, "checks": checks.collect::<Value>() })
     });
-    format!("{:#}\n", sections.collect::<Value>())
+    owner::json_lines(&sections.collect::<Value>())
 }
 
 #[cfg(test)]
@@ -447,5 +447,7 @@ mod tests {
         ");
         let json: Value = serde_json::from_str(&as_json(&sections)).unwrap();
         assert_eq!(json[0]["checks"][2]["outcome"], "failed");
+        let named = Section { title: "a\u{202e}b".to_owned(), findings: Vec::new() };
+        assert!(as_json(&[named]).contains(r"a\u202eb"));
     }
 }

@@ -338,6 +338,8 @@ mod tests {
         assert_eq!(find("listen"), listen);
         assert_eq!(find("history_days"), expected("history_days", json!(30), "default"));
         assert_eq!(find("public_url"), expected("public_url", json!(null), "default"));
+        let unseen = stile("config --state /nonexistent/\u{202e}state --json").0;
+        assert!(unseen.contains(r"/nonexistent/\u202estate"), "{unseen}");
     }
 
     #[test]
