@@ -378,17 +378,25 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 /// Returns the keys that seal cursors, the newest first, after making one if there is none. `None`
 /// if the system gives no random bytes.
 fn seal_keys(writer: &mut Connection, now: Instant) -> rusqlite::Result<Option<Vec<SealKey>>> {
+    // A reader need not wait for an import, so the keys are looked for before a lock is taken.
+    let known = stored_seal_keys(writer)?;
+    if !known.is_empty() {
+        return Ok(Some(known));
+    }
     let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let count: i64 = transaction.query_row("SELECT count(*) FROM seals", [], |row| row.get(0))?;
-    if count == 0 {
+    if stored_seal_keys(&transaction)?.is_empty() {
         let Ok(key) = SealKey::make() else { return Ok(None) };
         let insert = "INSERT INTO seals (id, secret, made) VALUES (?1, ?2, ?3)";
         transaction.execute(insert, params![key.id, key.secret, now.0])?;
     }
-    let keys = transaction
-        .prepare("SELECT id, secret FROM seals ORDER BY made DESC")?
-        .query_map([], |row| Ok(SealKey { id: row.get(0)?, secret: row.get(1)? }))?
-        .collect::<Result<_, _>>()?;
+    let keys = stored_seal_keys(&transaction)?;
     transaction.commit()?;
     Ok(Some(keys))
+}
+
+fn stored_seal_keys(connection: &Connection) -> rusqlite::Result<Vec<SealKey>> {
+    connection
+        .prepare("SELECT id, secret FROM seals ORDER BY made DESC")?
+        .query_map([], |row| Ok(SealKey { id: row.get(0)?, secret: row.get(1)? }))?
+        .collect()
 }
