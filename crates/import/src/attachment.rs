@@ -11,6 +11,9 @@ use stile_domain::records::value::FieldValue;
 use stile_store::archive::Archive;
 use stile_store::records::{WriteBatch, WriteRefusal};
 
+/// The field that holds the names and texts of a record's attachments.
+pub const TEXT_FIELD: &str = "attachment_text";
+
 /// A file that a row refers to.
 #[derive(Debug)]
 pub struct Attachment {

@@ -8,25 +8,24 @@
 
 use std::io::{self, Read as _};
 
+use stile_domain::document::{DocumentKind, DocumentPart, NoText};
 use stile_domain::records::value::FieldValue;
 
 use crate::attachment::Attachment;
 use crate::charset::decode_text;
 use crate::html;
+use crate::importers::mbox::mail;
 
 mod cell_dates;
 pub mod child;
-mod document;
-mod document_text;
+mod epub;
 mod office;
+mod package;
 mod pdf;
+mod tidy;
 
 pub use child::TextReader;
-pub use document::DocumentKind;
-use document_text::{NoText, prefix, tidy};
-
-/// The field that holds the names and texts of a record's attachments.
-pub const FIELD: &str = "attachment_text";
+use tidy::{prefix, tidied, without_labels};
 
 /// The most bytes of a document that is read.
 const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -67,7 +66,7 @@ impl AttachmentTexts {
     pub fn of(attachments: &[Attachment], reader: Option<&TextReader>) -> io::Result<Self> {
         let mut texts = Self::default();
         for attachment in attachments {
-            let kind = DocumentKind::of(attachment);
+            let kind = kind_of(attachment);
             let text = match kind {
                 Some(_) if texts.text.len() >= MAX_TEXTS_BYTES => Some(Err(NoText::TooLarge)),
                 Some(kind) => text_of(attachment, kind, reader)?,
@@ -138,13 +137,29 @@ fn text_of(
     if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
         return Ok(Some(Err(NoText::TooLarge)));
     }
-    let text = match (kind, reader) {
-        (DocumentKind::Plain, _) => Ok(decode_text(&bytes, None).into_owned()),
-        (DocumentKind::Html, _) => Ok(html::to_document_text(&decode_text(&bytes, None))),
-        (_, None) => return Ok(None),
-        (_, Some(reader)) => reader.read(kind, &bytes)?,
+    let parts = match (in_this_process(kind, &bytes), reader) {
+        (Some(parts), _) => parts,
+        (None, None) => return Ok(None),
+        (None, Some(reader)) => reader.read(kind, &bytes)?,
     };
-    Ok(Some(text.map(|text| tidy(&text))))
+    Ok(Some(parts.map(|parts| without_labels(&parts))))
+}
+
+/// Recognises an attached document.
+pub(crate) fn kind_of(attachment: &Attachment) -> Option<DocumentKind> {
+    DocumentKind::recognise(attachment.media_type(), attachment.file_name())
+}
+
+/// Reads a document in time linear in its length. `None` if that needs a child process.
+fn in_this_process(kind: DocumentKind, bytes: &[u8]) -> Option<Result<Vec<DocumentPart>, NoText>> {
+    let text = match kind {
+        DocumentKind::Plain => Ok(decode_text(bytes, None).into_owned()),
+        DocumentKind::Html => Ok(html::to_document_text(&decode_text(bytes, None))),
+        DocumentKind::Mail => mail::as_text(bytes).map_err(|_| NoText::Damaged),
+        _ => return None,
+    };
+    let whole = |text| tidied(vec![DocumentPart { label: String::new(), title: None, text }]);
+    Some(text.map(whole))
 }
 
 #[cfg(test)]

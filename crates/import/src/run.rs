@@ -28,7 +28,8 @@ use stile_store::records::{
     WriteBatch,
 };
 
-use crate::attachment_text::{self, AttachmentTexts, DocumentKind, TextReader};
+use crate::attachment;
+use crate::attachment_text::{self, AttachmentTexts, TextReader};
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
@@ -151,7 +152,7 @@ impl Import<'_> {
             versions: VersionKeys::default(),
             completion: RowCompletion {
                 has_text_field: declaration
-                    .is_some_and(|declaration| declaration.field(attachment_text::FIELD).is_some()),
+                    .is_some_and(|declaration| declaration.field(attachment::TEXT_FIELD).is_some()),
                 declaration: declaration.map(|declaration| Arc::new(declaration.clone())),
                 reader: self.text_reader,
                 keys: declaration.map_or_else(|| RowKeys::new(&[]), RowKeys::of),
@@ -482,7 +483,7 @@ impl RowCompletion<'_> {
     /// is known.
     fn record_of(&mut self, row: &mut ImportRow) -> Result<RowRecord, UnusableRow> {
         let text = row.attachment_text.take();
-        row.fields.extend(text.map(|text| (attachment_text::FIELD.to_owned(), text)));
+        row.fields.extend(text.map(|text| (attachment::TEXT_FIELD.to_owned(), text)));
         blob::add_fetch_urls(&mut row.fields);
         let key = self.keys.next_key(&row.fields);
         let key = key.map_err(|bad| UnusableRow::new(bad.code(), bad))?;
@@ -496,7 +497,8 @@ impl RowCompletion<'_> {
     fn read_texts(&self, row: &mut InputRow, report: &mut ImportReport) -> Result<(), ImportError> {
         let Ok(row) = &mut row.located.row else { return Ok(()) };
         if !self.has_text_field {
-            let documents = row.attachments.iter().filter(|own| DocumentKind::of(own).is_some());
+            let documents =
+                row.attachments.iter().filter(|own| attachment_text::kind_of(own).is_some());
             report.undeclared_texts += documents.count() as u64;
             return Ok(());
         }
@@ -694,7 +696,7 @@ impl StoringPass<'_> {
                 let mut fields = fields.clone();
                 blob::add_fetch_urls(&mut fields);
                 // An earlier version did not read the text of attachments.
-                let ignored = [preset.owner_fields, &[attachment_text::FIELD]].concat();
+                let ignored = [preset.owner_fields, &[attachment::TEXT_FIELD]].concat();
                 batch.differs_from(target, key, &fields, &ignored)
             })?;
         }

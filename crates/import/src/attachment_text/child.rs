@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::document::DocumentKind;
-use super::document_text::{MAX_TEXT_BYTES, NoText, prefix, tidy};
-use super::office;
-use super::pdf;
+use stile_domain::document::{DocumentKind, DocumentPart, DocumentReader, DocumentText, NoText};
+
+use super::tidy::{MAX_TEXT_BYTES, of_wire, tidied, to_wire};
+use super::{epub, in_this_process, office, pdf};
 
 /// The command that starts a child, before the name of a kind.
 pub const COMMAND: &str = "extract-text";
@@ -29,6 +29,8 @@ const MEMORY: u64 = 1024 * 1024 * 1024;
 const CPU_SECONDS: u64 = 10;
 /// The longest time that a child may take. It waits for a processor, too.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// The most bytes of the labels and titles of a document's parts.
+const MAX_LABEL_BYTES: usize = 1024 * 1024;
 /// What a child exits with if the document is damaged or too large.
 const DAMAGED: u8 = 3;
 const TOO_LARGE: u8 = 4;
@@ -39,13 +41,24 @@ pub struct TextReader {
     program: PathBuf,
 }
 
+impl DocumentReader for TextReader {
+    fn text(&self, kind: DocumentKind, bytes: &[u8]) -> Result<DocumentText, NoText> {
+        let parts = match in_this_process(kind, bytes) {
+            Some(parts) => parts?,
+            // A machine that starts no process has no memory for the document.
+            None => self.read(kind, bytes).map_err(|_| NoText::TooLarge)??,
+        };
+        Ok(DocumentText::new(&parts))
+    }
+}
+
 impl TextReader {
     /// Creates a reader that starts a program, which is to be this one.
     pub fn new(program: PathBuf) -> Self {
         Self { program }
     }
 
-    /// Returns the text of a document.
+    /// Returns the parts of a document.
     ///
     /// # Errors
     /// No child can be started.
@@ -53,7 +66,7 @@ impl TextReader {
         &self,
         kind: DocumentKind,
         bytes: &[u8],
-    ) -> io::Result<Result<String, NoText>> {
+    ) -> io::Result<Result<Vec<DocumentPart>, NoText>> {
         let Some(name) = kind.name() else { return Ok(Err(NoText::Damaged)) };
         let mut command = Command::new(&self.program);
         command.args([COMMAND, name]).env_clear();
@@ -84,14 +97,16 @@ impl TextReader {
 fn answer_of(output: impl Read) -> Vec<u8> {
     let mut answer = Vec::new();
     // What was read before a failure counts, and the exit code says whether it is a text.
-    let _ = output.take(MAX_TEXT_BYTES as u64 + 1).read_to_end(&mut answer);
+    let _ = output.take((MAX_TEXT_BYTES + MAX_LABEL_BYTES) as u64).read_to_end(&mut answer);
     answer
 }
 
-fn result_of(mut child: Child, answered: Option<Vec<u8>>) -> Result<String, NoText> {
+fn result_of(mut child: Child, answered: Option<Vec<u8>>) -> Result<Vec<DocumentPart>, NoText> {
     let status = child.wait().map_err(|_| NoText::TooLarge)?;
     match (status.code(), answered) {
-        (Some(0), Some(answer)) => String::from_utf8(answer).map_err(|_| NoText::Damaged),
+        (Some(0), Some(answer)) => {
+            std::str::from_utf8(&answer).ok().and_then(of_wire).ok_or(NoText::Damaged)
+        }
         (Some(code), Some(_)) if code == i32::from(TOO_LARGE) => Err(NoText::TooLarge),
         // A library that panicked did not understand the document.
         (Some(_), Some(_)) => Err(NoText::Damaged),
@@ -109,16 +124,17 @@ pub fn run(kind: DocumentKind, input: impl Read, mut output: impl Write) -> u8 {
         Ok(bytes)
     });
     let Ok(bytes) = answered else { return TOO_LARGE };
-    let text = match kind {
-        DocumentKind::Pdf => pdf::text(&bytes),
+    let parts = match kind {
+        DocumentKind::Pdf => pdf::pages(&bytes),
         DocumentKind::OfficeOpenXml => office::office_open_xml(&bytes),
         DocumentKind::OpenDocument => office::open_document(&bytes),
-        DocumentKind::Plain | DocumentKind::Html => Err(NoText::Damaged),
+        DocumentKind::Epub => epub::chapters(&bytes),
+        DocumentKind::Plain | DocumentKind::Html | DocumentKind::Mail => Err(NoText::Damaged),
     };
-    match text.map(|text| tidy(&text)) {
-        Ok(text) => {
-            let text = prefix(&text, MAX_TEXT_BYTES);
-            let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    match parts.map(|parts| to_wire(&tidied(parts))) {
+        Ok(wire) if wire.len() >= MAX_TEXT_BYTES + MAX_LABEL_BYTES => TOO_LARGE,
+        Ok(wire) => {
+            let written = output.write_all(wire.as_bytes()).and_then(|()| output.flush());
             if written.is_ok() { 0 } else { DAMAGED }
         }
         Err(NoText::Damaged) => DAMAGED,

@@ -3,92 +3,105 @@
 //! Of a text document the paragraphs are read, then headers, footers and notes, of slides those of
 //! each slide, then the notes of the speaker, of a sheet its name, then the cells of each row with
 //! tabs between them. Layout, comments and formulas are left out; the results of formulas are read.
-//! Nothing that a document refers to is opened, and XML entities of a document's own are not
-//! expanded.
-//!
 //! *Source*: ECMA-376, parts 1 and 2; OASIS OpenDocument 1.3, part 3.
 
 use std::collections::HashMap;
-use std::io::{self, BufReader, Cursor, Read as _};
 
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
-use zip::ZipArchive;
+use quick_xml::events::BytesStart;
+use stile_domain::document::{DocumentPart, NoText};
 
 use super::cell_dates::{self, CellDates};
-use super::document_text::{MAX_TEXT_BYTES, NoText};
+use super::package::{Package, XmlEvent, attribute, read_xml, unescaped_attribute};
+use super::tidy::MAX_TEXT_BYTES;
 
-/// The most bytes of all unpacked parts of a document.
-const MAX_UNPACKED: u64 = 128 * 1024 * 1024;
 /// The most styles of cells that are read.
 const MAX_STYLES: usize = 65_536;
-/// The most slides or sheets that are read.
-const MAX_PARTS: usize = 2000;
 /// The most repeated cells that are written for one that says how often it stands.
 const MAX_REPEATED: usize = 100;
 
-/// Returns the text of a document of Office Open XML.
-pub(super) fn office_open_xml(bytes: &[u8]) -> Result<String, NoText> {
+/// Returns the text of a document of Office Open XML: slides, sheets, or one text.
+pub(super) fn office_open_xml(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
     let mut package = Package::open(bytes)?;
     if let Some(part) = package.part("word/document.xml")? {
-        let mut text = paragraphs(part)?;
-        let mut others = package.numbered("word/header");
-        others.extend(package.numbered("word/footer"));
-        others.extend(["word/footnotes.xml", "word/endnotes.xml"].map(str::to_owned));
-        for name in others {
-            text += &package.optional(|package| {
-                package.part(&name)?.map_or_else(|| Ok(String::new()), paragraphs)
-            });
-        }
-        return Ok(text);
+        return Ok(vec![word(&mut package, part)?]);
     }
-    let mut text = String::new();
     let slides = package.numbered("ppt/slides/slide");
     let sheets = package.numbered("xl/worksheets/sheet");
     if slides.is_empty() && sheets.is_empty() {
         return Err(NoText::Damaged);
     }
-    for name in slides.into_iter().chain(package.numbered("ppt/notesSlides/notesSlide")) {
-        if let Some(part) = package.part(&name)? {
-            text += &paragraphs(part)?;
-            text.push('\n');
-        }
-    }
-    let shared = match package.part("xl/sharedStrings.xml")? {
-        Some(part) if !sheets.is_empty() => shared_strings(part)?,
-        _ => Vec::new(),
-    };
-    let (dates, names) = match sheets.is_empty() {
-        true => (CellDates::default(), HashMap::new()),
-        false => (package.optional(cell_dates), package.optional(sheet_names)),
-    };
-    for name in sheets {
-        if let Some(part) = package.part(&name)? {
-            if let Some(name) = names.get(&name) {
-                text.extend([name.as_str(), "\n"]);
+    let mut parts = Vec::new();
+    for (label, names) in
+        [("slide", slides), ("notes", package.numbered("ppt/notesSlides/notesSlide"))]
+    {
+        for (number, name) in (1..).zip(names) {
+            if let Some(part) = package.part(&name)? {
+                let text = paragraphs(part)?;
+                parts.push(DocumentPart { label: format!("{label} {number}"), title: None, text });
             }
-            text += &rows(part, &shared, &dates)?;
-            text.push('\n');
-        }
-        if text.len() > MAX_TEXT_BYTES {
-            break;
         }
     }
-    Ok(text)
+    if !sheets.is_empty() {
+        read_sheets(&mut package, sheets, &mut parts)?;
+    }
+    Ok(parts)
 }
 
-/// Returns the text of an OpenDocument. Headers and footers count in text documents only: those of
-/// a sheet say its name and a number of pages unless somebody changed them.
-pub(super) fn open_document(bytes: &[u8]) -> Result<String, NoText> {
+/// Returns the text of a document of words, whose pages its file does not know.
+fn word(package: &mut Package<'_>, part: Vec<u8>) -> Result<DocumentPart, NoText> {
+    let mut text = paragraphs(part)?;
+    let mut others = package.numbered("word/header");
+    others.extend(package.numbered("word/footer"));
+    others.extend(["word/footnotes.xml", "word/endnotes.xml"].map(str::to_owned));
+    for name in others {
+        text += &package
+            .optional(|package| package.part(&name)?.map_or_else(|| Ok(String::new()), paragraphs));
+    }
+    Ok(whole(text))
+}
+
+/// Returns a document without parts.
+fn whole(text: String) -> DocumentPart {
+    DocumentPart { label: String::new(), title: None, text }
+}
+
+fn read_sheets(
+    package: &mut Package<'_>,
+    sheets: Vec<String>,
+    parts: &mut Vec<DocumentPart>,
+) -> Result<(), NoText> {
+    let shared = match package.part("xl/sharedStrings.xml")? {
+        Some(part) => shared_strings(part)?,
+        None => Vec::new(),
+    };
+    let (dates, names) = (package.optional(cell_dates), package.optional(sheet_names));
+    let mut bytes = 0;
+    for (number, name) in (1..).zip(sheets) {
+        if bytes > MAX_TEXT_BYTES {
+            break;
+        }
+        if let Some(part) = package.part(&name)? {
+            let text = rows(part, &shared, &dates)?;
+            bytes += text.len();
+            let title = names.get(&name).cloned();
+            parts.push(DocumentPart { label: format!("sheet {number}"), title, text });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the text of an OpenDocument: slides, sheets, or one text. Headers and footers count in
+/// text documents only: those of a sheet say its name and a number of pages unless somebody changed
+/// them.
+pub(super) fn open_document(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
     let mut package = Package::open(bytes)?;
     let part = package.part("content.xml")?.ok_or(NoText::Damaged)?;
     let mut content = OpenText::default();
     content.read(part, &|name| name == "body")?;
-    let OpenText { mut text, is_text_document, .. } = content;
-    if is_text_document {
-        text += &package.optional(headers_and_footers);
+    if content.is_text_document {
+        content.text += &package.optional(headers_and_footers);
     }
-    Ok(text)
+    Ok(content.into_parts())
 }
 
 /// Returns the headers and footers of an OpenDocument.
@@ -102,9 +115,16 @@ fn headers_and_footers(package: &mut Package<'_>) -> Result<String, NoText> {
 /// The text of a part of an OpenDocument so far.
 #[derive(Default)]
 struct OpenText {
+    /// The parts that have ended, and the label and title of the present one, if it has any.
+    parts: Vec<DocumentPart>,
+    present: Option<(String, Option<String>)>,
+    /// The text of the present part.
     text: String,
+    /// The bytes of the parts that have ended.
+    bytes: usize,
     is_text_document: bool,
     is_spreadsheet: bool,
+    is_presentation: bool,
     /// How many elements are open whose text counts, such as the body or a footer.
     regions: usize,
     /// How many elements are open from the outermost of these on.
@@ -140,8 +160,28 @@ impl OpenText {
                 }
                 _ => {}
             }
-            self.text.len() <= MAX_TEXT_BYTES
+            self.bytes + self.text.len() <= MAX_TEXT_BYTES
         })
+    }
+
+    /// Begins a slide or a sheet.
+    fn begin_part(&mut self, what: &str, title: Option<String>) {
+        self.end_part();
+        self.present = Some((format!("{what} {}", self.parts.len() + 1), title));
+    }
+
+    /// Ends the present part. What stands before the first one belongs to it.
+    fn end_part(&mut self) {
+        if let Some((label, title)) = self.present.take() {
+            let text = std::mem::take(&mut self.text);
+            self.bytes += text.len();
+            self.parts.push(DocumentPart { label, title, text });
+        }
+    }
+
+    fn into_parts(mut self) -> Vec<DocumentPart> {
+        self.end_part();
+        if self.parts.is_empty() { vec![whole(self.text)] } else { self.parts }
     }
 
     fn begin(&mut self, name: &str, start: &BytesStart<'_>) {
@@ -151,9 +191,10 @@ impl OpenText {
             "spreadsheet" => self.is_spreadsheet = true,
             // The tables of a text document have names that programs gave them.
             "table" if self.is_spreadsheet => {
-                self.text.extend(unescaped_attribute(start, "name"));
-                self.text.push('\n');
+                self.begin_part("sheet", unescaped_attribute(start, "name"));
             }
+            "presentation" => self.is_presentation = true,
+            "page" if self.is_presentation => self.begin_part("slide", None),
             "p" | "h" => self.paragraphs += 1,
             "page-number" | "page-count" => self.page_numbers += 1,
             "tab" => self.text.push('\t'),
@@ -191,105 +232,6 @@ impl OpenText {
             _ => {}
         }
     }
-}
-
-/// A zip file of XML parts.
-struct Package<'b> {
-    archive: ZipArchive<Cursor<&'b [u8]>>,
-    unpacked: u64,
-}
-
-impl<'b> Package<'b> {
-    fn open(bytes: &'b [u8]) -> Result<Self, NoText> {
-        let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|_| NoText::Damaged)?;
-        Ok(Self { archive, unpacked: 0 })
-    }
-
-    /// Unpacks a part. `None` if the package has none of this name.
-    fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, NoText> {
-        let Some(number) = self.archive.index_for_name(name) else { return Ok(None) };
-        let part = self.archive.by_index(number).map_err(|_| NoText::Damaged)?;
-        let left = MAX_UNPACKED.saturating_sub(self.unpacked);
-        let mut bytes = Vec::new();
-        let read =
-            part.take(left + 1).read_to_end(&mut bytes).map_err(|error| match error.kind() {
-                io::ErrorKind::OutOfMemory => NoText::TooLarge,
-                _ => NoText::Damaged,
-            })?;
-        self.unpacked += read as u64;
-        if self.unpacked > MAX_UNPACKED { Err(NoText::TooLarge) } else { Ok(Some(bytes)) }
-    }
-
-    /// Reads what adds to the text of a document. Returns nothing if its parts are damaged or too
-    /// large. They leave the other parts all that these may unpack.
-    fn optional<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, NoText>) -> T {
-        let unpacked = self.unpacked;
-        let found = read(self).unwrap_or_default();
-        self.unpacked = unpacked;
-        found
-    }
-
-    /// Returns the names of parts such as `ppt/slides/slide7.xml`, in the order of their numbers.
-    fn numbered(&self, prefix: &str) -> Vec<String> {
-        let number = |name: &str| -> Option<u32> {
-            name.strip_prefix(prefix)?.strip_suffix(".xml")?.parse().ok()
-        };
-        let names = self.archive.file_names();
-        let names = names.filter_map(|name| name.ok().map(|name| name.into_owned()));
-        let mut found: Vec<(u32, String)> =
-            names.filter_map(|name| Some((number(&name)?, name))).collect();
-        found.sort_unstable();
-        found.into_iter().take(MAX_PARTS).map(|(_, name)| name).collect()
-    }
-}
-
-/// A tag or a text of a part. Names of tags are without their namespace prefix.
-enum XmlEvent<'e> {
-    Start(&'e str, &'e BytesStart<'e>),
-    End(&'e str),
-    Text(&'e str),
-}
-
-/// Reads a part until its end, or until `take` returns `false`.
-fn read_xml(part: Vec<u8>, take: &mut dyn FnMut(XmlEvent<'_>) -> bool) -> Result<(), NoText> {
-    let mut reader = Reader::from_reader(BufReader::new(Cursor::new(part)));
-    let mut buffer = Vec::new();
-    loop {
-        buffer.clear();
-        let event = reader.read_event_into(&mut buffer).map_err(|_| NoText::Damaged)?;
-        let goes_on = match &event {
-            Event::Eof => return Ok(()),
-            Event::Start(start) => take(XmlEvent::Start(start.local_name().as_ref(), start)),
-            Event::Empty(start) => {
-                let name = start.local_name();
-                take(XmlEvent::Start(name.as_ref(), start)) && take(XmlEvent::End(name.as_ref()))
-            }
-            Event::End(end) => take(XmlEvent::End(end.local_name().as_ref())),
-            Event::Text(text) => take(XmlEvent::Text(text)),
-            Event::CData(text) => take(XmlEvent::Text(text)),
-            Event::GeneralRef(name) => {
-                let reference = format!("&{};", &**name);
-                // An entity of the document's own is left out.
-                let decoded = quick_xml::escape::unescape(&reference).unwrap_or_default();
-                take(XmlEvent::Text(&decoded))
-            }
-            _ => true,
-        };
-        if !goes_on {
-            return Ok(());
-        }
-    }
-}
-
-fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
-    let mut all = start.attributes().flatten();
-    let own = all.find(|own| own.key.local_name().as_ref() == name)?;
-    Some(own.value.into_owned())
-}
-
-fn unescaped_attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
-    let value = attribute(start, name)?;
-    quick_xml::escape::unescape(&value).ok().map(|value| value.into_owned())
 }
 
 /// Returns the paragraphs of a part, each on a line.
@@ -385,7 +327,7 @@ fn sheet_names(package: &mut Package<'_>) -> Result<HashMap<String, String>, NoT
                 let part = target.strip_prefix('/').map(str::to_owned);
                 parts.insert(id, part.unwrap_or_else(|| format!("xl/{target}")));
             }
-            parts.len() <= MAX_PARTS
+            parts.len() <= super::package::MAX_PARTS
         })?;
     }
     let mut names = HashMap::new();
@@ -439,20 +381,12 @@ fn rows(part: Vec<u8>, shared: &[String], dates: &CellDates) -> Result<String, N
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
-    use zip::ZipWriter;
-    use zip::write::SimpleFileOptions;
-
+    use super::super::package::MAX_UNPACKED;
+    use super::super::package::tests::package;
     use super::*;
 
-    fn package(parts: &[(&str, &str)]) -> Vec<u8> {
-        let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-        for (name, part) in parts {
-            archive.start_file(*name, SimpleFileOptions::default()).unwrap();
-            archive.write_all(part.as_bytes()).unwrap();
-        }
-        archive.finish().unwrap().into_inner()
+    fn text(parts: Result<Vec<DocumentPart>, NoText>) -> String {
+        super::super::tidy::without_labels(&parts.unwrap())
     }
 
     /// A part whose elements do not end in their order.
@@ -471,11 +405,11 @@ mod tests {
                 ("xl/styles.xml", bad),
                 ("xl/worksheets/sheet1.xml", sheet),
             ]);
-            assert_eq!(office_open_xml(&workbook).unwrap().trim(), "7");
+            assert_eq!(text(office_open_xml(&workbook)).trim(), "7");
             let document = package(&[("word/document.xml", document), ("word/header1.xml", bad)]);
-            assert_eq!(office_open_xml(&document).unwrap().trim(), "ferns");
-            let text = package(&[("content.xml", content), ("styles.xml", bad)]);
-            assert_eq!(open_document(&text).unwrap().trim(), "moss");
+            assert_eq!(text(office_open_xml(&document)).trim(), "ferns");
+            let document = package(&[("content.xml", content), ("styles.xml", bad)]);
+            assert_eq!(text(open_document(&document)).trim(), "moss");
         }
         let body = package(&[("content.xml", DAMAGED)]);
         assert!(matches!(open_document(&body), Err(NoText::Damaged)));
@@ -485,7 +419,7 @@ mod tests {
         let styles = ("styles.xml", "<footer><p>page</p></footer>");
         let of = |body: &str| {
             let content = format!("<c><body>{body}</body></c>");
-            open_document(&package(&[("content.xml", &content), styles])).unwrap()
+            text(open_document(&package(&[("content.xml", &content), styles])))
         };
         assert_eq!(of("<text><p>moss</p></text>"), "moss\npage\n");
         let sheet = of("<spreadsheet><forms><form><text/></form></forms><p>7</p></spreadsheet>");

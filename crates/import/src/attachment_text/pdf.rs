@@ -1,11 +1,133 @@
-//! Reads the text of a PDF document.
+//! Reads the text of a PDF document, page by page.
 
-use super::document_text::NoText;
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
 
-/// Returns the text of all pages. A document of pictures has none.
+use pdf_extract::{
+    ConvertToFmt, Document, MediaBox, OutputDev, OutputError, PlainTextOutput, Transform,
+};
+use stile_domain::document::{DocumentPart, NoText};
+
+use super::tidy::MAX_TEXT_BYTES;
+
+/// Returns the text of each page. A page that is a picture has none, and so has one that cannot be
+/// read.
 ///
 /// # Panics
 /// The library panics on some documents. Only a child process calls this.
-pub(super) fn text(bytes: &[u8]) -> Result<String, NoText> {
-    pdf_extract::extract_text_from_mem(bytes).map_err(|_| NoText::Damaged)
+pub(super) fn pages(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
+    let mut document = Document::load_mem(bytes).map_err(|_| NoText::Damaged)?;
+    if document.is_encrypted() {
+        // Many documents have the empty password and only forbid to print.
+        document.decrypt("").map_err(|_| NoText::Damaged)?;
+    }
+    let written = Written::default();
+    let mut output = Pages { plain: PlainTextOutput::new(written.clone()), written };
+    // One pass keeps the fonts. It ends at a page that cannot be read, so that others come alone.
+    if pdf_extract::output_doc(&document, &mut output).is_err() {
+        let first = u32::try_from(output.written.pages()).unwrap_or(u32::MAX);
+        let last = u32::try_from(document.get_pages().len()).unwrap_or(u32::MAX);
+        for page in first.saturating_add(1)..=last {
+            if output.written.is_full() {
+                break;
+            }
+            let _ = pdf_extract::output_doc_page(&document, &mut output, page);
+        }
+    }
+    let texts = output.written.0.take();
+    let is_empty = texts.iter().all(|text| text.trim().is_empty());
+    if is_empty && texts.len() < document.get_pages().len() {
+        return Err(NoText::Damaged);
+    }
+    let part =
+        |(index, text)| DocumentPart { label: format!("page {}", index + 1), title: None, text };
+    Ok(texts.into_iter().enumerate().map(part).collect())
+}
+
+/// The texts of the pages so far.
+#[derive(Clone, Default)]
+struct Written(Rc<RefCell<Vec<String>>>);
+
+impl Written {
+    fn pages(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.borrow().iter().map(String::len).sum::<usize>() > MAX_TEXT_BYTES
+    }
+}
+
+impl fmt::Write for Written {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut pages = self.0.borrow_mut();
+        let page = pages.last_mut().ok_or(fmt::Error)?;
+        // A page that is longer than the bound is cut.
+        if page.len() <= MAX_TEXT_BYTES {
+            page.push_str(text);
+        }
+        Ok(())
+    }
+}
+
+impl ConvertToFmt for Written {
+    type Writer = Self;
+
+    fn convert(self) -> Self {
+        self
+    }
+}
+
+/// Writes plain text, each page apart.
+struct Pages {
+    plain: PlainTextOutput<Written>,
+    written: Written,
+}
+
+type ArtBox = (f64, f64, f64, f64);
+
+impl OutputDev for Pages {
+    fn begin_page(
+        &mut self,
+        number: u32,
+        media_box: &MediaBox,
+        art_box: Option<ArtBox>,
+    ) -> Result<(), OutputError> {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        // A page before this one that could not begin has no text.
+        let mut pages = self.written.0.borrow_mut();
+        while pages.len() < index {
+            pages.push(String::new());
+        }
+        drop(pages);
+        self.plain.begin_page(number, media_box, art_box)
+    }
+
+    fn end_page(&mut self) -> Result<(), OutputError> {
+        self.plain.end_page()
+    }
+
+    fn output_character(
+        &mut self,
+        transform: &Transform,
+        width: f64,
+        spacing: f64,
+        font_size: f64,
+        character: &str,
+    ) -> Result<(), OutputError> {
+        self.plain.output_character(transform, width, spacing, font_size, character)
+    }
+
+    fn begin_word(&mut self) -> Result<(), OutputError> {
+        self.plain.begin_word()
+    }
+
+    fn end_word(&mut self) -> Result<(), OutputError> {
+        self.plain.end_word()
+    }
+
+    fn end_line(&mut self) -> Result<(), OutputError> {
+        self.plain.end_line()
+    }
 }

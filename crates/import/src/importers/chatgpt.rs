@@ -16,7 +16,7 @@ use stile_store::files;
 use super::archive_arrays::{
     ArchiveArrays, ArrayElement, ElementLocation, bytes_of, entry_names, folder_of,
 };
-use crate::attachment_text;
+use crate::attachment;
 use crate::exported_files::{ExportedFiles, FileIdShape};
 use crate::importer::{
     Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
@@ -67,7 +67,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("parent_ref", PresetField::Object),
         ("on_current_branch", PresetField::Flag),
         ("attachments", PresetField::List),
-        (attachment_text::FIELD, PresetField::SearchedText),
+        (attachment::TEXT_FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],

@@ -5,7 +5,7 @@
 
 use stile_store::files;
 
-use crate::attachment_text;
+use crate::attachment;
 use crate::importer::{Contents, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
 
@@ -57,7 +57,7 @@ pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("labels", PresetField::SearchedText),
         ("body", PresetField::SearchedText),
         ("attachments", PresetField::List),
-        (attachment_text::FIELD, PresetField::SearchedText),
+        (attachment::TEXT_FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: true,
     owner_fields: &["labels"],

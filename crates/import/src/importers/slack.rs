@@ -17,7 +17,7 @@ use stile_store::archive::{Archive, ArchiveEntryReader};
 use super::archive_arrays::{
     ArchiveArrays, ArrayElement, ElementLocation, bytes_of, entry_names, folder_of,
 };
-use crate::attachment_text;
+use crate::attachment;
 use crate::exported_files::{ExportedFiles, FileIdShape};
 use crate::importer::{
     Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
@@ -76,7 +76,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("reactions", PresetField::List),
         ("files", PresetField::List),
         ("attachments", PresetField::List),
-        (attachment_text::FIELD, PresetField::SearchedText),
+        (attachment::TEXT_FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::io;
 
-use stile_import::attachment_text::{DocumentKind, child};
+use stile_domain::document::DocumentKind;
+use stile_import::attachment_text::child;
 
 use super::Failure;
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use stile_domain::records::identifiers::SourceName;
-use stile_import::attachment_text::{FIELD, TextReader};
+use stile_import::attachment::TEXT_FIELD;
+use stile_import::attachment_text::TextReader;
 use stile_import::importer::{ImportTarget, Importer};
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
@@ -302,7 +303,7 @@ fn print_report(
     if *undeclared_texts > 0 {
         owner::print_to_stderr(&format!(
             "did not read the text of {}, since the stream was declared before there was a field for \
-             it; to search it, add the property `{FIELD}` (`{{\"type\": \"string\"}}`) and its name \
+             it; to search it, add the property `{TEXT_FIELD}` (`{{\"type\": \"string\"}}`) and its name \
              to `query.search.lexical_fields` with `stile declare`, and import again",
             attachments(*undeclared_texts)
         ))?;

@@ -33,13 +33,7 @@ const MAX_ID_BYTES: usize = 480;
 
 /// Reads a message. References to other messages name the target.
 pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
-    let header = Header::parse(raw);
-    if header.length > MAX_HEADER_BYTES {
-        return Err(MailError::HeaderTooLarge);
-    }
-    if header.is_empty() {
-        return Err(MailError::NoHeader);
-    }
+    let header = header_of(raw)?;
     let mut parts = MessageParts::default();
     let body = parts.read(raw, ("text", "plain"), 0)?.into_plain();
     let fits = |id: &String| id.len() <= MAX_ID_BYTES;
@@ -66,6 +60,40 @@ pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
         ("attachments", Attachment::references(&parts.attachments, &[])),
     ];
     Ok(ImportRow::from_message(fields, parts.attachments))
+}
+
+/// Returns a message as a person reads it: who, when and about what, the text, and the names of
+/// what is attached.
+pub fn as_text(raw: &[u8]) -> Result<String, MailError> {
+    let header = header_of(raw)?;
+    let mut parts = MessageParts::default();
+    let body = parts.read(raw, ("text", "plain"), 0)?.into_plain();
+    let lines = [
+        ("From", header.addresses("from")),
+        ("To", header.addresses("to")),
+        ("Cc", header.addresses("cc")),
+        ("Date", date(&header)),
+        ("Subject", header.text("subject")),
+    ];
+    let mut text = String::new();
+    for (name, value) in lines {
+        let value = value.map(|value| format!("{name}: {value}\n"));
+        text.push_str(value.as_deref().unwrap_or_default());
+    }
+    text.push_str(&format!("\n{}\n", body.unwrap_or_default()));
+    for attachment in &parts.attachments {
+        let name = attachment.file_name().unwrap_or(attachment.media_type());
+        text.push_str(&format!("\n[{name}]"));
+    }
+    Ok(text)
+}
+
+fn header_of(raw: &[u8]) -> Result<Header<'_>, MailError> {
+    let header = Header::parse(raw);
+    if header.length > MAX_HEADER_BYTES {
+        return Err(MailError::HeaderTooLarge);
+    }
+    if header.is_empty() { Err(MailError::NoHeader) } else { Ok(header) }
 }
 
 /// Returns when a message was sent or, if its header does not say so, when it was received last.

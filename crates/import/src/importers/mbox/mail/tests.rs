@@ -23,6 +23,25 @@ fn fields(raw: impl AsRef<[u8]>) -> Json {
     serde_json::from_str(&row::to_json(&mail(raw).fields)).unwrap()
 }
 
+#[test]
+fn a_message_is_read_as_a_text() {
+    let raw = "From: Ann <ann@example.org>\r\nTo: bob@example.org\r\n\
+        Date: Tue, 3 Mar 2026 10:00:00 +0100\r\nSubject: =?utf-8?q?B=C3=A4ume?=\r\n\
+        Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\nHello\r\n--x\r\n\
+        Content-Type: image/png; name=a.png\r\nContent-Disposition: attachment\r\n\r\npng\r\n--x--";
+    insta::assert_snapshot!(as_text(raw.as_bytes()).unwrap(), @r"
+    From: Ann <ann@example.org>
+    To: bob@example.org
+    Date: 2026-03-03T10:00:00+01:00
+    Subject: Bäume
+
+    Hello
+
+    [a.png]
+    ");
+    assert!(as_text(b"").is_err());
+}
+
 fn body(raw: impl AsRef<[u8]>) -> Json {
     fields(raw)["body"].clone()
 }
