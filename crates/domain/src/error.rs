@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::document::NoText;
 use crate::guard::Guarded;
 use crate::hash::ContentHash;
 use crate::limits::{MAX_TREE_BYTES, MAX_TREE_ENTRIES};
@@ -254,6 +255,18 @@ pub enum Refusal {
         size_bytes: u64,
         /// The hash of the file.
         hash: ContentHash,
+    },
+    /// A document has no text, or none that can be read.
+    #[error("`{path}` is a document ({size_bytes} bytes, hash {hash}) without a text: {why}.")]
+    NoDocumentText {
+        /// The path that the call named.
+        path: SpacePath,
+        /// The size of the file, in bytes.
+        size_bytes: u64,
+        /// The hash of the file.
+        hash: ContentHash,
+        /// Why there is no text.
+        why: NoText,
     },
     /// The sent hash, or the cursor's hash, differs from the hash of the file.
     ///
@@ -566,7 +579,7 @@ impl Refusal {
             Self::RootMoved => ("root_moved", Remedy::User),
             Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
-            Self::NotText { .. } => ("not_text", Remedy::Agent),
+            Self::NotText { .. } | Self::NoDocumentText { .. } => ("not_text", Remedy::Agent),
             Self::BadEncoding { why: EncodingFault::Invalid, .. } => {
                 ("bad_encoding", Remedy::Agent)
             }
@@ -610,7 +623,8 @@ impl Refusal {
             Self::NotFound { near, .. } if !near.is_empty() => {
                 set("near", json!(near));
             }
-            Self::NotText { size_bytes, hash, .. } => {
+            Self::NotText { size_bytes, hash, .. }
+            | Self::NoDocumentText { size_bytes, hash, .. } => {
                 set("size_bytes", (*size_bytes).into());
                 set("hash", hash.to_string().into());
             }
@@ -681,6 +695,7 @@ impl Refusal {
             | Self::Guarded { path, .. }
             | Self::Busy { path, .. }
             | Self::NotText { path, .. }
+            | Self::NoDocumentText { path, .. }
             | Self::BadEncoding { path, .. }
             | Self::Stale { path, .. }
             | Self::StaleFolder { path }

@@ -11,7 +11,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
-use crate::text_encoding::TextEncoding;
 
 /// A position in one version of a file, and the end of the requested range.
 ///
@@ -45,12 +44,12 @@ const LENGTH: usize = 1 + 8 + 32 + 8 + 8 + 8 + 9;
 impl FileCursor {
     /// Returns the text that a caller sends back.
     pub fn encode(&self, path: &SpacePath) -> String {
-        self.encode_in(path, None)
+        self.encode_in(path, "")
     }
 
-    /// Returns the text that a caller sends back together with the encoding that they stated. The
-    /// offset is then one in the decoded text.
-    pub fn encode_in(&self, path: &SpacePath, stated: Option<TextEncoding>) -> String {
+    /// Returns the text that a caller sends back together with what they stated of how to read the
+    /// file: its encoding, or its form. The offset is then one in the text that was read so.
+    pub fn encode_in(&self, path: &SpacePath, stated: &str) -> String {
         let mut bytes = Vec::with_capacity(LENGTH);
         bytes.push(VERSION);
         bytes.extend(digest_of(path, stated));
@@ -69,18 +68,15 @@ impl FileCursor {
     /// [`BadFileCursor::Malformed`] for any other text. [`BadFileCursor::Mismatch`] for another
     /// path.
     pub fn decode(text: &str, path: &SpacePath) -> Result<Self, BadFileCursor> {
-        Self::decode_in(text, path, None)
+        Self::decode_in(text, path, "")
     }
 
-    /// Parses the text that [`FileCursor::encode_in`] returned for the same path and encoding.
+    /// Parses the text that [`FileCursor::encode_in`] returned for the same path and the same way to
+    /// read it.
     ///
     /// # Errors
-    /// As [`FileCursor::decode`]. Another encoding is a mismatch, too.
-    pub fn decode_in(
-        text: &str,
-        path: &SpacePath,
-        stated: Option<TextEncoding>,
-    ) -> Result<Self, BadFileCursor> {
+    /// As [`FileCursor::decode`]. Another way to read the file is a mismatch, too.
+    pub fn decode_in(text: &str, path: &SpacePath, stated: &str) -> Result<Self, BadFileCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadFileCursor::Malformed)?;
         let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadFileCursor::Malformed)?;
         if bytes.len() != LENGTH || check != checksum(body) || body.first() != Some(&VERSION) {
@@ -108,10 +104,10 @@ impl FileCursor {
     }
 }
 
-fn digest_of(path: &SpacePath, stated: Option<TextEncoding>) -> [u8; 8] {
+fn digest_of(path: &SpacePath, stated: &str) -> [u8; 8] {
     // No path holds a zero byte.
-    let encoding = stated.map(|encoding| format!("\0{encoding}")).unwrap_or_default();
-    first_bytes(&ContentHash::digest(format!("{path}{encoding}").as_bytes()))
+    let stated = if stated.is_empty() { String::new() } else { format!("\0{stated}") };
+    first_bytes(&ContentHash::digest(format!("{path}{stated}").as_bytes()))
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 9] {
@@ -148,7 +144,7 @@ mod tests {
             let other = SpacePath::parse("/notes/b.md").unwrap();
             let decoded = FileCursor::decode(&cursor.encode(&path), &other);
             prop_assert_eq!(decoded, Err(BadFileCursor::Mismatch));
-            let stated = TextEncoding::named("gbk");
+            let stated = "gbk";
             let text = cursor.encode_in(&path, stated);
             prop_assert_eq!(FileCursor::decode_in(&text, &path, stated), Ok(cursor));
             prop_assert_eq!(FileCursor::decode(&text, &path), Err(BadFileCursor::Mismatch));

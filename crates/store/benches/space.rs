@@ -32,7 +32,7 @@ use stile_domain::permit::{Edit, List, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::history::{History, HistoryLimits, HistorySettings, UnkeptChange};
-use stile_store::space::{ReadEncoding, SearchIgnore, Space, SpaceOptions, WindowStart};
+use stile_store::space::{ReadAs, SearchIgnore, Space, SpaceOptions, WindowStart};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, timed};
 
@@ -54,6 +54,7 @@ fn main() {
         lock_wait: Duration::from_secs(10),
         events: Arc::new(|_| {}),
         appends_folder: None,
+        documents: None,
     };
     let open = || Space::open_ambient(folder.path(), options()).unwrap().0;
 
@@ -64,7 +65,7 @@ fn main() {
     let read = |space: &Space| {
         let permit = principal.gate().permit::<Read>(&big_path).unwrap();
         let from = WindowStart::Range(LineRange(500_000, 500_020));
-        runtime.block_on(space.read(permit, from, ReadEncoding::Recognised)).unwrap().content.len()
+        runtime.block_on(space.read(permit, from, ReadAs::Recognised)).unwrap().content.len()
     };
     std::thread::sleep(Duration::from_millis(50));
     compare(

@@ -21,9 +21,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Action, Permit, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{
-    FileWindow, ReadEncoding, SearchIgnore, Space, SpaceOptions, WindowStart,
-};
+use stile_store::space::{FileWindow, ReadAs, SearchIgnore, Space, SpaceOptions, WindowStart};
 use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 
@@ -65,6 +63,7 @@ impl Field {
             lock_wait: Duration::from_secs(20),
             events: Arc::new(|_| {}),
             appends_folder: None,
+            documents: None,
         };
         let (space, notices) = Space::open_ambient(&inside, options).unwrap();
         assert_eq!(notices, Vec::<String>::new());
@@ -83,7 +82,7 @@ impl Field {
 
     async fn read(&self, path: &str) -> Result<FileWindow, Refusal> {
         let from = WindowStart::Range(LineRange::ALL);
-        self.space.read(self.permit(path), from, ReadEncoding::Recognised).await
+        self.space.read(self.permit(path), from, ReadAs::Recognised).await
     }
 
     /// Fails if anything outside has changed.

@@ -60,6 +60,7 @@ impl Refusal {
                 "`file.read` reads its bytes. If it is text in another encoding, call `text.read` \
                  with `encoding`. `file.remove` takes this hash.",
             ),
+            Self::NoDocumentText { .. } => sentence("`file.read` reads its bytes."),
             Self::BadEncoding { why: EncodingFault::Invalid, .. } => sentence(
                 "Call `text.read` without `encoding`, or with another one; `file.read` reads its \
                  bytes.",

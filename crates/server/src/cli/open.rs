@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stile_domain::document::DocumentReader;
+use stile_import::attachment_text::TextReader;
 use stile_ladder::port::RecordServer;
 use stile_ladder::{Ladder, SchemaStyle};
 use stile_records::RecordService;
@@ -360,7 +362,14 @@ fn space_options(config: &Config, journal: &Arc<Journal>) -> SpaceOptions {
             }
         }),
         appends_folder: None,
+        documents: document_reader(),
     }
+}
+
+/// Returns what takes the text out of documents: this program, in child processes.
+fn document_reader() -> Option<Arc<dyn DocumentReader>> {
+    let program = std::env::current_exe().ok()?;
+    Some(Arc::new(TextReader::new(program)))
 }
 
 fn cannot_open(config: &Config, error: &OpenError) -> Failure {

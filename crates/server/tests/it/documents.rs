@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use stile_domain::document::NoText;
 use stile_domain::error::{EncodingFault, LineExcerpt, Refusal, Remedy};
 use stile_domain::guard::{GUARDED_NAMES, Guarded};
 use stile_domain::hash::ContentHash;
@@ -185,6 +186,12 @@ fn samples() -> Vec<Refusal> {
             size_bytes: 3,
             hash: ContentHash::digest(&[0xff, 0xd8, 0]),
         },
+        Refusal::NoDocumentText {
+            path: path.clone(),
+            size_bytes: 3,
+            hash: ContentHash::digest(b"\xff\xfe\0"),
+            why: NoText::Damaged,
+        },
         Refusal::BadEncoding {
             path: path.clone(),
             encoding: "shift_jis".to_owned(),
@@ -295,6 +302,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::Cancelled
             | Refusal::Busy { .. }
             | Refusal::NotText { .. }
+            | Refusal::NoDocumentText { .. }
             | Refusal::BadEncoding { .. }
             | Refusal::Stale { .. }
             | Refusal::NoMatch { .. }

@@ -15,6 +15,8 @@ mod database_tls;
 mod deployment;
 mod direct;
 mod doctor;
+mod document_kit;
+mod document_texts;
 mod documents;
 mod doors;
 mod file_resources;

@@ -78,6 +78,7 @@ impl Ground {
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
             appends_folder: None,
+            documents: None,
         };
         let (space, _) = Space::open_ambient(&root, options).unwrap();
         let journal = Arc::new(Journal::open(&state).unwrap());

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use stile_domain::document::DocumentKind;
 use stile_domain::error::{EncodingFault, Refusal};
 use stile_domain::hash::ContentHash;
 use stile_domain::lines::count_lines;
@@ -57,6 +58,8 @@ impl<'a> EditableText<'a> {
         }
         // To a caller who may not read the file, the encoding would tell something of it.
         let may_decode = bytes.len() as u64 <= MAX_DECODED_BYTES && !matches!(base, Base::Unread);
+        // Bytes of a document may look like a text in another encoding.
+        let may_decode = may_decode && DocumentKind::of_file(path, bytes).is_none();
         let Some(decoded) = may_decode.then(|| recognise(bytes)).flatten() else {
             return Err(match base {
                 Base::Unread => Refusal::NotPermitted { path: path.clone() },

@@ -53,6 +53,7 @@ impl<'a> HitLines<'a> {
             path: found.path.clone(),
             hash,
             line: hit.line,
+            page: None,
             text: hit.text,
             before: hit.before,
             after: hit.after,

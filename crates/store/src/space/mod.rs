@@ -9,16 +9,17 @@
 //! records changes in the history, `restore` gives files old versions, `conflict` makes conflict
 //! copies, `keeper` keeps displaced files, `held` holds them in the state folder, `clean` cleans up
 //! after a kill, `edit_refusal` explains refused edits, `edited_text` decodes and encodes what is
-//! edited, `read` reads windows, `folder_names` remembers what folders hold, and `names` names our
-//! own files. `walk` goes through a folder and what is below it, except for what `search_ignore`
-//! leaves out; `tree` lists and finds names on the way, `text_search` finds texts (`hit_lines`
-//! collects them, also from `long_lines`), `recall` ranks files by a question (`word_cache`
-//! remembers their words, and `recall_pages` is what it is asked for and answers), and `notes`
-//! finds notes by their facts; `walk_pages` is what the others are asked for and answer, and
-//! `left_out` counts what a search did not look into. `disclosure` is what a refusal may tell, and
-//! `refusals` keeps to it. `link_rewriting` moves a file and rewrites the links that led to it,
-//! `folder_links` a folder. `changes` finds out what changed, and `change_feed` wakes those who
-//! watch it. `note_folder` lists, reads and watches all notes for their owner.
+//! edited, `document_texts` has the texts of documents, `read` reads windows, `folder_names`
+//! remembers what folders hold, and `names` names our own files. `walk` goes through a folder and
+//! what is below it, except for what `search_ignore` leaves out; `tree` lists and finds names on
+//! the way, `text_search` finds texts (`hit_lines` collects them, also from `long_lines`), `recall`
+//! ranks files by a question (`word_cache` remembers their words, and `recall_pages` is what it is
+//! asked for and answers), and `notes` finds notes by their facts; `walk_pages` is what the others
+//! are asked for and answer, and `left_out` counts what a search did not look into. `disclosure` is
+//! what a refusal may tell, and `refusals` keeps to it. `link_rewriting` moves a file and rewrites
+//! the links that led to it, `folder_links` a folder. `changes` finds out what changed, and
+//! `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all notes for
+//! their owner.
 
 mod append;
 mod append_intent;
@@ -28,6 +29,7 @@ mod changes;
 mod clean;
 mod conflict;
 mod disclosure;
+mod document_texts;
 mod edit_refusal;
 mod edited_text;
 mod fault;
@@ -82,6 +84,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use stile_domain::document::DocumentReader;
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
 use stile_domain::facts::{FileFacts, FileStamp, StampCache};
@@ -157,6 +160,8 @@ pub struct SpaceOptions {
     /// The folder for what recovers an append after a kill, on the machine and outside of the
     /// space. Without it an append replaces the file, as every other change does.
     pub appends_folder: Option<PathBuf>,
+    /// Takes the text out of documents. Without it they are no text.
+    pub documents: Option<Arc<dyn DocumentReader>>,
 }
 
 impl SpaceOptions {
@@ -170,6 +175,7 @@ impl SpaceOptions {
             search_ignore: SearchIgnore::nothing(),
             events: Arc::new(|_| ()),
             appends_folder: None,
+            documents: None,
         }
     }
 }
@@ -196,6 +202,7 @@ struct Inner {
     note_facts: Mutex<StampCache<NoteFacts>>,
     unfinished: recall::UnfinishedQuestions,
     words: word_cache::WordCache,
+    documents: document_texts::DocumentTexts,
     own: Mutex<VecDeque<FileStamp>>,
     first_reads: lock::Turnstile,
     large_changes: lock::Turnstile,
@@ -222,25 +229,43 @@ pub enum WindowStart {
         /// The text to find in the section, for a window that begins at the line with it.
         query: Option<LineQuery>,
     },
+    /// At the first line of a part of a document, such as a page.
+    Part {
+        /// The number of the part, from 1.
+        number: u64,
+        /// The text to find in the part, for a window that begins at the line with it.
+        query: Option<LineQuery>,
+    },
     /// Where an earlier read ended.
     Cursor(FileCursor),
 }
 
-/// In which encoding a text file is read.
+/// As what the bytes of a file are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadEncoding {
+pub enum ReadAs {
     /// As UTF-8 alone.
     Utf8,
-    /// As UTF-8, or in the encoding that is recognised.
+    /// As UTF-8, as a document, or in the encoding that is recognised.
     Recognised,
     /// In the encoding that the caller names.
     Stated(TextEncoding),
+    /// As a document, also if it is text that is marked up.
+    Extracted,
 }
 
-impl ReadEncoding {
+impl ReadAs {
     fn is_stated(self) -> bool {
         matches!(self, Self::Stated(_))
     }
+}
+
+/// Where a window of the text of a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DocumentWindow {
+    /// How many pages, slides, sheets or chapters the document has.
+    pub parts: u64,
+    /// In which of them the window begins, from 1. `None` if there are none.
+    pub first: Option<u64>,
 }
 
 /// Some lines of a text file, within the limits of an answer.
@@ -261,6 +286,8 @@ pub struct FileWindow {
     /// The encoding of a text that is not UTF-8, and how it is known. `content` is decoded, and the
     /// lines are those of the decoded text.
     pub encoding: Option<(TextEncoding, EncodingSource)>,
+    /// The document whose text this is. `content` and the lines are those of its text.
+    pub document: Option<DocumentWindow>,
     /// Where the range continues. `None` if it is complete.
     pub next: Option<WindowContinuation>,
     /// Where the window begins, and the end of the range.
@@ -456,6 +483,7 @@ impl Space {
             note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
             unfinished: recall::UnfinishedQuestions::default(),
             words: word_cache::WordCache::default(),
+            documents: document_texts::DocumentTexts::new(options.documents.clone()),
             own: Mutex::default(),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
             large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
@@ -472,7 +500,7 @@ impl Space {
         &self,
         permit: Permit<Read>,
         from: WindowStart,
-        encoding: ReadEncoding,
+        encoding: ReadAs,
     ) -> Result<FileWindow, Refusal> {
         let to = Disclosure::of(&permit);
         self.answer(to, move |inner| inner.read(permit.path(), &from, encoding)).await

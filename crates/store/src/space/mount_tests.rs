@@ -21,7 +21,7 @@ use stile_domain::scope::Scopes;
 
 use super::names::{ChangeKind, Owner, TemporaryName};
 use super::tests::{Rig, hash, path};
-use super::{ReadEncoding, SearchIgnore, Space, SpaceOptions, WindowStart, os};
+use super::{ReadAs, SearchIgnore, Space, SpaceOptions, WindowStart, os};
 
 fn code<T>(outcome: Result<T, Refusal>) -> &'static str {
     match outcome {
@@ -49,6 +49,7 @@ fn list_machine(folder: &str, mounts: Vec<SpacePath>) -> &'static str {
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
         appends_folder: None,
+        documents: None,
     };
     let space = Space::open_ambient_to_read(Path::new("/"), options).unwrap();
     let scopes = Scopes::from_claim("read:/");
@@ -130,7 +131,7 @@ fn outcomes(rig: &Rig, folder: &str) -> [&'static str; 7] {
         WindowStart::Match { range: LineRange::ALL, query: LineQuery::new("one", 100).unwrap() };
     [
         code(rig.read(&old, 0, 0)),
-        code(rig.inner().read(&path(&old), &query, ReadEncoding::Recognised)),
+        code(rig.inner().read(&path(&old), &query, ReadAs::Recognised)),
         code(rig.list(folder, "read:/")),
         code(rig.replace(&old, "one\n", "one", "two")),
         code(rig.inner().create(&path(&file("new.md")), b"one\n")),

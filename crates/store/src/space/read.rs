@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use stile_domain::document::{DocumentKind, DocumentText};
 use stile_domain::error::{EncodingFault, Refusal};
 use stile_domain::facts::{FINE_GRANULARITY, FileFacts, FileStamp};
 use stile_domain::file_cursor::FileCursor;
@@ -26,10 +27,12 @@ use stile_domain::text_encoding::{
 use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 
+use super::document_texts::NoDocumentText;
 use super::edit_refusal::no_section;
 use super::file_hash::PIECE;
 use super::{
-    FileBytes, FileWindow, Inner, ReadEncoding, WindowContinuation, WindowStart, os, refusal,
+    DocumentWindow, FileBytes, FileWindow, Inner, ReadAs, WindowContinuation, WindowStart, os,
+    refusal,
 };
 
 /// The largest file that is read in one piece, in bytes.
@@ -90,16 +93,20 @@ impl Inner {
         &self,
         path: &SpacePath,
         from: &WindowStart,
-        encoding: ReadEncoding,
+        encoding: ReadAs,
     ) -> Result<FileWindow, Refusal> {
         let budget = self.options.limits.read_budget;
-        let is_utf8 = |stated| stated == ReadEncoding::Stated(TextEncoding::UTF_8);
+        let is_utf8 = |stated| stated == ReadAs::Stated(TextEncoding::UTF_8);
         self.read_known(path, |file, known| {
             let hash = known.facts.hash;
+            if let Some(kind) = self.document_kind(path, file, known, encoding)? {
+                return self.document_window(path, (file, known), from, kind);
+            }
             let lines = known.facts.lines.as_ref();
             let lines = lines.filter(|_| is_utf8(encoding) || !encoding.is_stated());
             if let Some(lines) = lines {
-                let text = FileText { file, bytes: known.bytes.as_deref(), lines };
+                let bytes = known.bytes.as_deref();
+                let text = FileText { file, bytes, lines, document: None };
                 return text.window(path, from, hash, budget);
             }
             let decoded = match self.decoded(file, known, path, encoding)? {
@@ -107,11 +114,63 @@ impl Inner {
                 Err(refusal) => return Ok(Err(refusal)),
             };
             let lines = line_index(&decoded.text);
-            let text = FileText { file, bytes: Some(decoded.text.as_bytes()), lines: &lines };
+            let bytes = Some(decoded.text.as_bytes());
+            let text = FileText { file, bytes, lines: &lines, document: None };
             let window = text.window(path, from, hash, budget)?;
             let (size_bytes, encoding) = (known.stamp.size, (decoded.encoding, decoded.source));
             Ok(window.map(|it| FileWindow { size_bytes, encoding: Some(encoding), ..it }))
         })
+    }
+
+    /// Returns which kind of document is to be read; `None` if the file is read as text.
+    fn document_kind(
+        &self,
+        path: &SpacePath,
+        file: &File,
+        known: &KnownFile,
+        read_as: ReadAs,
+    ) -> io::Result<Option<DocumentKind>> {
+        let is_text = known.facts.lines.is_some();
+        Ok(match read_as {
+            ReadAs::Utf8 | ReadAs::Stated(_) => None,
+            ReadAs::Recognised | ReadAs::Extracted if !is_text => {
+                self.documents.kind(path, file)?
+            }
+            ReadAs::Recognised => None,
+            ReadAs::Extracted => {
+                DocumentKind::of_marked_up_text(path).filter(|_| self.documents.has_reader())
+            }
+        })
+    }
+
+    /// Reads a window of the text of a document.
+    fn document_window(
+        &self,
+        path: &SpacePath,
+        (file, known): (&File, &KnownFile),
+        from: &WindowStart,
+        kind: DocumentKind,
+    ) -> io::Result<Result<FileWindow, Refusal>> {
+        let (stamp, hash) = (known.stamp, known.facts.hash);
+        let document = match self.documents.read(file, stamp, kind)? {
+            Ok(document) => document,
+            Err(NoDocumentText::Busy) => {
+                return Ok(Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false }));
+            }
+            Err(NoDocumentText::Of(why)) => {
+                let (path, size_bytes) = (path.clone(), stamp.size);
+                return Ok(Err(Refusal::NoDocumentText { path, size_bytes, hash, why }));
+            }
+        };
+        let lines = line_index(&document.text);
+        let bytes = Some(document.text.as_bytes());
+        let text = FileText { file, bytes, lines: &lines, document: Some(&document) };
+        let window = text.window(path, from, hash, self.options.limits.read_budget)?;
+        Ok(window.map(|it| {
+            let first = document.part_of(it.lines.start);
+            let shown = DocumentWindow { parts: document.parts(), first };
+            FileWindow { size_bytes: stamp.size, document: Some(shown), ..it }
+        }))
     }
 
     /// Decodes a file that is not UTF-8, or not to be read as UTF-8.
@@ -120,11 +179,11 @@ impl Inner {
         file: &File,
         known: &KnownFile,
         path: &SpacePath,
-        encoding: ReadEncoding,
+        encoding: ReadAs,
     ) -> io::Result<Result<DecodedText, Refusal>> {
         let (size_bytes, hash) = (known.stamp.size, known.facts.hash);
         let not_text = || Refusal::NotText { path: path.clone(), size_bytes, hash };
-        if encoding == ReadEncoding::Utf8 {
+        if matches!(encoding, ReadAs::Utf8 | ReadAs::Extracted) {
             return Ok(Err(not_text()));
         }
         let busy = || Refusal::Busy { path: path.clone(), is_locked_by_other: false };
@@ -149,7 +208,7 @@ impl Inner {
                 None => return Ok(Err(busy())),
             },
         };
-        let ReadEncoding::Stated(stated) = encoding else {
+        let ReadAs::Stated(stated) = encoding else {
             return Ok(recognise(&bytes).ok_or_else(not_text));
         };
         let text = stated.decode(&bytes).ok_or_else(|| Refusal::BadEncoding {
@@ -427,6 +486,8 @@ struct FileText<'a> {
     file: &'a File,
     bytes: Option<&'a [u8]>,
     lines: &'a LineIndex,
+    /// The document whose text this is.
+    document: Option<&'a DocumentText>,
 }
 
 /// The start of a window, and the end of the requested range.
@@ -479,6 +540,7 @@ impl FileText<'_> {
             lines: ResolvedLines { start: position.line, end: cut.line + u64::from(cut.inside) },
             match_line: position.match_line,
             encoding: None,
+            document: None,
             next,
             start: FileCursor {
                 hash,
@@ -515,12 +577,38 @@ impl FileText<'_> {
                 Err(refusal) => Err(refusal),
             },
             WindowStart::Section { section, query } => {
-                match (self.section(path, section)?, query) {
-                    (Ok(lines), Some(query)) => self.match_in(path, lines, query)?,
-                    (Ok(lines), None) => Ok(self.first_line(lines)?),
-                    (Err(refusal), _) => Err(refusal),
-                }
+                self.part_or_match(path, self.section(path, section)?, query.as_ref())?
             }
+            WindowStart::Part { number, query } => {
+                self.part_or_match(path, self.part(*number), query.as_ref())?
+            }
+        })
+    }
+
+    /// Returns where a part of the text begins, or the first line in it with a text.
+    fn part_or_match(
+        &self,
+        path: &SpacePath,
+        part: Result<ResolvedLines, Refusal>,
+        query: Option<&LineQuery>,
+    ) -> io::Result<Result<WindowPosition, Refusal>> {
+        Ok(match (part, query) {
+            (Ok(lines), Some(query)) => self.match_in(path, lines, query)?,
+            (Ok(lines), None) => Ok(self.first_line(lines)?),
+            (Err(refusal), _) => Err(refusal),
+        })
+    }
+
+    /// Returns the lines of a page, a slide, a sheet or a chapter.
+    fn part(&self, number: u64) -> Result<ResolvedLines, Refusal> {
+        let parts = self.document.map_or(0, DocumentText::parts);
+        let lines = self.document.and_then(|document| document.lines_of(number));
+        let end = self.lines.total_lines() + 1;
+        lines.map(|it| ResolvedLines { start: it.start, end: it.end.min(end) }).ok_or_else(|| {
+            Refusal::invalid_argument(match parts {
+                0 => "`page`: this file has no pages; leave it out".to_owned(),
+                _ => format!("`page` must be 1 to {parts}"),
+            })
         })
     }
 

@@ -55,7 +55,7 @@ use super::lock::{Folders, LockError, Stop, Wait};
 use super::names::{ChangeKind, Owner, TemporaryName};
 use super::write::{Change, Plan, UNFINISHED};
 use super::{
-    Cancellation, CreatedFile, EditedFile, FileWindow, Inner, ReadEncoding, SearchIgnore, Space,
+    Cancellation, CreatedFile, EditedFile, FileWindow, Inner, ReadAs, SearchIgnore, Space,
     SpaceOptions, WindowStart, fault, os,
 };
 
@@ -201,6 +201,7 @@ impl Rig {
             lock_wait,
             events: Arc::new(move |line| sink.lock().unwrap().push(line)),
             appends_folder: Some(appends.to_owned()),
+            documents: None,
         };
         let (space, notices) = Space::open_ambient_with(folder.path(), options, history).unwrap();
         (Self { folder, space, events, _appends: None }, notices)
@@ -249,7 +250,7 @@ impl Rig {
         self.inner().read(
             &path(name),
             &WindowStart::Range(LineRange(start, end)),
-            ReadEncoding::Recognised,
+            ReadAs::Recognised,
         )
     }
 

@@ -5,8 +5,8 @@
 //! does not depend on the number of threads. A file is read once. The hash of a file with a hit is
 //! that of the bytes that were searched, or the file is left out.
 //!
-//! What `text.read` takes for text is searched: UTF-8, with or without zero bytes, and, in a file
-//! of one piece, every encoding that is recognised.
+//! What `text.read` takes for text is searched: UTF-8, with or without zero bytes, the texts of
+//! documents and, in a file of one piece, every encoding that is recognised.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use stile_domain::document::{DocumentKind, NoText};
 use stile_domain::error::Refusal;
 use stile_domain::facts::FileFacts;
 use stile_domain::find::name_pattern::NameGlob;
@@ -29,6 +30,7 @@ use stile_domain::text_encoding::{may_be_text, text_of};
 
 use crate::cancellation::Cancellation;
 
+use super::document_texts::NoDocumentText;
 use super::hit_lines::HitLines;
 use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
@@ -424,6 +426,11 @@ impl<'a> FileSearcher<'a> {
         if stamp.size > inner.options.limits.file_size {
             return Ok(Err(LeftOutReason::TooLong));
         }
+        if let Some(kind) = inner.documents.kind(&job.found.path, &file)?
+            && let Some(searched) = self.search_document(inner, job, &file, kind)?
+        {
+            return Ok(searched);
+        }
         if stamp.size > ONE_PIECE {
             return self.search_pieces(inner, job, &file);
         }
@@ -462,6 +469,41 @@ impl<'a> FileSearcher<'a> {
             }
             Ok(Ok(facts))
         })
+    }
+
+    /// Searches the text of a document. `None` if the file is UTF-8, and so is a text.
+    fn search_document(
+        &mut self,
+        inner: &Inner,
+        job: &Job,
+        file: &File,
+        kind: DocumentKind,
+    ) -> io::Result<Option<Result<SearchedFile, LeftOutReason>>> {
+        let stamp = inner.settled_stamp(file)?;
+        let Some(facts) = inner.facts_of_file(file, stamp)? else {
+            return Ok(Some(Err(LeftOutReason::Unreadable)));
+        };
+        if facts.lines.is_some() {
+            return Ok(None);
+        }
+        let document = match inner.documents.read(file, stamp, kind)? {
+            Ok(document) => document,
+            Err(NoDocumentText::Busy) => return Ok(Some(Err(LeftOutReason::Unreadable))),
+            Err(NoDocumentText::Of(NoText::Damaged)) => {
+                return Ok(Some(Err(LeftOutReason::NotText)));
+            }
+            Err(NoDocumentText::Of(NoText::TooLarge)) => {
+                return Ok(Some(Err(LeftOutReason::TooLong)));
+            }
+        };
+        let lines = self.lines.search_reader(|| document.text.as_bytes(), job.after_line)?;
+        let searched = SearchedFile::of(lines, &job.found, || Ok(Ok(facts)))?;
+        Ok(Some(searched.map(|mut searched| {
+            for hit in &mut searched.hits {
+                hit.page = document.part_of(hit.line);
+            }
+            searched
+        })))
     }
 
     /// Searches a file that is read in pieces, if it is UTF-8. One that may be binary, since it has

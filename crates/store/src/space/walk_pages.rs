@@ -228,6 +228,8 @@ pub struct SearchHit {
     pub hash: ContentHash,
     /// The number of the line, from 1.
     pub line: u64,
+    /// The page of a document, from 1.
+    pub page: Option<u64>,
     /// The line with the hit.
     pub text: HitLine,
     /// The lines before it.

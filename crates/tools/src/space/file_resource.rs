@@ -20,7 +20,7 @@ use stile_domain::media_type;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Principal, Read, Walk};
 use stile_domain::scope::Scopes;
-use stile_store::space::{FileWindow, ReadEncoding, TreeEntry, WindowStart};
+use stile_store::space::{FileWindow, ReadAs, TreeEntry, WindowStart};
 
 use super::file_read::{BytePart, ByteStart};
 use super::list::{self, Completed, resource_error};
@@ -173,7 +173,7 @@ impl SpaceTools {
     ) -> Result<ResourceContent, Refusal> {
         let from = after.map_or(WindowStart::Range(LineRange::ALL), WindowStart::Cursor);
         let permit = principal.gate().permit::<Read>(path)?;
-        match self.space.read(permit, from, ReadEncoding::Utf8).await {
+        match self.space.read(permit, from, ReadAs::Utf8).await {
             Ok(window) => Ok(text_content(path, window)),
             Err(Refusal::NotText { .. }) => {
                 let start = after

@@ -34,6 +34,7 @@ struct GatherItem {
     path: FilePath,
     lines: Option<LineRange>,
     section: Option<String>,
+    page: Option<u64>,
     q: Option<String>,
 }
 
@@ -137,8 +138,8 @@ impl Tool for TextGather {
         }
         let mut windows = Vec::with_capacity(self.items.len());
         for (item, permit) in self.items.into_iter().zip(permits) {
-            let GatherItem { path, lines, section, q } = item;
-            let request = TextRead::new(path.clone(), lines, section, q);
+            let GatherItem { path, lines, section, page, q } = item;
+            let request = TextRead::new(path.clone(), lines, section, page, q);
             let window = match permit {
                 Ok(permit) => request.read(permit, space).await,
                 Err(refusal) => Err(refusal),

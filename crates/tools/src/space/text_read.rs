@@ -14,7 +14,7 @@ use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_domain::text_encoding::{EncodingSource, TextEncoding};
 use stile_domain::tool_name::Spelling;
-use stile_store::space::{FileWindow, ReadEncoding, Space, WindowStart};
+use stile_store::space::{FileWindow, ReadAs, Space, WindowStart};
 
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
@@ -41,6 +41,17 @@ pub struct TextRead {
     /// If not UTF-8, e.g. `shift_jis`. Recognised if left out.
     #[schemars(length(max = 32))]
     encoding: Option<String>,
+    /// Only this page, slide, sheet or chapter of a document, from 1.
+    page: Option<u64>,
+    /// `extracted`: the text of HTML or mail without what marks it up.
+    form: Option<FormArgument>,
+}
+
+/// How the text of a file is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FormArgument {
+    Extracted,
 }
 
 /// Lines of a text file.
@@ -66,6 +77,15 @@ pub struct TextWindow {
     /// How it is known: `stated`, `byte_order_mark`, or `guessed`, which may be wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding_source: Option<&'static str>,
+    /// `extracted` for the text of a document, which cannot be edited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<&'static str>,
+    /// How many pages, slides, sheets or chapters the document has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_pages: Option<u64>,
+    /// On which of them `content` begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u64>,
     /// The line that contains `q`.
     #[serde(skip_serializing_if = "Option::is_none")]
     match_line: Option<u64>,
@@ -90,11 +110,18 @@ impl Output for TextWindow {
 }
 
 impl TextWindow {
+    /// Makes the answer to a read for which `form` was asked.
     pub(super) fn new(path: SpacePath, window: FileWindow) -> Self {
+        Self::in_form(path, window, None)
+    }
+
+    fn in_form(path: SpacePath, window: FileWindow, form: Option<FormArgument>) -> Self {
         let line = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let next = window.next;
         let (encoding, source) = window.encoding.unzip();
         let stated = encoding.filter(|_| source == Some(EncodingSource::Stated));
+        let stated = stated_text(stated, form);
+        let document = window.document;
         Self {
             content: window.content,
             hash: window.hash,
@@ -104,11 +131,14 @@ impl TextWindow {
             truncated: next.is_some(),
             encoding: encoding.map(|encoding| encoding.to_string()),
             encoding_source: source.map(EncodingSource::word),
+            form: document.map(|_| EXTRACTED),
+            total_pages: document.map(|it| it.parts).filter(|parts| *parts > 0),
+            page: document.and_then(|it| it.first),
             match_line: window.match_line,
             next_lines: next
                 .filter(|next| !next.is_inside_line)
                 .map(|next| LineRange(line(next.cursor.line), line(next.cursor.end))),
-            next_cursor: next.map(|next| next.cursor.encode_in(&path, stated)),
+            next_cursor: next.map(|next| next.cursor.encode_in(&path, &stated)),
             path,
         }
     }
@@ -133,6 +163,12 @@ impl TextWindow {
         }
         if let (Some(encoding), Some(source)) = (&self.encoding, self.encoding_source) {
             header.push_str(&format!(", encoding {encoding} ({source})"));
+        }
+        if self.form.is_some() {
+            header.push_str(", extracted");
+        }
+        if let (Some(page), Some(total)) = (self.page, self.total_pages) {
+            header.push_str(&format!(", page {page} of {total}"));
         }
         if let Some(line) = self.match_line {
             header.push_str(&format!(", match in line {line}"));
@@ -160,12 +196,28 @@ impl Tool for TextRead {
 
     async fn run(self, permit: Permit<Read>, space: &Space) -> Result<TextWindow, Refusal> {
         let window = self.read(permit, space).await?;
-        Ok(TextWindow::new(self.path.into(), window))
+        Ok(TextWindow::in_form(self.path.into(), window, self.form))
     }
 
     fn trace(&self) -> CallTrace {
         CallTrace::of_file(&self.path, None)
     }
+}
+
+/// The form of the text of a document.
+const EXTRACTED: &str = "extracted";
+
+/// Returns what a caller states of how to read a file, which a cursor is bound to.
+fn stated_text(encoding: Option<TextEncoding>, form: Option<FormArgument>) -> String {
+    match (encoding, form) {
+        (Some(encoding), _) => encoding.to_string(),
+        (None, Some(FormArgument::Extracted)) => EXTRACTED.to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+fn exclude_each_other(both: &str) -> Refusal {
+    Refusal::invalid_argument(format!("{both} exclude each other"))
 }
 
 /// Names a section of a note in an argument `section`.
@@ -181,9 +233,10 @@ impl TextRead {
         path: FilePath,
         lines: Option<LineRange>,
         section: Option<String>,
+        page: Option<u64>,
         q: Option<String>,
     ) -> Self {
-        Self { path, lines, q, section, cursor: None, encoding: None }
+        Self { path, lines, q, section, cursor: None, encoding: None, page, form: None }
     }
 
     /// Reads as much as one answer may hold.
@@ -193,8 +246,13 @@ impl TextRead {
         space: &Space,
     ) -> Result<FileWindow, Refusal> {
         let stated = self.stated_encoding()?;
-        let encoding = stated.map_or(ReadEncoding::Recognised, ReadEncoding::Stated);
-        space.read(permit, self.window_start(stated)?, encoding).await
+        let read_as = match (stated, self.form) {
+            (Some(_), Some(_)) => return Err(exclude_each_other("`encoding` and `form`")),
+            (Some(stated), None) => ReadAs::Stated(stated),
+            (None, Some(FormArgument::Extracted)) => ReadAs::Extracted,
+            (None, None) => ReadAs::Recognised,
+        };
+        space.read(permit, self.window_start(stated)?, read_as).await
     }
 
     fn stated_encoding(&self) -> Result<Option<TextEncoding>, Refusal> {
@@ -210,19 +268,23 @@ impl TextRead {
 
     /// Decides where the window begins, from the three ways to say so.
     fn window_start(&self, stated: Option<TextEncoding>) -> Result<WindowStart, Refusal> {
-        let excluded = match (&self.cursor, &self.section, &self.lines, &self.q) {
+        let excluded = match (&self.cursor, &self.section, &self.lines, &self.page, &self.q) {
             (Some(_), Some(_), ..) => Some("`cursor` and `section`"),
-            (Some(_), _, Some(_), _) => Some("`cursor` and `lines`"),
-            (Some(_), _, _, Some(_)) => Some("`cursor` and `q`"),
-            (_, Some(_), Some(_), _) => Some("`section` and `lines`"),
+            (Some(_), _, Some(_), ..) => Some("`cursor` and `lines`"),
+            (Some(_), _, _, Some(_), _) => Some("`cursor` and `page`"),
+            (Some(_), .., Some(_)) => Some("`cursor` and `q`"),
+            (_, Some(_), Some(_), ..) => Some("`section` and `lines`"),
+            (_, Some(_), _, Some(_), _) => Some("`section` and `page`"),
+            (_, _, Some(_), Some(_), _) => Some("`lines` and `page`"),
             _ => None,
         };
         if let Some(both) = excluded {
-            return Err(Refusal::invalid_argument(format!("{both} exclude each other")));
+            return Err(exclude_each_other(both));
         }
         if let Some(cursor) = &self.cursor {
             let stated = stated.filter(|stated| *stated != TextEncoding::UTF_8);
-            return FileCursor::decode_in(cursor, &self.path, stated)
+            let stated = stated_text(stated, self.form);
+            return FileCursor::decode_in(cursor, &self.path, &stated)
                 .map(WindowStart::Cursor)
                 .map_err(|error| {
                     let next = match error {
@@ -230,7 +292,7 @@ impl TextRead {
                             "; send `next_cursor` exactly as it was returned, or `lines`"
                         }
                         BadFileCursor::Mismatch => {
-                            "; send it with the `path` and `encoding` that it was returned for"
+                            "; send it with the `path`, `encoding` and `form` that it was returned for"
                         }
                     };
                     Refusal::invalid_argument(format!("{error}{next}"))
@@ -243,6 +305,9 @@ impl TextRead {
             None => None,
         };
         let range = self.lines.unwrap_or(LineRange::ALL);
+        if let Some(number) = self.page {
+            return Ok(WindowStart::Part { number, query });
+        }
         Ok(match (&self.section, query) {
             (Some(section), query) => {
                 WindowStart::Section { section: wanted_section(&self.path, section)?, query }

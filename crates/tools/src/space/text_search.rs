@@ -88,6 +88,9 @@ struct FoundLine {
     hash: ContentHash,
     /// The number of the line, from 1.
     line: u64,
+    /// The page of a document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u64>,
     /// Where in the line, in characters from 1.
     column: u64,
     /// The line; at most 320 characters of it.
@@ -112,6 +115,7 @@ impl From<SearchHit> for FoundLine {
             path: hit.path,
             hash: hit.hash,
             line: hit.line,
+            page: hit.page,
             column: hit.text.column,
             text: hit.text.text,
             cut_before: hit.text.cut_before,
@@ -129,7 +133,8 @@ impl FoundLine {
         lines.extend(self.before.iter().zip(first..).map(|(text, line)| format!("{line}- {text}")));
         let (start, end) =
             (if self.cut_before { "…" } else { "" }, if self.cut_after { "…" } else { "" });
-        lines.push(format!("{}: {start}{}{end}", self.line, self.text));
+        let page = self.page.map(|page| format!(" (page {page})")).unwrap_or_default();
+        lines.push(format!("{}{page}: {start}{}{end}", self.line, self.text));
         let next = self.line + 1;
         lines.extend(self.after.iter().zip(next..).map(|(text, line)| format!("{line}- {text}")));
     }

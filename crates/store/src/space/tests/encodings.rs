@@ -58,7 +58,7 @@ fn a_text_in_another_encoding_is_read_with_the_hash_and_the_size_of_its_bytes() 
         assert_eq!(Some(second.content.trim_end()), text.lines().nth(1));
         let query = LineQuery::new(text.lines().nth(1).unwrap(), 100).unwrap();
         let found = WindowStart::Match { range: LineRange::ALL, query };
-        let found = rig.inner().read(&path("a.txt"), &found, ReadEncoding::Recognised).unwrap();
+        let found = rig.inner().read(&path("a.txt"), &found, ReadAs::Recognised).unwrap();
         assert_eq!(found.match_line, Some(2));
     }
 }
@@ -70,7 +70,7 @@ fn a_stated_encoding_decides_and_one_in_which_the_bytes_are_invalid_is_refused()
     rig.put("plain", "a\0b");
     let read = |name: &str, stated: &str| {
         let from = WindowStart::Range(LineRange::ALL);
-        rig.inner().read(&path(name), &from, ReadEncoding::Stated(encoding(stated)))
+        rig.inner().read(&path(name), &from, ReadAs::Stated(encoding(stated)))
     };
     assert_eq!(read("a", "koi8-r").unwrap().content, "Привет, мир!\n");
     assert_ne!(read("a", "windows-1251").unwrap().content, "Привет, мир!\n");
@@ -88,7 +88,7 @@ fn cursors_lead_through_the_whole_text_in_another_encoding() {
     fs::write(rig.file("a"), encoded("euc-jp", &text)).unwrap();
     let (mut from, mut whole) = (WindowStart::Range(LineRange::ALL), String::new());
     loop {
-        let window = rig.inner().read(&path("a"), &from, ReadEncoding::Recognised).unwrap();
+        let window = rig.inner().read(&path("a"), &from, ReadAs::Recognised).unwrap();
         whole.push_str(&window.content);
         match window.next {
             Some(next) => from = WindowStart::Cursor(next.cursor),

@@ -22,7 +22,7 @@ fn cursors_lead_to_the_end_of_a_file_and_become_stale_with_it() {
     rig.put("long.md", &text);
     let (mut from, mut whole) = (WindowStart::Range(LineRange::ALL), String::new());
     let last = loop {
-        let window = rig.inner().read(&path("long.md"), &from, ReadEncoding::Recognised).unwrap();
+        let window = rig.inner().read(&path("long.md"), &from, ReadAs::Recognised).unwrap();
         assert!(window.content.len() <= 100);
         whole.push_str(&window.content);
         match window.next {
@@ -32,7 +32,7 @@ fn cursors_lead_to_the_end_of_a_file_and_become_stale_with_it() {
     };
     assert_eq!(whole, text);
     rig.put("long.md", "short");
-    assert_eq!(code(rig.inner().read(&path("long.md"), &last, ReadEncoding::Recognised)), "stale");
+    assert_eq!(code(rig.inner().read(&path("long.md"), &last, ReadAs::Recognised)), "stale");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_match_is_found_in_a_large_file() {
         rig.inner().read(
             &path("large.md"),
             &WindowStart::Match { range, query: LineQuery::new(q, 100).unwrap() },
-            ReadEncoding::Recognised,
+            ReadAs::Recognised,
         )
     };
     std::thread::sleep(Duration::from_millis(30));
