@@ -21,6 +21,7 @@ pub mod mail_files;
 pub mod markdown;
 pub mod mbox;
 pub mod slack;
+pub mod statement;
 pub mod unknown;
 pub mod wrapped_json;
 
@@ -32,10 +33,13 @@ pub static IMPORTERS: &[&Importer] = &[
     &json_lines::IMPORTER,
     &json_array::IMPORTER,
     &csv::IMPORTER,
+    &statement::OFX,
+    &statement::CAMT,
     &markdown::IMPORTER,
     &mbox::IMPORTER,
     &mail_files::IMPORTER,
     &chatgpt::IMPORTER,
+    &chatgpt::CLAUDE,
     &slack::IMPORTER,
 ];
 

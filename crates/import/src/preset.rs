@@ -37,6 +37,10 @@ pub enum PresetField {
     Name,
     /// A date and time of RFC 3339, which can be compared by range.
     Time,
+    /// A date without a time, which can be compared by range.
+    Date,
+    /// An amount, which can be compared by range and added up.
+    Amount,
     /// A boolean, which can be compared.
     Flag,
     /// A JSON object, for example a reference to a record.
@@ -64,17 +68,20 @@ impl PresetDeclaration {
         };
         let properties: Map<String, Json> =
             self.fields.iter().map(|&(name, field)| (name.to_owned(), schema(field))).collect();
-        let times = names_of(&[PresetField::Time]);
+        let times = names_of(&[PresetField::Time, PresetField::Date]);
+        let amounts = names_of(&[PresetField::Amount]);
         let operators: Vec<&str> =
             RangeOperator::ALL.into_iter().map(RangeOperator::name).collect();
         let ranges: Map<String, Json> =
-            times.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
+            times.iter().chain(&amounts).map(|&name| (name.to_owned(), json!(operators))).collect();
         let scalars = names_of(&[
             PresetField::SearchedText,
             PresetField::Name,
             PresetField::Time,
+            PresetField::Date,
             PresetField::Flag,
         ]);
+        let ordered: Vec<&str> = times.iter().chain(&amounts).copied().collect();
         let own = [self.key.to_owned()];
         let declaration = json!({
             "schema": {
@@ -89,7 +96,7 @@ impl PresetDeclaration {
                 "range_filters": ranges,
                 "search": { "lexical_fields": names_of(&[PresetField::SearchedText]) },
                 "aggregations": {
-                    "count": true, "sum": [], "min": times, "max": times,
+                    "count": true, "sum": amounts, "min": ordered, "max": ordered,
                     "group_by": scalars, "group_by_time": times, "count_distinct": scalars,
                 },
             },
@@ -103,6 +110,8 @@ fn schema(field: PresetField) -> Json {
     match field {
         PresetField::SearchedText | PresetField::Name => json!({ "type": "string" }),
         PresetField::Time => json!({ "type": "string", "format": "date-time" }),
+        PresetField::Date => json!({ "type": "string", "format": "date" }),
+        PresetField::Amount => json!({ "type": "number" }),
         PresetField::Flag => json!({ "type": "boolean" }),
         PresetField::Object => json!({ "type": "object" }),
         PresetField::List => json!({ "type": "array" }),

@@ -1,9 +1,11 @@
-//! Imports a ChatGPT export: a record for each message of each conversation.
+//! Imports an export of ChatGPT or Claude: a record for each message of each conversation.
 //!
-//! The export is `conversations.json`, or a folder or zip file that has it, or several files such
-//! as `conversations-001.json`. [`conversation`] reads one element of such a file.
+//! Both exports are `conversations.json`, or a folder or zip file that has it, or several files such
+//! as `conversations-001.json`. [`conversation`] reads one element of such a file, and tells whose
+//! it is. So both give the same fields, and can share a stream.
 //!
-//! *Source*: OpenAI documents no format; this one is as its exports of 2023 to 2026 are.
+//! *Source*: OpenAI and Anthropic document no format; these are as their exports of 2023 to 2026
+//! are.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,9 +26,31 @@ use crate::importer::{
 };
 use crate::preset::{PresetDeclaration, PresetField};
 
+mod claude;
 pub mod conversation;
+mod message;
 
 use conversation::Conversation;
+
+/// Imports each message of a Claude export that has more than its conversations, as it is
+/// downloaded. A lone `conversations.json` is for [`IMPORTER`], which reads it alike.
+pub static CLAUDE: Importer = Importer {
+    name: "claude",
+    description: "a Claude export",
+    recognition: Recognition {
+        contents: |contents| match contents {
+            Contents::Folder(path) => files::entry_names(path)
+                .is_ok_and(|names| is_claude(names.iter().map(String::as_str))),
+            Contents::Zip(archive) => {
+                let names = entry_names(archive);
+                is_claude(names.map(|(_, name)| name.rsplit('/').next().unwrap_or_default()))
+            }
+            Contents::Beginning(_) => false,
+        },
+        ..Recognition::NEVER
+    },
+    ..IMPORTER
+};
 
 /// Imports each message of a ChatGPT export.
 pub static IMPORTER: Importer = Importer {
@@ -72,7 +96,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     keys_can_be_forged: false,
     owner_fields: &[],
     because: &[
-        "it is a ChatGPT export, a record for each message: `id` is the key",
+        "it is an export of conversations, a record for each message: `id` is the key",
         "`created_at` orders the records and is what a grant's --since looks at",
         "`conversation_title`, `text` and `attachment_text` can be searched",
         "`parent_id` is the message before; \
@@ -150,6 +174,16 @@ impl ImportRows for ChatGptRows {
     fn consumed(&self) -> u64 {
         self.conversations.consumed()
     }
+}
+
+/// Returns whether an export of these files is one of Claude.
+fn is_claude<'n>(names: impl Iterator<Item = &'n str>) -> bool {
+    let (mut has_conversations, mut has_own) = (false, false);
+    for name in names {
+        has_conversations |= is_conversation_file(name);
+        has_own |= matches!(name, "users.json" | "projects.json" | "memories.json");
+    }
+    has_conversations && has_own
 }
 
 /// Returns the folder of the export in an archive, with a `/` at its end unless it is the top, and

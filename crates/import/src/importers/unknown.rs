@@ -40,14 +40,9 @@ const SIGNS: &[Sign] = &[
         next: "Stile does not import it yet. Export the contacts as CSV",
     },
     Sign {
-        begins: |text| text.starts_with("ofxheader") || text.contains("<ofx>"),
-        looks_like: "a bank statement (OFX)",
-        next: "Stile does not import it yet. Download the statement as CSV",
-    },
-    Sign {
         begins: |text| text.contains("camt.05"),
-        looks_like: "a bank statement (CAMT)",
-        next: "Stile does not import it yet. Download the statement as CSV",
+        looks_like: "a notice of a bank (CAMT.054)",
+        next: "Stile imports statements of CAMT.053. Download one",
     },
     Sign {
         begins: |text| text.starts_with("<!doctype netscape-bookmark"),
@@ -194,7 +189,7 @@ mod tests {
         for (name, content) in [
             ("cal.ics", b"BEGIN:VCALENDAR\nBEGIN:VEVENT\n".as_slice()),
             ("people.vcf", b"BEGIN:VCARD\n"),
-            ("bank.ofx", b"OFXHEADER:100\n<OFX></OFX>\n"),
+            ("notice.xml", b"<Document xmlns=\"urn:iso:std:iso:20022:tech:xsd:camt.054.001.08\">"),
             ("b.html", b"<!DOCTYPE NETSCAPE-Bookmark-file-1>\n"),
             ("export.xml", b"<?xml version=\"1.0\"?>\n<HealthData></HealthData>"),
             ("n.enex", b"<en-export></en-export>"),

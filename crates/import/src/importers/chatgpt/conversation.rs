@@ -1,4 +1,4 @@
-//! Reads a conversation with ChatGPT: one element of `conversations.json` becomes a row for each
+//! Reads a conversation with ChatGPT or Claude: one element of `conversations.json` becomes a row for each
 //! message with text or files.
 //!
 //! A conversation is a tree of nodes, because a person can edit a message and ask for an answer
@@ -14,47 +14,22 @@ use std::sync::Arc;
 use stile_domain::records::identifiers::MAX_KEY_BYTES;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
+use super::claude;
+use super::message::{Message, Node, ReferredFile, ReferredFiles};
 use crate::attachment::Attachment;
 use crate::exported_files::{ExportedFiles, MAX_FILES};
 use crate::importer::{ImportRow, ImportTarget};
 use crate::json_object::{JsonObject, truncate_name};
 
-/// An element without the member `mapping`, so it is not a conversation.
+/// An element with neither the tree of ChatGPT nor the messages of Claude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a conversation: it has no `mapping`")]
+#[error("it is not a conversation: it has neither `mapping` nor `chat_messages`")]
 pub struct NotAConversation;
 
 /// A message with more than `MAX_FILES` files, which is not imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message names more than 1,000 files")]
 pub struct TooManyFiles;
-
-#[derive(Debug)]
-struct Node {
-    parent: Option<String>,
-    /// Absent if the message is hidden or empty, and after it was returned.
-    message: Option<Message>,
-}
-
-/// A message with text or files.
-#[derive(Debug)]
-struct Message {
-    id: Arc<str>,
-    role: Option<String>,
-    model: Option<String>,
-    created: Option<String>,
-    content_type: Option<String>,
-    text: Option<String>,
-    files: ReferredFiles,
-}
-
-/// A file that a message refers to.
-#[derive(Debug, Default)]
-struct ReferredFile {
-    id: String,
-    name: Option<String>,
-    media_type: Option<String>,
-}
 
 /// A conversation, which returns its messages one at a time.
 #[derive(Debug)]
@@ -77,23 +52,30 @@ impl Conversation {
     /// Parses an element of `conversations.json`.
     pub fn parse(conversation: RecordFields) -> Result<Self, NotAConversation> {
         let mut conversation = JsonObject(conversation);
-        let mapping = conversation.take("mapping").ok_or(NotAConversation)?;
-        let JsonObject(mapping) = JsonObject::parse(&mapping).ok_or(NotAConversation)?;
-        // A row with a repeated name was refused before, so each node has its own name.
-        let mut nodes = HashMap::new();
-        let mut order = Vec::new();
-        for (id, value) in mapping {
-            let node = node(&id, value);
+        let all = match conversation.take("mapping") {
+            Some(mapping) => {
+                let JsonObject(mapping) = JsonObject::parse(&mapping).ok_or(NotAConversation)?;
+                // A row with a repeated name was refused before, so each node has its own name.
+                mapping.into_iter().map(|(id, value)| (node(&id, value), id)).collect()
+            }
+            None => claude::nodes(&conversation).ok_or(NotAConversation)?,
+        };
+        let (mut nodes, mut order) = (HashMap::new(), Vec::new());
+        for (node, id) in all {
             order.push(id.clone());
             nodes.insert(id, node);
         }
         let current = conversation.text("current_node").filter(|id| nodes.contains_key(*id));
         let current_branch = branch(&nodes, current.or_else(|| latest_leaf(&nodes, &order)));
         let parents = nearest_messages(&nodes, &order);
-        let id = conversation.text("conversation_id").or_else(|| conversation.text("id"));
-        let id = id.map(|id| truncate_name(id).to_owned());
-        let title = conversation.text("title").map(|title| truncate_name(title).to_owned());
+        let first = |names: &[&str]| {
+            let text = names.iter().find_map(|name| conversation.text(name));
+            text.map(|text| truncate_name(text).to_owned())
+        };
+        let id = first(&["conversation_id", "id", "uuid"]);
+        let title = first(&["title", "name"]);
         let created = conversation.unix_time("create_time").map(|instant| instant.to_rfc3339());
+        let created = created.or_else(|| claude::time(&conversation));
         Ok(Self { nodes, order: order.into_iter(), current_branch, parents, id, title, created })
     }
 
@@ -112,7 +94,7 @@ impl Conversation {
             else {
                 continue;
             };
-            if message.files.list.len() > MAX_FILES {
+            if message.files.len() + message.file_texts.len() > MAX_FILES {
                 return Ok(Some(Err(TooManyFiles)));
             }
             return self.row(&name, message, exported, target).map(|row| Some(Ok(row)));
@@ -127,7 +109,7 @@ impl Conversation {
         exported: &ExportedFiles,
         target: &ImportTarget,
     ) -> io::Result<ImportRow> {
-        let (mut attachments, mut missing) = (Vec::new(), Vec::new());
+        let (mut attachments, mut missing) = (message.file_texts, Vec::new());
         for file in message.files.list {
             match exported.find(&file.id, file.media_type.as_deref(), file.name.as_deref())? {
                 Some(found) => attachments.push(found),
@@ -162,31 +144,6 @@ fn node(id: &str, value: FieldValue) -> Node {
     Node { parent, message }
 }
 
-/// The files that a message refers to, each once.
-#[derive(Debug, Default)]
-struct ReferredFiles {
-    list: Vec<ReferredFile>,
-    /// The index in the list, by identifier.
-    indices: HashMap<String, usize>,
-}
-
-impl ReferredFiles {
-    /// Returns the file with this identifier, and appends it if it is new.
-    fn entry(&mut self, id: &str) -> Option<&mut ReferredFile> {
-        let next = self.list.len();
-        let index = *self.indices.entry(id.to_owned()).or_insert(next);
-        if index == next {
-            self.list.push(ReferredFile { id: id.to_owned(), ..ReferredFile::default() });
-        }
-        self.list.get_mut(index)
-    }
-
-    /// Adds the file of an address such as `file-service://file-AbC` or `sediment://file_abc`.
-    fn add_pointer(&mut self, address: &str) {
-        self.entry(address.split_once("://").map_or(address, |(_, id)| id));
-    }
-}
-
 /// Parses a message; `None` if it is hidden or has neither text nor files.
 fn visible_message(node: &str, message: JsonObject) -> Option<Message> {
     let metadata = message.object("metadata").unwrap_or_default();
@@ -219,6 +176,7 @@ fn visible_message(node: &str, message: JsonObject) -> Option<Message> {
         content_type,
         text,
         files,
+        file_texts: Vec::new(),
     })
 }
 

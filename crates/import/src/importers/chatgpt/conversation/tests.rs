@@ -25,6 +25,45 @@ fn node(parent: Option<&str>, text: Option<&str>) -> Json {
     json!({ "parent": parent, "message": message })
 }
 
+#[test]
+fn a_conversation_with_claude_gives_the_same_fields() {
+    let conversation = json!({
+        "uuid": "c1", "name": "Deposit", "created_at": "2026-02-01T09:00:00Z",
+        "chat_messages": [
+            { "uuid": "m1", "sender": "human", "created_at": "2026-02-01T09:00:00.5+01:00",
+              "text": "When?", "content": [{ "type": "text", "text": "When?" }],
+              "attachments": [{ "file_name": "lease.txt", "extracted_content": "the deposit" }],
+              "files": [{ "file_name": "photo.png" }] },
+            { "uuid": "m2", "sender": "assistant", "text": "ignored", "content": [
+                { "type": "thinking", "thinking": "hm" }, { "type": "text", "text": "In" },
+                { "type": "text", "text": "May." } ] },
+            { "uuid": "m3", "sender": "human", "text": " " },
+            { "uuid": "m4", "parent_message_uuid": "m1", "sender": "assistant", "text": "Other" },
+        ],
+    });
+    let rows = rows(&conversation);
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            json!([row["id"], row["role"], row["text"], row["created_at"], row["parent_id"]])
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            json!(["m1", "user", "When?", "2026-02-01T08:00:00.500Z", null]),
+            json!(["m2", "assistant", "In\n\nMay.", "2026-02-01T09:00:00Z", "m1"]),
+            json!(["m4", "assistant", "Other", "2026-02-01T09:00:00Z", "m1"]),
+        ]
+    );
+    assert_eq!(rows[0]["conversation_title"], "Deposit");
+    let attached = rows[0]["attachments"].as_array().unwrap();
+    assert_eq!(attached.len(), 2);
+    assert!(attached[0].to_string().contains("lease.txt"), "{}", attached[0]);
+    assert!(attached[1].to_string().contains("photo.png"), "{}", attached[1]);
+    assert!(read(row::parse(b"{\"uuid\":\"c\"}").unwrap().fields).is_err());
+}
+
 /// The identifier and the parent of each row, and whether it is on the current branch.
 fn tree(conversation: &Json) -> Vec<(String, Option<String>, bool)> {
     let text = |json: &Json| json.as_str().map(str::to_owned);

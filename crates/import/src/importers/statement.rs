@@ -1,0 +1,233 @@
+//! Imports the statements of banks: a record for each transaction.
+//!
+//! [`ofx`] reads OFX and QFX, [`camt`] reads CAMT.053. Both give the same fields, so the statements
+//! of several banks can share a stream.
+
+use std::collections::HashMap;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use stile_domain::hash::ContentHash;
+use stile_domain::records::value::FieldValue;
+use stile_store::files;
+
+use crate::importer::{
+    Contents, ImportRow, ImportRows, Importer, LocatedRow, Recognition, StreamDeclaration,
+    UnusableRow, file_bytes,
+};
+use crate::preset::{PresetDeclaration, PresetField};
+
+mod amount;
+pub mod camt;
+pub mod ofx;
+
+/// The largest statement that is read, in bytes. It is read as a whole.
+const MAX_STATEMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// The longest name of a key, in bytes. The rest of a key's 512 bytes is for the number of a second
+/// transaction with the same name.
+const MAX_NAME_BYTES: usize = 480;
+
+/// Imports each transaction of an OFX or QFX statement.
+pub static OFX: Importer = Importer {
+    name: "ofx",
+    description: "a bank statement (OFX, QFX)",
+    recognition: Recognition {
+        contents: |contents| matches!(contents, Contents::Beginning(bytes) if ofx::begins(bytes)),
+        extensions: &["ofx", "qfx"],
+        ..Recognition::NEVER
+    },
+    byte_count: file_bytes,
+    open: |path, _| open(path, ofx::read),
+    declaration: StreamDeclaration::Preset(&DECLARATION),
+};
+
+/// Imports each entry of a CAMT.053 statement.
+pub static CAMT: Importer = Importer {
+    name: "camt",
+    description: "a bank statement (CAMT.053)",
+    recognition: Recognition {
+        contents: |contents| matches!(contents, Contents::Beginning(bytes) if camt::begins(bytes)),
+        ..Recognition::NEVER
+    },
+    byte_count: file_bytes,
+    open: |path, _| open(path, camt::read),
+    declaration: StreamDeclaration::Preset(&DECLARATION),
+};
+
+static DECLARATION: PresetDeclaration = PresetDeclaration {
+    default_stream: "transactions",
+    key: "id",
+    time: "date",
+    fields: &[
+        ("id", PresetField::Name),
+        ("account", PresetField::Name),
+        ("date", PresetField::Date),
+        ("amount", PresetField::Amount),
+        ("currency", PresetField::Name),
+        ("type", PresetField::Name),
+        ("name", PresetField::SearchedText),
+        ("memo", PresetField::SearchedText),
+        ("counter_account", PresetField::Name),
+        ("reference", PresetField::Name),
+        ("value_date", PresetField::Date),
+    ],
+    keys_can_be_forged: false,
+    owner_fields: &[],
+    because: &[
+        "it is a bank statement, a record for each transaction: `id` is the account and the bank's \
+         own number of the transaction",
+        "`amount` can be added up, by `name`, by `type` and by month of `date`; what you pay is \
+         negative",
+        "`date` orders the records and is what a grant's --since looks at",
+        "`name` and `memo` can be searched",
+    ],
+};
+
+/// A transaction as a statement has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// The account, as the bank writes it.
+    pub account: Option<String>,
+    /// The bank's own number of the transaction. Banks promise that an account has it once.
+    pub number: Option<String>,
+    /// The day on which it was booked, as RFC 3339 writes a date.
+    pub date: Option<String>,
+    /// The amount as a JSON number; negative for what the owner of the account pays.
+    pub amount: String,
+    /// The code of the currency (ISO 4217).
+    pub currency: Option<String>,
+    /// What kind of transaction the bank says it is.
+    pub kind: Option<String>,
+    /// Who paid, or was paid.
+    pub name: Option<String>,
+    /// What the transaction is about.
+    pub memo: Option<String>,
+    /// The account of the other side.
+    pub counter_account: Option<String>,
+    /// The number of a cheque, or what the other side calls the transaction.
+    pub reference: Option<String>,
+    /// The day from which the amount counts.
+    pub value_date: Option<String>,
+}
+
+/// A transaction with the line where it begins, or why it cannot be used.
+pub type ReadTransaction = (u64, Result<Transaction, UnusableRow>);
+
+/// The transactions of a statement.
+struct Statement {
+    file: Arc<str>,
+    bytes: u64,
+    transactions: std::vec::IntoIter<ReadTransaction>,
+    /// How many transactions had each name.
+    names: HashMap<String, u64>,
+}
+
+fn open(
+    path: &Path,
+    read: fn(&[u8]) -> io::Result<Vec<ReadTransaction>>,
+) -> io::Result<Box<dyn ImportRows>> {
+    let mut text = Vec::new();
+    let source = files::open(path)?.reader;
+    let bytes = source.take(MAX_STATEMENT_BYTES + 1).read_to_end(&mut text)? as u64;
+    if bytes > MAX_STATEMENT_BYTES {
+        let message = "the statement has more than 64 MiB; ask the bank for shorter periods";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    let (file, names) = (path.display().to_string().into(), HashMap::new());
+    Ok(Box::new(Statement { file, bytes, transactions: read(&text)?.into_iter(), names }))
+}
+
+impl ImportRows for Statement {
+    fn next(&mut self) -> io::Result<Option<LocatedRow>> {
+        let Some((line, transaction)) = self.transactions.next() else { return Ok(None) };
+        let row = transaction.map(|it| self.row(it));
+        Ok(Some(LocatedRow { file: Arc::clone(&self.file), line, row }))
+    }
+
+    fn consumed(&self) -> u64 {
+        if self.transactions.len() == 0 { self.bytes } else { 0 }
+    }
+}
+
+impl Statement {
+    fn row(&mut self, transaction: Transaction) -> ImportRow {
+        let id = self.id(&transaction);
+        let text = |text: Option<String>| text.filter(|it| !it.is_empty()).map(FieldValue::Text);
+        let Transaction { account, date, amount, currency, kind, name, memo, .. } = transaction;
+        let fields = [
+            ("id", Some(FieldValue::Text(id))),
+            ("account", text(account)),
+            ("date", text(date)),
+            ("amount", Some(FieldValue::Number(amount.into()))),
+            ("currency", text(currency)),
+            ("type", text(kind)),
+            ("name", text(name)),
+            ("memo", text(memo)),
+            ("counter_account", text(transaction.counter_account)),
+            ("reference", text(transaction.reference)),
+            ("value_date", text(transaction.value_date)),
+        ];
+        ImportRow::from_message(fields, Vec::new())
+    }
+
+    /// Returns a key that the same transaction has in every statement. Of transactions with the
+    /// same name, as two equal payments of one day without a number are, the second has a number.
+    fn id(&mut self, transaction: &Transaction) -> String {
+        let account = transaction.account.as_deref().unwrap_or_default();
+        let number = transaction.number.as_deref().filter(|number| !number.is_empty());
+        let name = match number.map(|number| format!("{account}:{number}")) {
+            Some(name) if name.len() <= MAX_NAME_BYTES => name,
+            _ => {
+                let whole = format!("{transaction:?}");
+                format!("sha256:{}", ContentHash::digest(whole.as_bytes()))
+            }
+        };
+        let count = self.names.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 { name } else { format!("{name}#{count}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::importers::{IMPORTERS, recognise};
+    use crate::rig::rig;
+
+    const OFX_FILE: &str = "OFXHEADER:100\nDATA:OFXSGML\n\n<OFX><CURDEF>EUR<BANKACCTFROM>\
+        <ACCTID>1</BANKACCTFROM><BANKTRANLIST>\
+        <STMTTRN><DTPOSTED>20260105<TRNAMT>-2.50<FITID>7<NAME>Baker</STMTTRN>\n\
+        <STMTTRN><DTPOSTED>20260105<TRNAMT>-2.50<FITID>7<NAME>Baker</STMTTRN>\n\
+        <STMTTRN><DTPOSTED>20260106<TRNAMT>-2.50<NAME>Baker</STMTTRN>\n\
+        <STMTTRN><DTPOSTED>20260106<TRNAMT>-2.50<NAME>Baker</STMTTRN></BANKTRANLIST></OFX>";
+
+    #[test]
+    fn statements_are_recognised_by_what_they_hold() {
+        let rig = rig();
+        let named = |name: &str, content: &str| {
+            let path = rig.write(name, content.as_bytes());
+            recognise(IMPORTERS, &path).unwrap().map(|importer| importer.name)
+        };
+        assert_eq!(named("a.txt", OFX_FILE), Some("ofx"));
+        assert_eq!(named("a.qfx", "x"), Some("ofx"));
+        let camt = "<?xml version=\"1.0\"?><Document xmlns=\"urn:iso:std:iso:20022:tech:xsd:camt.053.001.08\">";
+        assert_eq!(named("a.xml", camt), Some("camt"));
+        assert_eq!(named("b.xml", "<Document/>"), None);
+    }
+
+    #[test]
+    fn a_key_is_the_number_of_the_bank_and_equal_payments_stay_apart() {
+        let rig = rig();
+        let path = rig.write("a.ofx", OFX_FILE.as_bytes());
+        let mut rows = open(&path, ofx::read).unwrap();
+        let mut ids = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let fields = row.row.unwrap().fields;
+            let Some((_, FieldValue::Text(id))) = fields.into_iter().next() else { panic!() };
+            ids.push(id);
+        }
+        assert_eq!((ids[0].as_str(), ids[1].as_str()), ("1:7", "1:7#2"));
+        assert!(ids[2].starts_with("sha256:") && ids[3] == format!("{}#2", ids[2]));
+    }
+}
