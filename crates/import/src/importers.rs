@@ -13,7 +13,11 @@ use stile_store::files;
 use crate::importer::{Contents, Importer, Recognition};
 
 mod archive_arrays;
+pub mod calendar;
 pub mod chatgpt;
+mod compact_time;
+pub mod contacts;
+mod content_lines;
 pub mod csv;
 pub mod json_array;
 pub mod json_lines;
@@ -23,6 +27,7 @@ pub mod mbox;
 pub mod slack;
 pub mod statement;
 pub mod unknown;
+mod whole_file;
 pub mod wrapped_json;
 
 /// Every importer, in the order of the help.
@@ -33,6 +38,8 @@ pub static IMPORTERS: &[&Importer] = &[
     &json_lines::IMPORTER,
     &json_array::IMPORTER,
     &csv::IMPORTER,
+    &calendar::IMPORTER,
+    &contacts::IMPORTER,
     &statement::OFX,
     &statement::CAMT,
     &markdown::IMPORTER,

@@ -83,6 +83,15 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
+    /// Returns the time at which clocks of the zone show `local`, such as `2026-07-01T00:30:00`. Of
+    /// an hour that clocks show twice it is the first, and of one that they skip the time that they
+    /// would show. `None` for a text of another form.
+    pub fn instant_of(&self, local: &str) -> Option<Instant> {
+        let local: jiff::civil::DateTime = local.parse().ok()?;
+        let zoned = self.0.to_ambiguous_zoned(local).compatible().ok()?;
+        Some(Instant(zoned.timestamp().as_microsecond()))
+    }
+
     /// Returns the start of the bucket that contains a time; `None` if the start's local year is
     /// outside 0000 to 9999, which RFC 3339 cannot write.
     ///

@@ -4,17 +4,16 @@
 //! of several banks can share a stream.
 
 use std::collections::HashMap;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::value::FieldValue;
-use stile_store::files;
 
+use super::{compact_time, whole_file};
 use crate::importer::{
-    Contents, ImportRow, ImportRows, Importer, LocatedRow, Recognition, StreamDeclaration,
-    UnusableRow, file_bytes,
+    Contents, ImportRow, ImportRows, Importer, Recognition, StreamDeclaration, UnusableRow,
+    file_bytes,
 };
 use crate::preset::{PresetDeclaration, PresetField};
 
@@ -22,8 +21,6 @@ mod amount;
 pub mod camt;
 pub mod ofx;
 
-/// The largest statement that is read, in bytes. It is read as a whole.
-const MAX_STATEMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// The longest name of a key, in bytes. The rest of a key's 512 bytes is for the number of a second
 /// transaction with the same name.
 const MAX_NAME_BYTES: usize = 480;
@@ -114,40 +111,27 @@ pub struct Transaction {
 /// A transaction with the line where it begins, or why it cannot be used.
 pub type ReadTransaction = (u64, Result<Transaction, UnusableRow>);
 
-/// The transactions of a statement.
+/// Gives transactions their keys.
+#[derive(Default)]
 struct Statement {
-    file: Arc<str>,
-    bytes: u64,
-    transactions: std::vec::IntoIter<ReadTransaction>,
     /// How many transactions had each name.
     names: HashMap<String, u64>,
+}
+
+/// Returns the day with which a text such as `20260105120000[-5:EST]` begins.
+fn day(text: &str) -> Option<String> {
+    compact_time::date(text.trim()).map(|(date, _)| date)
 }
 
 fn open(
     path: &Path,
     read: fn(&[u8]) -> io::Result<Vec<ReadTransaction>>,
 ) -> io::Result<Box<dyn ImportRows>> {
-    let mut text = Vec::new();
-    let source = files::open(path)?.reader;
-    let bytes = source.take(MAX_STATEMENT_BYTES + 1).read_to_end(&mut text)? as u64;
-    if bytes > MAX_STATEMENT_BYTES {
-        let message = "the statement has more than 64 MiB; ask the bank for shorter periods";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    }
-    let (file, names) = (path.display().to_string().into(), HashMap::new());
-    Ok(Box::new(Statement { file, bytes, transactions: read(&text)?.into_iter(), names }))
-}
-
-impl ImportRows for Statement {
-    fn next(&mut self) -> io::Result<Option<LocatedRow>> {
-        let Some((line, transaction)) = self.transactions.next() else { return Ok(None) };
-        let row = transaction.map(|it| self.row(it));
-        Ok(Some(LocatedRow { file: Arc::clone(&self.file), line, row }))
-    }
-
-    fn consumed(&self) -> u64 {
-        if self.transactions.len() == 0 { self.bytes } else { 0 }
-    }
+    whole_file::open(path, |bytes| {
+        let mut statement = Statement::default();
+        let transactions = read(bytes)?.into_iter();
+        Ok(transactions.map(|(line, it)| (line, it.map(|it| statement.row(it)))).collect())
+    })
 }
 
 impl Statement {

@@ -30,16 +30,6 @@ const NO_IMPORTER: &str = "Stile does not import it yet. Convert it to CSV or JS
 
 const SIGNS: &[Sign] = &[
     Sign {
-        begins: |text| text.starts_with("begin:vcalendar"),
-        looks_like: "a calendar (iCalendar)",
-        next: NO_IMPORTER,
-    },
-    Sign {
-        begins: |text| text.starts_with("begin:vcard"),
-        looks_like: "contacts (vCard)",
-        next: "Stile does not import it yet. Export the contacts as CSV",
-    },
-    Sign {
         begins: |text| text.contains("camt.05"),
         looks_like: "a notice of a bank (CAMT.054)",
         next: "Stile imports statements of CAMT.053. Download one",
@@ -187,9 +177,10 @@ mod tests {
         let zip = Zip::default().with(&Member::stored("a/b.bin", b"x")).finish();
         let mut lines = String::new();
         for (name, content) in [
-            ("cal.ics", b"BEGIN:VCALENDAR\nBEGIN:VEVENT\n".as_slice()),
-            ("people.vcf", b"BEGIN:VCARD\n"),
-            ("notice.xml", b"<Document xmlns=\"urn:iso:std:iso:20022:tech:xsd:camt.054.001.08\">"),
+            (
+                "notice.xml",
+                b"<Document xmlns=\"urn:iso:std:iso:20022:tech:xsd:camt.054.001.08\">".as_slice(),
+            ),
             ("b.html", b"<!DOCTYPE NETSCAPE-Bookmark-file-1>\n"),
             ("export.xml", b"<?xml version=\"1.0\"?>\n<HealthData></HealthData>"),
             ("n.enex", b"<en-export></en-export>"),

@@ -10,8 +10,8 @@ use std::io;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use super::amount::{amount, date};
-use super::{ReadTransaction, Transaction};
+use super::amount::amount;
+use super::{ReadTransaction, Transaction, day};
 use crate::importer::UnusableRow;
 
 /// Returns whether a file begins as a statement.
@@ -160,8 +160,8 @@ impl Entry {
             ("Ntry", "AcctSvcrRef") => found.number = Some(text),
             ("Ntry", "NtryRef") => drop(found.number.get_or_insert(text)),
             ("Ntry", "AddtlNtryInf") => found.kind = Some(text),
-            ("BookgDt", _) => found.date = date(&text),
-            ("ValDt", _) => found.value_date = date(&text),
+            ("BookgDt", _) => found.date = day(&text),
+            ("ValDt", _) => found.value_date = day(&text),
             ("RmtInf", "Ustrd") => self.purpose.push(text),
             ("CdtrRefInf", "Ref") => drop(found.reference.get_or_insert(text)),
             ("Refs", "EndToEndId") if text != "NOTPROVIDED" => {

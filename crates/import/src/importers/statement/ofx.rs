@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
-use super::amount::{amount, date};
-use super::{ReadTransaction, Transaction};
+use super::amount::amount;
+use super::{ReadTransaction, Transaction, day};
 use crate::charset::decode_text;
 use crate::importer::UnusableRow;
 
@@ -127,7 +127,7 @@ impl Reader {
         let row = row.map(|amount| Transaction {
             account: self.account.clone(),
             number: take("FITID"),
-            date: take("DTPOSTED").as_deref().and_then(date),
+            date: take("DTPOSTED").as_deref().and_then(day),
             amount,
             currency: take("CURSYM").or_else(|| self.currency.clone()),
             kind: take("TRNTYPE"),
@@ -135,7 +135,7 @@ impl Reader {
             memo: take("MEMO"),
             counter_account: take("COUNTERACCTID"),
             reference: take("CHECKNUM").or_else(|| take("REFNUM")),
-            value_date: take("DTAVAIL").as_deref().and_then(date),
+            value_date: take("DTAVAIL").as_deref().and_then(day),
         });
         self.read.push((line, row));
     }

@@ -1,0 +1,273 @@
+//! Imports a calendar (iCalendar): a record for each event, task and journal entry.
+//!
+//! What repeats is one record with its rule; an exception of a series is a record of its own.
+//!
+//! *Source*: RFC 5545, sections 3.6 (components) and 3.8 (properties).
+
+use std::collections::HashMap;
+use std::io;
+
+use stile_domain::hash::ContentHash;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::value::FieldValue;
+use stile_domain::records::zone::Zone;
+
+use super::compact_time;
+use super::content_lines::{ContentLine, content_lines, list};
+use super::whole_file::{self, ReadRow};
+use crate::importer::{
+    Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
+};
+use crate::preset::{PresetDeclaration, PresetField};
+
+/// Imports each entry of a calendar.
+pub static IMPORTER: Importer = Importer {
+    name: "calendar",
+    description: "a calendar (iCalendar)",
+    recognition: Recognition {
+        contents: |contents| matches!(contents, Contents::Beginning(bytes) if begins(bytes, b"BEGIN:VCALENDAR")),
+        extensions: &["ics"],
+        ..Recognition::NEVER
+    },
+    byte_count: file_bytes,
+    open: |path, _| whole_file::open(path, read),
+    declaration: StreamDeclaration::Preset(&DECLARATION),
+};
+
+/// Returns whether a file begins with a line, in upper or lower case.
+pub(super) fn begins(bytes: &[u8], line: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes).trim_ascii_start();
+    bytes.get(..line.len()).is_some_and(|start| start.eq_ignore_ascii_case(line))
+}
+
+static DECLARATION: PresetDeclaration = PresetDeclaration {
+    default_stream: "events",
+    key: "id",
+    time: "date",
+    fields: &[
+        ("id", PresetField::Name),
+        ("type", PresetField::Name),
+        ("date", PresetField::Date),
+        ("start", PresetField::Time),
+        ("end", PresetField::Time),
+        ("end_date", PresetField::Date),
+        ("all_day", PresetField::Flag),
+        ("summary", PresetField::SearchedText),
+        ("description", PresetField::SearchedText),
+        ("location", PresetField::SearchedText),
+        ("organizer", PresetField::Name),
+        ("attendees", PresetField::List),
+        ("categories", PresetField::List),
+        ("status", PresetField::Name),
+        ("rule", PresetField::Name),
+        ("zone", PresetField::Name),
+    ],
+    keys_can_be_forged: false,
+    owner_fields: &[],
+    because: &[
+        "it is a calendar, a record for each event, task and journal entry: `id` is its UID, with \
+         the time of an exception of a series behind it",
+        "`date` is the day on which an entry begins where it takes place; it orders the records and \
+         is what a grant's --since looks at",
+        "`start` and `end` are the times of entries that are not whole days; `rule` says how an \
+         entry repeats",
+        "`summary`, `description` and `location` can be searched",
+    ],
+};
+
+/// The components that become records.
+const COMPONENTS: [(&str, &str); 3] =
+    [("VEVENT", "event"), ("VTODO", "task"), ("VJOURNAL", "journal")];
+
+fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
+    let mut rows = Vec::new();
+    let mut open: Option<(u64, &str, Vec<ContentLine>)> = None;
+    // How deep an alarm or another component within the open one is.
+    let mut depth = 0;
+    let mut seen = HashMap::new();
+    for line in content_lines(bytes) {
+        let value = line.value.trim().to_ascii_uppercase();
+        let component = COMPONENTS.iter().find(|(name, _)| *name == value).map(|(_, kind)| *kind);
+        match (line.name.as_str(), &mut open, component) {
+            ("BEGIN", None, Some(kind)) => open = Some((line.number, kind, Vec::new())),
+            ("BEGIN", Some(_), _) => depth += 1,
+            ("END", Some(_), _) if depth > 0 => depth -= 1,
+            ("END", Some(_), Some(_)) => {
+                if let Some((number, kind, lines)) = open.take() {
+                    rows.push((number, Ok(entry(kind, &lines, &mut seen))));
+                }
+            }
+            (_, Some((_, _, lines)), _) if depth == 0 => lines.push(line),
+            _ => {}
+        }
+    }
+    if let Some((number, kind, _)) = open {
+        let cut = UnusableRow::new("cut_off", format!("the {kind} does not end"));
+        rows.push((number, Err(cut)));
+    }
+    Ok(rows)
+}
+
+/// A date or a time of an entry.
+struct Moment {
+    /// The day where the entry takes place.
+    date: String,
+    /// The time; `None` for a whole day.
+    time: Option<String>,
+    zone: Option<String>,
+}
+
+impl Moment {
+    fn of(line: &ContentLine) -> Option<Self> {
+        let (date, rest) = compact_time::date(line.value.trim())?;
+        let zone = line.parameter("TZID").map(str::to_owned);
+        let Some(clock) = rest.strip_prefix('T') else {
+            return Some(Self { date, time: None, zone });
+        };
+        let (clock, rest) = compact_time::clock(clock)?;
+        let local = format!("{date}T{clock}");
+        let known = zone.as_deref().filter(|_| rest != "Z").and_then(Zone::named);
+        // Without a zone that is known, the clock of the entry is taken for UTC, as in all imports.
+        let time = match known {
+            Some(zone) => zone.instant_of(&local)?,
+            None => Instant::parse(&local)?,
+        };
+        Some(Self { date, time: Some(time.to_rfc3339()), zone })
+    }
+}
+
+fn entry(kind: &'static str, lines: &[ContentLine], seen: &mut HashMap<String, u64>) -> ImportRow {
+    let line = |name: &str| lines.iter().find(|line| line.name == name);
+    let text = |name: &str| {
+        line(name).map(ContentLine::text).filter(|text| !text.is_empty()).map(FieldValue::Text)
+    };
+    let all = |name: &str, of: &dyn Fn(&ContentLine) -> Vec<String>| {
+        list(lines.iter().filter(|line| line.name == name).flat_map(of).collect())
+    };
+    let begins = line("DTSTART").or_else(|| line("DUE")).and_then(Moment::of);
+    let ends = line("DTEND").or_else(|| line("DUE")).and_then(Moment::of);
+    let is_all_day = begins.as_ref().is_some_and(|begins| begins.time.is_none());
+    let date = begins.as_ref().map(|begins| begins.date.clone());
+    let (end, end_date) = match ends {
+        Some(Moment { time: Some(time), .. }) => (Some(time), None),
+        Some(Moment { date, .. }) => (None, Some(date)),
+        None => (None, None),
+    };
+    let (start, zone) = begins.map_or((None, None), |begins| (begins.time, begins.zone));
+    let own = |text: Option<String>| text.map(FieldValue::Text);
+    let fields = [
+        ("id", Some(FieldValue::Text(id(lines, seen)))),
+        ("type", Some(FieldValue::Text(kind.to_owned()))),
+        ("date", own(date)),
+        ("start", own(start)),
+        ("end", own(end)),
+        ("end_date", own(end_date)),
+        ("all_day", Some(FieldValue::Bool(is_all_day))),
+        ("summary", text("SUMMARY")),
+        ("description", text("DESCRIPTION")),
+        ("location", text("LOCATION")),
+        ("organizer", line("ORGANIZER").map(person).map(FieldValue::Text)),
+        ("attendees", all("ATTENDEE", &|line| vec![person(line)])),
+        ("categories", all("CATEGORIES", &|line| line.parts(','))),
+        ("status", text("STATUS")),
+        ("rule", text("RRULE")),
+        ("zone", own(zone)),
+    ];
+    ImportRow::from_message(fields, Vec::new())
+}
+
+/// Returns the name and the address of a person.
+fn person(line: &ContentLine) -> String {
+    let value = line.text();
+    let is_address = value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("mailto:"));
+    let address = if is_address { value.get(7..).unwrap_or_default() } else { value.as_str() };
+    match line.parameter("CN").filter(|name| !name.is_empty() && *name != address) {
+        Some(name) => format!("{name} <{address}>"),
+        None => address.to_owned(),
+    }
+}
+
+/// Returns the key of an entry. One without an identifier, or with one that an earlier entry of the
+/// file has, gets the digest of what it says.
+fn id(lines: &[ContentLine], seen: &mut HashMap<String, u64>) -> String {
+    let value = |name: &str| {
+        lines.iter().find(|line| line.name == name).map(|line| line.value.trim().to_owned())
+    };
+    let uid = value("UID").filter(|uid| !uid.is_empty() && uid.len() <= MAX_ID_BYTES);
+    let digest = || {
+        let whole: Vec<_> = lines.iter().map(|line| (&line.name, &line.value)).collect();
+        format!("sha256:{}", ContentHash::digest(format!("{whole:?}").as_bytes()))
+    };
+    let id = match (uid, value("RECURRENCE-ID")) {
+        (Some(uid), Some(exception)) => format!("{uid}/{exception}"),
+        (Some(uid), None) => uid,
+        (None, _) => digest(),
+    };
+    let count = seen.entry(id.clone()).or_default();
+    *count += 1;
+    if *count == 1 { id } else { format!("{id}#{count}") }
+}
+
+/// The longest identifier that becomes a key, in bytes. The rest of a key's 512 bytes is for the
+/// time of an exception.
+const MAX_ID_BYTES: usize = 420;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use stile_domain::records::row;
+
+    use super::*;
+
+    fn entries(text: &str) -> Vec<Value> {
+        let rows = read(text.as_bytes()).unwrap();
+        let fields = |(_, row): ReadRow| row::to_json(&row.unwrap().fields);
+        rows.into_iter().map(|row| serde_json::from_str(&fields(row)).unwrap()).collect()
+    }
+
+    #[test]
+    fn an_entry_has_its_day_where_it_takes_place() {
+        let found = entries(
+            "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nDTSTART;TZID=Europe/Zurich:20260701T003000\r\n\
+             DTEND;TZID=Europe/Zurich:20260701T013000\r\nSUMMARY:Late\\, but\r\n  here\r\n\
+             ORGANIZER;CN=Ann:mailto:ann@example.org\r\nATTENDEE:mailto:bob@example.org\r\n\
+             RRULE:FREQ=WEEKLY\r\nBEGIN:VALARM\r\nSUMMARY:no\r\nEND:VALARM\r\nEND:VEVENT\r\n\
+             BEGIN:VEVENT\r\nUID:1\r\nRECURRENCE-ID:20260708T003000\r\nDTSTART:20260708T100000Z\r\nEND:VEVENT\r\n\
+             BEGIN:VEVENT\r\nUID:2\r\nDTSTART;VALUE=DATE:20260301\r\nDTEND;VALUE=DATE:20260303\r\nEND:VEVENT\r\n\
+             BEGIN:VTODO\r\nUID:3\r\nDUE:20260401T120000\r\nCATEGORIES:home,garden\r\nEND:VTODO\r\n\
+             BEGIN:VTIMEZONE\r\nEND:VTIMEZONE\r\nEND:VCALENDAR\r\n",
+        );
+        assert_eq!(
+            found,
+            [
+                json!({
+                    "id": "1", "type": "event", "date": "2026-07-01",
+                    "start": "2026-06-30T22:30:00Z", "end": "2026-06-30T23:30:00Z", "all_day": false,
+                    "summary": "Late, but here", "organizer": "Ann <ann@example.org>",
+                    "attendees": ["bob@example.org"], "rule": "FREQ=WEEKLY", "zone": "Europe/Zurich",
+                }),
+                json!({
+                    "id": "1/20260708T003000", "type": "event", "date": "2026-07-08",
+                    "start": "2026-07-08T10:00:00Z", "all_day": false,
+                }),
+                json!({
+                    "id": "2", "type": "event", "date": "2026-03-01", "end_date": "2026-03-03",
+                    "all_day": true,
+                }),
+                json!({
+                    "id": "3", "type": "task", "date": "2026-04-01", "start": "2026-04-01T12:00:00Z",
+                    "end": "2026-04-01T12:00:00Z", "all_day": false, "categories": ["home", "garden"],
+                }),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_entry_that_is_cut_or_has_no_sense_loses_nothing_else() {
+        let text = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20269999\nSUMMARY:x\nEND:VEVENT\nBEGIN:VEVENT\n";
+        let rows = read(text.as_bytes()).unwrap();
+        assert!(rows[0].1.is_ok());
+        assert_eq!(rows[1].1.as_ref().unwrap_err().code, "cut_off");
+        assert!(begins(b"\xef\xbb\xbfbegin:vcalendar\n", b"BEGIN:VCALENDAR"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The lines of calendars and contacts: a name, parameters and a value, folded where they are long.
+//!
+//! *Source*: RFC 5545, section 3.1; RFC 6350, section 3.2; vCard 2.1, section 2.1.3 for
+//! quoted-printable values.
+
+use std::borrow::Cow;
+
+use mail_parser::decoders::quoted_printable::quoted_printable_decode;
+use serde_json::Value;
+use stile_domain::records::value::FieldValue;
+
+use crate::charset::decode_text;
+
+/// A line, as it is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ContentLine {
+    /// The number of its first line in the file, from 1.
+    pub(super) number: u64,
+    /// The name in upper case, without the group that it may belong to.
+    pub(super) name: String,
+    parameters: Vec<(String, String)>,
+    /// The value as it stands, with escapes.
+    pub(super) value: String,
+}
+
+impl ContentLine {
+    /// Returns a parameter; its name is in upper case.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the value without escapes.
+    pub(super) fn text(&self) -> String {
+        unescaped(&self.value)
+    }
+
+    /// Returns the values of a list, or the components of a structured value, without escapes.
+    pub(super) fn parts(&self, separator: char) -> Vec<String> {
+        let mut parts = vec![String::new()];
+        let mut is_escaped = false;
+        for character in self.value.chars() {
+            if character == separator && !is_escaped {
+                parts.push(String::new());
+            } else if let Some(part) = parts.last_mut() {
+                part.push(character);
+            }
+            is_escaped = character == '\\' && !is_escaped;
+        }
+        parts.iter().map(|part| unescaped(part)).collect()
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (character, character == '\\') {
+            (_, true) => match characters.next() {
+                Some('n' | 'N') => plain.push('\n'),
+                Some(other) => plain.push(other),
+                None => plain.push('\\'),
+            },
+            (other, false) => plain.push(other),
+        }
+    }
+    plain.trim().to_owned()
+}
+
+/// Returns the lines of a file.
+pub(super) fn content_lines(bytes: &[u8]) -> Vec<ContentLine> {
+    let text = decode_text(bytes, None);
+    let mut lines: Vec<(u64, Cow<'_, str>)> = Vec::new();
+    for (number, line) in (1..).zip(text.split('\n')) {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        match (line.strip_prefix([' ', '\t']), lines.last_mut()) {
+            (Some(rest), Some((_, before))) => before.to_mut().push_str(rest),
+            (None, Some((_, before))) if is_soft_break(before) => {
+                let before = before.to_mut();
+                before.pop();
+                before.push_str(line);
+            }
+            _ => lines.push((number, line.into())),
+        }
+    }
+    lines.iter().filter_map(|(number, line)| content_line(*number, line)).collect()
+}
+
+/// Whether a quoted-printable value goes on in the next line.
+fn is_soft_break(line: &str) -> bool {
+    line.ends_with('=') && line.to_ascii_uppercase().contains("QUOTED-PRINTABLE")
+}
+
+fn content_line(number: u64, line: &str) -> Option<ContentLine> {
+    let mut is_quoted = false;
+    let colon = line.char_indices().find(|(_, character)| {
+        is_quoted ^= *character == '"';
+        *character == ':' && !is_quoted
+    });
+    let (head, value) = line.split_at(colon?.0);
+    let value = value.strip_prefix(':')?.to_owned();
+    let mut parts = split_unquoted(head);
+    let name = parts.next()?.rsplit('.').next()?.trim().to_ascii_uppercase();
+    let parameter = |part: &str| match part.split_once('=') {
+        Some((name, value)) => (name.to_ascii_uppercase(), value.trim_matches('"').to_owned()),
+        // vCard 2.1 names the encoding without `ENCODING=`.
+        None => ("ENCODING".to_owned(), part.to_owned()),
+    };
+    let parameters = parts.map(parameter).collect();
+    let mut line = ContentLine { number, name, parameters, value };
+    let encoding = line.parameter("ENCODING").unwrap_or_default();
+    if encoding.eq_ignore_ascii_case("QUOTED-PRINTABLE")
+        && let Some(bytes) = quoted_printable_decode(line.value.as_bytes())
+    {
+        line.value = decode_text(&bytes, line.parameter("CHARSET")).into_owned();
+    }
+    Some(line)
+}
+
+fn split_unquoted(head: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    head.split(move |character: char| {
+        is_quoted ^= character == '"';
+        character == ';' && !is_quoted
+    })
+}
+
+/// Returns texts as the value of a field; `None` if there is none.
+pub(super) fn list(texts: Vec<String>) -> Option<FieldValue> {
+    let texts: Vec<Value> =
+        texts.into_iter().filter(|text| !text.is_empty()).map(Value::from).collect();
+    (!texts.is_empty()).then(|| FieldValue::Json(Value::from(texts).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_unfolded_split_and_unescaped() {
+        let text = "BEGIN:VCARD\r\nitem1.EMAIL;TYPE=\"work;x\";PREF=1:ann@exam\r\n ple.org\r\n\
+            NOTE:one\\, two\\nthree\\\\\r\nno colon\r\n\
+            FN;CHARSET=utf-8;QUOTED-PRINTABLE:Z=C3=BC=\r\nrich\r\nADR:;;Main St\\; 1;Z;;8000;";
+        let lines = content_lines(text.as_bytes());
+        let shown: Vec<_> =
+            lines.iter().map(|line| (line.number, line.name.as_str(), line.text())).collect();
+        assert_eq!(shown[1], (2, "EMAIL", "ann@example.org".to_owned()));
+        assert_eq!(shown[2], (4, "NOTE", "one, two\nthree\\".to_owned()));
+        assert_eq!(shown[3], (6, "FN", "Zürich".to_owned()));
+        assert_eq!(lines[1].parameter("TYPE"), Some("work;x"));
+        assert_eq!(lines[4].parts(';'), ["", "", "Main St; 1", "Z", "", "8000", ""]);
+        assert_eq!(list(vec![String::new()]), None);
+    }
+}
