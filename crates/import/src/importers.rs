@@ -27,7 +27,7 @@ pub mod mbox;
 pub mod slack;
 pub mod statement;
 pub mod unknown;
-mod whole_file;
+pub mod whole_file;
 pub mod wrapped_json;
 
 /// Every importer, in the order of the help.

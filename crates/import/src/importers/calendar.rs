@@ -4,7 +4,6 @@
 //!
 //! *Source*: RFC 5545, sections 3.6 (components) and 3.8 (properties).
 
-use std::collections::HashMap;
 use std::io;
 
 use stile_domain::hash::ContentHash;
@@ -14,7 +13,7 @@ use stile_domain::records::zone::Zone;
 
 use super::compact_time;
 use super::content_lines::{ContentLine, content_lines, list};
-use super::whole_file::{self, ReadRow};
+use super::whole_file::{self, Keys, ReadRow};
 use crate::importer::{
     Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
 };
@@ -79,12 +78,16 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
 const COMPONENTS: [(&str, &str); 3] =
     [("VEVENT", "event"), ("VTODO", "task"), ("VJOURNAL", "journal")];
 
-fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
+/// Reads all entries of a calendar.
+///
+/// # Errors
+/// None: what is no line of a calendar is passed by.
+pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
     let mut rows = Vec::new();
     let mut open: Option<(u64, &str, Vec<ContentLine>)> = None;
     // How deep an alarm or another component within the open one is.
     let mut depth = 0;
-    let mut seen = HashMap::new();
+    let mut keys = Keys::default();
     for line in content_lines(bytes) {
         let value = line.value.trim().to_ascii_uppercase();
         let component = COMPONENTS.iter().find(|(name, _)| *name == value).map(|(_, kind)| *kind);
@@ -94,7 +97,7 @@ fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
             ("END", Some(_), _) if depth > 0 => depth -= 1,
             ("END", Some(_), Some(_)) => {
                 if let Some((number, kind, lines)) = open.take() {
-                    rows.push((number, Ok(entry(kind, &lines, &mut seen))));
+                    rows.push((number, Ok(entry(kind, &lines, &mut keys))));
                 }
             }
             (_, Some((_, _, lines)), _) if depth == 0 => lines.push(line),
@@ -136,7 +139,7 @@ impl Moment {
     }
 }
 
-fn entry(kind: &'static str, lines: &[ContentLine], seen: &mut HashMap<String, u64>) -> ImportRow {
+fn entry(kind: &'static str, lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
     let line = |name: &str| lines.iter().find(|line| line.name == name);
     let text = |name: &str| {
         line(name).map(ContentLine::text).filter(|text| !text.is_empty()).map(FieldValue::Text)
@@ -156,7 +159,7 @@ fn entry(kind: &'static str, lines: &[ContentLine], seen: &mut HashMap<String, u
     let (start, zone) = begins.map_or((None, None), |begins| (begins.time, begins.zone));
     let own = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
-        ("id", Some(FieldValue::Text(id(lines, seen)))),
+        ("id", Some(FieldValue::Text(id(lines, keys)))),
         ("type", Some(FieldValue::Text(kind.to_owned()))),
         ("date", own(date)),
         ("start", own(start)),
@@ -189,23 +192,22 @@ fn person(line: &ContentLine) -> String {
 
 /// Returns the key of an entry. One without an identifier, or with one that an earlier entry of the
 /// file has, gets the digest of what it says.
-fn id(lines: &[ContentLine], seen: &mut HashMap<String, u64>) -> String {
+fn id(lines: &[ContentLine], keys: &mut Keys) -> String {
     let value = |name: &str| {
         lines.iter().find(|line| line.name == name).map(|line| line.value.trim().to_owned())
     };
     let uid = value("UID").filter(|uid| !uid.is_empty() && uid.len() <= MAX_ID_BYTES);
     let digest = || {
-        let whole: Vec<_> = lines.iter().map(|line| (&line.name, &line.value)).collect();
-        format!("sha256:{}", ContentHash::digest(format!("{whole:?}").as_bytes()))
+        let whole = |line: &ContentLine| format!("{}:{}\n", line.name, line.value);
+        let whole: String = lines.iter().map(whole).collect();
+        format!("sha256:{}", ContentHash::digest(whole.as_bytes()))
     };
     let id = match (uid, value("RECURRENCE-ID")) {
         (Some(uid), Some(exception)) => format!("{uid}/{exception}"),
         (Some(uid), None) => uid,
         (None, _) => digest(),
     };
-    let count = seen.entry(id.clone()).or_default();
-    *count += 1;
-    if *count == 1 { id } else { format!("{id}#{count}") }
+    keys.take(id)
 }
 
 /// The longest identifier that becomes a key, in bytes. The rest of a key's 512 bytes is for the

@@ -2,7 +2,6 @@
 //!
 //! *Source*: RFC 6350, section 6; RFC 2426; vCard 2.1.
 
-use std::collections::HashMap;
 use std::io;
 
 use stile_domain::hash::ContentHash;
@@ -12,7 +11,7 @@ use stile_domain::records::value::FieldValue;
 use super::calendar::begins;
 use super::compact_time;
 use super::content_lines::{ContentLine, content_lines, list};
-use super::whole_file::{self, ReadRow};
+use super::whole_file::{self, Keys, ReadRow};
 use crate::importer::{
     Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
 };
@@ -61,17 +60,21 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
 };
 
-fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
+/// Reads all cards of a file.
+///
+/// # Errors
+/// None: what is no line of a card is passed by.
+pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
     let mut rows = Vec::new();
     let mut open: Option<(u64, Vec<ContentLine>)> = None;
-    let mut seen = HashMap::new();
+    let mut keys = Keys::default();
     for line in content_lines(bytes) {
         let is_card = line.value.trim().eq_ignore_ascii_case("VCARD");
         match (line.name.as_str(), &mut open) {
             ("BEGIN", None) if is_card => open = Some((line.number, Vec::new())),
             ("END", Some(_)) if is_card => {
                 if let Some((number, lines)) = open.take() {
-                    rows.push((number, Ok(card(&lines, &mut seen))));
+                    rows.push((number, Ok(card(&lines, &mut keys))));
                 }
             }
             (_, Some((_, lines))) => lines.push(line),
@@ -84,7 +87,7 @@ fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
     Ok(rows)
 }
 
-fn card(lines: &[ContentLine], seen: &mut HashMap<String, u64>) -> ImportRow {
+fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
     let line = |name: &str| lines.iter().find(|line| line.name == name);
     let all = |name: &str, of: &dyn Fn(&ContentLine) -> Vec<String>| {
         list(lines.iter().filter(|line| line.name == name).flat_map(of).collect())
@@ -99,7 +102,7 @@ fn card(lines: &[ContentLine], seen: &mut HashMap<String, u64>) -> ImportRow {
     let updated = text("REV").and_then(|rev| Instant::parse(&with_marks(&rev)));
     let own = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
-        ("id", Some(FieldValue::Text(id(lines, name.as_deref(), seen)))),
+        ("id", Some(FieldValue::Text(id(lines, name.as_deref(), keys)))),
         ("name", own(name)),
         ("organization", own(line("ORG").map(|line| joined(line, ", ")))),
         ("title", own(text("TITLE"))),
@@ -145,7 +148,7 @@ const MAX_ID_BYTES: usize = 480;
 
 /// Returns the key of a card. Without an identifier it is the digest of the name and the first
 /// address, so that a card keeps its record when something else of it changes.
-fn id(lines: &[ContentLine], name: Option<&str>, seen: &mut HashMap<String, u64>) -> String {
+fn id(lines: &[ContentLine], name: Option<&str>, keys: &mut Keys) -> String {
     let text = |name: &str| lines.iter().find(|line| line.name == name).map(ContentLine::text);
     let uid = text("UID").filter(|uid| !uid.is_empty() && uid.len() <= MAX_ID_BYTES);
     let id = uid.unwrap_or_else(|| {
@@ -153,9 +156,7 @@ fn id(lines: &[ContentLine], name: Option<&str>, seen: &mut HashMap<String, u64>
         let named = format!("{}\n{first}", name.unwrap_or_default());
         format!("sha256:{}", ContentHash::digest(named.as_bytes()))
     });
-    let count = seen.entry(id.clone()).or_default();
-    *count += 1;
-    if *count == 1 { id } else { format!("{id}#{count}") }
+    keys.take(id)
 }
 
 #[cfg(test)]

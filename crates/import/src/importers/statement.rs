@@ -3,13 +3,13 @@
 //! [`ofx`] reads OFX and QFX, [`camt`] reads CAMT.053. Both give the same fields, so the statements
 //! of several banks can share a stream.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::value::FieldValue;
 
+use super::whole_file::Keys;
 use super::{compact_time, whole_file};
 use crate::importer::{
     Contents, ImportRow, ImportRows, Importer, Recognition, StreamDeclaration, UnusableRow,
@@ -111,13 +111,6 @@ pub struct Transaction {
 /// A transaction with the line where it begins, or why it cannot be used.
 pub type ReadTransaction = (u64, Result<Transaction, UnusableRow>);
 
-/// Gives transactions their keys.
-#[derive(Default)]
-struct Statement {
-    /// How many transactions had each name.
-    names: HashMap<String, u64>,
-}
-
 /// Returns the day with which a text such as `20260105120000[-5:EST]` begins.
 fn day(text: &str) -> Option<String> {
     compact_time::date(text.trim()).map(|(date, _)| date)
@@ -128,48 +121,47 @@ fn open(
     read: fn(&[u8]) -> io::Result<Vec<ReadTransaction>>,
 ) -> io::Result<Box<dyn ImportRows>> {
     whole_file::open(path, |bytes| {
-        let mut statement = Statement::default();
+        let mut keys = Keys::default();
         let transactions = read(bytes)?.into_iter();
-        Ok(transactions.map(|(line, it)| (line, it.map(|it| statement.row(it)))).collect())
+        Ok(transactions.map(|(line, it)| (line, it.map(|it| row(it, &mut keys)))).collect())
     })
 }
 
-impl Statement {
-    fn row(&mut self, transaction: Transaction) -> ImportRow {
-        let id = self.id(&transaction);
-        let text = |text: Option<String>| text.filter(|it| !it.is_empty()).map(FieldValue::Text);
-        let Transaction { account, date, amount, currency, kind, name, memo, .. } = transaction;
-        let fields = [
-            ("id", Some(FieldValue::Text(id))),
-            ("account", text(account)),
-            ("date", text(date)),
-            ("amount", Some(FieldValue::Number(amount.into()))),
-            ("currency", text(currency)),
-            ("type", text(kind)),
-            ("name", text(name)),
-            ("memo", text(memo)),
-            ("counter_account", text(transaction.counter_account)),
-            ("reference", text(transaction.reference)),
-            ("value_date", text(transaction.value_date)),
-        ];
-        ImportRow::from_message(fields, Vec::new())
-    }
+fn row(transaction: Transaction, keys: &mut Keys) -> ImportRow {
+    let id = keys.take(id(&transaction));
+    let text = |text: Option<String>| text.filter(|it| !it.is_empty()).map(FieldValue::Text);
+    let Transaction { account, date, amount, currency, kind, name, memo, .. } = transaction;
+    let fields = [
+        ("id", Some(FieldValue::Text(id))),
+        ("account", text(account)),
+        ("date", text(date)),
+        ("amount", Some(FieldValue::Number(amount.into()))),
+        ("currency", text(currency)),
+        ("type", text(kind)),
+        ("name", text(name)),
+        ("memo", text(memo)),
+        ("counter_account", text(transaction.counter_account)),
+        ("reference", text(transaction.reference)),
+        ("value_date", text(transaction.value_date)),
+    ];
+    ImportRow::from_message(fields, Vec::new())
+}
 
-    /// Returns a key that the same transaction has in every statement. Of transactions with the
-    /// same name, as two equal payments of one day without a number are, the second has a number.
-    fn id(&mut self, transaction: &Transaction) -> String {
-        let account = transaction.account.as_deref().unwrap_or_default();
-        let number = transaction.number.as_deref().filter(|number| !number.is_empty());
-        let name = match number.map(|number| format!("{account}:{number}")) {
-            Some(name) if name.len() <= MAX_NAME_BYTES => name,
-            _ => {
-                let whole = format!("{transaction:?}");
-                format!("sha256:{}", ContentHash::digest(whole.as_bytes()))
-            }
-        };
-        let count = self.names.entry(name.clone()).or_default();
-        *count += 1;
-        if *count == 1 { name } else { format!("{name}#{count}") }
+/// Returns a key that the same transaction has in every statement. Of transactions with the
+/// same name, as two equal payments of one day without a number are, the second has a number.
+fn id(transaction: &Transaction) -> String {
+    let account = transaction.account.as_deref().unwrap_or_default();
+    let number = transaction.number.as_deref().filter(|number| !number.is_empty());
+    match number.map(|number| format!("{account}:{number}")) {
+        Some(name) if name.len() <= MAX_NAME_BYTES => name,
+        _ => {
+            let Transaction { date, amount, currency, kind, name, memo, reference, .. } =
+                transaction;
+            let texts = [date, currency, kind, name, memo, reference];
+            let texts = texts.map(|text| text.as_deref().unwrap_or_default()).join("\n");
+            let whole = format!("{account}\n{amount}\n{texts}");
+            format!("sha256:{}", ContentHash::digest(whole.as_bytes()))
+        }
     }
 }
 

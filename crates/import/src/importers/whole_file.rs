@@ -1,5 +1,6 @@
 //! Rows of a file that is read as a whole, since its formats are small and have no order of rows.
 
+use std::collections::HashMap;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,28 @@ use crate::importer::{ImportRow, ImportRows, LocatedRow, UnusableRow};
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A row with the line where it begins, or why it cannot be used.
-pub(super) type ReadRow = (u64, Result<ImportRow, UnusableRow>);
+pub type ReadRow = (u64, Result<ImportRow, UnusableRow>);
+
+/// Gives each row of a file a key of its own.
+#[derive(Debug, Default)]
+pub(super) struct Keys(HashMap<String, u64>);
+
+impl Keys {
+    /// Returns a key, with a number behind it if an earlier row has it.
+    pub(super) fn take(&mut self, key: String) -> String {
+        let mut number = self.0.get(&key).copied().unwrap_or_default();
+        loop {
+            number += 1;
+            let own = if number == 1 { key.clone() } else { format!("{key}#{number}") };
+            // The key of another row may end like that.
+            if number == 1 || !self.0.contains_key(&own) {
+                self.0.insert(key, number);
+                self.0.entry(own.clone()).or_insert(1);
+                return own;
+            }
+        }
+    }
+}
 
 /// The rows of a file.
 struct WholeFile {
@@ -45,5 +67,20 @@ impl ImportRows for WholeFile {
 
     fn consumed(&self) -> u64 {
         if self.rows.len() == 0 { self.bytes } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_rows_have_one_key() {
+        let mut keys = Keys::default();
+        let taken: Vec<_> = ["a", "a#2", "a", "a", "a#2", "b"]
+            .into_iter()
+            .map(|key| keys.take(key.to_owned()))
+            .collect();
+        assert_eq!(taken, ["a", "a#2", "a#3", "a#4", "a#2#2", "b"]);
     }
 }

@@ -21,6 +21,9 @@ pub(super) fn begins(beginning: &[u8]) -> bool {
 }
 
 /// Reads all entries of all statements of a file.
+///
+/// # Errors
+/// The file is not XML, or has no statement.
 pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadTransaction>> {
     let damaged = |error: quick_xml::Error| {
         io::Error::new(io::ErrorKind::InvalidData, format!("it is not XML: {error}"))

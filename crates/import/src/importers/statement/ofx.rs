@@ -26,6 +26,9 @@ pub(super) fn begins(beginning: &[u8]) -> bool {
 }
 
 /// Reads all transactions of a statement.
+///
+/// # Errors
+/// The file is not a statement of OFX.
 pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadTransaction>> {
     let text = decode_text(bytes, charset(bytes));
     let mut reader = Reader::default();

@@ -1,0 +1,60 @@
+//! What calendars, contacts and statements of banks become.
+//!
+//! The first byte of an input selects the format; the rest is the file.
+
+#![no_main]
+
+use std::collections::HashSet;
+
+use libfuzzer_sys::fuzz_target;
+use stile_domain::records::decimal::Decimal;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::row;
+use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_import::importers::statement::{ReadTransaction, camt, ofx};
+use stile_import::importers::whole_file::ReadRow;
+use stile_import::importers::{calendar, contacts};
+
+fuzz_target!(|input: &[u8]| {
+    let Some((format, file)) = input.split_first() else { return };
+    match format % 4 {
+        0 => can_be_stored(calendar::read(file).expect("every file has lines"), &["start", "end"]),
+        1 => can_be_stored(contacts::read(file).expect("every file has lines"), &["updated"]),
+        2 => add_up(ofx::read(file).unwrap_or_default()),
+        _ => add_up(camt::read(file).unwrap_or_default()),
+    }
+});
+
+/// Every row has a key of its own, times are times, and what was read can be stored.
+fn can_be_stored(rows: Vec<ReadRow>, times: &[&str]) {
+    let mut keys = HashSet::new();
+    for (line, row) in rows {
+        assert!(line > 0);
+        let Ok(row) = row else { continue };
+        assert!(keys.insert(text(&row.fields, "id").expect("a row has a key").to_owned()));
+        for name in times {
+            assert!(text(&row.fields, name).is_none_or(|time| Instant::parse(time).is_some()));
+        }
+        let again = row::parse(row::to_json(&row.fields).as_bytes()).expect("a row can be stored");
+        assert_eq!(again.fields, row.fields);
+    }
+}
+
+/// Every amount is a number, and every day a date.
+fn add_up(transactions: Vec<ReadTransaction>) {
+    for (line, transaction) in transactions {
+        assert!(line > 0);
+        let Ok(transaction) = transaction else { continue };
+        assert!(Decimal::parse(&transaction.amount).is_some(), "{}", transaction.amount);
+        for day in [transaction.date, transaction.value_date].into_iter().flatten() {
+            assert!(day.len() == 10 && Instant::parse(&day).is_some(), "{day}");
+        }
+    }
+}
+
+fn text<'f>(fields: &'f RecordFields, name: &str) -> Option<&'f str> {
+    fields.iter().find_map(|(own, value)| match value {
+        FieldValue::Text(text) if own == name => Some(text.as_str()),
+        _ => None,
+    })
+}
