@@ -27,6 +27,7 @@ pub mod mbox;
 pub mod slack;
 pub mod statement;
 pub mod unknown;
+pub mod whatsapp;
 pub mod whole_file;
 pub mod wrapped_json;
 
@@ -45,6 +46,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &markdown::IMPORTER,
     &mbox::IMPORTER,
     &mail_files::IMPORTER,
+    &whatsapp::IMPORTER,
     &chatgpt::IMPORTER,
     &chatgpt::CLAUDE,
     &slack::IMPORTER,

@@ -188,7 +188,7 @@ fn is_claude<'n>(names: impl Iterator<Item = &'n str>) -> bool {
 
 /// Returns the folder of the export in an archive, with a `/` at its end unless it is the top, and
 /// the numbers of its files of conversations. An archive with a single file is an export whatever
-/// the name of the file, unless the file is a mailbox.
+/// the name of the file, unless the file is a mailbox or a chat of another program.
 fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     let names: Vec<(usize, &str)> = entry_names(archive).collect();
     let is_named = |(_, name): &(usize, &str)| {
@@ -196,7 +196,7 @@ fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     };
     let mut found: Vec<(usize, &str)> = names.iter().copied().filter(is_named).collect();
     if let (true, [only]) = (found.is_empty(), names.as_slice())
-        && !only.1.to_ascii_lowercase().ends_with(".mbox")
+        && ![".mbox", ".txt"].iter().any(|end| only.1.to_ascii_lowercase().ends_with(end))
     {
         found.push(*only);
     }

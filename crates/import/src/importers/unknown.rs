@@ -64,7 +64,6 @@ const SIGNS: &[Sign] = &[
         looks_like: "a part of an archive of Twitter, JavaScript with a JSON array in it",
         next: "Remove what is before the first `[`, and import it with --format json",
     },
-    Sign { begins: is_whatsapp, looks_like: "a chat of WhatsApp", next: NO_IMPORTER },
     Sign {
         begins: |text| text.starts_with("%pdf-"),
         looks_like: "a PDF",
@@ -72,7 +71,7 @@ const SIGNS: &[Sign] = &[
     },
     Sign { begins: |text| text.starts_with('<'), looks_like: "XML or HTML", next: NO_IMPORTER },
     Sign {
-        begins: |text| text.starts_with('[') && !is_whatsapp(text),
+        begins: |text| text.starts_with('['),
         looks_like: "a JSON array",
         next: "Import it with --format json",
     },
@@ -139,22 +138,6 @@ fn archive(path: &Path) -> String {
     )
 }
 
-/// Returns whether a text begins as WhatsApp writes a chat: a date and time in brackets, or a date,
-/// a time and a hyphen, and then a name and a colon.
-fn is_whatsapp(text: &str) -> bool {
-    let line = text.trim_start_matches('\u{200e}').lines().next().unwrap_or_default();
-    let stamp = match line.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map(|(stamp, _)| stamp),
-        None => line.split_once(" - ").map(|(stamp, _)| stamp),
-    };
-    stamp.is_some_and(|stamp| {
-        stamp.len() <= 32
-            && stamp.starts_with(|first: char| first.is_ascii_digit())
-            && stamp.contains(':')
-            && stamp.contains(['/', '.', '-'])
-    })
-}
-
 /// Returns whether the first lines have the same number of one delimiter.
 fn is_table(text: &str) -> bool {
     let lines: Vec<&str> = text.lines().take(3).collect();
@@ -185,8 +168,6 @@ mod tests {
             ("export.xml", b"<?xml version=\"1.0\"?>\n<HealthData></HealthData>"),
             ("n.enex", b"<en-export></en-export>"),
             ("tweets.js", b"window.YTD.tweets.part0 = []"),
-            ("chat.txt", b"[16.01.24, 14:15:22] Ann: hello\n"),
-            ("chat2.txt", b"16/01/24, 14:15 - Ann: hello\n"),
             ("rows.txt", b"[{\"a\":1}]"),
             ("lines.txt", b"{\"a\":1}\n{\"a\":2}\n"),
             ("object.txt", b"{\"a\":[]}"),

@@ -48,15 +48,22 @@ pub(super) fn open(
     path: &Path,
     read: impl FnOnce(&[u8]) -> io::Result<Vec<ReadRow>>,
 ) -> io::Result<Box<dyn ImportRows>> {
+    of(path.display().to_string(), files::open(path)?.reader, read)
+}
+
+/// Makes rows of what `source` reads.
+pub(super) fn of(
+    file: String,
+    source: impl io::Read,
+    read: impl FnOnce(&[u8]) -> io::Result<Vec<ReadRow>>,
+) -> io::Result<Box<dyn ImportRows>> {
     let mut text = Vec::new();
-    let source = files::open(path)?.reader;
     let bytes = source.take(MAX_BYTES + 1).read_to_end(&mut text)? as u64;
     if bytes > MAX_BYTES {
         let message = "the file has more than 64 MiB; export shorter periods";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    let file = path.display().to_string().into();
-    Ok(Box::new(WholeFile { file, bytes, rows: read(&text)?.into_iter() }))
+    Ok(Box::new(WholeFile { file: file.into(), bytes, rows: read(&text)?.into_iter() }))
 }
 
 impl ImportRows for WholeFile {
