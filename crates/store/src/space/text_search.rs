@@ -9,11 +9,10 @@
 //! documents and, in a file of one piece, every encoding that is recognised.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -36,6 +35,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::long_lines::{LONGEST_LINE, search_line_by_line};
 use super::read::{HEAD, Utf8Check, facts_of};
+use super::shared_work::{EndOnDrop, SharedWork};
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{SearchHit, SearchPage, TextSearch};
@@ -82,92 +82,12 @@ struct SearchedFile {
     lines_in_parts: u64,
 }
 
-/// The work that threads share.
-#[derive(Default)]
-struct Shared {
-    jobs: VecDeque<(u64, Job)>,
-    outcomes: BTreeMap<u64, (WalkPosition, FileOutcome)>,
-    is_over: bool,
-}
+/// What a search gives back of an entry.
+type PlacedOutcome = (WalkPosition, FileOutcome);
 
-#[derive(Default)]
-struct SharedSearch {
-    shared: Mutex<Shared>,
-    /// Signalled when a job or an outcome was added.
-    changed: Condvar,
-    /// Whether nobody waits for an outcome any more, as `Shared::is_over`, for readers of files.
-    is_over: AtomicBool,
-}
-
-impl SharedSearch {
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Searches files until the search is over.
-    fn help(&self, mut search: impl FnMut(&Job) -> FileOutcome) {
-        let mut shared = self.lock();
-        while !shared.is_over {
-            let Some((number, job)) = shared.jobs.pop_front() else {
-                shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            drop(shared);
-            let mut begun = BegunJob {
-                work: self,
-                number,
-                outcome: FileOutcome::LeftOut(LeftOutReason::Unreadable),
-                job,
-            };
-            begun.outcome = search(&begun.job);
-            drop(begun);
-            shared = self.lock();
-        }
-    }
-
-    /// Adds a file to be searched.
-    fn add(&self, number: u64, job: Job) {
-        self.lock().jobs.push_back((number, job));
-        self.changed.notify_one();
-    }
-
-    /// Adds an entry that is not searched, so that the page gets all outcomes in order.
-    fn pass(&self, number: u64, position: WalkPosition) {
-        self.lock().outcomes.insert(number, (position, FileOutcome::Passed));
-    }
-
-    fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.lock().is_over = true;
-        self.changed.notify_all();
-    }
-}
-
-/// A file that a helper searches. Its outcome is added also after a panic, since the thread that
-/// walks waits for it.
-struct BegunJob<'a> {
-    work: &'a SharedSearch,
-    number: u64,
-    outcome: FileOutcome,
-    job: Job,
-}
-
-impl Drop for BegunJob<'_> {
-    fn drop(&mut self) {
-        let outcome = std::mem::replace(&mut self.outcome, FileOutcome::Passed);
-        let outcome = (self.job.found.position(), outcome);
-        self.work.lock().outcomes.insert(self.number, outcome);
-        self.work.changed.notify_all();
-    }
-}
-
-/// Ends the search for the helpers, also after a panic.
-struct EndOnDrop<'a>(&'a SharedSearch);
-
-impl Drop for EndOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
+/// Returns the outcome of a file whose thread panicked.
+fn failed(job: &Job) -> PlacedOutcome {
+    (job.found.position(), FileOutcome::LeftOut(LeftOutReason::Unreadable))
 }
 
 impl Inner {
@@ -188,11 +108,11 @@ impl Inner {
                 permit.may_read(path) && !is_left_out
             })
             .map(|position| Job { found: Found::at(position), after_line: cursor.line });
-        let work = SharedSearch::default();
+        let work = SharedWork::new(failed);
         let mut helpers: Vec<Turn<'_>> = Vec::new();
         std::thread::scope(|scope| {
             let _end = EndOnDrop(&work);
-            let stops = || cancellation.is_cancelled() || work.is_over.load(Ordering::Relaxed);
+            let stops = || cancellation.is_cancelled() || work.is_over();
             let mut reader = FileSearcher::new(search, &stops);
             let mut pages = PageInOrder::default();
             let mut added = 0;
@@ -214,7 +134,7 @@ impl Inner {
                             if is_searched(search, permit, &job.found) {
                                 work.add(added, job);
                             } else {
-                                work.pass(added, job.found.position());
+                                work.put(added, (job.found.position(), FileOutcome::Passed));
                             }
                             added += 1;
                         }
@@ -223,9 +143,9 @@ impl Inner {
                     if added == FEW as u64 {
                         while let Some(turn) = self.search_helpers.try_enter() {
                             let help = || {
-                                let stops = || work.is_over.load(Ordering::Relaxed);
+                                let stops = || work.is_over();
                                 let mut reader = FileSearcher::new(search, &stops);
-                                work.help(|job| reader.search(self, job));
+                                work.help(|job| (job.found.position(), reader.search(self, job)));
                             };
                             // A system without a free thread leaves the work to this one.
                             if std::thread::Builder::new().spawn_scoped(scope, help).is_err() {
@@ -242,7 +162,7 @@ impl Inner {
                         drop(shared);
                         let position = job.found.position();
                         let outcome = reader.search(self, &job);
-                        work.lock().outcomes.insert(number, (position, outcome));
+                        work.put(number, (position, outcome));
                     }
                     None if waiting == 0 => return Ok(pages.finish_walk()),
                     // Helpers search the last files.
@@ -614,7 +534,7 @@ mod tests {
 
     #[test]
     fn a_file_on_which_a_helper_panics_has_an_outcome() {
-        let work = SharedSearch::default();
+        let work = SharedWork::new(failed);
         let path = SpacePath::parse("/a").unwrap();
         let position = WalkPosition { start: SpacePath::root(), path, is_folder: false };
         let found = Found::at(position.clone());
