@@ -14,6 +14,7 @@ use stile_domain::recall::file_words::{FileKind, FileWords};
 use stile_domain::recall::packed_words::{PackedWords, WordTable};
 use stile_domain::recall::question::RecallQuestion;
 use stile_domain::recall::ranking::rank;
+use stile_domain::recall::table_matches::{TableMatches, TermVerdict};
 
 fuzz_target!(|input: &[u8]| -> Corpus {
     let input = String::from_utf8_lossy(input).replace('~', "\n");
@@ -25,9 +26,16 @@ fuzz_target!(|input: &[u8]| -> Corpus {
         let words = FileWords::of(text, kind);
         let mut table = WordTable::new(1 << 20);
         let packed = PackedWords::of(&words, &mut table).expect("room for a short text");
-        let mut matcher = Matcher::new(&question);
+        let (mut matcher, mut matches) = (Matcher::new(&question), TableMatches::new(&question));
+        matches.learn(&table);
         let gathered = matcher.gather(&path, &words);
-        assert_eq!(gathered, matcher.gather_packed(&path, &packed, &table));
+        assert_eq!(gathered, matcher.gather_packed(&path, &packed, &matches));
+        let name = "Übersicht 2026.md";
+        match matches.verdict(&packed, name) {
+            TermVerdict::Fits => assert!(question.allows(&[text, name])),
+            TermVerdict::Unfit => assert!(!question.allows(&[text, name])),
+            TermVerdict::NeedsText => {}
+        }
         evidence.push((path.clone(), gathered));
     }
     let (statistics, _) = rank(&question, &evidence);

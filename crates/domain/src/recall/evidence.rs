@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::file_words::{FileWords, PassageWords, Weight, WordPlace};
 use super::language::Language;
-use super::packed_words::{PackedWords, WordTable};
+use super::packed_words::PackedWords;
 use super::question::{Grade, RecallQuestion, WordMatch};
+use super::table_matches::TableMatches;
 use super::words::each_word;
+use crate::facts::Footprint;
 use crate::path::SpacePath;
 
 /// The most passages of a file that are ranked: those with the most words of the question.
@@ -48,6 +50,18 @@ pub(super) struct TermCount {
     pub(super) count: f32,
 }
 
+impl Footprint for FileEvidence {
+    fn heap_bytes(&self) -> usize {
+        let of = |counts: &Vec<TermCount>| counts.capacity() * size_of::<TermCount>();
+        let passages = self
+            .best
+            .iter()
+            .map(|passage| of(&passage.counts) + passage.slots.capacity() * size_of::<SlotMatch>());
+        let best = self.best.capacity() * size_of::<PassageEvidence>();
+        of(&self.counts) + of(&self.names) + best + passages.sum::<usize>()
+    }
+}
+
 /// A grade of a match as a number: the same word, the same stem, or the similarity in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MatchGrade(pub(super) u8);
@@ -87,25 +101,22 @@ impl MatchGrade {
     }
 }
 
-/// Finds the words of a question, and remembers what it found of each word.
+/// Finds the words of a question in files, and remembers what it found of each word.
 pub struct Matcher<'q> {
     question: &'q RecallQuestion,
     known: HashMap<Box<str>, Box<[WordMatch]>>,
-    /// What is known of the words of a table, by their number: nothing yet, or an index into
-    /// `of_table` and one more.
-    by_number: Vec<u32>,
-    of_table: Vec<Box<[WordMatch]>>,
+    /// The folder of the last file, and what its names have of the question.
+    folder: (String, Counts),
 }
 
 impl<'q> Matcher<'q> {
     /// Begins with a question.
     pub fn new(question: &'q RecallQuestion) -> Self {
-        // The first entry is for the many words without a match.
-        let of_table = vec![Box::default()];
-        Self { question, known: HashMap::new(), by_number: Vec::new(), of_table }
+        Self { question, known: HashMap::new(), folder: Default::default() }
     }
 
-    fn matches(&mut self, word: &str) -> &[WordMatch] {
+    /// Returns the words of the question that a word of a file is.
+    pub(super) fn matches(&mut self, word: &str) -> &[WordMatch] {
         if !self.known.contains_key(word) {
             if self.known.len() >= MOST_KNOWN {
                 self.known.clear();
@@ -117,72 +128,75 @@ impl<'q> Matcher<'q> {
 
     /// Gathers what a file has of the question.
     pub fn gather(&mut self, path: &SpacePath, file: &FileWords) -> FileEvidence {
-        let mut gathered = Gathered::new(&file.passages);
-        let question = self.question;
+        let names = self.names(path);
+        let mut found: Vec<(WordMatch, &[WordPlace])> = Vec::new();
         for word in &file.words {
-            for found in self.matches(&word.text) {
-                let asked = question.words().get(usize::from(found.word));
-                gathered.add(*found, &word.places, asked.is_some_and(|asked| asked.is_light));
-            }
+            let matches = self.matches(&word.text).iter();
+            found.extend(matches.map(|matched| (*matched, &*word.places)));
         }
-        self.add_path(path, &mut gathered.names);
+        let question = self.question;
+        let mut gathered = Gathered::new(&file.passages, names);
+        let is_heavy = |(matched, _): &(WordMatch, _)| question.is_heavy(matched.word);
+        if gathered.has_heavy_name(question) || found.iter().any(is_heavy) {
+            for (matched, places) in found {
+                gathered.add(matched, places, !question.is_heavy(matched.word));
+            }
+        } else {
+            found.iter().for_each(|(matched, _)| gathered.mark(*matched));
+        }
         gathered.finish()
     }
 
-    /// Gathers what a packed file has of the question, as [`Matcher::gather`] does. All calls must
-    /// be with the same table.
+    /// Gathers what a packed file has of the question, as [`Matcher::gather`] does. `table` has
+    /// learned the words of the file.
     pub fn gather_packed(
         &mut self,
         path: &SpacePath,
         file: &PackedWords,
-        table: &WordTable,
+        table: &TableMatches<'q>,
     ) -> FileEvidence {
-        let mut gathered = Gathered::new(file.passages());
         let question = self.question;
-        file.each_word(|number, places| {
-            for found in self.matches_of_table(number, table) {
-                let asked = question.words().get(usize::from(found.word));
-                let is_light = asked.is_some_and(|asked| asked.is_light);
-                gathered.add(*found, &places.to_vec(), is_light);
+        let mut gathered = Gathered::new(file.passages(), self.names(path));
+        if gathered.has_heavy_name(question) || table.has_heavy(file) {
+            file.each_word(|number, places| {
+                let matches = table.of_word(number);
+                let places = if matches.is_empty() { Vec::new() } else { places.to_vec() };
+                for matched in matches {
+                    gathered.add(*matched, &places, !question.is_heavy(matched.word));
+                }
+            });
+        } else {
+            for number in file.numbers() {
+                table.of_word(*number).iter().for_each(|matched| gathered.mark(*matched));
             }
-        });
-        self.add_path(path, &mut gathered.names);
+        }
         gathered.finish()
     }
 
-    fn matches_of_table(&mut self, number: u32, table: &WordTable) -> &[WordMatch] {
-        let at = usize::try_from(number).unwrap_or(usize::MAX);
-        if self.by_number.len() <= at {
-            self.by_number.resize(table.count().max(at.saturating_add(1)), 0);
-        }
-        let Some(known) = self.by_number.get_mut(at) else { return &[] };
-        if *known == 0 {
-            let matches = self.question.matches(table.word(number));
-            *known = 1;
-            if !matches.is_empty() {
-                self.of_table.push(matches.into());
-                *known = u32::try_from(self.of_table.len()).unwrap_or(1);
+    /// Returns what the name of a file and the names of its folders have of the question.
+    fn names(&mut self, path: &SpacePath) -> Counts {
+        let (folder, name) = path.as_str().rsplit_once('/').unwrap_or(("", path.as_str()));
+        if self.folder.0 != folder {
+            let mut counts = Counts::new();
+            for part in folder.split('/') {
+                self.add_name(part, FOLDER_COUNT, &mut counts);
             }
+            self.folder = (folder.to_owned(), counts);
         }
-        let index = usize::try_from(*known - 1).unwrap_or(usize::MAX);
-        self.of_table.get(index).map(|matches| &**matches).unwrap_or_default()
+        let mut counts = self.folder.1.clone();
+        let name = name.strip_suffix(".md").unwrap_or(name);
+        self.add_name(name, NAME_COUNT, &mut counts);
+        counts
     }
 
-    /// Adds the words of the name of a file and of its folders.
-    fn add_path(&mut self, path: &SpacePath, names: &mut Counts) {
-        let mut components: Vec<&str> = path.components().collect();
-        let name = components.pop().unwrap_or_default();
-        let name = name.strip_suffix(".md").unwrap_or(name);
-        let folders = components.into_iter().map(|folder| (folder, FOLDER_COUNT));
-        for (text, count) in folders.chain([(name, NAME_COUNT)]) {
-            each_word(text, |word, _| {
-                for found in self.matches(&word) {
-                    if let Some(grade) = MatchGrade::of(found.grade, None) {
-                        *names.entry((found.word, grade)).or_default() += count;
-                    }
+    fn add_name(&mut self, name: &str, count: f32, names: &mut Counts) {
+        each_word(name, |word, _| {
+            for found in self.matches(&word) {
+                if let Some(grade) = MatchGrade::of(found.grade, None) {
+                    *names.entry((found.word, grade)).or_default() += count;
                 }
-            });
-        }
+            }
+        });
     }
 }
 
@@ -203,9 +217,20 @@ struct Gathered<'f> {
 }
 
 impl<'f> Gathered<'f> {
-    fn new(passage_words: &'f [PassageWords]) -> Self {
-        let (counts, names) = (Counts::new(), Counts::new());
-        Self { passage_words, counts, names, passages: BTreeMap::new() }
+    fn new(passage_words: &'f [PassageWords], names: Counts) -> Self {
+        Self { passage_words, counts: Counts::new(), names, passages: BTreeMap::new() }
+    }
+
+    fn has_heavy_name(&self, question: &RecallQuestion) -> bool {
+        self.names.keys().any(|(word, _)| question.is_heavy(*word))
+    }
+
+    /// Marks that a light word occurs, in a file that has no other word of the question. No score
+    /// depends on more: it is only counted how many files have the word.
+    fn mark(&mut self, found: WordMatch) {
+        if let Some(grade) = MatchGrade::of(found.grade, None) {
+            self.counts.insert((found.word, grade), 1.0);
+        }
     }
 
     fn add(&mut self, found: WordMatch, places: &[WordPlace], is_light: bool) {

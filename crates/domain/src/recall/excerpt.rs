@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::evidence::MatchGrade;
+use super::evidence::{MatchGrade, Matcher};
 use super::question::RecallQuestion;
 use super::ranking::Statistics;
 use super::words::each_word;
@@ -38,9 +38,10 @@ pub fn excerpts(text: &str, question: &RecallQuestion, statistics: &Statistics) 
     let text = text.strip_prefix(crate::lines::BOM).unwrap_or(text);
     let mut places = Vec::new();
     let mut first_word = None;
+    let mut matcher = Matcher::new(question);
     each_word(text, |word, bytes| {
         first_word.get_or_insert(bytes.start);
-        for found in question.matches(&word) {
+        for found in matcher.matches(&word) {
             let grade = MatchGrade::of(found.grade, None);
             let weight = grade.map_or(0.0, |grade| statistics.weight(grade, found.word));
             if weight > 0.0 {

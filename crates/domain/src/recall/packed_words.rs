@@ -8,17 +8,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::file_words::{FileWords, PassageWords, Weight, WordPlace};
+use super::word_shape::WordShape;
+use super::words::spellings;
 use crate::facts::Footprint;
 
 /// What a word of the table takes beside its letters, in bytes: two pointers to it, its counts, its
-/// number, and its place in the hash table.
-const WORD_BYTES: usize = 80;
+/// number, its place in the hash table, and its shape with room to grow.
+const WORD_BYTES: usize = 144;
 
 /// Words and their numbers.
 #[derive(Debug)]
 pub struct WordTable {
     words: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
+    /// The shape of each spelling of each word, with the number of the word, in their order.
+    shapes: Vec<(u32, WordShape)>,
     bytes: usize,
     max_bytes: usize,
 }
@@ -26,7 +30,7 @@ pub struct WordTable {
 impl WordTable {
     /// Creates a table that takes at most `max_bytes` bytes.
     pub fn new(max_bytes: usize) -> Self {
-        Self { words: Vec::new(), numbers: HashMap::new(), bytes: 0, max_bytes }
+        Self { words: Vec::new(), numbers: HashMap::new(), shapes: Vec::new(), bytes: 0, max_bytes }
     }
 
     /// Returns the number of words.
@@ -45,6 +49,26 @@ impl WordTable {
         word.map(|word| &**word).unwrap_or_default()
     }
 
+    /// Returns the shapes of the words from one on, each with its number.
+    pub(super) fn shapes_from(&self, at: usize) -> &[(u32, WordShape)] {
+        self.shapes.get(at..).unwrap_or_default()
+    }
+
+    /// Returns the numbers of the words of a file, as far as the table has the words.
+    pub fn known(&self, file: &FileWords) -> WordNumbers {
+        let numbers = file.words.iter().map(|word| self.numbers.get(&*word.text).copied());
+        WordNumbers(numbers.collect())
+    }
+
+    /// Adds the words of a file that have no number yet. Returns whether there was room.
+    pub fn add(&mut self, file: &FileWords, numbers: &mut WordNumbers) -> bool {
+        let mut words = file.words.iter().zip(&mut numbers.0);
+        words.all(|(word, number)| {
+            *number = number.or_else(|| self.number(&word.text));
+            number.is_some()
+        })
+    }
+
     /// Returns the number of a word, which is added if there is room.
     fn number(&mut self, word: &str) -> Option<u32> {
         if let Some(number) = self.numbers.get(word) {
@@ -55,10 +79,24 @@ impl WordTable {
         }
         let number = u32::try_from(self.words.len()).ok()?;
         let word: Arc<str> = word.into();
-        self.bytes += WORD_BYTES + word.len();
+        for spelling in spellings(&word) {
+            self.bytes += WORD_BYTES + word.len();
+            self.shapes.push((number, WordShape::of(&spelling)));
+        }
         self.words.push(Arc::clone(&word));
         self.numbers.insert(word, number);
         Some(number)
+    }
+}
+
+/// The numbers of the words of a file, in their order; of some there may be none.
+#[derive(Clone, Debug)]
+pub struct WordNumbers(Vec<Option<u32>>);
+
+impl WordNumbers {
+    /// Whether each word has a number.
+    pub fn are_all(&self) -> bool {
+        self.0.iter().all(Option::is_some)
     }
 }
 
@@ -81,10 +119,16 @@ impl Footprint for PackedWords {
 impl PackedWords {
     /// Packs the words of a file; `None` if the table has no room for them.
     pub fn of(file: &FileWords, table: &mut WordTable) -> Option<Self> {
+        let mut numbers = table.known(file);
+        table.add(file, &mut numbers).then(|| Self::with(file, &numbers)).flatten()
+    }
+
+    /// Packs the words of a file with their numbers; `None` if a word has none.
+    pub fn with(file: &FileWords, numbers: &WordNumbers) -> Option<Self> {
         let mut words = Vec::with_capacity(file.words.len());
-        let (mut places, mut own) = (Vec::new(), Vec::new());
-        for word in &file.words {
-            words.push(table.number(&word.text)?);
+        let (mut places, mut own) = (Vec::with_capacity(4 * file.words.len()), Vec::new());
+        for (word, number) in file.words.iter().zip(&numbers.0) {
+            words.push((*number)?);
             own.clear();
             let mut last = 0;
             for place in &word.places {
@@ -97,6 +141,11 @@ impl PackedWords {
         }
         let passages = file.passages.as_slice().into();
         Some(Self { words: words.into(), places: places.into(), passages })
+    }
+
+    /// The numbers of the words.
+    pub(super) fn numbers(&self) -> &[u32] {
+        &self.words
     }
 
     pub(super) fn passages(&self) -> &[PassageWords] {

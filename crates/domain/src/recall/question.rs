@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::language::{Language, LanguageSet};
 use super::light::are_light;
 use super::similar::SoughtWord;
+use super::word_shape::WordShape;
 use super::words::{each_word, folded, spellings};
 use crate::records::tokenizer::{SearchTerm, find, is_unspaced, tokens};
 
@@ -16,6 +17,10 @@ use crate::records::tokenizer::{SearchTerm, find, is_unspaced, tokens};
 pub const MAX_QUESTION_CHARS: usize = 1024;
 /// The most different words of a question. Further words are left out.
 pub const MAX_QUESTION_WORDS: usize = 64;
+
+/// How many letters at the end of a stem a stemmer may have replaced: `berries` has the stem
+/// `berri`, which `berry` has too.
+const REPLACED: usize = 3;
 
 /// A question, parsed from the text of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +42,7 @@ pub struct QuestionWord {
     /// Whether the word joins words between hyphens, which others write as one (`e-mail`, `email`).
     pub(super) is_joined: bool,
     spellings: Vec<String>,
+    shapes: Vec<WordShape>,
     /// The stems of the spellings, by language.
     stems: Vec<(Language, String)>,
     sought: Option<SoughtWord>,
@@ -59,6 +65,13 @@ pub(super) enum Grade {
     Stem(LanguageSet),
     /// It is similar, in percent. That counts only where the word itself is nowhere.
     Similar(u8),
+}
+
+/// What a question wants of a phrase or a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TermRule {
+    MustOccur,
+    MustNotOccur,
 }
 
 /// Why a text is not a question.
@@ -132,7 +145,8 @@ impl RecallQuestion {
         let stems = if is_light || is_unspaced { Vec::new() } else { stems_of(word, &spellings) };
         let sought = spellings.first().filter(|_| !is_light && !is_unspaced);
         let sought = sought.and_then(|spelling| SoughtWord::new(spelling));
-        let word = QuestionWord { spelled, is_light, is_joined, spellings, stems, sought };
+        let shapes = spellings.iter().map(|spelling| WordShape::of(spelling)).collect();
+        let word = QuestionWord { spelled, is_light, is_joined, spellings, shapes, stems, sought };
         self.words.push(word);
     }
 
@@ -156,29 +170,59 @@ impl RecallQuestion {
     /// file is made of.
     pub fn matches(&self, word: &str) -> Vec<WordMatch> {
         let spellings = spellings(word);
+        let shapes: Vec<WordShape> =
+            spellings.iter().map(|spelling| WordShape::of(spelling)).collect();
         let mut stems = None;
         let mut matches = Vec::new();
         for (index, asked) in (0u8..).zip(&self.words) {
-            let grade = asked.grade(word, &spellings, &mut stems);
+            if !shapes.iter().any(|shape| asked.may_be(shape)) {
+                continue;
+            }
+            let grade = asked.grade(word, (&spellings, &shapes), &mut stems);
             matches.extend(grade.map(|grade| WordMatch { word: index, grade }));
         }
         matches
     }
+
+    /// Whether the word of the question with an index is not light.
+    pub(super) fn is_heavy(&self, word: u8) -> bool {
+        self.words.get(usize::from(word)).is_some_and(|word| !word.is_light)
+    }
+
+    /// Whether a word with a spelling of this shape may be one of the question.
+    pub(super) fn may_have(&self, shape: &WordShape) -> bool {
+        self.words.iter().any(|asked| asked.may_be(shape))
+    }
+
+    /// The phrases, and then what must not occur.
+    pub(super) fn terms(&self) -> impl Iterator<Item = (&SearchTerm, TermRule)> {
+        let phrases = self.phrases.iter().map(|term| (term, TermRule::MustOccur));
+        phrases.chain(self.excluded.iter().map(|term| (term, TermRule::MustNotOccur)))
+    }
 }
 
 impl QuestionWord {
+    /// Whether a word with a spelling of this shape may be this one. Every word for which
+    /// [`QuestionWord::grade`] returns a grade has such a spelling.
+    fn may_be(&self, shape: &WordShape) -> bool {
+        let is_same = |own: &WordShape| own.may_be(shape);
+        let begins_alike = |own: &WordShape| own.begins_as(shape);
+        self.shapes.iter().any(is_same)
+            || !self.stems.is_empty() && self.shapes.iter().any(begins_alike)
+            || self.sought.as_ref().is_some_and(|sought| sought.may_be_similar(shape))
+            || shape.is_unspaced && self.shapes.iter().any(|own| own.is_unspaced)
+    }
+
     fn grade(
         &self,
         word: &str,
-        spellings: &[String],
+        (spellings, shapes): (&[String], &[WordShape]),
         stems: &mut Option<Vec<(Language, String)>>,
     ) -> Option<Grade> {
         if self.spellings.iter().any(|own| spellings.contains(own)) || self.is_part_of(word) {
             return Some(Grade::Same);
         }
-        let begins_alike =
-            |own: &String| spellings.iter().any(|other| own.chars().next() == other.chars().next());
-        if !self.stems.is_empty() && self.spellings.iter().any(begins_alike) {
+        if self.may_have_stem_of(spellings, shapes) {
             let stems = stems.get_or_insert_with(|| stems_of(word, spellings));
             let shared = self.stems.iter().filter(|stem| stems.contains(stem));
             let languages =
@@ -187,8 +231,22 @@ impl QuestionWord {
                 return Some(Grade::Stem(languages));
             }
         }
-        let similarity = self.sought.as_ref()?.similarity(spellings.first()?)?;
+        let sought = self.sought.as_ref()?;
+        let similarity = shapes.first().filter(|shape| sought.may_be_similar(shape));
+        let similarity = similarity.and_then(|_| sought.similarity(spellings.first()?))?;
         Some(Grade::Similar(similarity))
+    }
+
+    /// Whether another word begins as a stem of this one does, but for the last letters, which a
+    /// stemmer may have replaced. Only then are the stems of the other word looked for.
+    fn may_have_stem_of(&self, spellings: &[String], shapes: &[WordShape]) -> bool {
+        let begins_alike = |own: &WordShape| shapes.iter().any(|other| own.begins_as(other));
+        let has_begin_of = |(_, stem): &(Language, String)| {
+            let end = stem.char_indices().rev().nth(REPLACED - 1).map_or(0, |(end, _)| end);
+            let begin = stem.get(..end).unwrap_or_default();
+            spellings.iter().any(|spelling| spelling.starts_with(begin))
+        };
+        self.shapes.iter().any(begins_alike) && self.stems.iter().any(has_begin_of)
     }
 
     /// Whether the word is one character of a script without spaces, and in a pair of a text.
@@ -252,6 +310,8 @@ fn search_term(part: &str) -> Option<SearchTerm> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parse(text: &str) -> RecallQuestion {
@@ -303,5 +363,34 @@ mod tests {
         assert!(matches!(best("gadren", "garden"), Some(Grade::Similar(_))));
         assert_eq!(best("日", "日本"), Some(Grade::Same));
         assert_eq!(best("日本", "本語"), None);
+    }
+
+    #[test]
+    fn a_form_with_another_beginning_is_another_word() {
+        assert!(matches!(best("cries", "cry"), Some(Grade::Stem(_))));
+        assert!(matches!(best("walk", "walking"), Some(Grade::Stem(_))));
+        assert_eq!(best("dying", "die"), None);
+    }
+
+    fn some_word() -> impl Strategy<Value = String> {
+        let few = "[abeir]{1,7}(ing|s|ed|en|rinne)?";
+        prop_oneof![few, "[a-zäöüéß]{1,10}", "[日本語a]{1,3}", "\\w{1,6}"]
+    }
+
+    proptest! {
+        #[test]
+        fn no_word_is_passed_over_by_its_shape(one in some_word(), other in some_word()) {
+            let Ok(question) = RecallQuestion::parse(&one) else { return Ok(()) };
+            each_word(&other, |word, _| {
+                let spellings = spellings(&word);
+                let shapes: Vec<_> = spellings.iter().map(|one| WordShape::of(one)).collect();
+                let grade = |asked: &QuestionWord| {
+                    asked.grade(&word, (&spellings, &shapes), &mut None)
+                };
+                let slow: Vec<_> = question.words.iter().filter_map(grade).collect();
+                let fast = question.matches(&word);
+                assert_eq!(fast.iter().map(|found| found.grade).collect::<Vec<_>>(), slow);
+            });
+        }
     }
 }

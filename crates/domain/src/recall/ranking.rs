@@ -133,9 +133,7 @@ impl Statistics {
 
     /// Returns the score of a file; `None` if it has no word of the question that is not light.
     pub fn score(&self, question: &RecallQuestion, file: &FileEvidence) -> Option<u64> {
-        let heavy = |term: &&TermCount| {
-            question.words().get(usize::from(term.word)).is_some_and(|word| !word.is_light)
-        };
+        let heavy = |term: &&TermCount| question.is_heavy(term.word);
         let all = || file.counts.iter().chain(&file.names).filter(heavy);
         if !all().any(|term| self.share(term.grade, term.word) > 0.0) {
             return None;
@@ -196,9 +194,9 @@ impl Statistics {
     /// Returns the weight of the words that stand near each other, without the weightiest of them,
     /// at the place of the passage that has most of it.
     fn nearness(&self, passage: &PassageEvidence) -> f64 {
-        let mut most = 0.0;
+        let (mut most, mut near) = (0.0, vec![0.0f64; self.words.len()]);
         for (at, (first, _, _)) in passage.slots.iter().enumerate() {
-            let mut near = vec![0.0f64; self.words.len()];
+            near.fill(0.0);
             let rest = passage.slots.get(at..).unwrap_or_default();
             for (_, word, grade) in rest.iter().take_while(|(slot, ..)| slot - first < NEAR_SLOTS) {
                 if let Some(weight) = near.get_mut(usize::from(*word)) {

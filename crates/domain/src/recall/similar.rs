@@ -1,16 +1,13 @@
 //! How similar a word is to one that is nowhere: a slip of the finger, or a compound with the same
 //! parts.
 
-use std::collections::HashSet;
-
+use super::word_shape::{LONGEST, SHORTEST_PART, WordShape, signature, sorted_trigrams};
 use crate::find::near_names::{Extent, changed_letters};
 
 /// The fewest characters of a word for which one edit is tried.
 const ONE_EDIT: usize = 4;
 /// The fewest characters of a word for which two edits are tried.
 const TWO_EDITS: usize = 8;
-/// The longest word that is compared, in characters.
-const LONGEST: usize = 40;
 /// How similar a word is after one edit, in percent.
 const AFTER_ONE: u8 = 95;
 /// How similar a word is after two edits, in percent.
@@ -19,15 +16,14 @@ const AFTER_TWO: u8 = 85;
 const BY_TRIGRAMS: f64 = 80.0;
 /// The least share of trigrams that counts.
 const LEAST_SHARE: f64 = 0.5;
-/// The fewest characters of a part of a compound.
-const SHORTEST_PART: usize = 4;
 
 /// A word for which similar ones are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SoughtWord {
     letters: Vec<char>,
-    trigrams: HashSet<[char; 3]>,
-    signature: u64,
+    /// The groups of three letters, each once and sorted.
+    trigrams: Vec<[char; 3]>,
+    shape: WordShape,
 }
 
 impl SoughtWord {
@@ -37,10 +33,20 @@ impl SoughtWord {
         let is_compared = (ONE_EDIT..=LONGEST).contains(&letters.len());
         let is_number = letters.iter().all(char::is_ascii_digit);
         (is_compared && !is_number).then(|| Self {
-            trigrams: trigrams(&letters).collect(),
-            signature: signature(&letters),
+            trigrams: sorted_trigrams(&letters),
+            shape: WordShape::of(word),
             letters,
         })
+    }
+
+    /// How many letters of a similar word may differ.
+    fn edits(&self) -> u8 {
+        if self.letters.len() < TWO_EDITS { 1 } else { 2 }
+    }
+
+    /// Whether a word of this shape may be similar. Every word with a similarity has such a shape.
+    pub(super) fn may_be_similar(&self, shape: &WordShape) -> bool {
+        shape.may_be_similar(&self.shape, self.edits())
     }
 
     /// Returns how similar a word without accents is, in percent; `None` if it is not.
@@ -54,11 +60,8 @@ impl SoughtWord {
         if is_number || !(SHORTEST_PART..=LONGEST).contains(&letters.len()) {
             return None;
         }
-        let differing = (signature(&letters) ^ self.signature).count_ones() as usize;
-        let most = match self.letters.len() {
-            ..TWO_EDITS => 1,
-            _ => 2,
-        };
+        let differing = (signature(&letters) ^ self.shape.signature).count_ones() as usize;
+        let most = usize::from(self.edits());
         if differing <= 2 * most {
             let changed = if is_swapped(&self.letters, &letters) {
                 Some(1)
@@ -74,8 +77,9 @@ impl SoughtWord {
 
     fn by_trigrams(&self, letters: &[char]) -> Option<u8> {
         let shorter = letters.len().min(self.letters.len());
-        let others: HashSet<[char; 3]> = trigrams(letters).collect();
-        let shared = others.intersection(&self.trigrams).count() as f64;
+        let others = sorted_trigrams(letters);
+        let is_shared = |group: &&[char; 3]| self.trigrams.binary_search(group).is_ok();
+        let shared = others.iter().filter(is_shared).count() as f64;
         let all = (others.len() + self.trigrams.len()) as f64;
         let mut share = 2.0 * shared / all;
         // A part of a compound, such as the `rinne` of `dachrinne`.
@@ -93,18 +97,6 @@ impl SoughtWord {
         let percent = (share * BY_TRIGRAMS) as u8;
         (share >= LEAST_SHARE).then_some(percent)
     }
-}
-
-/// Returns the trigrams of a word with its beginning and its end.
-fn trigrams(letters: &[char]) -> impl Iterator<Item = [char; 3]> {
-    let padded = [&[' ', ' '], letters, &[' ']].concat();
-    (0..letters.len() + 1)
-        .map(move |at| [0, 1, 2].map(|next| padded.get(at + next).copied().unwrap_or(' ')))
-}
-
-/// Returns a bit for each letter that a word has, so that most words are told apart at once.
-fn signature(letters: &[char]) -> u64 {
-    letters.iter().fold(0, |bits, letter| bits | 1u64 << (u32::from(*letter) % 64))
 }
 
 /// Whether two neighbours of one word stand the other way round in the other.

@@ -8,7 +8,8 @@ use super::file_words::{FileKind, FileWords, Weight};
 use super::packed_words::{PackedWords, WordTable};
 use super::question::RecallQuestion;
 use super::ranking::{B, K1, Ranking, Statistics, rank};
-use super::words::each_word;
+use super::table_matches::{TableMatches, TermVerdict};
+use super::words::{each_word, spellings};
 use crate::path::SpacePath;
 
 fn ranked(q: &str, files: &[(&str, &str)]) -> (RecallQuestion, Statistics, Ranking) {
@@ -293,6 +294,7 @@ proptest! {
         let (question, statistics, ranking) = ranked(&q, &borrowed);
         let slow = slow_scores(&q, &files);
         let (mut table, mut packed_matcher) = (WordTable::new(1 << 20), Matcher::new(&question));
+        let mut matches = TableMatches::new(&question);
         prop_assert_eq!(ranking.order.len(), slow.len());
         for (rank, index) in &ranking.order {
             let (path, text) = borrowed[*index];
@@ -305,8 +307,10 @@ proptest! {
             let path = SpacePath::parse(path).unwrap();
             let again = matcher.gather(&path, &FileWords::of(text, FileKind::Note));
             prop_assert_eq!(statistics.score(&question, &again), Some(rank.score));
-            let packed = PackedWords::of(&FileWords::of(text, FileKind::Note), &mut table).unwrap();
-            prop_assert_eq!(packed_matcher.gather_packed(&path, &packed, &table), again);
+            let words = FileWords::of(text, FileKind::Note);
+            let packed = PackedWords::of(&words, &mut table).unwrap();
+            matches.learn(&table);
+            prop_assert_eq!(packed_matcher.gather_packed(&path, &packed, &matches), again);
         }
         let in_order = ranking.order.windows(2).all(|pair| pair[0].0.is_before(&pair[1].0));
         prop_assert!(in_order);
@@ -326,6 +330,36 @@ proptest! {
                 prop_assert!(1 <= excerpt.lines.start && excerpt.lines.start < excerpt.lines.end);
                 prop_assert!(excerpt.lines.end <= lines + 1);
             }
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_file_tell_of_phrases_what_its_text_tells(
+        q in "(\"?[abéßæǽﬁ日]{1,3} [abø]{1,2}\"?|-[abéœ日]{1,2}| |x){1,4}",
+        text in "[abAéßæǽﬁœøØ日e\u{301} \n.]{0,40}", name in "[ab é]{0,4}",
+    ) {
+        let Ok(question) = RecallQuestion::parse(&q) else { return Ok(()) };
+        let (mut table, mut matches) = (WordTable::new(1 << 20), TableMatches::new(&question));
+        let words = FileWords::of(&text, FileKind::Text);
+        let packed = PackedWords::of(&words, &mut table).unwrap();
+        matches.learn(&table);
+        let slow = question.allows(&[&text, &name]);
+        match matches.verdict(&packed, &name) {
+            TermVerdict::Fits => prop_assert!(slow),
+            TermVerdict::Unfit => prop_assert!(!slow),
+            TermVerdict::NeedsText => prop_assert!(question.needs_text()),
+        }
+    }
+}
+
+#[test]
+fn a_token_in_ascii_is_a_spelling_of_its_word() {
+    for character in (0..0x11_0000).filter_map(char::from_u32) {
+        let text = format!("a{character}b");
+        for token in crate::records::tokenizer::tokens(&text).filter(|one| one.text.is_ascii()) {
+            let mut has = false;
+            each_word(&text, |word, _| has |= spellings(&word).contains(&token.text.to_string()));
+            assert!(has, "{text:?} {}", token.text);
         }
     }
 }

@@ -12,10 +12,11 @@
 //! edited, `document_texts` has the texts of documents, `read` reads windows, `folder_names`
 //! remembers what folders hold, and `names` names our own files. `walk` goes through a folder and
 //! what is below it, except for what `search_ignore` leaves out; `tree` lists and finds names on
-//! the way, `text_search` finds texts (`hit_lines` collects them, also from `long_lines`;
-//! `shared_work` gives files to its threads), `recall` ranks files by a question (`word_cache`
-//! remembers their words, and `recall_pages` is what it is asked for and answers), and `notes`
-//! finds notes by their facts; `walk_pages` is what the others are asked for and answer, and
+//! the way, `text_search` finds texts (`hit_lines` collects them, also from `long_lines`), `recall`
+//! ranks files by a question (`recall_reads` looks at them, `word_cache` remembers their words, and
+//! `recall_pages` is what it is asked for and answers), `shared_work` gives files to the threads of
+//! both, and `notes` finds notes by their facts; `walk_pages` is what the others are asked for and
+//! answer, and
 //! `left_out` counts what a search did not look into. `disclosure` is what a refusal may tell, and
 //! `refusals` keeps to it. `link_rewriting` moves a file and rewrites the links that led to it,
 //! `folder_links` a folder. `changes` finds out what changed, and `change_feed` wakes those who
@@ -56,6 +57,7 @@ mod os;
 mod read;
 mod recall;
 mod recall_pages;
+mod recall_reads;
 mod recorded;
 mod refusals;
 mod restore;

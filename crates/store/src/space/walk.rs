@@ -75,6 +75,11 @@ impl Found {
         }
     }
 
+    /// Returns where the walk began that found the file.
+    pub(super) fn start(&self) -> &Arc<SpacePath> {
+        &self.start
+    }
+
     /// Returns the name of the file in its folder.
     pub(super) fn name(&self) -> &str {
         self.path.as_str().rsplit('/').next().unwrap_or_default()

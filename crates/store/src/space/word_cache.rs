@@ -15,10 +15,12 @@ use stile_domain::facts::{FileStamp, Footprint as _, UnixNanos};
 use stile_domain::recall::file_words::{FileKind, FileWords};
 use stile_domain::recall::packed_words::{PackedWords, WordTable};
 
-/// The memory for the words of files, in bytes.
-const FILES_BYTES: usize = 64 * 1024 * 1024;
+use super::left_out::LeftOutReason;
+
+/// The memory for the words of files, in bytes: about 100,000 notes of 1.5 KB, or 150 MB of text.
+const FILES_BYTES: usize = 128 * 1024 * 1024;
 /// The memory for the table of words, in bytes: about 300,000 words.
-const TABLE_BYTES: usize = 32 * 1024 * 1024;
+const TABLE_BYTES: usize = 48 * 1024 * 1024;
 /// What a file takes beside its words: its place in the table, at most doubled, and its counts.
 const FILE_BYTES: usize = 256;
 /// A file that none of the latest calls asked for may be dropped.
@@ -47,8 +49,25 @@ struct KnownFiles {
 }
 
 struct KnownFile {
-    words: Arc<PackedWords>,
+    content: KnownContent,
     used: u64,
+}
+
+/// What is known of a file in one state.
+#[derive(Clone)]
+pub(super) enum KnownContent {
+    Words(Arc<PackedWords>),
+    /// The file is not ranked.
+    LeftOut(LeftOutReason),
+}
+
+impl KnownContent {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Words(words) => FILE_BYTES + words.heap_bytes(),
+            Self::LeftOut(_) => FILE_BYTES,
+        }
+    }
 }
 
 impl WordCache {
@@ -80,39 +99,62 @@ impl Generation {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the words of the file in exactly this state.
-    pub(super) fn get(&self, stamp: FileStamp, kind: FileKind) -> Option<Arc<PackedWords>> {
+    /// Returns what is known of the file in exactly this state.
+    pub(super) fn get(&self, stamp: FileStamp, kind: FileKind) -> Option<KnownContent> {
         let mut files = self.files();
         let calls = files.calls;
         let known = files.known.get_mut(&(stamp, kind == FileKind::Note))?;
         known.used = calls;
-        Some(Arc::clone(&known.words))
+        Some(known.content.clone())
     }
 
-    /// Remembers the words of a file that was read at `began`, when it had this stamp. Does nothing
-    /// where the stamp has not settled or where there is no room.
+    /// Remembers the words of a file that was read at `began`, when it had this stamp, and returns
+    /// them. Does nothing where the stamp has not settled or where there is no room.
     pub(super) fn insert(
         &self,
         (stamp, kind): (FileStamp, FileKind),
         words: &FileWords,
         began: UnixNanos,
-    ) {
+    ) -> Option<Arc<PackedWords>> {
         if !stamp.settled_at(began) || !self.files().has_room() {
-            return;
+            return None;
         }
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(packed) = PackedWords::of(words, &mut table) else { return };
-        drop(table);
+        let mut numbers = self.table().known(words);
+        if !numbers.are_all() {
+            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            if !table.add(words, &mut numbers) {
+                return None;
+            }
+        }
+        let packed = Arc::new(PackedWords::with(words, &numbers)?);
+        self.remember((stamp, kind), KnownContent::Words(Arc::clone(&packed))).then_some(packed)
+    }
+
+    /// Remembers that a file is not ranked, as [`Generation::insert`] does.
+    pub(super) fn insert_left_out(
+        &self,
+        file: (FileStamp, FileKind),
+        why: LeftOutReason,
+        began: UnixNanos,
+    ) {
+        if file.0.settled_at(began) && self.files().has_room() {
+            self.remember(file, KnownContent::LeftOut(why));
+        }
+    }
+
+    /// Returns whether there was room.
+    fn remember(&self, (stamp, kind): (FileStamp, FileKind), content: KnownContent) -> bool {
         let mut files = self.files();
-        let (bytes, used) = (FILE_BYTES + packed.heap_bytes(), files.calls);
+        let (bytes, used) = (content.bytes(), files.calls);
         if files.bytes + bytes > FILES_BYTES {
-            return;
+            return false;
         }
-        let known = KnownFile { words: Arc::new(packed), used };
         files.bytes += bytes;
+        let known = KnownFile { content, used };
         if let Some(old) = files.known.insert((stamp, kind == FileKind::Note), known) {
-            files.bytes -= FILE_BYTES + old.words.heap_bytes();
+            files.bytes -= old.content.bytes();
         }
+        true
     }
 }
 
@@ -126,7 +168,7 @@ impl KnownFiles {
             self.dropped = self.calls;
             let oldest = self.calls.saturating_sub(RECENT_CALLS);
             self.known.retain(|_, known| known.used > oldest);
-            let left = self.known.values().map(|known| FILE_BYTES + known.words.heap_bytes());
+            let left = self.known.values().map(|known| known.content.bytes());
             self.bytes = left.sum();
         }
         self.bytes < FILES_BYTES - FILES_BYTES / 16
