@@ -90,12 +90,15 @@ impl DocumentKind {
     /// Recognises a file that is a document and no text, by its name and its first bytes.
     pub fn of_file(path: &SpacePath, head: &[u8]) -> Option<Self> {
         if head.starts_with(ZIP) {
-            let is_zip =
-                |kind: &Self| matches!(kind, Self::OfficeOpenXml | Self::OpenDocument | Self::Epub);
-            return of_ending(path.as_str()).filter(is_zip);
+            return Self::of_name(path.as_str()).filter(|kind| *kind != Self::Pdf);
         }
         let first = head.get(..PDF_WITHIN).unwrap_or(head);
         memchr::memmem::find(first, PDF).map(|_| Self::Pdf)
+    }
+
+    /// Recognises a document and no text by its name alone.
+    pub fn of_name(name: &str) -> Option<Self> {
+        of_ending(name).filter(|kind| kind.name().is_some())
     }
 
     /// Recognises a text that is easier to read once what marks it up is taken out, by its name.

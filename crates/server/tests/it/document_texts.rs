@@ -188,3 +188,27 @@ fn a_document_is_never_edited_and_a_damaged_one_says_so() {
         assert!(told.contains(says), "{told}");
     }
 }
+
+#[test]
+fn a_question_finds_documents_and_shows_the_page() {
+    let mut shelf = Shelf::new();
+    let ask = |shelf: &mut Shelf, arguments: Value| {
+        shelf.call("file.search", arguments)["structuredContent"].clone()
+    };
+    let found = ask(&mut shelf, json!({ "q": "quinces budget", "kinds": ["document"] }));
+    let best = &found["results"][0];
+    assert_eq!(best["path"], "/report.pdf");
+    let passage = &best["passages"][0];
+    assert_eq!(passage["page"], 3);
+    assert!(passage["text"].as_str().unwrap().contains("A budget for quinces"), "{passage}");
+    let read = shelf.read(json!({ "path": "/report.pdf", "lines": passage["lines"] }));
+    assert_eq!(read["hash"], best["hash"]);
+    assert!(read["content"].as_str().unwrap().contains("budget"));
+    // What the token hides counts in nothing, and what has no text is named.
+    assert!(!found.to_string().contains("private"));
+    assert_eq!(found["left_out"][0]["first"], "/broken.pdf");
+    let notes = ask(&mut shelf, json!({ "q": "quinces", "kinds": ["note"] }));
+    assert_eq!((&notes["total"], &notes["results"][0]["path"]), (&json!(1), &json!("/note.md")));
+    let again = ask(&mut shelf, json!({ "q": "quinces budget", "kinds": ["document"] }));
+    assert_eq!(again, found);
+}

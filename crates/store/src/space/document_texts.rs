@@ -12,6 +12,7 @@ use stile_domain::document::{DocumentKind, DocumentReader, DocumentText, NoText}
 use stile_domain::facts::{FileStamp, Footprint, StampCache};
 use stile_domain::path::SpacePath;
 
+use super::left_out::LeftOutReason;
 use super::lock::Turnstile;
 use super::os;
 use super::read::{HEAD, read_whole};
@@ -35,6 +36,17 @@ pub(super) enum NoDocumentText {
     Of(NoText),
     /// Other documents are being read, or the file changes.
     Busy,
+}
+
+impl NoDocumentText {
+    /// Returns why a search does not look into the document.
+    pub(super) fn left_out(self) -> LeftOutReason {
+        match self {
+            Self::Busy => LeftOutReason::Unreadable,
+            Self::Of(NoText::Damaged) => LeftOutReason::NotText,
+            Self::Of(NoText::TooLarge) => LeftOutReason::TooLong,
+        }
+    }
 }
 
 /// The texts of the documents of a space.

@@ -16,11 +16,10 @@
 //! ranks files by a question (`recall_reads` looks at them, `word_cache` remembers their words, and
 //! `recall_pages` is what it is asked for and answers), `shared_work` gives files to the threads of
 //! both, and `notes` finds notes by their facts; `walk_pages` is what the others are asked for and
-//! answer, and
-//! `left_out` counts what a search did not look into. `disclosure` is what a refusal may tell, and
-//! `refusals` keeps to it. `link_rewriting` moves a file and rewrites the links that led to it,
-//! `folder_links` a folder. `changes` finds out what changed, and `change_feed` wakes those who
-//! watch it. `note_folder` lists, reads and watches all notes for their owner.
+//! answer, and `left_out` counts what a search did not look into. `disclosure` is what a refusal
+//! may tell, and `refusals` keeps to it. `link_rewriting` moves a file and rewrites the links that
+//! led to it, `folder_links` a folder. `changes` finds out what changed, and `change_feed` wakes
+//! those who watch it. `note_folder` lists, reads and watches all notes for their owner.
 
 mod append;
 mod append_intent;
@@ -115,7 +114,9 @@ use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
 pub use left_out::{LeftOut, LeftOutReason};
-pub use recall_pages::{RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile};
+pub use recall_pages::{
+    RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage,
+};
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;

@@ -17,7 +17,7 @@ use stile_domain::listing::EntryKind;
 use stile_domain::notes::{Note, NotePath, note_title};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
-use stile_domain::recall::excerpt::excerpts;
+use stile_domain::recall::excerpt::{Excerpt, excerpts};
 use stile_domain::recall::file_words::FileKind;
 use stile_domain::recall::question::RecallQuestion;
 use stile_domain::recall::ranking::{Statistics, rank};
@@ -25,8 +25,8 @@ use stile_domain::recall::ranking::{Statistics, rank};
 use crate::cancellation::Cancellation;
 
 use super::read::facts_of;
-use super::recall_pages::{RecallBudget, RecallPage, RecallQuery, RecalledFile};
-use super::recall_reads::{Looked, RankedText, Remembered, kind_of, ranked_text};
+use super::recall_pages::{RecallBudget, RecallPage, RecallQuery, RecalledFile, RecalledPassage};
+use super::recall_reads::{Looked, RankedText, Remembered, kind_of};
 use super::tree::SLICE;
 use super::{Inner, os};
 
@@ -133,14 +133,13 @@ impl Inner {
             return Ok(None);
         }
         let began = os::now();
-        let Ok(RankedText { text, decoded }) = ranked_text(&file, status.stamp)? else {
-            return Ok(None);
-        };
+        let ranked = self.ranked_text(path, &file, status.stamp)?;
+        let Ok(RankedText { text, facts, document }) = ranked else { return Ok(None) };
         let known = self.memory().get(&status.stamp);
         let facts = match known {
             Some(facts) => facts,
             None => {
-                let facts = Arc::new(decoded.unwrap_or_else(|| facts_of(text.as_bytes())));
+                let facts = facts.unwrap_or_else(|| Arc::new(facts_of(text.as_bytes())));
                 if os::status(&file)?.stamp == status.stamp {
                     self.memory().insert(status.stamp, &facts, began);
                 }
@@ -154,12 +153,17 @@ impl Inner {
             }
             FileKind::Text => None,
         };
+        let passages = excerpts(&text, question, statistics).into_iter();
+        let passage = |excerpt: Excerpt| {
+            let page = document.as_ref().and_then(|it| it.part_of(excerpt.lines.start));
+            RecalledPassage { excerpt, page }
+        };
         Ok(Some(RecalledFile {
             path: path.clone(),
             title: title.unwrap_or_else(|| name.to_owned()),
             modified: status.stamp.modified,
             hash: facts.hash,
-            passages: excerpts(&text, question, statistics),
+            passages: passages.map(passage).collect(),
         }))
     }
 }

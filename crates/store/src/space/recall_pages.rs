@@ -32,7 +32,7 @@ pub enum RecallKind {
     Note,
     /// Other text.
     Text,
-    /// Documents whose text has to be extracted. None is looked into so far.
+    /// Documents whose text has to be extracted.
     Document,
 }
 
@@ -74,5 +74,14 @@ pub struct RecalledFile {
     /// The hash of the whole file.
     pub hash: ContentHash,
     /// The passages that fit, the best first.
-    pub passages: Vec<Excerpt>,
+    pub passages: Vec<RecalledPassage>,
+}
+
+/// A passage that fits a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecalledPassage {
+    /// Its lines, and the text on them.
+    pub excerpt: Excerpt,
+    /// The page of a document where it begins, from 1.
+    pub page: Option<u64>,
 }

@@ -12,6 +12,7 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use stile_domain::document::{DocumentKind, DocumentText};
 use stile_domain::error::Refusal;
 use stile_domain::facts::{FileFacts, FileStamp, Footprint, UnixNanos};
 use stile_domain::find::walk_cursor::WalkPosition;
@@ -27,6 +28,7 @@ use stile_domain::text_encoding::{DecodedText, may_be_text, recognise};
 
 use crate::cancellation::Cancellation;
 
+use super::document_texts::NoDocumentText;
 use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::read::{facts_of, read_whole};
@@ -356,7 +358,7 @@ impl<'a> FileReader<'a> {
     ) -> Option<Outcome> {
         let kind = kind_of(found.name());
         let is_unchanged = || os::status(file).is_ok_and(|status| status.stamp == stamp);
-        let text = match ranked_text(file, stamp).ok()? {
+        let text = match self.inner.ranked_text(&found.path, file, stamp).ok()? {
             Ok(ranked) => ranked.text,
             Err(why) => {
                 if is_unchanged() {
@@ -385,6 +387,7 @@ impl<'a> FileReader<'a> {
 fn has_kind(query: &RecallQuery, name: &str) -> bool {
     let kind = match kind_of(name) {
         FileKind::Note => RecallKind::Note,
+        FileKind::Text if DocumentKind::of_name(name).is_some() => RecallKind::Document,
         FileKind::Text => RecallKind::Text,
     };
     query.kinds.is_empty() || query.kinds.contains(&kind)
@@ -398,15 +401,40 @@ pub(super) fn kind_of(name: &str) -> FileKind {
 /// The text of a file that is ranked.
 pub(super) struct RankedText {
     pub(super) text: String,
-    /// The facts of the bytes, if they are not UTF-8 and were decoded.
-    pub(super) decoded: Option<FileFacts>,
+    /// The facts of the bytes, if they are not UTF-8.
+    pub(super) facts: Option<Arc<FileFacts>>,
+    /// The document whose text it is, without the text.
+    pub(super) document: Option<DocumentText>,
 }
 
-/// Reads the text of a file, or returns why it is not ranked.
-pub(super) fn ranked_text(
-    file: &File,
-    stamp: FileStamp,
-) -> io::Result<Result<RankedText, LeftOutReason>> {
+impl Inner {
+    /// Reads the text of a file, or returns why it is not ranked.
+    pub(super) fn ranked_text(
+        &self,
+        path: &SpacePath,
+        file: &File,
+        stamp: FileStamp,
+    ) -> io::Result<Result<RankedText, LeftOutReason>> {
+        if DocumentKind::of_name(path.as_str()).is_some()
+            && let Some(kind) = self.documents.kind(path, file)?
+        {
+            let Some(facts) = self.facts_of_file(file, stamp)? else {
+                return Ok(Err(LeftOutReason::Unreadable));
+            };
+            if facts.lines.is_none() {
+                let read = self.documents.read(file, stamp, kind)?;
+                return Ok(read.map_err(NoDocumentText::left_out).map(|mut document| RankedText {
+                    text: std::mem::take(&mut document.text),
+                    facts: Some(facts),
+                    document: Some(document),
+                }));
+            }
+        }
+        plain_text(file, stamp)
+    }
+}
+
+fn plain_text(file: &File, stamp: FileStamp) -> io::Result<Result<RankedText, LeftOutReason>> {
     let is_long = stamp.size > MAX_RANKED_BYTES;
     if is_long || stamp.size > PROBE_BYTES as u64 {
         let mut probe = [0; PROBE_BYTES];
@@ -422,12 +450,13 @@ pub(super) fn ranked_text(
         return Ok(Err(LeftOutReason::TooLong));
     };
     Ok(match String::from_utf8(bytes) {
-        Ok(text) => Ok(RankedText { text, decoded: None }),
+        Ok(text) => Ok(RankedText { text, facts: None, document: None }),
         Err(error) => {
             let bytes = error.as_bytes();
             let ranked = |decoded: DecodedText| RankedText {
                 text: decoded.text,
-                decoded: Some(facts_of(bytes)),
+                facts: Some(Arc::new(facts_of(bytes))),
+                document: None,
             };
             recognise(bytes).map(ranked).ok_or(LeftOutReason::NotText)
         }

@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use stile_domain::document::{DocumentKind, NoText};
+use stile_domain::document::DocumentKind;
 use stile_domain::error::Refusal;
 use stile_domain::facts::FileFacts;
 use stile_domain::find::name_pattern::NameGlob;
@@ -29,7 +29,6 @@ use stile_domain::text_encoding::{may_be_text, text_of};
 
 use crate::cancellation::Cancellation;
 
-use super::document_texts::NoDocumentText;
 use super::hit_lines::HitLines;
 use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
@@ -408,13 +407,7 @@ impl<'a> FileSearcher<'a> {
         }
         let document = match inner.documents.read(file, stamp, kind)? {
             Ok(document) => document,
-            Err(NoDocumentText::Busy) => return Ok(Some(Err(LeftOutReason::Unreadable))),
-            Err(NoDocumentText::Of(NoText::Damaged)) => {
-                return Ok(Some(Err(LeftOutReason::NotText)));
-            }
-            Err(NoDocumentText::Of(NoText::TooLarge)) => {
-                return Ok(Some(Err(LeftOutReason::TooLong)));
-            }
+            Err(why) => return Ok(Some(Err(why.left_out()))),
         };
         let lines = self.lines.search_reader(|| document.text.as_bytes(), job.after_line)?;
         let searched = SearchedFile::of(lines, &job.found, || Ok(Ok(facts)))?;

@@ -8,10 +8,11 @@ use stile_domain::journal::CallTrace;
 use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Walk};
-use stile_domain::recall::excerpt::Excerpt;
 use stile_domain::recall::question::RecallQuestion;
 use stile_domain::tool_name::Spelling;
-use stile_store::space::{RecallKind, RecallPage, RecallQuery, RecalledFile, Space};
+use stile_store::space::{
+    RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage, Space,
+};
 
 use super::walking::{LeftOutFiles, bound_of, cursor_of, modified_text, whole_space};
 use crate::answer::Answer;
@@ -104,6 +105,9 @@ struct RecallResult {
 struct RecallPassage {
     /// As `text.read` takes them.
     lines: LineRange,
+    /// The page of a document where they begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u64>,
     text: String,
 }
 
@@ -119,11 +123,11 @@ impl From<RecalledFile> for RecallResult {
     }
 }
 
-impl From<Excerpt> for RecallPassage {
-    fn from(excerpt: Excerpt) -> Self {
+impl From<RecalledPassage> for RecallPassage {
+    fn from(RecalledPassage { excerpt, page }: RecalledPassage) -> Self {
         let line = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let lines = LineRange(line(excerpt.lines.start), line(excerpt.lines.end));
-        Self { lines, text: excerpt.text }
+        Self { lines, page, text: excerpt.text }
     }
 }
 
@@ -145,7 +149,8 @@ impl RecallResult {
                 _ => passage.text.clone(),
             };
             lines.push(head.trim_end().to_owned());
-            lines.push(format!("  [{start}, {end}] {text}"));
+            let page = passage.page.map(|page| format!(" page {page}")).unwrap_or_default();
+            lines.push(format!("  [{start}, {end}]{page} {text}"));
         } else {
             lines.push(head.trim_end().to_owned());
         }
