@@ -16,6 +16,7 @@ mod live_notes;
 pub mod mcp;
 pub mod metrics;
 pub mod outbound;
+pub mod owner_files;
 pub mod owner_sign_in;
 pub mod pages;
 pub mod passkeys;

@@ -5,25 +5,20 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
-use stile_domain::hash::ContentHash;
-use stile_domain::history::past_change::{Author, ChangeNumber, PastChange};
-use stile_domain::history::undo_plan::{LeftChange, LeftReason, PathNow};
+use stile_domain::history::past_change::{ChangeNumber, PastChange};
+use stile_domain::history::undo_plan::{LeftChange, LeftReason};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::tool_name::Spelling;
 use stile_domain::unseen::shown;
-use stile_store::history::{Call, ChangeQuery, History, HistoryError};
+use stile_store::history::{ChangeQuery, HistoryError};
 use stile_store::journal::Journal;
-use stile_tools::space::SpaceTools;
-use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
 use super::colours::Meaning;
 use super::duration::since_flag;
@@ -36,17 +31,12 @@ use super::{
 use crate::auth;
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Resolved, Source};
+use crate::owner_files::{OwnerFiles, OwnerFilesError, Restoration};
 
-/// The most time that a comparison of two versions takes before it shows larger blocks.
-const DIFF_TIME: Duration = Duration::from_secs(5);
-
-/// The owner's session with the files of a space and their history.
+/// The owner's session with the files of a space and their history, at the command line.
 pub(super) struct FilesOwner {
     root: PathBuf,
-    pub(super) tools: SpaceTools,
-    pub(super) history: Arc<History>,
-    pub(super) caller: Principal,
-    pub(super) call: Arc<Call>,
+    pub(super) files: OwnerFiles,
     journal: Arc<Journal>,
 }
 
@@ -62,10 +52,8 @@ impl FilesOwner {
         let everything = Scopes::from_iter([Verb::Write, Verb::Unguard].map(Scope::everything));
         let caller = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
         let (open_space, history) = open::open_space_of_owner(&resolved)?;
-        let call = Arc::new(Call::of_owner(Author::new(tool, &caller)));
-        let tools = open_space.tools().for_owner(Arc::clone(&call));
-        let root = resolved.config.root;
-        Ok(Self { root, tools, history, caller, journal: open_space.journal, call })
+        let files = OwnerFiles::new(open_space.tools(), history, caller, tool);
+        Ok(Self { root: resolved.config.root, files, journal: open_space.journal })
     }
 
     /// Parses the path of a file or folder as a person types it.
@@ -76,26 +64,9 @@ impl FilesOwner {
     /// Returns a sentence that says how to take the changes of this session back; nothing if there
     /// are none.
     pub(super) fn how_to_take_back(&self) -> String {
-        let back = self.call.number().map(|call| format!(" `stile undo {call}` takes this back."));
+        let back =
+            self.files.call.number().map(|call| format!(" `stile undo {call}` takes this back."));
         back.unwrap_or_default()
-    }
-
-    /// Calls a tool, and returns its structured answer, or its refusal as text.
-    pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
-        let unknown = |UnknownTool| "this program has no such tool".to_owned();
-        let tool = self.tools.find(tool).ok_or(UnknownTool).map_err(unknown)?;
-        // The owner reads the canonical names, as in the documents.
-        let caller = Caller { names: Spelling::Dotted, ..Caller::local(self.caller.clone()) };
-        let answer = self.tools.call(tool, arguments, &caller).await.map_err(unknown)?;
-        match answer.failure {
-            None => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
-            Some(_) => Err(answer.text),
-        }
-    }
-
-    /// Returns the most bytes that a file may have.
-    pub(super) fn most_bytes(&self) -> u64 {
-        self.tools.space().limits().file_size
     }
 
     /// Runs `work`, which changes nothing.
@@ -113,7 +84,7 @@ impl FilesOwner {
     ) -> Result<T, Failure> {
         let done = process::block_on(async {
             let done = work.await;
-            self.tools.space().close().await;
+            self.files.tools.space().close().await;
             done
         });
         self.journal.sync();
@@ -122,11 +93,8 @@ impl FilesOwner {
 
     /// Returns the version before the last change of a file.
     fn last_version(&self, path: &SpacePath) -> Result<OldVersion, Failure> {
-        let query = ChangeQuery { path: Some(path.clone()), ..ChangeQuery::default() };
-        let changes = self.history.changes(&query)?;
-        let last = changes.iter().find(|change| change.concerns(path) && change.before.is_some());
         let none = || Failure::Failed(format!("the history has no earlier version of {path}"));
-        last.map(|change| OldVersion::Before(change.number)).ok_or_else(none)
+        self.files.last_version(path)?.ok_or_else(none)
     }
 }
 
@@ -159,6 +127,15 @@ impl From<HistoryError> for Failure {
     }
 }
 
+impl From<OwnerFilesError> for Failure {
+    fn from(error: OwnerFilesError) -> Self {
+        match error {
+            OwnerFilesError::History(error) => error.into(),
+            OwnerFilesError::Refused(refusal) => (*refusal).into(),
+        }
+    }
+}
+
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -184,7 +161,7 @@ pub(super) fn list(
         since: since_flag(matches)?,
         ..ChangeQuery::default()
     };
-    let changes = owner.history.changes(&query)?;
+    let changes = owner.files.history.changes(&query)?;
     if matches.get_flag("json") {
         owner::write_json(output, &Value::from_iter(changes.iter().map(to_json)))?;
         return Ok(());
@@ -248,7 +225,8 @@ pub(super) fn show(
     };
     let owner = FilesOwner::open(matches, environment, "show")?;
     let path = owner.path(typed)?;
-    let bytes = owner.read(owner.tools.version_bytes(&owner.caller, &path, Some(version)))?;
+    let bytes =
+        owner.read(owner.files.tools.version_bytes(&owner.files.caller, &path, Some(version)))?;
     Ok(output.write_all(&bytes)?)
 }
 
@@ -272,23 +250,14 @@ pub(super) fn diff(
         None => owner.last_version(&path)?,
     };
     let name = shown(path.as_str());
-    let names = [
-        format!("{name}@{version}"),
-        other.as_ref().map_or_else(|| name.to_string(), |other| format!("{name}@{other}")),
-    ];
-    let read = async {
-        let old = owner.tools.version_bytes(&owner.caller, &path, Some(version)).await?;
-        Ok::<_, Refusal>([old, owner.tools.version_bytes(&owner.caller, &path, other).await?])
-    };
-    let versions = owner.read(read)?.map(String::from_utf8);
-    let [Ok(old), Ok(new)] = versions else {
-        return Err(Failure::Failed(format!("{path} is not text in both versions")));
-    };
-    let mut config = similar::TextDiff::configure();
-    let diff = config.timeout(DIFF_TIME).diff_lines(&old, &new);
-    let [old_name, new_name] = &names;
-    let text = diff.unified_diff().header(old_name, new_name).to_string();
-    Ok(output.write_all(text.as_bytes())?)
+    let old_name = format!("{name}@{version}");
+    let new_name =
+        other.as_ref().map_or_else(|| name.to_string(), |other| format!("{name}@{other}"));
+    let versions = [Some(version), other];
+    let names = [old_name.as_str(), new_name.as_str()];
+    let diff = owner.read(owner.files.difference(&path, versions, names))?;
+    let not_text = || Failure::Failed(format!("{path} is not text in both versions"));
+    Ok(output.write_all(diff.ok_or_else(not_text)?.as_bytes())?)
 }
 
 /// Shows that a file would get an old version, and gives it the version if the owner said so.
@@ -302,22 +271,20 @@ pub(super) fn restore(
         Some(version) => version,
         None => owner.last_version(&path)?,
     };
-    let bytes = owner.tools.version_bytes(&owner.caller, &path, Some(version.clone()));
-    let wanted = ContentHash::digest(&owner.read(bytes)?);
-    let now = owner.read(owner.tools.path_now(&owner.caller, &path))?;
-    let (verb, hash) = match now {
-        PathNow::Blocked(obstacle) => {
+    let restoration = owner.read(owner.files.restoration(&path, version.clone()))?;
+    let (verb, replaced) = match restoration {
+        Restoration::Blocked(obstacle) => {
             let (number, why) = (ChangeNumber(0), LeftReason::Blocked(obstacle));
             let left = LeftChange { number, path, to: None, why };
             return Err(Failure::Failed(format!("{} {}", left.path, left.text())));
         }
-        PathNow::Nothing => ("bring back", None),
-        PathNow::File(hash) if hash == wanted => {
+        Restoration::Needless => {
             let path = shown(path.as_str());
             writeln!(output, "{path} is what it was at {version}. Nothing is to be done.")?;
             return Ok(());
         }
-        PathNow::File(hash) => ("restore", Some(hash)),
+        Restoration::BringBack => ("bring back", None),
+        Restoration::Replace(hash) => ("restore", Some(hash)),
     };
     let verb = colours.paint(verb, Meaning::Good);
     let at = match &version {
@@ -329,11 +296,9 @@ pub(super) fn restore(
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
         return Ok(());
     }
-    let mut arguments = json!({ "path": path, "version": version.to_string() });
-    if let (Some(hash), Some(arguments)) = (hash, arguments.as_object_mut()) {
-        arguments.insert("hash".to_owned(), json!(hash));
-    }
-    owner.run(async { owner.call("file.restore", arguments).await.map_err(Failure::Failed) })?;
+    let restored =
+        async { owner.files.restore(&path, &version, replaced).await.map_err(Failure::Failed) };
+    owner.run(restored)?;
     writeln!(output, "Done.{}", owner.how_to_take_back())?;
     Ok(())
 }

@@ -1,0 +1,164 @@
+//! The owner at the files of a space: reads them, their history, and takes changes back.
+//!
+//! `stile history`, `stile undo` and the owner's page stand on this. The owner changes files
+//! through the tools, as a client does. All changes of one [`OwnerFiles`] count as one call, which
+//! can be taken back itself. [`undo`] plans what takes changes back, and does it.
+
+pub mod undo;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::Author;
+use stile_domain::history::undo_plan::{Obstacle, PathNow};
+use stile_domain::history::version::OldVersion;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::Principal;
+use stile_domain::tool_name::Spelling;
+use stile_store::history::{Call, ChangeQuery, History, HistoryError};
+use stile_tools::space::SpaceTools;
+use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
+
+/// The most time that a comparison of two versions takes before it shows larger blocks.
+const DIFF_TIME: Duration = Duration::from_secs(5);
+
+/// The owner's session with the files of a space and their history.
+pub struct OwnerFiles {
+    /// The tools, those of the history too.
+    pub tools: SpaceTools,
+    /// The history of the space.
+    pub history: Arc<History>,
+    /// The owner, who may read and change everything.
+    pub caller: Principal,
+    /// The call as which all changes of the session count.
+    pub call: Arc<Call>,
+}
+
+/// Why the owner's work on files failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnerFilesError {
+    /// The history cannot be used.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The space refuses.
+    #[error("{}", .0.message(Spelling::Dotted))]
+    Refused(Box<Refusal>),
+}
+
+impl From<Refusal> for OwnerFilesError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
+impl OwnerFiles {
+    /// Begins a session. What it changes, it changes with the tool `tool`.
+    pub fn new(tools: SpaceTools, history: Arc<History>, caller: Principal, tool: &str) -> Self {
+        let call = Arc::new(Call::of_owner(Author::new(tool, &caller)));
+        Self { tools: tools.for_owner(Arc::clone(&call)), history, caller, call }
+    }
+
+    /// Calls a tool, and returns its structured answer, or its refusal as text.
+    ///
+    /// # Errors
+    /// The text of the refusal.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
+        let unknown = |UnknownTool| "this program has no such tool".to_owned();
+        let tool = self.tools.find(tool).ok_or(UnknownTool).map_err(unknown)?;
+        // The owner reads the canonical names, as in the documents.
+        let caller = Caller { names: Spelling::Dotted, ..Caller::local(self.caller.clone()) };
+        let answer = self.tools.call(tool, arguments, &caller).await.map_err(unknown)?;
+        match answer.failure {
+            None => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
+            Some(_) => Err(answer.text),
+        }
+    }
+
+    /// Returns the most bytes that a file may have.
+    pub fn most_bytes(&self) -> u64 {
+        self.tools.space().limits().file_size
+    }
+
+    /// Returns the version before the last change of a file; `None` if the history has none.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn last_version(&self, path: &SpacePath) -> Result<Option<OldVersion>, HistoryError> {
+        let query = ChangeQuery { path: Some(path.clone()), ..ChangeQuery::default() };
+        let changes = self.history.changes(&query)?;
+        let last = changes.iter().find(|change| change.concerns(path) && change.before.is_some());
+        Ok(last.map(|change| OldVersion::Before(change.number)))
+    }
+    /// Returns what it takes to give a file an old version.
+    ///
+    /// # Errors
+    /// [`OwnerFilesError`], if there is no such version too.
+    pub async fn restoration(
+        &self,
+        path: &SpacePath,
+        version: OldVersion,
+    ) -> Result<Restoration, OwnerFilesError> {
+        let bytes = self.tools.version_bytes(&self.caller, path, Some(version)).await?;
+        let wanted = ContentHash::digest(&bytes);
+        Ok(match self.tools.path_now(&self.caller, path).await? {
+            PathNow::Blocked(obstacle) => Restoration::Blocked(obstacle),
+            PathNow::Nothing => Restoration::BringBack,
+            PathNow::File(hash) if hash == wanted => Restoration::Needless,
+            PathNow::File(hash) => Restoration::Replace(hash),
+        })
+    }
+
+    /// Gives a file an old version, over the version `replaced` and no other.
+    ///
+    /// # Errors
+    /// The text of the refusal.
+    pub async fn restore(
+        &self,
+        path: &SpacePath,
+        version: &OldVersion,
+        replaced: Option<ContentHash>,
+    ) -> Result<(), String> {
+        let mut arguments = json!({ "path": path, "version": version.to_string() });
+        if let (Some(hash), Some(arguments)) = (replaced, arguments.as_object_mut()) {
+            arguments.insert("hash".to_owned(), json!(hash));
+        }
+        self.call("file.restore", arguments).await.map(drop)
+    }
+
+    /// Returns the difference between two versions of a file, with these names, as `diff -u` shows
+    /// it; `None` if one of them is not text. `None` for a version means the file as it is now.
+    ///
+    /// # Errors
+    /// [`OwnerFilesError`].
+    pub async fn difference(
+        &self,
+        path: &SpacePath,
+        [old, new]: [Option<OldVersion>; 2],
+        [old_name, new_name]: [&str; 2],
+    ) -> Result<Option<String>, OwnerFilesError> {
+        let old = self.tools.version_bytes(&self.caller, path, old).await?;
+        let new = self.tools.version_bytes(&self.caller, path, new).await?;
+        let (Ok(old), Ok(new)) = (String::from_utf8(old), String::from_utf8(new)) else {
+            return Ok(None);
+        };
+        let mut config = similar::TextDiff::configure();
+        let diff = config.timeout(DIFF_TIME).diff_lines(&old, &new);
+        Ok(Some(diff.unified_diff().header(old_name, new_name).to_string()))
+    }
+}
+
+/// What it takes to give a file an old version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restoration {
+    /// Nothing: the file is that version.
+    Needless,
+    /// The file comes back to where nothing is.
+    BringBack,
+    /// The version replaces this one.
+    Replace(ContentHash),
+    /// Something keeps the file from its path.
+    Blocked(Obstacle),
+}

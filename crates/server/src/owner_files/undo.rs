@@ -1,0 +1,273 @@
+//! Plans what takes changes back, and carries the plan out.
+//!
+//! The plan comes from `domain::history::undo_plan`. It names what cannot be given back before
+//! anything is changed, and what of the undo itself cannot be taken back, since the history has no
+//! room for it. Each step is one call of a tool, guarded by the hash of the file, so a file that
+//! somebody changes meanwhile is left as it is. After an interruption, or once an obstacle is gone,
+//! the next plan goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
+use stile_domain::history::undo_plan::again::undo_plan_again;
+use stile_domain::history::undo_plan::{
+    LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, moved_folders,
+};
+use stile_domain::history::version::OldVersion;
+use stile_domain::path::SpacePath;
+use stile_store::history::{
+    ChangeQuery, ForeseenChange, History, HistoryError, UnrecordedChanges, VersionError,
+};
+
+use super::{OwnerFiles, OwnerFilesError};
+
+/// The tool of the changes that an undo makes.
+pub const UNDO: &str = "undo";
+
+/// What takes changes back, and what it leaves.
+#[derive(Default)]
+pub struct PlannedUndo {
+    /// The steps, and the changes that are left.
+    pub plan: UndoPlan,
+    /// The folders that moved, and that are removed if they are empty then.
+    pub folders: Vec<SpacePath>,
+    /// The files that steps replace or remove although the history has no room for what they hold.
+    pub lacking: Vec<SpacePath>,
+    /// Changes of the client that no history has.
+    pub unrecorded: Vec<UnrecordedChanges>,
+}
+
+/// Plans what takes the changes back that `query` finds; `None` if there are none.
+///
+/// # Errors
+/// [`OwnerFilesError`].
+pub async fn plan(
+    owner: &OwnerFiles,
+    query: &ChangeQuery,
+) -> Result<Option<PlannedUndo>, OwnerFilesError> {
+    let mut changes = owner.history.changes(query)?;
+    changes.reverse();
+    let unrecorded = unrecorded(owner, query)?;
+    if changes.is_empty() && unrecorded.is_empty() {
+        return Ok(None);
+    }
+    let undone = undone_before(owner, &changes)?;
+    let (plan, found) = plan_of(owner, &changes, &undone).await?;
+    let lacking = foresee_lacking(owner, &plan, &found).await?;
+    Ok(Some(PlannedUndo { plan, folders: moved_folders(&changes), lacking, unrecorded }))
+}
+
+/// Makes the steps of a plan, and removes those of its folders that are empty then. Calls `on_step`
+/// with the number of steps that were tried before each. Returns the steps that failed, with the
+/// reason.
+pub async fn carry_out<'p>(
+    owner: &OwnerFiles,
+    planned: &'p PlannedUndo,
+    on_step: &mut dyn FnMut(u64),
+) -> Vec<(&'p UndoStep, String)> {
+    let mut failed = Vec::new();
+    for (done, step) in (0..).zip(&planned.plan.steps) {
+        on_step(done);
+        let (tool, arguments) = call_of(step);
+        if let Err(error) = owner.call(tool, arguments).await {
+            failed.push((step, error));
+        }
+    }
+    for folder in &planned.folders {
+        // Somebody has put something into a folder that stays.
+        let _ = owner.call("folder.remove", json!({ "path": folder })).await;
+    }
+    failed
+}
+
+/// Returns the changes of the client that no history has.
+fn unrecorded(
+    owner: &OwnerFiles,
+    query: &ChangeQuery,
+) -> Result<Vec<UnrecordedChanges>, HistoryError> {
+    let Some(client) = &query.client else { return Ok(Vec::new()) };
+    let mut lines = owner.history.unrecorded()?;
+    lines.retain(|unrecorded| {
+        let is_later = query.since.is_none_or(|since| unrecorded.until >= since);
+        unrecorded.client.as_ref() == Some(client) && is_later
+    });
+    Ok(lines)
+}
+
+/// Returns the changes that undos made after the first of `changes`, in the order of their numbers.
+fn undone_before(
+    owner: &OwnerFiles,
+    changes: &[PastChange],
+) -> Result<Vec<PastChange>, HistoryError> {
+    let Some(first) = changes.first() else { return Ok(Vec::new()) };
+    let numbers: BTreeSet<ChangeNumber> = changes.iter().map(|change| change.number).collect();
+    let tool = Some(UNDO.to_owned());
+    let query = ChangeQuery { tool, ..ChangeQuery::default() };
+    let mut undone = owner.history.changes(&query)?;
+    undone.retain(|change| change.number > first.number && !numbers.contains(&change.number));
+    undone.reverse();
+    Ok(undone)
+}
+
+/// Which version of a file a step gives: the one before a change, over the version `from`.
+type Restored = (SpacePath, ChangeNumber, Option<ContentHash>);
+
+/// What the command found out for the plan.
+#[derive(Default)]
+struct Found {
+    now: BTreeMap<SpacePath, PathNow>,
+    /// Why a version cannot be given.
+    lacks: BTreeMap<Restored, Option<LeftReason>>,
+    /// The paths that were looked up without knowing what is there.
+    unknown_paths: BTreeSet<SpacePath>,
+    /// The restoring steps that were planned without knowing whether there is a version.
+    unknown: Vec<UndoStep>,
+}
+
+impl UndoFacts for Found {
+    fn now(&mut self, path: &SpacePath) -> PathNow {
+        let known = self.now.get(path).copied();
+        if known.is_none() {
+            self.unknown_paths.insert(path.clone());
+        }
+        known.unwrap_or(PathNow::Nothing)
+    }
+
+    fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason> {
+        let UndoStep::Restore { path, before, from, .. } = step else { return None };
+        let known = self.lacks.get(&(path.clone(), *before, *from)).copied();
+        if known.is_none() {
+            self.unknown.push(step.clone());
+        }
+        known.flatten()
+    }
+}
+
+/// Plans the undo of changes after the undos that made `undone`. Looks at each path and reads each
+/// version that the plan needs, so that no step is planned whose version is missing or damaged.
+async fn plan_of(
+    owner: &OwnerFiles,
+    changes: &[PastChange],
+    undone: &[PastChange],
+) -> Result<(UndoPlan, Found), OwnerFilesError> {
+    let mut found = Found::default();
+    loop {
+        let plan = undo_plan_again(changes, undone, &mut found);
+        let unknown = std::mem::take(&mut found.unknown);
+        let unknown_paths = std::mem::take(&mut found.unknown_paths);
+        if unknown.is_empty() && unknown_paths.is_empty() {
+            return Ok((plan, found));
+        }
+        let all_paths_are_known = unknown_paths.is_empty();
+        for path in unknown_paths {
+            let now = owner.tools.path_now(&owner.caller, &path).await?;
+            found.now.insert(path, now);
+        }
+        // Steps that were planned without knowing the files may not be needed.
+        for step in unknown.into_iter().filter(|_| all_paths_are_known) {
+            let UndoStep::Restore { path, from, to, before } = step else { continue };
+            let lacks = lacks(owner, &found, &path, before, (from, to)).await;
+            found.lacks.insert((path, before, from), lacks);
+        }
+    }
+}
+
+/// Returns the bytes of a version that a file is by then. The file may be at another path now, from
+/// which the plan moves it back.
+async fn bytes_by_then(owner: &OwnerFiles, found: &Found, version: ContentHash) -> Option<Vec<u8>> {
+    let is_source = |now: &PathNow| *now == PathNow::File(version);
+    let source = found.now.iter().find(|(_, now)| is_source(now)).map(|(path, _)| path);
+    match source {
+        Some(source) => owner.tools.version_bytes(&owner.caller, source, None).await.ok(),
+        None => owner.history.version_bytes(version, owner.most_bytes()).ok(),
+    }
+}
+
+/// Returns the files that steps of a plan replace or remove although the history has no room for
+/// what they hold.
+async fn foresee_lacking(
+    owner: &OwnerFiles,
+    plan: &UndoPlan,
+    found: &Found,
+) -> Result<Vec<SpacePath>, OwnerFilesError> {
+    let free = owner.history.free_bytes()?;
+    let (mut needed, mut changes) = (0, Vec::new());
+    for step in &plan.steps {
+        let Some((mut change, path)) = foreseen(step) else { continue };
+        if let (Some(version), true) = (change.before, change.kind != PastChangeKind::Moved) {
+            let bytes = bytes_by_then(owner, found, version).await.unwrap_or_default();
+            change.stored = History::stored_bytes(&bytes)?;
+        }
+        needed += change.stored + MOST_ROW_BYTES + 4 * path.as_str().len() as u64;
+        changes.push(change);
+    }
+    if needed <= free {
+        return Ok(Vec::new());
+    }
+    Ok(owner.history.foresee_lacking(&owner.call, &changes)?)
+}
+
+/// The most bytes that a row of the history takes beside its paths.
+const MOST_ROW_BYTES: u64 = 512;
+
+/// Returns the change of a step as the history will record it, and the file; `None` for a folder.
+fn foreseen(step: &UndoStep) -> Option<(ForeseenChange, &SpacePath)> {
+    let (kind, to, before, after) = match step {
+        UndoStep::Restore { from: None, to, .. } => {
+            (PastChangeKind::Created, None, None, Some(*to))
+        }
+        UndoStep::Restore { from, to, .. } => (PastChangeKind::Replaced, None, *from, Some(*to)),
+        UndoStep::Remove { from, .. } => (PastChangeKind::Removed, None, Some(*from), None),
+        UndoStep::MoveBack { from, to, .. } => {
+            (PastChangeKind::Moved, Some(to.clone()), Some(*from), Some(*from))
+        }
+        UndoStep::RemoveFolder { .. } => return None,
+    };
+    let path = step.path();
+    Some((ForeseenChange { kind, path: path.clone(), to, before, stored: 0, after }, path))
+}
+
+/// Returns why the history cannot give a file its version before a change. `from` is the version
+/// that the file has by then, of which the other one may be the beginning.
+async fn lacks(
+    owner: &OwnerFiles,
+    found: &Found,
+    path: &SpacePath,
+    before: ChangeNumber,
+    (from, to): (Option<ContentHash>, ContentHash),
+) -> Option<LeftReason> {
+    let version = OldVersion::Before(before);
+    if owner.tools.version_bytes(&owner.caller, path, Some(version)).await.is_ok() {
+        return None;
+    }
+    let bytes = match from {
+        Some(from) => bytes_by_then(owner, found, from).await,
+        None => None,
+    };
+    match owner.history.bytes_of(path, to, bytes.as_deref(), owner.most_bytes()) {
+        Ok(_) => None,
+        Err(VersionError::Damaged { .. }) => Some(LeftReason::Damaged),
+        Err(VersionError::TooLarge { .. }) => Some(LeftReason::TooLarge),
+        Err(_) => Some(LeftReason::NotKept),
+    }
+}
+
+/// Returns the call that makes a step.
+fn call_of(step: &UndoStep) -> (&'static str, Value) {
+    match step {
+        UndoStep::Restore { path, from: Some(hash), before, .. } => {
+            ("file.restore", json!({ "path": path, "version": before.to_string(), "hash": hash }))
+        }
+        UndoStep::Restore { path, from: None, before, .. } => {
+            ("file.restore", json!({ "path": path, "version": before.to_string() }))
+        }
+        UndoStep::Remove { path, from } => ("file.remove", json!({ "path": path, "hash": from })),
+        UndoStep::MoveBack { path, from, to } => {
+            let exact = json!({ "path": path, "hash": from, "to": to, "rewrite_links": false });
+            ("file.move", exact)
+        }
+        UndoStep::RemoveFolder { path } => ("folder.remove", json!({ "path": path })),
+    }
+}
