@@ -27,6 +27,7 @@ use super::{
     Failure, Invocation, found_server, local_time, owner, settings, space, token, user_name,
 };
 use crate::auth::{DOCTOR, MintRequest, Minter};
+use crate::checkup::{Finding, Outcome};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
 use crate::config::{Config, Environment, Source};
@@ -36,42 +37,6 @@ use crate::http::metadata::MCP_PATH;
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 /// A client's token that ends within so many seconds is worth a warning.
 const ENDS_SOON: i64 = 7 * 24 * 60 * 60;
-
-/// What a check found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Good,
-    /// Something that works now and may not later, or that nobody needs yet.
-    Warning,
-    /// Something that does not work.
-    Bad,
-}
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Finding {
-    /// What was checked, in one or two words.
-    step: String,
-    outcome: Outcome,
-    /// What is true.
-    detail: String,
-    /// What to do about it.
-    mend: Option<String>,
-}
-
-impl Finding {
-    fn good(step: &str, detail: impl Into<String>) -> Self {
-        Self { step: step.to_owned(), outcome: Outcome::Good, detail: detail.into(), mend: None }
-    }
-
-    fn warning(step: &str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Warning, mend: Some(mend.into()), ..Self::good(step, detail) }
-    }
-
-    fn bad(step: &str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Bad, mend: Some(mend.into()), ..Self::good(step, detail) }
-    }
-}
 
 /// Findings about one thing: this machine, the server, or one client.
 struct Section {
