@@ -21,7 +21,7 @@ const CLOCK_STEP: i64 = 120;
 
 /// What a check found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FindingGrade {
     /// Something that is as it should be.
     Good,
     /// Something that works now and may not later, or that nobody needs yet.
@@ -35,9 +35,9 @@ pub enum Outcome {
 pub struct Finding {
     /// What was checked, in one or two words.
     pub step: String,
-    /// How it is.
-    pub outcome: Outcome,
-    /// What is true.
+    /// Whether it is as it should be.
+    pub outcome: FindingGrade,
+    /// What is true of it now.
     pub detail: String,
     /// What to do about it.
     pub mend: Option<String>,
@@ -46,17 +46,22 @@ pub struct Finding {
 impl Finding {
     /// Reports what is as it should be.
     pub fn good(step: &str, detail: impl Into<String>) -> Self {
-        Self { step: step.to_owned(), outcome: Outcome::Good, detail: detail.into(), mend: None }
+        Self {
+            step: step.to_owned(),
+            outcome: FindingGrade::Good,
+            detail: detail.into(),
+            mend: None,
+        }
     }
 
     /// Reports what works now, and what would mend it.
     pub fn warning(step: &str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Warning, mend: Some(mend.into()), ..Self::good(step, detail) }
+        Self { outcome: FindingGrade::Warning, mend: Some(mend.into()), ..Self::good(step, detail) }
     }
 
     /// Reports what does not work, and what would mend it.
     pub fn bad(step: &str, detail: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Bad, mend: Some(mend.into()), ..Self::good(step, detail) }
+        Self { outcome: FindingGrade::Bad, mend: Some(mend.into()), ..Self::good(step, detail) }
     }
 }
 
@@ -199,14 +204,14 @@ mod tests {
     fn a_clock_that_was_set_back_is_found() {
         let now = 1_800_000_000;
         for (issued, now, outcome) in [
-            (now - 5, now, Outcome::Good),
-            (now + 60, now, Outcome::Good),
-            (now + 3600, now, Outcome::Bad),
-            (5, 5, Outcome::Bad),
+            (now - 5, now, FindingGrade::Good),
+            (now + 60, now, FindingGrade::Good),
+            (now + 3600, now, FindingGrade::Bad),
+            (5, 5, FindingGrade::Bad),
         ] {
             assert_eq!(clock(&[token(issued)], now).outcome, outcome, "{issued} {now}");
         }
-        assert_eq!(clock(&[], now).outcome, Outcome::Good);
+        assert_eq!(clock(&[], now).outcome, FindingGrade::Good);
     }
 
     #[test]
@@ -226,7 +231,7 @@ mod tests {
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replace("text.edit", "text.read")).unwrap();
         let found = chain(&state);
-        assert_eq!(found.outcome, Outcome::Bad);
+        assert_eq!(found.outcome, FindingGrade::Bad);
         assert_eq!(found.detail, "the journal was changed in one place");
         assert!(found.mend.unwrap().contains("stile audit verify"));
     }

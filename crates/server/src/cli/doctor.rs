@@ -27,7 +27,7 @@ use super::{
     Failure, Invocation, found_server, local_time, owner, settings, space, token, user_name,
 };
 use crate::auth::{DOCTOR, MintRequest, Minter};
-use crate::checkup::{Finding, Outcome};
+use crate::checkup::{Finding, FindingGrade};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
 use crate::config::{Config, Environment, Source};
@@ -111,7 +111,7 @@ fn check_this_machine(
         if matches.get_flag("json") { as_json(&sections) } else { as_text(&sections, colours) };
     output.write_all(text.as_bytes())?;
     let all = || sections.iter().flat_map(|section| &section.findings);
-    match all().filter(|finding| finding.outcome == Outcome::Bad).count() {
+    match all().filter(|finding| finding.outcome == FindingGrade::Bad).count() {
         0 => Ok(()),
         count => {
             let checks = if count == 1 { "check" } else { "checks" };
@@ -219,7 +219,7 @@ impl ClientPlace<'_> {
 /// listens. At least one finding is bad.
 fn replay_with_a_stranger(config: &Config, url: &str) -> Vec<Finding> {
     let mut findings = replay::http(config, url, None);
-    if findings.iter().all(|finding| finding.outcome != Outcome::Bad) {
+    if findings.iter().all(|finding| finding.outcome != FindingGrade::Bad) {
         findings.push(Finding::bad(
             "server",
             "another program than a server of this state answers there, so it got no token",
@@ -233,7 +233,7 @@ fn replay_with_a_stranger(config: &Config, url: &str) -> Vec<Finding> {
 /// listens, and what to do about it; `None` if nothing answers there.
 pub(super) fn stranger(config: &Config, url: &str) -> Option<(String, String)> {
     let findings = replay_with_a_stranger(config, url);
-    let bad = findings.into_iter().find(|finding| finding.outcome == Outcome::Bad)?;
+    let bad = findings.into_iter().find(|finding| finding.outcome == FindingGrade::Bad)?;
     (bad.step != replay::REACH).then(|| (bad.detail, bad.mend.unwrap_or_default()))
 }
 
@@ -278,7 +278,7 @@ fn of_client(
             if let Some(finding) = of_token(token.as_deref(), place.tokens.as_ref(), &again) {
                 findings.push(finding);
             }
-            if findings.iter().all(|finding| finding.outcome != Outcome::Bad) {
+            if findings.iter().all(|finding| finding.outcome != FindingGrade::Bad) {
                 findings.extend(place.replay(&url, token.as_deref()));
             }
         }
@@ -347,9 +347,9 @@ fn as_text(sections: &[Section], colours: Colours) -> String {
         text += &format!("{}\n", colours.paint(title, Meaning::Title));
         for Finding { step, outcome, detail, mend } in findings {
             let mark = match outcome {
-                Outcome::Good => colours.paint("ok  ", Meaning::Good),
-                Outcome::Warning => colours.paint("note", Meaning::Warning),
-                Outcome::Bad => colours.paint("FAIL", Meaning::Bad),
+                FindingGrade::Good => colours.paint("ok  ", Meaning::Good),
+                FindingGrade::Warning => colours.paint("note", Meaning::Warning),
+                FindingGrade::Bad => colours.paint("FAIL", Meaning::Bad),
             };
             text += &format!("  {mark}  {step}: {detail}\n");
             if let Some(mend) = mend {
@@ -364,9 +364,9 @@ fn as_json(sections: &[Section]) -> String {
     let sections = sections.iter().map(|Section { title, findings }| {
         let checks = findings.iter().map(|Finding { step, outcome, detail, mend }| {
             let outcome = match outcome {
-                Outcome::Good => "ok",
-                Outcome::Warning => "warning",
-                Outcome::Bad => "failed",
+                FindingGrade::Good => "ok",
+                FindingGrade::Warning => "warning",
+                FindingGrade::Bad => "failed",
             };
             json!({ "step": step, "outcome": outcome, "detail": detail, "mend": mend })
         });

@@ -150,7 +150,7 @@ fn port(listen: SocketAddr) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::Outcome;
+    use crate::checkup::FindingGrade;
 
     #[test]
     fn a_free_port_and_a_used_one_are_told_apart() {
@@ -158,7 +158,7 @@ mod tests {
         let address = taken.local_addr().unwrap();
         assert!(port(address).detail.contains("another program listens"));
         drop(taken);
-        assert_eq!(port(address).outcome, Outcome::Warning);
-        assert_eq!(port("192.0.2.1:9".parse().unwrap()).outcome, Outcome::Bad);
+        assert_eq!(port(address).outcome, FindingGrade::Warning);
+        assert_eq!(port("192.0.2.1:9".parse().unwrap()).outcome, FindingGrade::Bad);
     }
 }

@@ -9,7 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use serde_json::{Value, json};
 
-use super::{Finding, Outcome};
+use super::{Finding, FindingGrade};
 use crate::cli::process::block_on;
 use crate::cli::settings_files::http_client;
 use crate::config::Config;
@@ -331,7 +331,7 @@ fn talk(child: &mut Child, words: &[String], findings: &mut Vec<Finding>) -> Res
         }
     };
     let start = judged_start(&ask(&initialize(), Answered::Yes)?);
-    let is_bad = start.outcome == Outcome::Bad;
+    let is_bad = start.outcome == FindingGrade::Bad;
     findings.push(start);
     if is_bad {
         return Ok(());
