@@ -1,6 +1,7 @@
 //! The journal for a person: which lines to show, and what each says in a sentence.
 
 pub mod activity;
+pub mod seen;
 
 use crate::journal::JournalLine;
 use crate::path::SpacePath;

@@ -5,6 +5,7 @@
 //! *Source*: RFC 6749, section 3.3: a server may ignore a part of the scope, and says in its answer
 //! what it granted.
 
+use crate::audit::seen::listed;
 use crate::path::SpacePath;
 use crate::records::authority::RecordsClaim;
 use crate::scope::{Scope, Scopes, Verb};
@@ -221,6 +222,44 @@ pub fn rights(scopes: &Scopes, records: &RecordsClaim) -> Vec<String> {
     of_files.chain([of_records]).collect()
 }
 
+/// Returns in one short sentence without its end what a client may do with files and records, as
+/// the rest of a sentence that begins with the client: `may change /work and read all files`.
+/// [`rights`] has all of it, this the beginning of long lists.
+pub fn summary(scopes: &Scopes, records: &RecordsClaim) -> String {
+    const NAMED: usize = 2;
+    let places = |verb: Verb| {
+        let of_verb = || scopes.iter().filter(move |scope| scope.verb() == verb);
+        let mut places: Vec<String> = of_verb().take(NAMED).map(place).collect();
+        match of_verb().count().saturating_sub(NAMED) {
+            0 => {}
+            more => places.push(format!("{more} more")),
+        }
+        (!places.is_empty()).then(|| listed(&places))
+    };
+    let part = |words: &str, verb| places(verb).map(|places| format!("{words} {places}"));
+    let of_records = match records {
+        RecordsClaim::None => None,
+        RecordsClaim::Grant(_) => Some("see records by a grant".to_owned()),
+        RecordsClaim::Owner => Some("change all records".to_owned()),
+    };
+    let may = [part("change", Verb::Write), part("read", Verb::Read), part("add to", Verb::Append)];
+    let may: Vec<String> = may.into_iter().chain([of_records]).flatten().collect();
+    let never = places(Verb::Deny).map(|places| format!(", but never touch {places}"));
+    match may.is_empty() {
+        true => "may see nothing".to_owned(),
+        false => format!("may {}{}", listed(&may), never.unwrap_or_default()),
+    }
+}
+
+/// Returns the place of a scope in one or two words.
+fn place(scope: &Scope) -> String {
+    let raw = scope.to_raw();
+    match raw.split_once(':').map_or("/", |(_, place)| place) {
+        "/" => "all files".to_owned(),
+        place => shown(place.trim_end_matches('/')).into_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -243,6 +282,22 @@ mod tests {
              grant g-1"
         );
         assert_eq!(of("", RecordsClaim::Owner), "may see and change all records, as their owner");
+    }
+
+    #[test]
+    fn a_summary_is_one_sentence_for_any_list_of_rights() {
+        let of = |claim: &str, records| summary(&Scopes::from_claim(claim), &records);
+        assert_eq!(of("read:/", RecordsClaim::None), "may read all files");
+        assert_eq!(
+            of("write:/work/ read:/ deny:/work/keys", RecordsClaim::Grant("g".into())),
+            "may change /work, read all files and see records by a grant, but never touch \
+             /work/keys"
+        );
+        assert_eq!(
+            of("read:/a read:/b/* read:/c read:/d", RecordsClaim::None),
+            "may read /a, /b/* and 2 more"
+        );
+        assert_eq!(of("", RecordsClaim::None), "may see nothing");
     }
 
     #[test]

@@ -1,0 +1,299 @@
+//! What one client saw and changed, in words: which files it read, and how often it did what.
+//!
+//! The journal says what was called, never what an answer held. So files are named by their
+//! folders, and the structure of notes and records by counts alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{CallKind, kind};
+use crate::journal::JournalLine;
+use crate::path::SpacePath;
+use crate::unseen::shown;
+
+/// The most files of which the names are kept for one deed of one client on one day.
+const MAX_FILES: usize = 500;
+/// The most folders that a sentence names.
+const NAMED_FOLDERS: usize = 4;
+
+/// What one client saw and changed, as the journal tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    read: FileTally,
+    changed: FileTally,
+    made: FileTally,
+    moved: FileTally,
+    removed: FileTally,
+    searches: u64,
+    listings: u64,
+    versions: u64,
+    structures: u64,
+    records: u64,
+    others: u64,
+    refused: u64,
+}
+
+/// The files of one deed, by the folders that hold them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct FileTally {
+    folders: BTreeMap<SpacePath, BTreeSet<SpacePath>>,
+    files: usize,
+    /// Whether there were more files than are kept.
+    has_more: bool,
+}
+
+impl FileTally {
+    fn add(&mut self, path: &SpacePath) {
+        let folder = path.split().map_or_else(SpacePath::root, |(folder, _)| folder);
+        if self.folders.get(&folder).is_some_and(|files| files.contains(path)) {
+            return;
+        }
+        if self.files >= MAX_FILES {
+            self.has_more = true;
+            return;
+        }
+        self.files += 1;
+        self.folders.entry(folder).or_default().insert(path.clone());
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.has_more |= other.has_more;
+        for path in other.folders.values().flatten() {
+            self.add(path);
+        }
+    }
+
+    /// Returns such as `14 files in /work and 2 in the top folder`; `None` if there are none.
+    fn words(&self) -> Option<String> {
+        let mut folders: Vec<(&SpacePath, usize)> =
+            self.folders.iter().map(|(folder, files)| (folder, files.len())).collect();
+        folders.sort_by(|(a, many), (b, more)| more.cmp(many).then_with(|| a.cmp(b)));
+        let more = folders.len().saturating_sub(NAMED_FOLDERS);
+        folders.truncate(NAMED_FOLDERS);
+        let mut parts = folders.iter().enumerate().map(|(at, (folder, files))| {
+            let place = match folder.is_root() {
+                true => "the top folder".to_owned(),
+                false => shown(folder.as_str()).into_owned(),
+            };
+            match at {
+                0 => format!("{} in {place}", counted(*files as u64, "file", "files")),
+                _ => format!("{files} in {place}"),
+            }
+        });
+        let first = parts.next()?;
+        let mut parts: Vec<String> = std::iter::once(first).chain(parts).collect();
+        match (more, self.has_more) {
+            (0, false) => {}
+            (0, true) => parts.push("more".to_owned()),
+            _ => parts.push("more in other folders".to_owned()),
+        }
+        Some(listed(&parts))
+    }
+}
+
+impl Seen {
+    /// Counts one line. Events that no client caused do not count.
+    pub fn count(&mut self, line: &JournalLine) {
+        let kind = kind(line);
+        if kind == CallKind::Event {
+            return;
+        }
+        if line.outcome != "ok" {
+            self.refused = self.refused.saturating_add(line.calls.unwrap_or(1));
+            return;
+        }
+        let add = |counter: &mut u64| *counter = counter.saturating_add(1);
+        match (kind, line.tool.as_str(), &line.path) {
+            (CallKind::Change, "file.create" | "folder.create", Some(path)) => self.made.add(path),
+            (CallKind::Change, "file.copy", _) => {
+                if let Some(to) = line.to.as_ref().or(line.path.as_ref()) {
+                    self.made.add(to);
+                }
+            }
+            (CallKind::Change, "file.move" | "folder.move", Some(path)) => self.moved.add(path),
+            (CallKind::Change, "file.remove" | "folder.remove", Some(path)) => {
+                self.removed.add(path);
+            }
+            (CallKind::Change, _, Some(path)) => self.changed.add(path),
+            (_, "text.read" | "file.read" | "text.gather" | "read", Some(path)) => {
+                self.read.add(path);
+            }
+            (_, "file.find" | "file.search" | "text.search" | "note.find", _) => {
+                add(&mut self.searches);
+            }
+            (_, "file.list" | "list" | "note.tags", _) => add(&mut self.listings),
+            (_, "file.history", _) => add(&mut self.versions),
+            (_, tool, _) if tool.starts_with("get_") || tool == "note.links" => {
+                add(&mut self.structures);
+            }
+            (_, tool, _) if is_about_records(tool) => add(&mut self.records),
+            _ => add(&mut self.others),
+        }
+    }
+
+    /// Adds what another time had.
+    pub fn merge(&mut self, other: &Self) {
+        let files = |seen: &Self| {
+            [&seen.read, &seen.changed, &seen.made, &seen.moved, &seen.removed].map(Clone::clone)
+        };
+        let own =
+            [&mut self.read, &mut self.changed, &mut self.made, &mut self.moved, &mut self.removed];
+        for (own, other) in own.into_iter().zip(files(other)) {
+            own.merge(&other);
+        }
+        for (own, other) in [
+            (&mut self.searches, other.searches),
+            (&mut self.listings, other.listings),
+            (&mut self.versions, other.versions),
+            (&mut self.structures, other.structures),
+            (&mut self.records, other.records),
+            (&mut self.others, other.others),
+            (&mut self.refused, other.refused),
+        ] {
+            *own = own.saturating_add(other);
+        }
+    }
+
+    /// Returns how many calls were refused or failed.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Returns what the client saw, each as a part of a sentence: `read 2 files in /work`.
+    pub fn saw(&self) -> Vec<String> {
+        let read = self.read.words().map(|files| format!("read {files}"));
+        let counts = [
+            (self.searches, "searched files"),
+            (self.listings, "listed folders"),
+            (self.versions, "looked at earlier versions"),
+            (self.structures, "looked at the structure of notes"),
+            (self.records, "asked for records"),
+            (self.others, "made other calls"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        read.into_iter().chain(counts.map(|(count, deed)| times(deed, count))).collect()
+    }
+
+    /// Returns what the client changed, each as a part of a sentence: `made 1 file in /work`.
+    pub fn changed(&self) -> Vec<String> {
+        let deeds = [
+            ("changed", &self.changed),
+            ("made", &self.made),
+            ("moved", &self.moved),
+            ("removed", &self.removed),
+        ];
+        let words =
+            deeds.into_iter().map(|(deed, files)| Some(format!("{deed} {}", files.words()?)));
+        words.flatten().collect()
+    }
+}
+
+/// Returns whether a tool or an operation is about records.
+fn is_about_records(tool: &str) -> bool {
+    const TOOLS: [&str; 6] =
+        ["schema", "search", "query_records", "aggregate", "fetch", "read_record_field"];
+    tool.starts_with("v1.") || TOOLS.contains(&tool)
+}
+
+/// Returns `read notes once`, `… twice` or `… 14 times`.
+fn times(deed: &str, count: u64) -> String {
+    match count {
+        1 => format!("{deed} once"),
+        2 => format!("{deed} twice"),
+        count => format!("{deed} {count} times"),
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    let noun = if count == 1 { one } else { many };
+    format!("{count} {noun}")
+}
+
+/// Joins parts as a sentence does: `a, b and c`.
+pub fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(tool: &str, path: Option<&str>) -> JournalLine {
+        JournalLine {
+            subject: Some("ann".to_owned()),
+            client: Some("cursor".to_owned()),
+            tool: tool.to_owned(),
+            path: path.map(|path| SpacePath::parse(path).unwrap()),
+            outcome: "ok".to_owned(),
+            ..JournalLine::default()
+        }
+    }
+
+    fn seen(lines: &[JournalLine]) -> Seen {
+        let mut seen = Seen::default();
+        lines.iter().for_each(|line| seen.count(line));
+        seen
+    }
+
+    #[test]
+    fn a_week_is_told_by_folders_and_counts() {
+        let refused = |calls| JournalLine {
+            outcome: "not_granted".to_owned(),
+            calls,
+            ..line("text.read", Some("/secret.md"))
+        };
+        let dry = JournalLine { dry_run: Some(true), ..line("text.edit", Some("/work/a.md")) };
+        let seen = seen(&[
+            line("text.read", Some("/work/a.md")),
+            line("text.read", Some("/work/a.md")),
+            line("text.read", Some("/work/b\u{202e}.md")),
+            line("file.read", Some("/c.md")),
+            line("file.search", Some("/")),
+            line("get_note_outline", None),
+            line("get_section_source", None),
+            line("fetch", None),
+            line("text.edit", Some("/work/a.md")),
+            line("file.create", Some("/work\u{202e}/new.md")),
+            refused(None),
+            refused(Some(40)),
+            dry,
+            JournalLine { subject: None, client: None, ..line("conflict_copy", Some("/x.md")) },
+        ]);
+        insta::assert_snapshot!([seen.saw(), seen.changed()].concat().join("\n"), @r"
+        read 2 files in /work and 1 in the top folder
+        searched files once
+        looked at the structure of notes twice
+        asked for records once
+        made other calls once
+        changed 1 file in /work
+        made 1 file in /work\u{202e}
+        ");
+        assert_eq!(seen.refused(), 41);
+    }
+
+    #[test]
+    fn two_days_together_name_a_file_once() {
+        let day = seen(&[line("text.read", Some("/work/a.md")), line("file.list", Some("/"))]);
+        let mut both = day.clone();
+        both.merge(&day);
+        assert_eq!(both.saw(), ["read 1 file in /work", "listed folders twice"]);
+    }
+
+    #[test]
+    fn the_files_of_a_busy_client_are_bounded() {
+        let mut busy = Seen::default();
+        for number in 0..MAX_FILES + 5 {
+            busy.count(&line("text.read", Some(&format!("/work/{number}.md"))));
+        }
+        assert_eq!(busy.saw(), ["read 500 files in /work and more"]);
+        let folders: Vec<JournalLine> =
+            (0..9).map(|at| line("text.read", Some(&format!("/f{at}/a.md")))).collect();
+        assert_eq!(
+            seen(&folders).saw(),
+            ["read 1 file in /f0, 1 in /f1, 1 in /f2, 1 in /f3 and more in other folders"]
+        );
+    }
+}
