@@ -1,14 +1,16 @@
 //! The page where the owner decides what a client may do, as a function of what it shows.
 //!
 //! Each line can be removed or narrowed without a script: a check box, a choice of the verb, a
-//! choice of a folder. The name of the client is its own word, so beside it stands who receives the
-//! answer: a web site, a program on this computer, or an application by its scheme.
+//! choice of a folder. A list of the top folders shows what the proposed lines open. The name of
+//! the client is its own word, so beside it stands who receives the answer: a web site, a program
+//! on this computer, or an application by its scheme.
 
 use http::StatusCode;
 use maud::{Markup, html};
 use stile_domain::scope::{Scope, Verb};
 use stile_domain::sign_in::asked_access::{AccessLine, LineOrigin, sentence};
 use stile_domain::sign_in::redirect_uri::{RedirectKind, RedirectUri};
+use stile_domain::unseen::shown_start;
 
 use super::frame::PageFrame;
 
@@ -41,8 +43,46 @@ pub struct ConsentView<'a> {
     pub denials: Vec<Scope>,
     /// What the client may do now.
     pub before: Vec<Scope>,
+    /// The top folders, with what the proposed lines open of each.
+    pub opened: Vec<OpenedFolder>,
     /// The part about records.
     pub records: Option<Markup>,
+}
+
+/// A folder, and what of it a client will see.
+pub struct OpenedFolder {
+    /// The path of the folder.
+    pub path: String,
+    /// What the client may do in it.
+    pub opened: Opened,
+}
+
+/// What a client may do in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// It reads and changes everything.
+    Change,
+    /// It reads everything.
+    Read,
+    /// It adds lines, without reading.
+    Append,
+    /// It reads or changes a part.
+    Part,
+    /// It sees nothing.
+    Nothing,
+}
+
+impl Opened {
+    /// Returns the words, and the class of the style sheet.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Change => ("reads and changes", "change"),
+            Self::Read => ("reads", "read"),
+            Self::Append => ("adds lines", "change"),
+            Self::Part => ("a part of it", "read"),
+            Self::Nothing => ("nothing", "none"),
+        }
+    }
 }
 
 /// The name of the check box of a line.
@@ -83,17 +123,17 @@ impl ConsentView<'_> {
                 input type="hidden" name="csrf" value=(self.csrf);
                 input type="hidden" name="request" value=(self.handle);
                 (self.choices())
-                p {
-                    label for="duration" { "For how long: " }
+                div class="card" {
+                    label for="duration" { "For how long" }
                     select id="duration" name="duration" {
                         @for (value, words, _) in DURATIONS {
                             option value=(value) selected[value == PROPOSED_DURATION] { (words) }
                         }
                     }
+                    p class="muted" { "You can narrow and end it at any moment on your page." }
                 }
-                p {
+                div class="actions" {
                     button type="submit" name="decision" value="approve" { "Allow" }
-                    " "
                     button type="submit" name="decision" value="deny" { "Do not allow" }
                 }
             }
@@ -106,15 +146,45 @@ impl ConsentView<'_> {
     fn choices(&self) -> Markup {
         html! {
             @if !self.lines.is_empty() {
-                p { (self.client) " would be allowed to:" }
-                ul.lines {
-                    @for (line, folders) in &self.lines { li { (choice(line, folders)) } }
+                section class="card" aria-labelledby="files" {
+                    h2 id="files" { (self.client) " would be allowed to:" }
+                    ul.lines {
+                        @for (line, folders) in &self.lines { li { (choice(line, folders)) } }
+                    }
+                    @for denial in &self.denials { p { "It will " (sentence(denial)) "." } }
+                    (self.opened())
                 }
             }
-            @for denial in &self.denials { p { "It will " (sentence(denial)) "." } }
             @if let Some(records) = &self.records {
-                p { "It asks to:" }
-                (records)
+                section class="card" aria-labelledby="records" {
+                    h2 id="records" { "It asks to:" }
+                    (records)
+                }
+            }
+        }
+    }
+}
+
+impl ConsentView<'_> {
+    fn opened(&self) -> Markup {
+        html! {
+            @if !self.opened.is_empty() {
+                details open {
+                    summary { "What that opens, as it is ticked now" }
+                    ul class="tree" {
+                        @for folder in &self.opened {
+                            @let (words, class) = folder.opened.words();
+                            li class=(class) {
+                                bdi { (shown_start(&folder.path, 80)) "/" }
+                                span { (words) }
+                            }
+                        }
+                    }
+                    p class="muted" {
+                        "Keys, passwords and files that programs run stay shut, unless you tick \
+                         that you open them."
+                    }
+                }
             }
         }
     }
@@ -145,25 +215,39 @@ fn choice(line: &AccessLine, folders: &[String]) -> Markup {
         LineOrigin::AllowedBefore => Some("as before"),
         LineOrigin::Offered => Some("it did not ask for this; tick it if you want it"),
     };
+    let narrows = scope.verb() == Verb::Write || !folders.is_empty();
     html! {
-        input type="checkbox" id=(id) name=(id) value="on" checked[line.is_proposed()];
-        " "
-        label for=(id) {
-            (sentence(scope))
-            @if let Some(whose) = whose { " (" (whose) ")" }
-        }
-        @if scope.verb() == Verb::Write {
-            " "
-            select name=(verb_field(scope)) aria-label={ "how: " (sentence(scope)) } {
-                option value="write" { "as said" }
-                option value="read" { "read only" }
+        label class="choice" for=(id) {
+            input type="checkbox" id=(id) name=(id) value="on" checked[line.is_proposed()];
+            span {
+                (sentence(scope))
+                @if let Some(whose) = whose { span class="muted" { " (" (whose) ")" } }
             }
         }
-        @if !folders.is_empty() {
-            " "
-            select name=(folder_field(scope)) aria-label={ "where: " (sentence(scope)) } {
-                option value=(scope.path()) { "as said" }
-                @for folder in folders { option value=(folder) { "only in " (folder) } }
+        @if narrows {
+            div class="narrower" {
+                @if scope.verb() == Verb::Write {
+                    div {
+                        label for={ "how-" (id) } { "How" span class="unseen" { ": " (sentence(scope)) } }
+                        select id={ "how-" (id) } name=(verb_field(scope)) {
+                            option value="write" { "read and change" }
+                            option value="read" { "read only" }
+                        }
+                    }
+                }
+                @if !folders.is_empty() {
+                    div {
+                        label for={ "where-" (id) } {
+                            "Where" span class="unseen" { ": " (sentence(scope)) }
+                        }
+                        select id={ "where-" (id) } name=(folder_field(scope)) {
+                            option value=(scope.path()) { "all of it" }
+                            @for folder in folders {
+                                option value=(folder) { "only in " (shown_start(folder, 80)) }
+                            }
+                        }
+                    }
+                }
             }
         }
     }

@@ -24,7 +24,8 @@ use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use crate::pages::browser_session::BrowserSession;
 use crate::pages::consent_page::{
-    ConsentView, DURATIONS, PROPOSED_DURATION, folder_field, line_field, verb_field,
+    ConsentView, DURATIONS, Opened, OpenedFolder, PROPOSED_DURATION, folder_field, line_field,
+    verb_field,
 };
 use crate::pages::frame::redirect;
 use crate::pages::sign_in_page::SIGN_IN_PATH;
@@ -215,6 +216,7 @@ fn page(
             .collect(),
         denials: asked.scopes.denials().cloned().collect(),
         before: before.iter().cloned().collect(),
+        opened: opened(server, &session.subject, asked, &before),
         records: records.map(|(asked, owned)| asked.form(owned, server.instant())),
     };
     view.respond(StatusCode::OK)
@@ -241,6 +243,38 @@ fn folders_of(server: &AuthorizationServer, subject: &str, scope: &Scope) -> Vec
     all
 }
 
+/// Returns the top folders with what the proposed lines open of each.
+fn opened(
+    server: &AuthorizationServer,
+    subject: &str,
+    asked: &AccessRequest,
+    before: &Scopes,
+) -> Vec<OpenedFolder> {
+    const SHOWN: usize = 40;
+    let proposed = asked.scopes.lines(before).into_iter().filter(AccessLine::is_proposed);
+    let denials = asked.scopes.denials().chain(before.iter().filter(|scope| is_denial(scope)));
+    let scopes: Scopes = proposed.map(|line| line.scope).chain(denials.cloned()).collect();
+    let folders = (server.settings.folders)(subject, "/").into_iter().take(SHOWN);
+    let folder = |path: String| {
+        let folder = SpacePath::parse(&path).ok()?;
+        Some(OpenedFolder { opened: opened_of(&scopes, &folder), path })
+    };
+    folders.filter_map(folder).collect()
+}
+
+/// Returns what scopes open of a folder.
+fn opened_of(scopes: &Scopes, folder: &SpacePath) -> Opened {
+    let all = |verb| scopes.cover_subtree(verb, folder);
+    let some = |verb| scopes.cover_some_below(verb, folder);
+    match () {
+        () if all(Verb::Write) => Opened::Change,
+        () if all(Verb::Read) && !some(Verb::Write) => Opened::Read,
+        () if all(Verb::Append) && !some(Verb::Read) => Opened::Append,
+        () if some(Verb::Read) || some(Verb::Write) || some(Verb::Append) => Opened::Part,
+        () => Opened::Nothing,
+    }
+}
+
 fn with_slash(folder: &str) -> String {
     format!("{}/", folder.trim_end_matches('/'))
 }
@@ -250,4 +284,23 @@ fn gone() -> Response<Body> {
         StatusCode::BAD_REQUEST,
         "the request was decided already, or has waited for more than ten minutes",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_as_open_as_the_lines_say() {
+        let of = |claim: &str, folder: &str| {
+            opened_of(&Scopes::parse_claim(claim).unwrap(), &SpacePath::parse(folder).unwrap())
+        };
+        assert_eq!(of("read:/ write:/work/", "/work"), Opened::Change);
+        assert_eq!(of("read:/ write:/work/", "/notes"), Opened::Read);
+        assert_eq!(of("append:/logs/", "/logs"), Opened::Append);
+        assert_eq!(of("read:/work/a/", "/work"), Opened::Part);
+        assert_eq!(of("read:/ write:/work/a/", "/work"), Opened::Part);
+        assert_eq!(of("read:/work/", "/notes"), Opened::Nothing);
+        assert_eq!(of("read:/ deny:/work", "/work"), Opened::Nothing);
+    }
 }

@@ -176,32 +176,50 @@ fn stream_form(index: usize, stream: &StreamGrantRequest, declared: &[DeclaredSt
     let id = format!("stream-{index}");
     let since = since_of(stream);
     html! {
-        input type="checkbox" id=(id) name=(id) value="on" checked;
-        " "
-        label for=(id) {
-            "see these fields of " strong { (stream.name) }
-            @if let Some(since) = since { " since " (since) }
+        label class="choice" for=(id) {
+            input type="checkbox" id=(id) name=(id) value="on" checked;
+            span {
+                "see these fields of " strong { (stream.name) }
+                @if let Some(since) = since { " since " (since) }
+                span class="muted" { (held(stream, declared)) }
+            }
         }
-        ul.lines {
+        ul.fields {
             @for (field, is_required) in &fields {
                 @let id = format!("field-{index}-{field}");
                 li {
                     @if *is_required {
-                        input type="checkbox" id=(id) checked disabled;
-                        " "
-                        label for=(id) { (field) " (every record has it)" }
+                        label class="choice" for=(id) {
+                            input type="checkbox" id=(id) checked disabled;
+                            span { (shown(field)) " (every record has it)" }
+                        }
                     } @else {
-                        input type="checkbox" id=(id) name=(id) value="on" checked;
-                        " "
-                        label for=(id) { (field) }
+                        label class="choice" for=(id) {
+                            input type="checkbox" id=(id) name=(id) value="on" checked;
+                            span { (shown(field)) }
+                        }
                     }
                 }
             }
         }
         @let id = format!("since-{index}");
-        label for=(id) { "Only since (optional): " }
-        input type="date" id=(id) name=(id);
+        div class="narrower" {
+            div {
+                label for=(id) { "Only records since (optional)" }
+                input type="date" id=(id) name=(id);
+            }
+        }
     }
+}
+
+/// Returns how many records a stream holds, and where they are from: `, 1204 records from gmail`.
+fn held(stream: &StreamGrantRequest, declared: &[DeclaredStream]) -> String {
+    let having: Vec<&DeclaredStream> =
+        declared.iter().filter(|known| known.stream.as_str() == stream.name).collect();
+    let records: u64 = having.iter().map(|known| known.records).sum();
+    let connections: Vec<&str> = having.iter().map(|known| known.connection.as_str()).collect();
+    let noun = if records == 1 { "record" } else { "records" };
+    format!(", {records} {noun} from {}", connections.join(", "))
 }
 
 /// Returns what the form leaves of a stream; `None` if it is removed.
