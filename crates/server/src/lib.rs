@@ -17,6 +17,7 @@ mod live_notes;
 pub mod mcp;
 pub mod metrics;
 pub mod outbound;
+pub mod owned_space;
 pub mod owner_files;
 pub mod owner_sign_in;
 pub mod pages;

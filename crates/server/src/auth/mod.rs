@@ -27,7 +27,7 @@ mod verifier;
 
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::scope::Scopes;
+use stile_domain::scope::{Scope, Scopes, Verb};
 
 pub use claims::{IdentityClaims, MAX_LIFE, VaultClaim, VerifiedCaller};
 pub use either_tokens::EitherVerifier;
@@ -56,6 +56,15 @@ pub const COMMAND_LINE: &str = "command line";
 /// Returns the owner at the command line of this program.
 pub fn command_line(name: &str, scopes: Scopes, records: RecordsClaim) -> Principal {
     Principal::assert_verified(name, None, Some(COMMAND_LINE), scopes, records)
+}
+
+/// The client in the journal and the history where the owner was at work on the page.
+pub const OWNER_PAGE: &str = "owner's page";
+
+/// Returns the owner of the files, who has just shown a session of this server's pages.
+pub fn owner_at_the_page(name: &str) -> Principal {
+    let everything = Scopes::from_iter([Verb::Write, Verb::Unguard].map(Scope::everything));
+    Principal::assert_verified(name, None, Some(OWNER_PAGE), everything, RecordsClaim::None)
 }
 
 /// Returns the owner of the records, who has just shown a session of this server's pages.

@@ -341,6 +341,7 @@ Examples:
 
 fn sign_in(settings: Settings<'_>) -> Command {
     Command::new("sign-in")
+        .visible_alias("page")
         .about("Prints a link that signs you in to the pages of a running server, once.")
         .args(setting_arguments(settings, CommandGroup::Token))
         .arg(one(
@@ -361,7 +362,7 @@ printed apart, into the page. The link goes to standard output, all else to stan
 works once and for ten minutes. Whoever has it can decide in your name, so give it to nobody.
 
 Examples:
-  stile sign-in
+  stile page
   stile sign-in --root ~/notes
   stile sign-in --address http://localhost:9999",
         )

@@ -37,6 +37,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) struct OpenSpace {
     pub(super) space: Space,
     pub(super) journal: Arc<Journal>,
+    /// The history that the space uses; `None` if it keeps no old versions.
+    pub(super) history: Option<Arc<History>>,
     /// Says to other processes that the folder is served; `None` for a command.
     pub(super) served: Option<ServedFolder>,
 }
@@ -77,7 +79,8 @@ pub(super) fn open_space_of_owner(
         writeln!(io::stderr(), "note: {line}")?;
     }
     let space = open_space_in(config, home.state(), Some(Arc::clone(&history)), &journal)?;
-    Ok((OpenSpace { space, journal, served: None }, history))
+    let kept = Some(Arc::clone(&history));
+    Ok((OpenSpace { space, journal, history: kept, served: None }, history))
 }
 
 /// Opens the journal and the space of a state that is open, to serve the space.
@@ -95,8 +98,8 @@ pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpac
         .ok();
     // The only place that names the root of a space to the store in order to change files.
     let history = open_history(config, home.state(), server_settings(resolved).as_ref())?;
-    let space = open_space_in(config, home.state(), history, &journal)?;
-    Ok(OpenSpace { space, journal, served })
+    let space = open_space_in(config, home.state(), history.clone(), &journal)?;
+    Ok(OpenSpace { space, journal, history, served })
 }
 
 /// Opens the space of a person in a folder of all people. Makes its folders on first use: `notes`
@@ -226,7 +229,7 @@ pub(super) fn open_space_to_read(config: &Config) -> Result<OpenSpace, Failure> 
     let journal = open_journal(&Home::open(config)?, config)?;
     let space = Space::open_ambient_to_read(&config.root, space_options(config, &journal))
         .map_err(|error| cannot_open(config, &error))?;
-    Ok(OpenSpace { space, journal, served: None })
+    Ok(OpenSpace { space, journal, history: None, served: None })
 }
 
 /// Checks that agents can reach neither the state folder nor the settings.

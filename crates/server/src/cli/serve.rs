@@ -26,6 +26,7 @@ use super::notify::Notifier;
 use super::open::OpenSpace;
 use super::open_people::PeopleFolder;
 use super::settings_files::{http_client, public_https};
+use super::welcome::Pages;
 use super::{Failure, http_server, open, process, space, user_name, welcome};
 use crate::auth::{EitherVerifier, LocalTokenIssuer, LocalVerifier, Minter, TokenUses, local_user};
 use crate::clock::{unix_seconds, wall_clock};
@@ -34,6 +35,7 @@ use crate::fleet::Fleet;
 use crate::http::HttpOptions;
 use crate::http::kept_sessions::KeptSessions;
 use crate::live_notes::ServedNotes;
+use crate::owned_space::OwnedSpace;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::people::People;
 use crate::service::Service;
@@ -74,7 +76,13 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         // that may see the structure of notes, so the note tools are not offered here.
         tools = tools.without_note_tools();
     }
-    let OpenSpace { space, journal, served: _served } = open_space;
+    let owned = OwnedSpace::new(
+        (config.root.clone(), home.state().clone()),
+        tools.clone(),
+        open_space.history.clone(),
+        home.journal(),
+    );
+    let OpenSpace { space, journal, served: _served, .. } = open_space;
     let local = match provider {
         Some(_) if config.sign_in_client.is_none() => None,
         _ => Some(LocalTokens::open(&home, config)?),
@@ -98,6 +106,8 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     }
     // A connection of its own: no lookup of a token waits while a session is written.
     let kept_sessions = Some(KeptSessions::new(Arc::new(home.tokens()?)));
+    // Where each person has a space, and where people sign in elsewhere, nobody owns them all.
+    let owned = Some(owned).filter(|_| provider.is_none() && people.is_none());
     let options = HttpOptions { fleet: fleet.clone(), people, kept_sessions, ..options };
     let served = process::block_on(async {
         let heartbeat = fleet.clone().map(|fleet| tokio::spawn(fleet.keep_up()));
@@ -114,7 +124,8 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
                 serve_hosted(resolved, options, service, signing, &notifier).await
             }
             (None, Some(local)) => {
-                serve_local(resolved, environment, options, service, local, &notifier).await
+                let offer = (options, service, owned);
+                serve_local(resolved, environment, offer, local, &notifier).await
             }
             (None, None) => Ok(()),
         };
@@ -175,7 +186,11 @@ async fn serve_hosted(
         let sign_in = provider
             .sign_in(config, outbound)?
             .map(|sign_in| sign_in.shared_by(&local.key, &local.tokens, std::time::Instant::now()));
-        let sign_in = sign_in_routes(config, local, &service, &options, user, sign_in)?;
+        let who = match sign_in {
+            Some(sign_in) => WhoSignsIn::People(Box::new(sign_in)),
+            None => WhoSignsIn::Owner(Box::default()),
+        };
+        let sign_in = sign_in_routes(config, local, &service, &options, user, who)?;
         // Clients take the first authorization server that they are told of.
         let options = HttpOptions { sign_in, authorization_servers: Vec::new(), ..options };
         let local = Arc::clone(&local.verifier);
@@ -238,6 +253,14 @@ impl LocalTokens {
     }
 }
 
+/// Who signs in to the pages.
+enum WhoSignsIn {
+    /// The owner, with the space if it has one owner.
+    Owner(Box<Option<OwnedSpace>>),
+    /// People, at their identity provider.
+    People(Box<OpenIdSignIn>),
+}
+
 /// Returns the routes with which clients get tokens by themselves.
 ///
 /// Documents of clients are fetched only if the operator has said that clients come from elsewhere,
@@ -248,8 +271,12 @@ fn sign_in_routes(
     service: &Service,
     options: &HttpOptions,
     user: &str,
-    provider: Option<OpenIdSignIn>,
+    who: WhoSignsIn,
 ) -> Result<Option<Router>, Failure> {
+    let (provider, owned) = match who {
+        WhoSignsIn::Owner(owned) => (None, *owned),
+        WhoSignsIn::People(provider) => (Some(*provider), None),
+    };
     if config.sign_in == YesNo::No {
         return Ok(None);
     }
@@ -275,6 +302,7 @@ fn sign_in_routes(
         public_url: config.public_url.clone(),
         verifier: Arc::clone(&local.verifier),
         records,
+        owned,
         folders: folder_lister(space.clone(), options.people.clone(), user),
         access_life: Duration::from_secs(access_seconds),
         documents,
@@ -309,14 +337,15 @@ fn folder_lister(tools: SpaceTools, people: Option<Arc<People>>, user: &str) -> 
 async fn serve_local(
     resolved: &Resolved,
     environment: Environment<'_>,
-    options: HttpOptions,
-    service: Service,
+    (options, service, owned): (HttpOptions, Service, Option<OwnedSpace>),
     local: &LocalTokens,
     notifier: &Notifier,
 ) -> Result<(), Failure> {
     let LocalTokens { key, tokens, space, verifier, .. } = local;
     let user = user_name(environment);
-    let sign_in = sign_in_routes(&resolved.config, local, &service, &options, &user, None)?;
+    let who = WhoSignsIn::Owner(Box::new(owned));
+    let sign_in = sign_in_routes(&resolved.config, local, &service, &options, &user, who)?;
+    let has_pages = sign_in.is_some();
     let options = HttpOptions { sign_in, ..options };
     if space.replaces_another {
         writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
@@ -326,7 +355,8 @@ async fn serve_local(
     let minter = Minter { key, tokens, audience: &space.audience };
     let on_listening = |address| {
         let note = local.note(&resolved.config, address);
-        welcome::print_welcome(resolved, environment, minter, space, address);
+        let pages = if has_pages { Pages::Offered } else { Pages::None };
+        welcome::print_welcome(resolved, environment, (minter, pages), space, address);
         notifier.ready();
         note
     };

@@ -1,6 +1,7 @@
-//! `stile sign-in`: prints a link that opens the owner's pages in a browser, once, and its code.
+//! `stile page`, or `stile sign-in`: prints a link that opens the owner's page, once, and its code.
 
 use stile_domain::percent::encode_component;
+use stile_store::state::TokenStore;
 
 use super::home::Home;
 use super::{Failure, Invocation, found_server, http_server, owner, settings, user_name};
@@ -21,18 +22,36 @@ pub(super) fn run(
         Some(address) => address.to_owned(),
         None => origin(&resolved, &home)?,
     };
-    let code = RandomSecret::draw().map_err(|error| Failure::Failed(error.to_string()))?;
-    let now = unix_seconds(wall_clock());
-    tokens.record_link(&code.digest(), &user_name(environment), now)?;
-    let code = code.reveal();
-    let page = format!("{}{SIGN_IN_PATH}", origin.trim_end_matches('/'));
+    let link = new_link(&tokens, &origin, &user_name(environment))?;
     // A script that reads the link finds nothing else on standard output.
-    writeln!(output, "{page}?code={}", encode_component(code))?;
+    writeln!(output, "{}", link.address())?;
+    let (page, code) = (&link.page, link.code.reveal());
     owner::print_to_stderr(&format!(
         "Open the link in a browser, or open {page} and paste this code:\n\n  {code}\n\nBoth \
          work once between them, for ten minutes. Whoever has one can decide in your name."
     ))?;
     Ok(())
+}
+
+/// A link that signs in once.
+pub(super) struct Link {
+    /// The address of the page that takes the code.
+    page: String,
+    code: RandomSecret,
+}
+
+impl Link {
+    /// Returns the address that a browser opens.
+    pub(super) fn address(&self) -> String {
+        format!("{}?code={}", self.page, encode_component(self.code.reveal()))
+    }
+}
+
+/// Records a one-time code for the pages at an origin.
+pub(super) fn new_link(tokens: &TokenStore, origin: &str, user: &str) -> Result<Link, Failure> {
+    let code = RandomSecret::draw().map_err(|error| Failure::Failed(error.to_string()))?;
+    tokens.record_link(&code.digest(), user, unix_seconds(wall_clock()))?;
+    Ok(Link { page: format!("{}{SIGN_IN_PATH}", origin.trim_end_matches('/')), code })
 }
 
 /// Returns the origin of the server whose pages the link opens.

@@ -39,7 +39,7 @@ pub(super) fn run(
     let client = Arc::new(StdioClient::new(rights, given, tokens, || unix_seconds(wall_clock())));
     client.check()?;
     let tools = open_space.tools();
-    let OpenSpace { space, journal, served: _served } = open_space;
+    let OpenSpace { space, journal, served: _served, .. } = open_space;
     // If nothing was ever imported, there are no records to offer, and no database is made.
     let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
     let service = open::service(&resolved.config, tools, &journal, records).with_owner_texts(texts);

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Verb};
-use stile_store::state::SpaceOfFolder;
+use stile_store::state::{SpaceOfFolder, TokenStore};
 
 use super::http_server::{print_address, scheme};
-use super::{local_time, token, user_name};
+use super::{local_time, sign_in, token, user_name};
 use crate::auth::{MintRequest, Minter, ShownToken};
 use crate::clock::wall_clock;
 use crate::config::declarations::STATE;
@@ -20,6 +20,13 @@ use crate::config::{Config, Environment, Resolved, Source};
 /// How long the token is valid that is printed to a terminal.
 const PRINTED_TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// Whether the server has pages for its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pages {
+    Offered,
+    None,
+}
+
 /// Prints the server's address to standard error.
 ///
 /// If standard output is a terminal, mints a token and prints how to connect a client there. If
@@ -27,7 +34,7 @@ const PRINTED_TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(super) fn print_welcome(
     resolved: &Resolved,
     environment: Environment<'_>,
-    minter: Minter<'_>,
+    (minter, pages): (Minter<'_>, Pages),
     space: &SpaceOfFolder,
     address: SocketAddr,
 ) {
@@ -49,7 +56,12 @@ pub(super) fn print_welcome(
     };
     let _ = match minter.mint_shown(&order, wall_clock()) {
         Ok(shown) => {
-            io::stdout().write_all(welcome(&program(), resolved, address, &shown).as_bytes())
+            let page = match pages {
+                Pages::Offered => page_link(minter.tokens, resolved, environment, address),
+                Pages::None => None,
+            };
+            let text = welcome(&program(), resolved, address, &shown, page.as_deref());
+            io::stdout().write_all(text.as_bytes())
         }
         Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
     };
@@ -106,8 +118,33 @@ pub(super) fn client_url(config: &Config, address: SocketAddr) -> String {
     origin + "/mcp"
 }
 
-/// Returns what a person at a terminal needs to connect a client.
-fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, shown: &ShownToken) -> String {
+/// Returns a new link to the owner's page; `None` if none can be recorded.
+fn page_link(
+    tokens: &TokenStore,
+    resolved: &Resolved,
+    environment: Environment<'_>,
+    address: SocketAddr,
+) -> Option<String> {
+    let url = client_url(&resolved.config, address);
+    let origin = url.strip_suffix("/mcp").unwrap_or(&url);
+    let link = sign_in::new_link(tokens, origin, &user_name(environment)).ok()?;
+    Some(link.address())
+}
+
+/// Returns what a person at a terminal needs to connect a client, and the link to the owner's page.
+fn welcome(
+    program: &str,
+    resolved: &Resolved,
+    address: SocketAddr,
+    shown: &ShownToken,
+    page: Option<&str>,
+) -> String {
+    let page = page.map_or_else(String::new, |page| {
+        format!(
+            "Your page, on which you see and decide what agents do. The link works once, for ten\n\
+             minutes; `{program} page` prints another:\n\n  {page}\n\n"
+        )
+    });
     let (token, age) = match shown {
         ShownToken::Again(token) => (token, "the token of the last start"),
         ShownToken::New(token) => (token, "a new token"),
@@ -133,7 +170,7 @@ fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, shown: &Show
          which may read and change everything until {until}, so treat it as a password:\n\n\
          {http:#}\n\n\
          For a client that starts its servers itself:\n\n\"stile\": {stdio}\n\n\
-         A token that may do less: {program} token --scope read:/notes/ --root {quoted_root}\n\
+         {page}A token that may do less: {program} token --scope read:/notes/ --root {quoted_root}\n\
          Stop with Ctrl-C.\n\n"
     )
 }
@@ -159,11 +196,12 @@ mod tests {
             jti: "t1".to_owned(),
             expires: 1_800_000_000,
         };
-        for (name, shown) in [
-            ("welcome_new", ShownToken::New(token())),
-            ("welcome_again", ShownToken::Again(token())),
+        let page = "http://127.0.0.1:9999/sign-in?code=THE-CODE";
+        for (name, shown, page) in [
+            ("welcome_new", ShownToken::New(token()), Some(page)),
+            ("welcome_again", ShownToken::Again(token()), None),
         ] {
-            let text = welcome("/opt/stile", &resolved, resolved.config.listen, &shown);
+            let text = welcome("/opt/stile", &resolved, resolved.config.listen, &shown, page);
             insta::assert_snapshot!(name, text);
         }
         assert_eq!(

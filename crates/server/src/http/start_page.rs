@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use super::accept::Accepted;
 use super::metadata::{self, MCP_PATH};
 use super::options::HttpOptions;
-use crate::pages::frame::{ACCESS_PATH, PageFrame};
+use crate::pages::frame::{OWNER_PATH, PageFrame};
 
 /// What the page says of this server.
 #[derive(Clone, Debug)]
@@ -67,17 +67,17 @@ impl StartPage {
     /// Returns the page.
     pub(super) fn show(&self, request: Request<Body>) -> Response<Body> {
         let (parts, _) = request.into_parts();
-        PageFrame::new("Connect a client").respond(StatusCode::OK, &self.body(&parts))
+        PageFrame::new("Agents in your files").respond(StatusCode::OK, &self.body(&parts))
     }
 
     fn body(&self, parts: &Parts) -> Markup {
         let origin = metadata::origin(self.public_url.as_deref(), parts);
         html! {
-            h1 { "Connect a client" }
+            h1 { "Stile lets agents in, as far as you say" }
             @match self.content {
                 Content::Own => p {
-                    "Stile lets AI agents into files, notes and records, as far as their owner \
-                     allows. Agents connect with the Model Context Protocol (MCP)."
+                    "AI agents reach files, notes and records here, as far as their owner allows. \
+                     The owner sees what they did, and takes it back."
                 },
                 Content::NotesElsewhere => p {
                     "This gateway of Stile lets AI agents read notes that another server has, as \
@@ -85,16 +85,18 @@ impl StartPage {
                      (MCP)."
                 },
             }
+            @if self.sign_in == SignIn::Here {
+                p {
+                    a class="button" href=(OWNER_PATH) { "Open your page" }
+                }
+            }
+            h2 { "Connect a client" }
             p { "Give your client this address: " code { (origin) (MCP_PATH) } }
             @match &self.sign_in {
                 SignIn::Here => {
                     p {
-                        "The client then opens a page of this server, on which the owner decides \
-                         what it may do."
-                    }
-                    p {
-                        "The owner sees and changes that under "
-                        a href=(ACCESS_PATH) { "who may do what" } "."
+                        "The client speaks the Model Context Protocol (MCP). It opens a page of \
+                         this server, on which the owner decides what it may do."
                     }
                 }
                 SignIn::At(issuers) => p {
@@ -128,18 +130,18 @@ mod tests {
     fn the_page_says_only_what_is_true_of_the_server() {
         let by_command = text(&HttpOptions::default(), true);
         assert!(by_command.contains("http://localhost:8080/mcp"), "{by_command}");
-        assert!(by_command.contains("stile token") && !by_command.contains(ACCESS_PATH));
+        assert!(by_command.contains("stile token") && !by_command.contains(OWNER_PATH));
         let with_pages =
             HttpOptions { sign_in: Some(axum::Router::new()), ..HttpOptions::default() };
         let here = text(&with_pages, true);
-        assert!(here.contains(ACCESS_PATH) && !here.contains("stile token"), "{here}");
+        assert!(here.contains(OWNER_PATH) && !here.contains("stile token"), "{here}");
         let hosted = HttpOptions {
             authorization_servers: vec!["https://id.example/<a>".to_owned()],
             public_url: Some("https://notes.example.org/".to_owned()),
             ..HttpOptions::default()
         };
         let elsewhere = text(&hosted, false);
-        assert!(elsewhere.contains("gateway") && !elsewhere.contains(ACCESS_PATH), "{elsewhere}");
+        assert!(elsewhere.contains("gateway") && !elsewhere.contains(OWNER_PATH), "{elsewhere}");
         assert!(elsewhere.contains("https://notes.example.org/mcp"), "{elsewhere}");
         assert!(elsewhere.contains("https://id.example/&lt;a&gt;"), "{elsewhere}");
     }

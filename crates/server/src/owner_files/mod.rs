@@ -72,7 +72,7 @@ impl OwnerFiles {
         let caller = Caller { names: Spelling::Dotted, ..Caller::local(self.caller.clone()) };
         let answer = self.tools.call(tool, arguments, &caller).await.map_err(unknown)?;
         match answer.failure {
-            None => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
+            None => Ok(answer.to_tree().into_owned()),
             Some(_) => Err(answer.text),
         }
     }

@@ -1,10 +1,18 @@
-//! The page "who may do what": each client and each token, what it may do in sentences, when it was
-//! last used, and a button that narrows or ends it.
+//! The page "who may do what": what waits for the owner, then each client as one line that opens.
+//!
+//! A line says in one sentence what the client may do, and when it called last. Opened, it has the
+//! rights with what takes them away, what the client saw and changed this week, and the end of its
+//! access, which asks once more.
 
 use maud::{Markup, html};
+use stile_domain::audit::activity::DayCounts;
+use stile_domain::audit::seen::listed;
+use stile_domain::percent::encode_component;
+use stile_domain::unseen::shown;
 
-use super::frame::csrf_field;
+use super::frame::{ACCESS_PATH, ACTIVITY_PATH, CONNECT_PATH, UNDO_PATH, csrf_field};
 use super::shown_text::shown_name;
+use super::times::{ago, when};
 
 /// The path to which the end of an authorization is sent.
 pub const END_PATH: &str = "/owner/clients/end";
@@ -17,34 +25,106 @@ pub(super) const KEPT_FIELD: &str = "keep-";
 /// The path to which the revocation of a grant is sent.
 pub const REVOKE_GRANT_PATH: &str = "/owner/clients/revoke-grant";
 
-/// What the page shows. Times are texts in UTC.
+/// From so many clients on the page has a search.
+const MANY: usize = 8;
+
+/// What the page shows. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AccessView<'a> {
     /// The token of the forms of the session.
     pub(super) csrf_token: &'a str,
+    /// The time now.
+    pub(super) now: i64,
     /// What to say about the last change.
     pub(super) notice: Option<&'a str>,
-    /// What the owner approved, the latest use first.
-    pub(super) authorizations: Vec<AuthorizationRow>,
-    /// The tokens that were made by command and are valid.
-    pub(super) tokens: Vec<TokenRow>,
+    /// The requests for access that wait for the owner.
+    pub(super) waiting: Vec<WaitingRow>,
+    /// What is odd and not about one client.
+    pub(super) warnings: Vec<String>,
+    /// The clients that may do something, the latest use first: one page of them.
+    pub(super) clients: Vec<ClientRow>,
+    /// Which of the clients are shown.
+    pub(super) shown: ShownClients<'a>,
+    /// What ended or expired, the latest first.
+    pub(super) ended: Vec<EndedRow>,
     /// The grants that count.
     pub(super) grants: Vec<GrantRow>,
+    /// Whether this is the owner of a space, who has the other pages.
+    pub(super) has_space: bool,
 }
 
-/// One approval for a client.
+/// Which of the clients a page shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ShownClients<'a> {
+    /// How many clients there are.
+    pub(super) all: usize,
+    /// What the name must contain.
+    pub(super) search: &'a str,
+    /// The number of the page, from 0 on.
+    pub(super) page: usize,
+    /// Whether another page follows.
+    pub(super) has_more: bool,
+}
+
+/// One request for access that waits.
 #[derive(Clone, Debug)]
-pub(super) struct AuthorizationRow {
-    pub(super) id: String,
-    /// The name that the client gave itself.
+pub(super) struct WaitingRow {
     pub(super) client_name: String,
-    /// Where the client's answers go: a host, or this machine.
     pub(super) host: String,
+    /// The address of the page on which the owner decides.
+    pub(super) address: String,
+}
+
+/// How a client got its access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// The owner approved its request. The identifier is that of the authorization.
+    Approved {
+        id: String,
+        /// Where the client's answers go.
+        host: String,
+    },
+    /// A command made a token. The identifier is that of the token.
+    Token { jti: String },
+    /// The client starts `stile stdio` on this computer.
+    Starts { jti: String },
+}
+
+/// One client that may do something.
+#[derive(Clone, Debug)]
+pub(super) struct ClientRow {
+    pub(super) access: Access,
+    /// The name of the client, or of the user where there is none.
+    pub(super) name: String,
+    /// What the client may do, in one sentence.
+    pub(super) summary: String,
     /// What the client may do, each with the scope that the form sends back.
     pub(super) rights: Vec<RightRow>,
-    pub(super) created: String,
-    pub(super) expires: String,
-    pub(super) last_used: Option<String>,
+    pub(super) created: i64,
+    /// When the access ends; `None` if only the owner ends it.
+    pub(super) expires: Option<i64>,
+    pub(super) last_used: Option<i64>,
+    /// Whether it may use keys, passwords and files that programs run.
+    pub(super) is_unguarded: bool,
+    /// What the owner should look at.
+    pub(super) warnings: Vec<String>,
+    /// What the journal says; `None` where this page has no journal.
+    pub(super) week: Option<WeekRow>,
+}
+
+/// What a client did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WeekRow {
+    /// What it saw this week, as parts of a sentence.
+    pub(super) saw: Vec<String>,
+    /// What it changed this week, as parts of a sentence.
+    pub(super) changed: Vec<String>,
+    /// How many of its calls were refused this week.
+    pub(super) refused: u64,
+    /// Its calls of each of the last days, the earliest first.
+    pub(super) days: Vec<DayCounts>,
+    /// The beginning of today in UTC, as the undo takes it.
+    pub(super) today: String,
 }
 
 /// One thing that a client may do.
@@ -56,19 +136,13 @@ pub(super) struct RightRow {
     pub(super) scope: Option<String>,
 }
 
-/// One token that was made by command.
+/// One access that ended.
 #[derive(Clone, Debug)]
-pub(super) struct TokenRow {
-    pub(super) jti: String,
-    pub(super) client_name: Option<String>,
-    pub(super) subject: String,
-    pub(super) rights: Vec<String>,
-    pub(super) created: String,
-    /// When the token ends; `None` if only the owner ends it.
-    pub(super) expires: Option<String>,
-    pub(super) last_used: Option<String>,
-    /// Whether the client starts `stile stdio` on this computer and so needs no token.
-    pub(super) starts_stile: bool,
+pub(super) struct EndedRow {
+    pub(super) name: String,
+    /// How it ended: `you ended it`, `it expired`.
+    pub(super) how: &'static str,
+    pub(super) at: i64,
 }
 
 /// One grant on records.
@@ -77,7 +151,7 @@ pub(super) struct GrantRow {
     pub(super) id: String,
     pub(super) client_name: String,
     pub(super) rights: Vec<String>,
-    pub(super) expires: Option<String>,
+    pub(super) expires: Option<i64>,
 }
 
 impl AccessView<'_> {
@@ -88,115 +162,316 @@ impl AccessView<'_> {
             @if let Some(notice) = self.notice {
                 p class="notice" role="status" { (notice) }
             }
-            h2 { "Clients that you approved" }
-            @for row in &self.authorizations { (self.authorization(row)) }
-            @if self.authorizations.is_empty() { p { "You approved no client." } }
-            @if self.tokens.iter().any(|row| row.starts_stile) {
-                h2 { "Programs on this computer that start Stile" }
-                @for row in self.tokens.iter().filter(|row| row.starts_stile) {
-                    (self.token(row))
+            @if !self.waiting.is_empty() { (self.waiting_requests()) }
+            @for warning in &self.warnings { p class="warning" { (warning) } }
+            section aria-labelledby="clients" {
+                h2 id="clients" { "Clients" }
+                @if self.shown.all > MANY || !self.shown.search.is_empty() { (self.search()) }
+                @for row in &self.clients { (self.client(row)) }
+                @if self.clients.is_empty() { (self.empty()) }
+                (self.paging())
+            }
+            @if !self.grants.is_empty() {
+                section aria-labelledby="grants" {
+                    h2 id="grants" { "Grants on records" }
+                    @for row in &self.grants { (self.grant(row)) }
                 }
             }
-            h2 { "Tokens made by command" }
-            @for row in self.tokens.iter().filter(|row| !row.starts_stile) { (self.token(row)) }
-            @if self.tokens.iter().all(|row| row.starts_stile) {
-                p { "There is no valid token." }
-            }
-            h2 { "Grants on records" }
-            @for row in &self.grants { (self.grant(row)) }
-            @if self.grants.is_empty() { p { "No grant counts." } }
+            @if !self.ended.is_empty() { (self.ended_clients()) }
         }
     }
 
-    fn authorization(&self, row: &AuthorizationRow) -> Markup {
+    fn waiting_requests(&self) -> Markup {
+        html! {
+            section class="waiting" aria-labelledby="waiting" {
+                h2 id="waiting" { "Waiting for you" }
+                ul class="rows" {
+                    @for row in &self.waiting {
+                        li {
+                            span {
+                                strong { bdi { (shown_name(&row.client_name)) } } " asks for access. "
+                                span class="muted" { "Its answer goes to " (row.host) "." }
+                            }
+                            a class="button" href=(row.address) { "Look at it" }
+                        }
+                    }
+                }
+                p class="muted" {
+                    "Go on only with what you have just begun yourself. A request waits for ten \
+                     minutes."
+                }
+            }
+        }
+    }
+
+    fn search(&self) -> Markup {
+        html! {
+            form class="search" method="get" action=(ACCESS_PATH) role="search" {
+                label for="q" { "Find a client" }
+                input id="q" name="q" type="search" maxlength="100" placeholder="Name of a client"
+                    value=(shown(self.shown.search));
+                button class="plain" { "Find" }
+            }
+        }
+    }
+
+    fn empty(&self) -> Markup {
+        html! {
+            div class="empty" {
+                @if self.shown.search.is_empty() {
+                    p { "You approved no client, and there is no valid token." }
+                    @if self.has_space {
+                        p { a class="button" href=(CONNECT_PATH) { "Connect a client" } }
+                    }
+                } @else {
+                    p { "No client is called like this. " a href=(ACCESS_PATH) { "Show all" } }
+                }
+            }
+        }
+    }
+
+    fn paging(&self) -> Markup {
+        let ShownClients { search, page, has_more, .. } = self.shown;
+        let to = |page: usize| format!("{ACCESS_PATH}?page={page}&q={}", encode_component(search));
+        html! {
+            @if page > 0 || has_more {
+                nav class="paging" aria-label="More clients" {
+                    @if page > 0 { a href=(to(page - 1)) { "Used later" } }
+                    @if has_more { a href=(to(page + 1)) { "Used earlier" } }
+                }
+            }
+        }
+    }
+
+    fn client(&self, row: &ClientRow) -> Markup {
+        let week = row.week.as_ref();
+        html! {
+            details class="client" {
+                summary {
+                    span class="who" { bdi { (shown_name(&row.name)) } }
+                    span class="used" {
+                        @match row.last_used {
+                            Some(at) => { (ago(self.now, at)) }
+                            None => { "not used yet" }
+                        }
+                    }
+                    span class="what" {
+                        (row.summary)
+                        @if !row.warnings.is_empty() {
+                            " " span class="flag" { "Look at this" }
+                        }
+                    }
+                    @if let Some(week) = week { (chart(&week.days)) }
+                }
+                div class="open" {
+                    @for warning in &row.warnings { p class="warning" { (warning) } }
+                    (self.rights(row))
+                    @if let Some(week) = week { (self.week(&row.name, week)) }
+                    (self.facts(row))
+                    (self.end(row))
+                }
+            }
+        }
+    }
+
+    fn rights(&self, row: &ClientRow) -> Markup {
         let can_narrow = row.rights.iter().filter(|right| right.scope.is_some()).count() > 1;
         html! {
-            article class="card" {
-                h3 { bdi { (shown_name(&row.client_name)) } }
-                p class="muted" { "Answers go to " (row.host) }
-                @if can_narrow {
+            h3 { "What it may do" }
+            @match &row.access {
+                Access::Approved { id, .. } if can_narrow => {
                     form method="post" action=(NARROW_PATH) {
                         (csrf_field(self.csrf_token))
-                        input type="hidden" name="id" value=(row.id);
+                        input type="hidden" name="id" value=(id);
                         ul class="rights" {
                             @for (number, right) in row.rights.iter().enumerate() {
-                                li {
-                                    @if let Some(scope) = &right.scope {
-                                        label {
-                                            input type="checkbox" value=(scope) checked
-                                                name={ (KEPT_FIELD) (number) };
-                                            span { (right.sentence) }
-                                        }
-                                    } @else {
-                                        (right.sentence)
-                                    }
-                                }
+                                li { (kept_right(number, right)) }
                             }
                         }
                         button class="plain" { "Keep only what is ticked" }
                     }
-                } @else {
-                    ul class="rights" {
-                        @for right in &row.rights { li { (right.sentence) } }
-                    }
                 }
-                (times(&row.created, Some(&row.expires), row.last_used.as_deref()))
-                (self.button(END_PATH, "id", &row.id, "End this access"))
+                _ => {
+                    ul class="rights" { @for right in &row.rights { li { (right.sentence) } } }
+                }
             }
         }
     }
 
-    fn token(&self, row: &TokenRow) -> Markup {
+    fn week(&self, name: &str, week: &WeekRow) -> Markup {
+        let client = encode_component(name);
+        let activity = format!("{ACTIVITY_PATH}?client={client}&days=7");
+        let undo = format!("{UNDO_PATH}?client={client}&since={}", encode_component(&week.today));
         html! {
-            article class="card" {
-                h3 {
-                    @match &row.client_name {
-                        Some(name) => { bdi { (shown_name(name)) } }
-                        None => { "A token for " bdi { (shown_name(&row.subject)) } }
+            h3 { "This week" }
+            @if week.saw.is_empty() && week.changed.is_empty() {
+                p { "It saw and changed nothing." }
+            }
+            @if !week.saw.is_empty() { p { "It " (listed(&week.saw)) "." } }
+            @if !week.changed.is_empty() { p { "It " strong { (listed(&week.changed)) } "." } }
+            @if week.refused > 0 { p { (refused(week.refused)) } }
+            p class="links" {
+                a href=(activity) { "Every call" }
+                @if !week.changed.is_empty() { a href=(undo) { "Take back what it changed today" } }
+            }
+        }
+    }
+
+    fn facts(&self, row: &ClientRow) -> Markup {
+        html! {
+            dl {
+                @match &row.access {
+                    Access::Approved { host, .. } => {
+                        dt { "Approved" } dd { (when(self.now, row.created)) }
+                        dt { "Answers go to" } dd { (host) }
+                    }
+                    Access::Token { jti } => {
+                        dt { "Token made" } dd { (when(self.now, row.created)) }
+                        dt { "Its number" } dd { code { (jti) } }
+                    }
+                    Access::Starts { .. } => {
+                        dt { "Connected" } dd { (when(self.now, row.created)) }
+                        dt { "How" } dd { "It starts Stile on this computer." }
                     }
                 }
-                ul class="rights" { @for right in &row.rights { li { (right) } } }
-                (times(&row.created, row.expires.as_deref(), row.last_used.as_deref()))
-                p class="muted" { code { (row.jti) } }
-                @let label = if row.starts_stile { "End this access" } else { "Revoke this token" };
-                (self.button(REVOKE_TOKEN_PATH, "jti", &row.jti, label))
+                @if let Some(at) = row.last_used { dt { "Last used" } dd { (when(self.now, at)) } }
+                @if let Some(at) = row.expires { dt { "Ends" } dd { (when(self.now, at)) } }
+            }
+        }
+    }
+
+    /// Returns what ends the access of a client. It opens first, and so asks once.
+    fn end(&self, row: &ClientRow) -> Markup {
+        let (path, field, id) = match &row.access {
+            Access::Approved { id, .. } => (END_PATH, "id", id),
+            Access::Token { jti } | Access::Starts { jti } => (REVOKE_TOKEN_PATH, "jti", jti),
+        };
+        let name = shown_name(&row.name);
+        self.asks_once("End this access…", &format!("End the access of {name}"), (path, field, id))
+    }
+
+    fn asks_once(
+        &self,
+        label: &str,
+        button: &str,
+        (path, field, id): (&str, &str, &str),
+    ) -> Markup {
+        html! {
+            details class="confirm" {
+                summary { (label) }
+                form method="post" action=(path) {
+                    (csrf_field(self.csrf_token))
+                    input type="hidden" name=(field) value=(id);
+                    p {
+                        "Its next call is refused. What it has read already stays with it: ending \
+                         the access does not take that back."
+                    }
+                    button class="danger" { (button) }
+                }
             }
         }
     }
 
     fn grant(&self, row: &GrantRow) -> Markup {
+        let name = shown_name(&row.client_name);
         html! {
-            article class="card" {
-                h3 { bdi { (shown_name(&row.client_name)) } }
-                ul class="rights" { @for right in &row.rights { li { (right) } } }
-                @if let Some(expires) = &row.expires {
-                    dl { dt { "Ends (UTC)" } dd { (expires) } }
+            details class="client" {
+                summary {
+                    span class="who" { bdi { (name) } }
+                    span class="used" {
+                        @match row.expires {
+                            Some(at) => { "ends " (ago(self.now, at)) }
+                            None => { "has no end" }
+                        }
+                    }
+                    span class="what" { (row.rights.first().map_or("", String::as_str)) }
                 }
-                p class="muted" { code { (row.id) } }
-                (self.button(REVOKE_GRANT_PATH, "id", &row.id, "Revoke this grant"))
+                div class="open" {
+                    ul class="rights" { @for right in &row.rights { li { (right) } } }
+                    dl {
+                        dt { "Its number" } dd { code { (row.id) } }
+                        @if let Some(at) = row.expires { dt { "Ends" } dd { (when(self.now, at)) } }
+                    }
+                    (self.asks_once(
+                        "Revoke this grant…",
+                        &format!("Revoke the grant of {name}"),
+                        (REVOKE_GRANT_PATH, "id", &row.id),
+                    ))
+                }
             }
         }
     }
 
-    fn button(&self, path: &str, name: &str, value: &str, label: &str) -> Markup {
+    fn ended_clients(&self) -> Markup {
         html! {
-            form method="post" action=(path) {
-                (csrf_field(self.csrf_token))
-                input type="hidden" name=(name) value=(value);
-                div class="actions" { button class="danger" { (label) } }
+            details class="past" {
+                summary { "Ended and expired (" (self.ended.len()) ")" }
+                ul class="rows" {
+                    @for row in &self.ended {
+                        li {
+                            bdi { (shown_name(&row.name)) }
+                            span class="muted" { (row.how) ", " (ago(self.now, row.at)) }
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-fn times(created: &str, expires: Option<&str>, last_used: Option<&str>) -> Markup {
+fn kept_right(number: usize, right: &RightRow) -> Markup {
     html! {
-        dl {
-            dt { "Since (UTC)" } dd { (created) }
-            dt { "Last used (UTC)" } dd { (last_used.unwrap_or("never")) }
-            @if let Some(expires) = expires {
-                dt { "Ends (UTC)" } dd { (expires) }
+        @if let Some(scope) = &right.scope {
+            label {
+                input type="checkbox" value=(scope) checked name={ (KEPT_FIELD) (number) };
+                span { (right.sentence) }
             }
+        } @else {
+            (right.sentence)
+        }
+    }
+}
+
+fn refused(count: u64) -> String {
+    match count {
+        1 => "One call was refused.".to_owned(),
+        count => format!("{count} calls were refused."),
+    }
+}
+
+/// The height of the chart, in its own units.
+const CHART_HEIGHT: u64 = 20;
+
+/// Draws the calls of each day: changes below, reads above them.
+fn chart(days: &[DayCounts]) -> Markup {
+    let total = |counts: &DayCounts| counts.reads.saturating_add(counts.changes);
+    let most = days.iter().map(total).max().unwrap_or(0);
+    let (reads, changes) = days.iter().fold((0_u64, 0_u64), |(reads, changes), counts| {
+        (reads.saturating_add(counts.reads), changes.saturating_add(counts.changes))
+    });
+    // What happened at all is seen.
+    let height = |count: u64| match count {
+        0 => 0,
+        count => (count.saturating_mul(CHART_HEIGHT) / most.max(1)).max(1),
+    };
+    let bars = |from: &dyn Fn(&DayCounts) -> u64, count: &dyn Fn(&DayCounts) -> u64| {
+        let mut path = String::new();
+        for (at, counts) in days.iter().enumerate() {
+            let (from, height) = (height(from(counts)), height(count(counts)));
+            if height > 0 {
+                path.push_str(&format!("M{} {}v-{height}", at * 4 + 2, CHART_HEIGHT - from));
+            }
+        }
+        path
+    };
+    let label = format!("Reads: {reads}, changes: {changes}, in {} days", days.len());
+    html! {
+        svg class="chart" viewBox={ "0 0 " (days.len() * 4) " " (CHART_HEIGHT) } role="img"
+            aria-label=(label)
+        {
+            title { (label) }
+            path class="reads" d=(bars(&|counts| counts.changes, &|counts| counts.reads)) {}
+            path class="changes" d=(bars(&|_| 0, &|counts| counts.changes)) {}
         }
     }
 }
@@ -209,18 +484,23 @@ mod tests {
         RightRow { sentence: sentence.to_owned(), scope: scope.map(str::to_owned) }
     }
 
-    fn view(name: &str, rights: Vec<RightRow>) -> String {
+    fn view(name: &str, rights: Vec<RightRow>, week: Option<WeekRow>) -> String {
         AccessView {
             csrf_token: "t",
-            authorizations: vec![AuthorizationRow {
-                id: "a1".to_owned(),
-                client_name: name.to_owned(),
-                host: "claude.ai".to_owned(),
+            now: 1_800_000_000,
+            clients: vec![ClientRow {
+                access: Access::Approved { id: "a1".to_owned(), host: "claude.ai".to_owned() },
+                name: name.to_owned(),
+                summary: "May read /a.".to_owned(),
                 rights,
-                created: "2026-01-31 09:05".to_owned(),
-                expires: "2026-03-02 09:05".to_owned(),
+                created: 1_790_000_000,
+                expires: Some(1_810_000_000),
                 last_used: None,
+                is_unguarded: false,
+                warnings: Vec::new(),
+                week,
             }],
+            shown: ShownClients { all: 1, ..ShownClients::default() },
             ..AccessView::default()
         }
         .markup()
@@ -229,17 +509,37 @@ mod tests {
 
     #[test]
     fn a_client_with_two_rights_can_be_narrowed_and_each_can_be_ended() {
-        let two = view("Claude", vec![right("a", Some("read:/a")), right("b", Some("read:/b"))]);
+        let rights = vec![right("a", Some("read:/a")), right("b", Some("read:/b"))];
+        let two = view("Claude", rights, None);
         assert!(two.contains(NARROW_PATH) && two.contains(END_PATH), "{two}");
-        let one = view("Claude", vec![right("a", Some("read:/a")), right("b", None)]);
+        let one = view("Claude", vec![right("a", Some("read:/a")), right("b", None)], None);
         assert!(!one.contains(NARROW_PATH) && one.contains(END_PATH), "{one}");
+    }
+
+    #[test]
+    fn the_end_of_an_access_names_the_client_and_what_stays_with_it() {
+        let page = view("Claude", vec![right("a", None)], None);
+        let (_, end) = page.split_once("class=\"confirm\"").unwrap();
+        assert!(end.contains("End the access of Claude</button>"), "{end}");
+        assert!(end.contains("stays with it"), "{end}");
     }
 
     #[test]
     fn the_name_of_a_client_is_text_and_short() {
         let hostile = format!("<script>\u{202e}{}", "x".repeat(4096));
-        let page = view(&hostile, vec![right("<b>", None)]);
+        let page = view(&hostile, vec![right("<b>", None)], Some(WeekRow::default()));
         assert!(!page.contains("<script>") && !page.contains("<b>"), "{page}");
-        assert!(!page.contains('\u{202e}') && !page.contains(&"x".repeat(100)), "{page}");
+        assert!(!page.contains('\u{202e}'), "{page}");
+        let (shown, _) = page.split_once("class=\"links\"").unwrap();
+        assert!(!shown.contains(&"x".repeat(100)), "{page}");
+    }
+
+    #[test]
+    fn a_chart_shows_each_day_and_says_its_sums() {
+        let day = |reads, changes| DayCounts { reads, changes, refused: 9 };
+        let drawn = chart(&[day(0, 0), day(30, 10), day(1, 0)]).into_string();
+        assert!(drawn.contains("Reads: 31, changes: 10, in 3 days"), "{drawn}");
+        assert!(drawn.contains("class=\"reads\" d=\"M6 15v-15M10 20v-1\""), "{drawn}");
+        assert!(drawn.contains("class=\"changes\" d=\"M6 20v-5\""), "{drawn}");
     }
 }

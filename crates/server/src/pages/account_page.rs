@@ -8,11 +8,11 @@ use stile_domain::hash::hex;
 use stile_domain::percent::encode_component;
 use stile_store::state::StateError;
 
-use super::access_page::{minute, refused};
 use super::account_view::{AccountView, PasskeyRow, SessionRow};
 use super::browser_session::BrowserSession;
-use super::frame::{ACCOUNT_PATH, PageFrame, SIGN_IN_PATH, redirect};
+use super::frame::{ACCOUNT_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
 use super::sign_in_methods::sentence;
+use super::signed_in::refused;
 use crate::passkeys::{
     PasskeyName, PasskeyRefused, Registration, RegistrationOptions, RelyingParty,
 };
@@ -52,7 +52,10 @@ fn page(
         Ok(view) => AccountView { csrf_token: &csrf_token, notice, ..view },
         Err(error) => return failed(&error),
     };
-    let frame = PageFrame::new("Signing in").with_navigation(ACCOUNT_PATH, session.csrf_token());
+    let owns = server.settings.owned.is_some() && session.role.is_none();
+    let pages = if owns { PagesOf::Owner } else { PagesOf::Person };
+    let frame =
+        PageFrame::new("Signing in").with_navigation(ACCOUNT_PATH, session.csrf_token(), pages);
     let frame = if view.registration.is_some() { frame.with_passkey_script() } else { frame };
     frame.respond(status, &view.markup())
 }
@@ -68,22 +71,23 @@ fn view<'a>(
         id: hex(&passkey.credential),
         name: passkey.name,
         site: passkey.domain,
-        created: minute(passkey.created),
-        last_used: passkey.last_used.map(minute),
+        created: passkey.created,
+        last_used: passkey.last_used,
     });
     let this = session.digest();
     let mut open = tokens.sessions(server.now())?;
     open.retain(|open| open.subject == session.subject);
     let sessions = open.into_iter().map(|open| SessionRow {
-        began: minute(open.created),
-        last_used: minute(open.used),
+        began: open.created,
+        last_used: open.used,
         is_this: open.digest == this,
     });
     Ok(AccountView {
         csrf_token: "",
+        now: server.now(),
         notice: None,
         is_owner,
-        password_set: tokens.owner_password()?.map(|password| minute(password.changed)),
+        password_set: tokens.owner_password()?.map(|password| password.changed),
         passkeys: passkeys.collect(),
         registration: registration(server, request, session),
         owner_name: &session.subject,

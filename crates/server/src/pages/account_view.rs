@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::frame::csrf_field;
 use super::shown_text::shown_name;
+use super::times::when;
 use crate::passkeys::RegistrationOptions;
 
 /// The path to which the answer of a new passkey is sent.
@@ -13,17 +14,19 @@ pub const REMOVE_PASSKEY_PATH: &str = "/owner/account/passkeys/remove";
 /// The path to which the end of other sessions is sent.
 pub const END_SESSIONS_PATH: &str = "/owner/account/sessions/end";
 
-/// What the page shows. Times are texts in UTC.
+/// What the page shows. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AccountView<'a> {
     /// The token of the forms of the session.
     pub(super) csrf_token: &'a str,
+    /// The time now.
+    pub(super) now: i64,
     /// What to say about the last change.
     pub(super) notice: Option<&'a str>,
     /// Whether this is the owner, who has passkeys and a password here.
     pub(super) is_owner: bool,
     /// When the password was set; `None` if there is none.
-    pub(super) password_set: Option<String>,
+    pub(super) password_set: Option<i64>,
     /// The passkeys in the order in which they were registered.
     pub(super) passkeys: Vec<PasskeyRow>,
     /// What the browser needs to register a passkey, where browsers allow one.
@@ -41,15 +44,15 @@ pub(super) struct PasskeyRow {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) site: String,
-    pub(super) created: String,
-    pub(super) last_used: Option<String>,
+    pub(super) created: i64,
+    pub(super) last_used: Option<i64>,
 }
 
 /// A session, as the page shows it.
 #[derive(Clone, Debug)]
 pub(super) struct SessionRow {
-    pub(super) began: String,
-    pub(super) last_used: String,
+    pub(super) began: i64,
+    pub(super) last_used: i64,
     pub(super) is_this: bool,
 }
 
@@ -67,8 +70,8 @@ impl AccountView<'_> {
                 div class="card" {
                     h3 { @if session.is_this { "This browser" } @else { "Another browser" } }
                     dl {
-                        dt { "Signed in (UTC)" } dd { (session.began) }
-                        dt { "Last used (UTC)" } dd { (session.last_used) }
+                        dt { "Signed in" } dd { (when(self.now, session.began)) }
+                        dt { "Last used" } dd { (when(self.now, session.last_used)) }
                     }
                 }
             }
@@ -97,7 +100,7 @@ impl AccountView<'_> {
             h2 { "Password" }
             div class="card" {
                 @match &self.password_set {
-                    Some(when) => { p { "Your password was set on " (when) " (UTC)." } }
+                    Some(at) => { p { "Your password was set " (when(self.now, *at)) "." } }
                     None => { p { "You have no password." } }
                 }
                 p class="muted" {
@@ -114,9 +117,14 @@ impl AccountView<'_> {
                 h3 { bdi { (shown_name(&passkey.name)) } }
                 dl {
                     dt { "For" } dd { (passkey.site) }
-                    dt { "Registered (UTC)" } dd { (passkey.created) }
-                    dt { "Last used (UTC)" }
-                    dd { (passkey.last_used.as_deref().unwrap_or("never")) }
+                    dt { "Registered" } dd { (when(self.now, passkey.created)) }
+                    dt { "Last used" }
+                    dd {
+                        @match passkey.last_used {
+                            Some(at) => { (when(self.now, at)) }
+                            None => { "never" }
+                        }
+                    }
                 }
                 form method="post" action=(REMOVE_PASSKEY_PATH) {
                     (csrf_field(self.csrf_token))
@@ -162,7 +170,7 @@ mod tests {
                 id: "00".to_owned(),
                 name: "<script>\u{202e}x".to_owned(),
                 site: "localhost".to_owned(),
-                created: "2026-01-31 09:05".to_owned(),
+                created: 0,
                 last_used: None,
             }],
             ..AccountView::default()

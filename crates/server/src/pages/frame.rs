@@ -1,7 +1,8 @@
 //! The frame, the style and the headers of every page.
 //!
-//! No page loads anything from elsewhere or shows inside of another page. Only a page that asks for
-//! a passkey runs a script. A form goes to this server; only the consent page names one more
+//! No page loads anything from elsewhere or shows inside of another page. The only scripts are this
+//! server's own: one for passkeys, and one that shows times in the reader's zone. Every page works
+//! without the second. A form goes to this server; only the consent page names one more
 //! target, because browsers apply `form-action` to the redirect that follows.
 //!
 //! *Source*: Content Security Policy Level 3; RFC 9700, section 4.16.
@@ -12,7 +13,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The path of the style sheet.
 pub const STYLE_PATH: &str = "/pages/style.css";
@@ -20,17 +21,54 @@ const STYLE: &str = include_str!("style.css");
 /// The path of the script for passkeys.
 pub const PASSKEY_SCRIPT_PATH: &str = "/pages/passkey.js";
 const PASSKEY_SCRIPT: &str = include_str!("passkey.js");
+/// The path of the script that shows times in the reader's zone.
+pub const PAGE_SCRIPT_PATH: &str = "/pages/page.js";
+const PAGE_SCRIPT: &str = include_str!("page.js");
+/// The picture of the program, which the header shows.
+const MARK: &str = include_str!("../mcp/icon.svg");
+/// The path that leads a signed-in person to the first page, and a visitor to the sign-in.
+pub const OWNER_PATH: &str = "/owner";
 /// The path of the page that shows who may do what.
 pub const ACCESS_PATH: &str = "/owner/clients";
 /// The path of the page that shows what the owner signs in with.
 pub const ACCOUNT_PATH: &str = "/owner/account";
+/// The path of the page that tells what was done.
+pub const ACTIVITY_PATH: &str = "/owner/activity";
+/// The path of the page that shows a folder.
+pub const FILES_PATH: &str = "/owner/files";
+/// The path of the page that shows a file, and of the form that gives back a version.
+pub const FILE_PATH: &str = "/owner/file";
+/// The path of the page that plans an undo, and of the form that carries it out.
+pub const UNDO_PATH: &str = "/owner/undo";
+/// The path of the page that connects a client.
+pub const CONNECT_PATH: &str = "/owner/connect";
+/// The path of the form that makes a token.
+pub const MAKE_TOKEN_PATH: &str = "/owner/connect/token";
+/// The path of the page that shows how the server is.
+pub const HEALTH_PATH: &str = "/owner/health";
 /// The path of the page on which a visitor signs in.
 pub const SIGN_IN_PATH: &str = "/sign-in";
 /// The path that ends a session.
 pub const SIGN_OUT_PATH: &str = "/sign-out";
 
+/// Which pages a signed-in person has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagesOf {
+    /// Those of the one owner of a space.
+    Owner,
+    /// Those of a person among several: what the person approved, and the sign-in.
+    Person,
+}
+
 /// The pages of the navigation.
-const PAGES: [(&str, &str); 2] = [(ACCESS_PATH, "Who may do what"), (ACCOUNT_PATH, "Signing in")];
+const PAGES: [(&str, &str, PagesOf); 6] = [
+    (ACCESS_PATH, "Clients", PagesOf::Person),
+    (ACTIVITY_PATH, "Activity", PagesOf::Owner),
+    (FILES_PATH, "Files", PagesOf::Owner),
+    (CONNECT_PATH, "Connect", PagesOf::Owner),
+    (HEALTH_PATH, "Health", PagesOf::Owner),
+    (ACCOUNT_PATH, "Signing in", PagesOf::Person),
+];
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
@@ -41,39 +79,35 @@ pub struct PageFrame<'a> {
     title: &'a str,
     form_target: Option<String>,
     navigation: Option<Navigation<'a>>,
-    script: PageScript,
+    scripts: Vec<&'static str>,
 }
 
 /// The navigation of a signed-in person.
 struct Navigation<'a> {
     csrf_token: String,
     path: &'a str,
-}
-
-/// The script of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PageScript {
-    None,
-    Passkey,
+    pages: PagesOf,
 }
 
 impl<'a> PageFrame<'a> {
     /// Makes the frame of a page with this title.
     pub fn new(title: &'a str) -> Self {
-        Self { title, form_target: None, navigation: None, script: PageScript::None }
+        Self { title, form_target: None, navigation: None, scripts: Vec::new() }
     }
 
     /// Shows the navigation of a signed-in person on the page at `path`. `csrf_token` is for the
     /// form that signs out.
     #[must_use]
-    pub fn with_navigation(self, path: &'a str, csrf_token: String) -> Self {
-        Self { navigation: Some(Navigation { csrf_token, path }), ..self }
+    pub fn with_navigation(mut self, path: &'a str, csrf_token: String, pages: PagesOf) -> Self {
+        self.scripts.push(PAGE_SCRIPT_PATH);
+        Self { navigation: Some(Navigation { csrf_token, path, pages }), ..self }
     }
 
     /// Lets the page ask for a passkey, with the script of this server.
     #[must_use]
-    pub fn with_passkey_script(self) -> Self {
-        Self { script: PageScript::Passkey, ..self }
+    pub fn with_passkey_script(mut self) -> Self {
+        self.scripts.push(PASSKEY_SCRIPT_PATH);
+        self
     }
 
     /// Lets the forms of the page lead to another origin, too: `https://client.example`.
@@ -95,13 +129,14 @@ impl<'a> PageFrame<'a> {
                     link rel="stylesheet" href=(STYLE_PATH);
                     // Browsers would ask for an icon that there is not.
                     link rel="icon" href="data:,";
-                    @if self.script == PageScript::Passkey {
-                        script src=(PASSKEY_SCRIPT_PATH) defer {}
-                    }
+                    @for script in &self.scripts { script src=(script) defer {} }
                 }
                 body {
-                    header { (self.header()) }
-                    main { (body) }
+                    @if self.navigation.is_some() {
+                        a class="skip" href="#main" { "Skip to the content" }
+                    }
+                    header { div { (self.header()) } }
+                    main id="main" { (body) }
                 }
             }
         };
@@ -128,21 +163,24 @@ impl<'a> PageFrame<'a> {
     }
 
     fn header(&self) -> Markup {
+        let name = html! { (PreEscaped(MARK)) span { "Stile" } };
         html! {
             @match &self.navigation {
-                None => span.name { "Stile" },
-                Some(Navigation { csrf_token, path: here }) => {
-                    a.name href=(ACCESS_PATH) { "Stile" }
-                    nav aria-label="Pages" {
-                        @for (path, name) in PAGES {
-                            a href=(path) aria-current=[(path == *here).then_some("page")] {
-                                (name)
-                            }
-                        }
-                    }
+                None => span.name { (name) },
+                Some(Navigation { csrf_token, path: here, pages }) => {
+                    a.name href=(ACCESS_PATH) { (name) }
                     form method="post" action=(SIGN_OUT_PATH) {
                         (csrf_field(csrf_token))
                         button.link type="submit" { "Sign out" }
+                    }
+                    nav aria-label="Pages" {
+                        @for (path, name, of) in PAGES {
+                            @if of == PagesOf::Person || *pages == PagesOf::Owner {
+                                a href=(path) aria-current=[(path == *here).then_some("page")] {
+                                    (name)
+                                }
+                            }
+                        }
                     }
                 }
             }
@@ -154,10 +192,7 @@ impl<'a> PageFrame<'a> {
         let is_one = |target: &&String| !target.contains([' ', ';', ',']);
         let target = self.form_target.as_ref().filter(is_one);
         let target = target.map(|target| format!(" {target}")).unwrap_or_default();
-        let script = match self.script {
-            PageScript::None => "",
-            PageScript::Passkey => "script-src 'self'; ",
-        };
+        let script = if self.scripts.is_empty() { "" } else { "script-src 'self'; " };
         format!(
             "default-src 'none'; {script}style-src 'self'; img-src data:; form-action \
              'self'{target}; frame-ancestors 'none'; base-uri 'none'"
@@ -188,6 +223,11 @@ pub fn csrf_field(csrf_token: &str) -> Markup {
 /// Returns the style sheet.
 pub fn style() -> Response<Body> {
     file("text/css; charset=utf-8", STYLE)
+}
+
+/// Returns the script that shows times in the reader's zone.
+pub fn page_script() -> Response<Body> {
+    file("text/javascript; charset=utf-8", PAGE_SCRIPT)
 }
 
 /// Returns the script for passkeys.

@@ -2,22 +2,33 @@
 //!
 //! [`frame`] has the frame, the style and the headers of every page, [`browser_session`] the
 //! owner's session, [`sign_in_page`] the page that opens one, and [`consent_page`] the page where
-//! the owner decides. [`access_page`] shows who may do what, and [`account_page`] what the owner
-//! signs in with. An agent's token opens no page, and a session opens nothing but pages.
+//! the owner decides. [`access_page`] shows who may do what, [`activity_page`] what was done,
+//! [`undo_page`] takes it back, and [`files_page`] shows files with their versions.
+//! [`connect_page`] connects a client, [`health_page`] shows how the server is, and
+//! [`account_page`] what the owner signs in with. An agent's token opens no page, and a session
+//! opens nothing but pages. No page shows the structure of a note.
 //!
 //! What a page shows is a view: a type with a function that makes the content. So the signature
 //! says what a page can show, and a test can make any view.
 
 pub mod access_page;
+mod access_rows;
 mod access_view;
 pub mod account_page;
 mod account_view;
+pub mod activity_page;
 pub mod browser_session;
+pub mod connect_page;
 pub mod consent_page;
+pub mod files_page;
 pub mod frame;
+pub mod health_page;
 pub mod shown_text;
 pub mod sign_in_methods;
 pub mod sign_in_page;
 mod sign_in_view;
+mod signed_in;
+mod times;
+pub mod undo_page;
 mod visitor;
 pub mod waiting_path;

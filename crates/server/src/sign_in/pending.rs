@@ -179,6 +179,17 @@ impl PendingRequests {
         is_waiting(&taken, now).then_some(taken.request)
     }
 
+    /// Returns the handles of the requests that wait, the latest first. Servers that share a
+    /// database know no handles, only their digests.
+    pub fn waiting(&self, now: Instant) -> Vec<String> {
+        let pending = self.lock();
+        let waiting = pending.iter().filter(|(_, pending)| is_waiting(pending, now));
+        let mut waiting: Vec<(&String, Instant)> =
+            waiting.map(|(handle, pending)| (handle, pending.at)).collect();
+        waiting.sort_by_key(|(_, at)| std::cmp::Reverse(*at));
+        waiting.into_iter().map(|(handle, _)| handle.clone()).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Pending>> {
         self.here.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,13 +22,17 @@ use super::{authorize, consent, introspect, push, register, revoke, server_metad
 use crate::http::responses;
 use crate::http::stranger_places::WayIn;
 use crate::pages::frame::{
-    ACCESS_PATH, ACCOUNT_PATH, PASSKEY_SCRIPT_PATH, STYLE_PATH, passkey_script, style,
+    ACCESS_PATH, ACCOUNT_PATH, ACTIVITY_PATH, CONNECT_PATH, FILE_PATH, FILES_PATH, HEALTH_PATH,
+    MAKE_TOKEN_PATH, OWNER_PATH, PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH, STYLE_PATH, UNDO_PATH,
+    page_script, passkey_script, style,
 };
 use crate::pages::sign_in_methods::{
     self, CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH,
 };
 use crate::pages::sign_in_page::{self, SIGN_IN_PATH, SIGN_OUT_PATH};
-use crate::pages::{access_page, account_page};
+use crate::pages::{
+    access_page, account_page, activity_page, connect_page, files_page, health_page, undo_page,
+};
 
 /// The copy of the metadata for clients that know OpenID Connect only.
 pub const OPENID_PATH: &str = "/.well-known/openid-configuration";
@@ -64,11 +68,19 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
             .route(&format!("/mcp{path}"), on_get(metadata));
     }
     router
+        .route(OWNER_PATH, on_get(access_page::lead_in))
         .route(ACCESS_PATH, on_get(access_page::show))
         .route(access_page::END_PATH, on_post(access_page::end))
         .route(access_page::NARROW_PATH, on_post(access_page::narrow))
         .route(access_page::REVOKE_TOKEN_PATH, on_post(access_page::revoke_token))
         .route(access_page::REVOKE_GRANT_PATH, on_post(access_page::revoke_grant))
+        .route(ACTIVITY_PATH, on_get(activity_page::show))
+        .route(UNDO_PATH, on_get(undo_page::show).merge(on_post(undo_page::carry_out)))
+        .route(FILES_PATH, on_get(files_page::show_folder))
+        .route(FILE_PATH, on_get(files_page::show_file).merge(on_post(files_page::restore)))
+        .route(CONNECT_PATH, on_get(connect_page::show))
+        .route(MAKE_TOKEN_PATH, on_post(connect_page::make_token))
+        .route(HEALTH_PATH, on_get(health_page::show))
         .route(ACCOUNT_PATH, on_get(account_page::show))
         .route(account_page::REGISTER_PATH, on_post(account_page::register))
         .route(account_page::REMOVE_PASSKEY_PATH, on_post(account_page::remove_passkey))
@@ -78,6 +90,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(PROVIDER_PATH, on_get(sign_in_methods::to_provider))
         .route(CALLBACK_PATH, on_get(sign_in_methods::from_provider))
         .route(PASSKEY_SCRIPT_PATH, get(|| async { passkey_script() }))
+        .route(PAGE_SCRIPT_PATH, get(|| async { page_script() }))
         .route(AUTHORIZE_PATH, on_client(get, server, authorize::answer, authorize::refused))
         .route(REGISTER_PATH, on_post(register::answer))
         .route(TOKEN_PATH, on_post(token::answer))
@@ -211,6 +224,7 @@ mod tests {
             access_life: Duration::from_secs(60),
             verifier: Arc::new(verifier),
             records: None,
+            owned: None,
             folders: Arc::new(|_, _| Vec::new()),
             documents: None,
             clock: wall_clock,

@@ -20,6 +20,7 @@ use crate::fair_share::{FairShare, Neighbour, Share, ShareUsedUp};
 use crate::fleet::Fleet;
 use crate::http::rate_limit::RateLimit;
 use crate::http::stranger_places::WayIn;
+use crate::owned_space::OwnedSpace;
 use crate::owner_sign_in::methods::SignInMethods;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::passkeys::PasskeyRefused;
@@ -41,6 +42,8 @@ pub struct SignInSettings {
     pub verifier: Arc<LocalVerifier>,
     /// The records of this server; `None` if it has none.
     pub records: Option<OwnedRecords>,
+    /// The space with its journal and history; `None` if it has more than one owner.
+    pub owned: Option<OwnedSpace>,
     /// What lists the folders below a folder, for the owner to choose from.
     pub folders: FolderLister,
     /// The documents of clients; `None` if this server fetches none.

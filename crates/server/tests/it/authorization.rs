@@ -699,20 +699,32 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/sign-in/passkey", "PASSKEY_PATH", "everybody, at a limited rate"),
     ("/sign-in/provider", "PROVIDER_PATH", "everybody; leads to the identity provider"),
     ("/sign-in/provider/callback", "CALLBACK_PATH", "the browser that came from there"),
+    ("/owner", "OWNER_PATH", "everybody; leads to the next one"),
     ("/owner/clients", "ACCESS_PATH", OWNER),
     ("/owner/clients/end", "access_page::END_PATH", FORM),
     ("/owner/clients/narrow", "access_page::NARROW_PATH", FORM),
     ("/owner/clients/revoke-token", "access_page::REVOKE_TOKEN_PATH", FORM),
     ("/owner/clients/revoke-grant", "access_page::REVOKE_GRANT_PATH", FORM),
+    ("/owner/activity", "ACTIVITY_PATH", SOLE_OWNER),
+    ("/owner/undo", "UNDO_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/files", "FILES_PATH", SOLE_OWNER),
+    ("/owner/file", "FILE_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/connect", "CONNECT_PATH", SOLE_OWNER),
+    ("/owner/connect/token", "MAKE_TOKEN_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/health", "HEALTH_PATH", SOLE_OWNER),
     ("/owner/account", "ACCOUNT_PATH", OWNER),
     ("/owner/account/passkeys", "account_page::REGISTER_PATH", FORM),
     ("/owner/account/passkeys/remove", "account_page::REMOVE_PASSKEY_PATH", FORM),
     ("/owner/account/sessions/end", "account_page::END_SESSIONS_PATH", FORM),
     ("/pages/passkey.js", "PASSKEY_SCRIPT_PATH", "everybody"),
+    ("/pages/page.js", "PAGE_SCRIPT_PATH", "everybody"),
     (STYLE_PATH, "STYLE_PATH", "everybody"),
 ];
 
 const OWNER: &str = "the owner, with a session";
+const SOLE_OWNER: &str = "the one owner of a space, with a session";
+const SOLE_OWNER_DECIDES: &str =
+    "the one owner of a space, with a session; changes with the token of its form";
 const FORM: &str = "the owner, with a session and the token of its form";
 
 #[test]

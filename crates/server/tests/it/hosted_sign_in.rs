@@ -89,6 +89,10 @@ fn people_see_and_end_their_own_and_administrators_all() {
         text_of(&browser.get(&format!("{origin}/owner/clients"))).contains("End this access")
     };
     assert!(shows(&mut ann) && shows(&mut root) && !shows(&mut bob));
+    // Nobody among several owns the files and the journal, not even who administers.
+    for path in ["activity", "undo?call=1", "files", "file?path=%2Fa", "connect", "health"] {
+        assert_eq!(root.get(&format!("{origin}/owner/{path}")).status, 404, "{path}");
+    }
     // Neither a password nor a passkey opens a hosted server.
     let refused = bob.post(&format!("{origin}/sign-in/password"), &[("password", "x")]);
     assert_eq!(refused.status, 403);

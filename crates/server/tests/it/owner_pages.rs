@@ -13,9 +13,15 @@ use crate::sign_in_kit::{
 
 const PASSWORD: &str = "correct horse battery";
 /// The pages that only a signed-in browser sees.
-const OWNER_PAGES: [&str; 2] = ["/owner/clients", "/owner/account"];
+const OWNER_PAGES: [&str; 6] = [
+    "/owner/clients", "/owner/activity", "/owner/files", "/owner/connect", "/owner/health",
+    "/owner/account",
+];
 /// Where the forms of a signed-in browser go.
-const OWNER_FORMS: [&str; 8] = [
+const OWNER_FORMS: [&str; 11] = [
+    "/owner/undo",
+    "/owner/file",
+    "/owner/connect/token",
     "/owner/clients/end",
     "/owner/clients/narrow",
     "/owner/clients/revoke-token",

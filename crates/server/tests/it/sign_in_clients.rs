@@ -110,6 +110,7 @@ impl Place {
             public_url: None,
             verifier: Arc::clone(&verifier),
             records: None,
+            owned: None,
             folders: Arc::new(|_, _| Vec::new()),
             access_life: Duration::from_secs(3600),
             documents: Some(ClientDocuments::new(documents)),

@@ -1,0 +1,69 @@
+//! The space of this server for its one owner, as the owner's page uses it.
+//!
+//! The page adds no operation of its own: it stands on [`OwnerFiles`], as `stile history` and
+//! `stile undo` do, on the journal, as `stile audit` and `stile activity` do, and on the findings
+//! of [`crate::checkup`], as `stile doctor` does.
+
+mod journal_digest;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stile_domain::records::instant::Instant;
+use stile_store::history::History;
+use stile_store::journal::JournalPlace;
+use stile_store::state::StateDir;
+use stile_tools::space::SpaceTools;
+
+use crate::auth::owner_at_the_page;
+use crate::owner_files::OwnerFiles;
+
+use journal_digest::JournalDigest;
+pub use journal_digest::{CHART_DAYS, Digest, SEEN_DAYS};
+
+/// The space of this server, with its journal and its history.
+pub struct OwnedSpace {
+    /// The folder that is served.
+    pub root: PathBuf,
+    /// The state folder of this server.
+    pub state: StateDir,
+    /// The journal, of all servers if they share one.
+    pub journal: JournalPlace,
+    tools: SpaceTools,
+    history: Option<Arc<History>>,
+    digest: JournalDigest,
+}
+
+impl OwnedSpace {
+    /// Names what belongs to the space. `history` is absent if old versions are not kept.
+    pub fn new(
+        (root, state): (PathBuf, StateDir),
+        tools: SpaceTools,
+        history: Option<Arc<History>>,
+        journal: JournalPlace,
+    ) -> Self {
+        let digest = JournalDigest::new(journal.clone());
+        Self { root, state, journal, tools, history, digest }
+    }
+
+    /// Begins a session of the owner with the files, whose changes count as one call of the tool
+    /// `tool`; `None` if old versions are not kept.
+    pub fn files(&self, owner: &str, tool: &str) -> Option<OwnerFiles> {
+        let history = Arc::clone(self.history.as_ref()?);
+        Some(OwnerFiles::new(self.tools.clone(), history, owner_at_the_page(owner), tool))
+    }
+
+    /// Returns the history of the space, if old versions are kept.
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_deref()
+    }
+
+    /// Returns what the journal says of all clients until `now`.
+    ///
+    /// # Errors
+    /// The error of the file system or of the database.
+    pub fn digest(&self, now: Instant) -> io::Result<Arc<Digest>> {
+        self.digest.until(now)
+    }
+}

@@ -1,0 +1,388 @@
+//! The rows of the page "who may do what": who has access, what for, and what the journal says.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant as Moment;
+
+use stile_domain::audit::activity::DayCounts;
+use stile_domain::percent::encode_component;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::grant::{Grant, StreamGrant};
+use stile_domain::records::instant::Instant;
+use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::sign_in::asked_access::{rights, sentence, summary};
+use stile_domain::sign_in::redirect_uri::RedirectUri;
+use stile_store::records::{GrantRecord, GrantStatus};
+use stile_store::state::{AuthorizationRecord, TokenKind, TokenRecord};
+
+use super::access_view::{
+    Access, AccessView, ClientRow, EndedRow, GrantRow, RightRow, ShownClients, WaitingRow, WeekRow,
+};
+use super::browser_session::BrowserSession;
+use super::signed_in::{PageError, Visit};
+use super::times::{day_of_instant, instant, minute_of_instant};
+use crate::auth::signed_in_owner;
+use crate::owned_space::{CHART_DAYS, Digest};
+use crate::sign_in::authorize::{self, CONSENT_PATH};
+
+/// A right that a form may keep has a number below this.
+pub(super) const MAX_RIGHTS: usize = 64;
+/// How many clients a page shows. With their rights they fit into 60 KB.
+const CLIENTS_OF_PAGE: usize = 20;
+/// How many ended accesses the page names.
+const MAX_ENDED: usize = 30;
+/// How many waiting requests the page names.
+const MAX_WAITING: usize = 5;
+/// How many refused calls in a week are worth a look.
+const MANY_REFUSED: u64 = 20;
+const DAY: i64 = 86_400;
+/// How long an access goes unused before the page says so.
+const UNUSED: i64 = 30 * DAY;
+/// An approval that lasts longer than this is worth a look.
+const LONG: i64 = 300 * DAY;
+
+/// Returns what the page shows.
+pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
+    let digest = digest(visit)?;
+    let (all, ended) = clients(visit, digest.as_deref())?;
+    let search = visit.text("q").trim();
+    let sought = search.to_lowercase();
+    let page = visit.text("page").parse().unwrap_or(0_usize).min(all.len());
+    let shown = ShownClients { all: all.len(), search, page, has_more: false };
+    let found = all.into_iter().filter(|row| row.name.to_lowercase().contains(&sought));
+    let mut clients: Vec<ClientRow> = found.skip(page.saturating_mul(CLIENTS_OF_PAGE)).collect();
+    let has_more = clients.len() > CLIENTS_OF_PAGE;
+    clients.truncate(CLIENTS_OF_PAGE);
+    let damaged = digest.as_ref().map_or(0, |digest| digest.damaged);
+    let warnings = (damaged > 0).then(|| {
+        format!(
+            "{damaged} lines of the journal cannot be read. Health says whether its chain is \
+             whole."
+        )
+    });
+    Ok(AccessView {
+        now: visit.now,
+        waiting: waiting(visit),
+        warnings: warnings.into_iter().collect(),
+        clients,
+        shown: ShownClients { has_more, ..shown },
+        ended,
+        grants: grants(visit)?.into_iter().filter_map(grant_row).collect(),
+        has_space: visit.owned().is_some(),
+        ..AccessView::default()
+    })
+}
+
+/// Returns what the journal says, for the owner of the space.
+fn digest(visit: &Visit<'_>) -> Result<Option<std::sync::Arc<Digest>>, PageError> {
+    let digest = visit.owned().map(|space| space.digest(instant(visit.now))).transpose();
+    digest.map_err(|error| PageError::logged(&error))
+}
+
+/// Returns the requests that wait for the owner.
+fn waiting(visit: &Visit<'_>) -> Vec<WaitingRow> {
+    let server = visit.server;
+    if visit.owned().is_none() {
+        return Vec::new();
+    }
+    let handles = server.pending.waiting(Moment::now());
+    let found = handles.into_iter().filter_map(|handle| {
+        let asked = authorize::find(server, &handle)?;
+        let redirect = &asked.return_to.redirect;
+        Some(WaitingRow {
+            client_name: asked.client.name.clone(),
+            host: host(redirect),
+            address: format!("{CONSENT_PATH}?request={}", encode_component(&handle)),
+        })
+    });
+    found.take(MAX_WAITING).collect()
+}
+
+/// Returns the clients that may do something, the latest use first, and what ended.
+fn clients(
+    visit: &Visit<'_>,
+    digest: Option<&Digest>,
+) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageError> {
+    let (server, session, now) = (visit.server, visit.session, visit.now);
+    let tokens = server.tokens();
+    let uses = server.settings.uses.all()?;
+    let of_tokens = tokens.authorizations_of_tokens()?;
+    let mut used_by_authorization: HashMap<&str, i64> = HashMap::new();
+    for (jti, used) in &uses {
+        if let Some(authorization) = of_tokens.get(jti) {
+            let last = used_by_authorization.entry(authorization).or_insert(*used);
+            *last = (*last).max(*used);
+        }
+    }
+    let grants = grants(visit)?;
+    let sees_grants = session.administers() && server.settings.records.is_some();
+    let counts = |id: &String| !sees_grants || grants.iter().any(|grant| grant.id == *id);
+    let (mut rows, mut ended) = (Vec::new(), Vec::new());
+    for mut record in tokens.authorizations()?.into_iter().filter(|it| may_end(session, it)) {
+        if let Some(row) = ended_row(&record.client_name, record.ended, record.expires, now) {
+            ended.push(row);
+            continue;
+        }
+        record.grant = record.grant.filter(counts);
+        let client = tokens.find_client(&record.client)?;
+        let redirects = client.map(|client| client.redirects).unwrap_or_default();
+        let used = used_by_authorization.get(record.id.as_str()).copied().or(record.used);
+        rows.push(authorization_row(record, &hosts(&redirects), used));
+    }
+    let by_command = tokens.list()?.into_iter().rev();
+    let by_command =
+        by_command.filter(|token| session.administers() && !of_tokens.contains_key(&token.jti));
+    for mut token in by_command {
+        let name = token.client.as_deref().unwrap_or(&token.subject);
+        if let Some(row) = ended_row(name, token.revoked, token.expires, now) {
+            ended.push(row);
+            continue;
+        }
+        token.grant = token.grant.filter(counts);
+        let used = uses.get(&token.jti).copied();
+        rows.push(token_row(token, used));
+    }
+    for row in &mut rows {
+        row.week = digest.map(|digest| week(digest, &row.name, now));
+        row.warnings = warnings(row, now);
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.last_used.unwrap_or(row.created)));
+    ended.sort_by_key(|row| std::cmp::Reverse(row.at));
+    ended.truncate(MAX_ENDED);
+    Ok((rows, ended))
+}
+
+/// Returns the row of an access that has ended; `None` if it counts.
+fn ended_row(name: &str, ended: Option<i64>, expires: i64, now: i64) -> Option<EndedRow> {
+    let (how, at) = match ended {
+        Some(at) => ("you ended it", at),
+        None if expires <= now => ("it expired", expires),
+        None => return None,
+    };
+    Some(EndedRow { name: name.to_owned(), how, at })
+}
+
+/// Returns what the journal says of a client, by its name.
+fn week(digest: &Digest, name: &str, now: i64) -> WeekRow {
+    let seen = digest.seen(name);
+    let of_client = digest.activity.clients.get(name);
+    let days = (0..CHART_DAYS as i64).rev().map(|ago| {
+        let day = day_of_instant(instant(now.saturating_sub(ago * DAY)));
+        of_client.and_then(|days| days.get(&day)).copied().unwrap_or_default()
+    });
+    WeekRow {
+        saw: seen.saw(),
+        changed: seen.changed(),
+        refused: seen.refused(),
+        days: days.collect::<Vec<DayCounts>>(),
+        today: day_of_instant(instant(now)),
+    }
+}
+
+/// Returns what the owner should look at.
+fn warnings(row: &ClientRow, now: i64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if row.is_unguarded {
+        warnings.push("It may use keys, passwords and files that programs run.".to_owned());
+    }
+    if let Some(week) = row.week.as_ref().filter(|week| week.refused >= MANY_REFUSED) {
+        warnings.push(format!("{} of its calls were refused this week.", week.refused));
+    }
+    let used = row.last_used.unwrap_or(row.created);
+    if now.saturating_sub(used) > UNUSED {
+        warnings
+            .push("It has not called for 30 days. End its access if you need it no more.".into());
+    }
+    let is_long = |expires: i64| expires.saturating_sub(now) > LONG;
+    if row.expires.is_some_and(is_long) && matches!(row.access, Access::Approved { .. }) {
+        warnings.push("Its access lasts for most of a year.".to_owned());
+    }
+    warnings
+}
+
+/// Returns the grants that count.
+fn grants(visit: &Visit<'_>) -> Result<Vec<GrantRecord>, PageError> {
+    let session = visit.session;
+    let records = visit.server.settings.records.as_ref().filter(|_| session.administers());
+    let Some(records) = records else { return Ok(Vec::new()) };
+    let owner = signed_in_owner(&session.subject);
+    let mut grants =
+        records.service.grants(&owner).map_err(|problem| PageError::logged(&problem))?;
+    grants.retain(|grant| grant.status(crate::clock::now()) == GrantStatus::Active);
+    Ok(grants)
+}
+
+/// Returns whether a person sees an authorization and may end it: their own, or all.
+pub(super) fn may_end(session: &BrowserSession, record: &AuthorizationRecord) -> bool {
+    session.administers() || record.subject == session.subject
+}
+
+fn authorization_row(record: AuthorizationRecord, hosts: &str, used: Option<i64>) -> ClientRow {
+    let scopes = Scopes::from_claim(&record.scopes);
+    let records = match &record.grant {
+        Some(grant) => RecordsClaim::Grant(grant.as_str().into()),
+        None => RecordsClaim::None,
+    };
+    let allowing = scopes.iter().filter(|scope| scope.verb() != Verb::Deny);
+    let right = |scope: &Scope| RightRow {
+        sentence: format!("May {}", sentence(scope)),
+        scope: Some(scope.to_string()),
+    };
+    let mut rights: Vec<RightRow> = allowing.take(MAX_RIGHTS).map(right).collect();
+    let fixed = |sentence| RightRow { sentence, scope: None };
+    let denying = scopes.iter().filter(|scope| scope.verb() == Verb::Deny);
+    rights.extend(denying.map(|scope| fixed(format!("Will {}", sentence(scope)))));
+    rights.extend(record.grant.map(|grant| fixed(format!("May see what the grant {grant} says"))));
+    ClientRow {
+        access: Access::Approved { id: record.id, host: hosts.to_owned() },
+        name: record.client_name,
+        summary: capitalised(&summary(&scopes, &records)) + ".",
+        rights,
+        created: record.created,
+        expires: Some(record.expires),
+        last_used: used,
+        is_unguarded: is_unguarded(&scopes),
+        warnings: Vec::new(),
+        week: None,
+    }
+}
+
+fn is_unguarded(scopes: &Scopes) -> bool {
+    scopes.iter().any(|scope| scope.verb() == Verb::Unguard)
+}
+
+fn token_row(token: TokenRecord, used: Option<i64>) -> ClientRow {
+    let (scopes, records) = (Scopes::from_claim(&token.scopes), token.records_claim());
+    let said = rights(&scopes, &records);
+    let right = |right: &String| RightRow { sentence: capitalised(right), scope: None };
+    ClientRow {
+        access: match token.kind {
+            TokenKind::Stdio => Access::Starts { jti: token.jti },
+            _ => Access::Token { jti: token.jti },
+        },
+        name: token.client.unwrap_or(token.subject),
+        summary: capitalised(&summary(&scopes, &records)) + ".",
+        rights: said.iter().map(right).collect(),
+        created: token.issued,
+        expires: (token.expires < TokenRecord::NEVER).then_some(token.expires),
+        last_used: used,
+        is_unguarded: is_unguarded(&scopes),
+        warnings: Vec::new(),
+        week: None,
+    }
+}
+
+/// Returns a text with its first letter, one of ASCII, as a capital.
+fn capitalised(text: &str) -> String {
+    text.get(..1).map_or_else(String::new, str::to_ascii_uppercase) + text.get(1..).unwrap_or("")
+}
+
+fn grant_row(record: GrantRecord) -> Option<GrantRow> {
+    let Grant { client, streams, expires, .. } = record.grant?;
+    Some(GrantRow {
+        id: record.id,
+        client_name: client,
+        rights: streams.iter().map(stream_sentence).collect(),
+        expires: expires.map(|Instant(micros)| micros / 1_000_000),
+    })
+}
+
+/// Returns a sentence that says what a grant shows of a stream.
+fn stream_sentence(stream: &StreamGrant) -> String {
+    const SHOWN_FIELDS: usize = 12;
+    let mut fields: Vec<&str> = stream.fields.iter().map(String::as_str).collect();
+    let more = fields.len().saturating_sub(SHOWN_FIELDS);
+    fields.truncate(SHOWN_FIELDS);
+    let mut text = format!("May see {} of {}", fields.join(", "), stream.stream);
+    if more > 0 {
+        text.push_str(&format!(" and {more} more fields"));
+    }
+    let connections: Vec<String> = stream.connections.iter().map(ToString::to_string).collect();
+    text.push_str(&format!(" from {}", connections.join(", ")));
+    if let Some(time) = &stream.time {
+        if let Some(since) = time.since {
+            text.push_str(&format!(", since {}", minute_of_instant(since)));
+        }
+        if let Some(until) = time.until {
+            text.push_str(&format!(", before {}", minute_of_instant(until)));
+        }
+    }
+    if let Some(keys) = &stream.keys {
+        text.push_str(&format!(", {} records alone", keys.len()));
+    }
+    text
+}
+
+/// Returns where an answer goes: a host, or this computer.
+fn host(redirect: &RedirectUri) -> String {
+    if redirect.stays_on_this_computer() {
+        "a program on this computer".to_owned()
+    } else {
+        redirect.host().to_owned()
+    }
+}
+
+/// Returns the hosts to which a client's answers may go, each once.
+fn hosts(redirects: &[String]) -> String {
+    let parsed = redirects.iter().filter_map(|redirect| RedirectUri::parse_of_owner(redirect).ok());
+    let hosts: BTreeSet<String> = parsed.map(|redirect| host(&redirect)).collect();
+    if hosts.is_empty() {
+        return "nowhere: the client is no longer known".to_owned();
+    }
+    hosts.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_named_once_and_this_computer_in_words() {
+        let redirects = [
+            "https://claude.ai/api/mcp/auth_callback",
+            "https://claude.ai/other",
+            "http://127.0.0.1:7777/callback",
+            "nonsense",
+        ]
+        .map(str::to_owned);
+        assert_eq!(hosts(&redirects), "a program on this computer, claude.ai");
+        assert_eq!(hosts(&[]), "nowhere: the client is no longer known");
+    }
+
+    fn row(access: Access, expires: Option<i64>, used: Option<i64>) -> ClientRow {
+        ClientRow {
+            access,
+            name: "cursor".to_owned(),
+            summary: String::new(),
+            rights: Vec::new(),
+            created: 0,
+            expires,
+            last_used: used,
+            is_unguarded: false,
+            warnings: Vec::new(),
+            week: Some(WeekRow { refused: 19, ..WeekRow::default() }),
+        }
+    }
+
+    #[test]
+    fn what_is_odd_is_said_and_nothing_else() {
+        let approved = || Access::Approved { id: String::new(), host: String::new() };
+        let now = 100 * DAY;
+        let quiet = row(approved(), Some(now + 90 * DAY), Some(now - DAY));
+        assert_eq!(warnings(&quiet, now), [""; 0]);
+        let mut odd = row(approved(), Some(now + 365 * DAY), None);
+        odd.is_unguarded = true;
+        odd.week = Some(WeekRow { refused: 20, ..WeekRow::default() });
+        let said = warnings(&odd, now).join(" ");
+        for word in ["keys", "20 of its calls", "30 days", "most of a year"] {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+    }
+
+    #[test]
+    fn an_access_ends_once_and_says_how() {
+        let how = |ended, expires| ended_row("a", ended, expires, 10).map(|row| (row.how, row.at));
+        assert_eq!(how(None, 11), None);
+        assert_eq!(how(None, 10), Some(("it expired", 10)));
+        assert_eq!(how(Some(3), 5), Some(("you ended it", 3)));
+    }
+}

@@ -1,0 +1,328 @@
+//! The page that tells in sentences what was done: one day or a week, with filters.
+//!
+//! A day can have a million calls, so the page reads the journal line by line and keeps the latest
+//! that fit. Calls without a place in a list of pages go by the time of their line.
+
+use std::collections::VecDeque;
+
+use axum::body::Body;
+use http::Response;
+use maud::{Markup, html};
+use stile_domain::audit::{AuditFilter, CallKind, caller, kind, sentence};
+use stile_domain::journal::JournalLine;
+use stile_domain::path::SpacePath;
+use stile_domain::percent::encode_component;
+use stile_domain::records::instant::Instant;
+use stile_domain::unseen::shown_start;
+
+use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
+use super::signed_in::{self, PageError, Visit};
+use super::times::{day_of_instant, instant, when};
+use crate::owned_space::OwnedSpace;
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+/// How many calls a page shows. With names of usual length they fit into 60 KB.
+const CALLS_OF_PAGE: usize = 80;
+/// The most names in the list of clients.
+const MAX_NAMES: usize = 50;
+/// The most characters of a sentence. A path may have a thousand.
+const MAX_SENTENCE: usize = 240;
+const MICROS_A_DAY: i64 = 86_400_000_000;
+/// The most days that a page reads.
+const MAX_DAYS: i64 = 31;
+
+/// Shows the page, or sends a browser without a session to sign in first.
+pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::show(server, request, (ACTIVITY_PATH, "Activity"), |visit| {
+        let space = visit.owner_space()?;
+        Ok(ActivityView::read(visit, space)?.markup())
+    })
+}
+
+/// What the page shows.
+struct ActivityView {
+    filter: AuditFilter,
+    /// The first of the days, as in `2026-01-31`.
+    day: String,
+    days: i64,
+    now: i64,
+    /// The calls, the latest first. Calls in a row that say the same are one.
+    calls: Vec<ToldCall>,
+    /// How many calls fit the filter in all.
+    found: u64,
+    /// The names of clients to choose from.
+    names: Vec<String>,
+    /// Before which time the calls are, if this is not the first page.
+    before: Option<String>,
+}
+
+/// A call, and how often it was made in a row.
+struct ToldCall {
+    line: JournalLine,
+    sentence: String,
+    times: u64,
+}
+
+impl ToldCall {
+    fn new(line: JournalLine) -> Self {
+        Self { sentence: sentence(&line), line, times: 1 }
+    }
+
+    /// Takes a later call that says the same.
+    fn repeat(&mut self, at: String) {
+        self.line.at = at;
+        self.times += 1;
+    }
+}
+
+impl ActivityView {
+    fn read(visit: &Visit<'_>, space: &OwnedSpace) -> Result<Self, PageError> {
+        let now = instant(visit.now);
+        let days = visit.text("days").parse().unwrap_or(1).clamp(1, MAX_DAYS);
+        let today = day_of_instant(Instant(now.0 - (days - 1) * MICROS_A_DAY));
+        let asked = visit.text("day");
+        let day = if Instant::parse(asked).is_some() { asked.to_owned() } else { today };
+        let begin = Instant::parse(&day).unwrap_or(now);
+        let end = Instant(begin.0.saturating_add(days * MICROS_A_DAY)).to_rfc3339();
+        let before = visit.parameters.get("before").map(str::to_owned);
+        let before = before.filter(|before| Instant::parse(before).is_some());
+        let filter = filter(visit);
+        let mut view = Self {
+            filter,
+            day,
+            days,
+            now: visit.now,
+            calls: Vec::new(),
+            found: 0,
+            names: Vec::new(),
+            before,
+        };
+        let until = view.before.clone().unwrap_or_else(|| end.clone());
+        let mut latest: VecDeque<ToldCall> = VecDeque::new();
+        let logged = |error: std::io::Error| PageError::logged(&error);
+        let mut lines = space.journal.lines(Some(begin)).map_err(logged)?;
+        while let Some(line) = lines.next_line().map_err(logged)? {
+            if line.at >= end {
+                break;
+            }
+            if !view.filter.shows(&line) {
+                continue;
+            }
+            view.found += 1;
+            if line.at >= until {
+                continue;
+            }
+            let told = ToldCall::new(line);
+            match latest.front_mut() {
+                Some(last) if last.sentence == told.sentence => last.repeat(told.line.at),
+                _ => latest.push_front(told),
+            }
+            latest.truncate(CALLS_OF_PAGE);
+        }
+        view.calls = latest.into();
+        let digest = space.digest(now).map_err(logged)?;
+        view.names = digest.clients().take(MAX_NAMES).map(str::to_owned).collect();
+        Ok(view)
+    }
+
+    fn markup(&self) -> Markup {
+        html! {
+            h1 { "Activity" }
+            (self.form())
+            p class="muted" { (self.what_is_shown()) }
+            @if self.calls.is_empty() {
+                p class="empty" {
+                    "Nobody called anything that fits. Calls of agents show here as they happen."
+                }
+            }
+            ol class="calls" { @for call in &self.calls { (self.call(call)) } }
+            (self.paging())
+            (self.undo())
+        }
+    }
+
+    fn what_is_shown(&self) -> String {
+        let time = match self.days {
+            1 => format!("on {}", self.day),
+            days => format!("in {days} days from {} on", self.day),
+        };
+        let shown: u64 = self.calls.iter().map(|call| call.times).sum();
+        match self.found {
+            0 => format!("No call {time}. Days are days in UTC."),
+            found if found > shown => {
+                format!("{shown} of {found} calls {time}, the latest first. Days are days in UTC.")
+            }
+            1 => format!("One call {time}. Days are days in UTC."),
+            found => format!("{found} calls {time}, the latest first. Days are days in UTC."),
+        }
+    }
+
+    fn form(&self) -> Markup {
+        let client = self.filter.client.as_deref().unwrap_or_default();
+        let path = self.filter.path.as_ref().map_or("", SpacePath::as_str);
+        let tool = self.filter.tool.as_deref().unwrap_or_default();
+        html! {
+            form class="filter" method="get" action=(ACTIVITY_PATH) {
+                div {
+                    label for="client" { "Client" }
+                    select id="client" name="client" {
+                        option value="" { "all" }
+                        @if !client.is_empty() && !self.names.iter().any(|name| name == client) {
+                            option value=(client) selected { (shown_start(client, 60)) }
+                        }
+                        @for name in &self.names {
+                            option value=(name) selected[name == client] {
+                                (shown_start(name, 60))
+                            }
+                        }
+                    }
+                }
+                div {
+                    label for="path" { "File or folder" }
+                    input id="path" name="path" value=(path) placeholder="/work" maxlength="1024";
+                }
+                div {
+                    label for="tool" { "Tool" }
+                    input id="tool" name="tool" value=(tool) placeholder="text.edit" maxlength="60";
+                }
+                div {
+                    label for="outcome" { "Outcome" }
+                    select id="outcome" name="outcome" {
+                        option value="" { "any" }
+                        option value="refused" selected[self.filter.refused] { "refused or failed" }
+                    }
+                }
+                div {
+                    label for="day" { "From day" }
+                    input id="day" name="day" type="date" value=(self.day);
+                }
+                div {
+                    label for="days" { "Days" }
+                    select id="days" name="days" {
+                        @for days in [1, 7, 31] {
+                            option value=(days) selected[days == self.days] { (days) }
+                        }
+                    }
+                }
+                div class="actions" { button class="plain" { "Show" } }
+            }
+        }
+    }
+
+    fn call(&self, ToldCall { line, sentence, times }: &ToldCall) -> Markup {
+        let class = match kind(line) {
+            CallKind::Event => "event",
+            _ if line.outcome != "ok" => "refused",
+            CallKind::Change => "change",
+            CallKind::Read => "read",
+        };
+        let at = Instant::parse(&line.at).map(|Instant(micros)| micros / 1_000_000);
+        let file = line.path.as_ref().filter(|_| line.shortened != Some(true));
+        html! {
+            li class=(class) {
+                span class="said" {
+                    (shown_start(sentence, MAX_SENTENCE))
+                    @if *times > 1 { ", " (times) " times" }
+                }
+                span class="time" { @if let Some(at) = at { (when(self.now, at)) } }
+                @if line.call.is_some() || file.is_some() {
+                    span class="links" {
+                        @if let Some(call) = line.call {
+                            a href={ (UNDO_PATH) "?call=" (call) } {
+                                "Take back" span class="unseen" { " call " (call) }
+                            }
+                        }
+                        @if let (Some(file), CallKind::Change) = (file, kind(line)) {
+                            a href={ (FILE_PATH) "?path=" (encode_component(file.as_str())) } {
+                                "The file" span class="unseen" { " of call by " (caller(line)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the query that shows the same with other days or pages.
+    fn query(&self) -> String {
+        let part = |name: &str, value: Option<&str>| {
+            value.map(|value| format!("&{name}={}", encode_component(value))).unwrap_or_default()
+        };
+        let filter = &self.filter;
+        format!(
+            "{ACTIVITY_PATH}?days={}{}{}{}{}",
+            self.days,
+            part("client", filter.client.as_deref()),
+            part("path", filter.path.as_ref().map(SpacePath::as_str)),
+            part("tool", filter.tool.as_deref()),
+            part("outcome", filter.refused.then_some("refused")),
+        )
+    }
+
+    fn paging(&self) -> Markup {
+        let shown = self.calls.len();
+        let last = self.calls.last().map(|call| call.line.at.as_str());
+        let last = last.filter(|_| shown == CALLS_OF_PAGE);
+        let begin = Instant::parse(&self.day);
+        let earlier =
+            begin.map(|begin| day_of_instant(Instant(begin.0 - self.days * MICROS_A_DAY)));
+        html! {
+            nav class="paging" aria-label="Other times" {
+                @if let Some(before) = last {
+                    a href={
+                        (self.query()) "&day=" (self.day) "&before=" (encode_component(before))
+                    } { "Earlier calls" }
+                }
+                @if let Some(earlier) = earlier {
+                    a href={ (self.query()) "&day=" (earlier) } {
+                        @if self.days == 1 { "The day before" } @else { "The days before" }
+                    }
+                }
+            }
+        }
+    }
+
+    fn undo(&self) -> Markup {
+        let client = self.filter.client.as_deref().unwrap_or_default();
+        html! {
+            section class="card" aria-labelledby="take-back" {
+                h2 id="take-back" { "Take back" }
+                p {
+                    "Takes back what one client, or everybody, changed since a moment. You see the \
+                     plan first. What somebody changed later stays as it is."
+                }
+                form class="filter" method="get" action=(UNDO_PATH) {
+                    div {
+                        label for="undo-client" { "Changes of" }
+                        select id="undo-client" name="client" {
+                            option value="" { "everybody" }
+                            @for name in &self.names {
+                                option value=(name) selected[name == client] {
+                                    (shown_start(name, 60))
+                                }
+                            }
+                        }
+                    }
+                    div {
+                        label for="since" { "Since (UTC)" }
+                        input id="since" name="since" type="datetime-local" required
+                            value={ (self.day) "T00:00" };
+                    }
+                    div class="actions" { button class="plain" { "Show the plan" } }
+                }
+            }
+        }
+    }
+}
+
+/// Reads the filter of the query. A path that cannot be read fits nothing, so it is left out.
+fn filter(visit: &Visit<'_>) -> AuditFilter {
+    let named = |name: &str| visit.parameters.get(name).map(|value| value.trim().to_owned());
+    AuditFilter {
+        client: named("client"),
+        path: named("path").and_then(|path| SpacePath::parse(&path).ok()),
+        tool: named("tool"),
+        refused: visit.text("outcome") == "refused",
+    }
+}

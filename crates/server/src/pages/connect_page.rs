@@ -1,0 +1,177 @@
+//! The page that connects a client: the address to give it, the command, or a token made here.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::Response;
+use maud::{Markup, html};
+use serde_json::json;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::{Scope, Scopes};
+use stile_domain::sign_in::asked_access::rights;
+use stile_domain::unseen::shown_start;
+
+use super::consent_page::{DURATIONS, PROPOSED_DURATION};
+use super::frame::{ACCESS_PATH, CONNECT_PATH, MAKE_TOKEN_PATH};
+use super::signed_in::{self, Outcome, PageError, Visit};
+use super::times::minute;
+use crate::auth::{MintRequest, MintedToken};
+use crate::http::metadata::MCP_PATH;
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+/// The page in the navigation, and its title.
+const PAGE: (&str, &str) = (CONNECT_PATH, "Connect a client");
+/// The most folders to choose from.
+const MAX_FOLDERS: usize = 200;
+/// What a token may do: the word of its scope, and the words of the form.
+const VERBS: [(&str, &str); 3] =
+    [("read", "read"), ("write", "read and change"), ("append", "add lines, without reading")];
+
+/// Shows the page, or sends a browser without a session to sign in first.
+pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::show(server, request, PAGE, |visit| {
+        visit.owner_space()?;
+        Ok(markup(visit))
+    })
+}
+
+/// Makes a token, and shows it once.
+pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::change(server, request, PAGE, |visit| {
+        visit.owner_space()?;
+        let order = order(visit)?;
+        let minted = server.minter().mint(&order, (server.settings.clock)());
+        let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
+        Ok(Outcome::Page(made(visit, &order, &minted)))
+    })
+}
+
+/// Reads what the form orders. What it leaves out is the least.
+fn order(visit: &Visit<'_>) -> Result<MintRequest, PageError> {
+    let refuse = |why: String| PageError::Refused(why);
+    let name = visit.text("name").trim();
+    if name.is_empty() {
+        return Err(refuse("A token needs the name of the client that it is for.".to_owned()));
+    }
+    let verb = VERBS.iter().find(|(verb, _)| *verb == visit.text("verb")).map_or("read", |it| it.0);
+    let folder = visit.parameters.get("folder").unwrap_or("/");
+    let scope = |text: String| {
+        Scope::parse_raw(&text).map_err(|error| refuse(format!("`{text}`: {error}")))
+    };
+    let mut scopes = vec![scope(format!("{verb}:{}/", folder.trim_end_matches('/')))?];
+    if let Some(denied) = visit.parameters.get("never").filter(|path| !path.trim().is_empty()) {
+        scopes.push(scope(format!("deny:{}", denied.trim()))?);
+    }
+    let wanted = visit.parameters.get("duration").unwrap_or(PROPOSED_DURATION);
+    let seconds = DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |it| it.2);
+    Ok(MintRequest {
+        subject: visit.session.subject.clone(),
+        scopes: Scopes::from_iter(scopes),
+        client: Some(name.to_owned()),
+        records: RecordsClaim::None,
+        life: Duration::from_secs(seconds.unsigned_abs()),
+    })
+}
+
+fn markup(visit: &Visit<'_>) -> Markup {
+    let address = format!("{}{MCP_PATH}", visit.origin);
+    html! {
+        h1 { "Connect a client" }
+        section class="card" aria-labelledby="sign-in" {
+            h2 id="sign-in" { "A client that can sign in" }
+            p {
+                "Claude, ChatGPT, Cursor, VS Code and others need nothing but this address. They \
+                 then open a page here, on which you decide what they may do:"
+            }
+            p class="copy" { code { (address) } }
+        }
+        section class="card" aria-labelledby="command" {
+            h2 id="command" { "A client on the computer of this server" }
+            p {
+                "One command changes nothing but the entry in the client's own file. Without "
+                code { "--write" } " it shows the entry. " code { "stile connect --help" }
+                " names the clients that it knows."
+            }
+            p class="copy" { code { "stile connect cursor --scope read:/notes/ --write" } }
+        }
+        section class="card" aria-labelledby="token" {
+            h2 id="token" { "Anything else: a token" }
+            p { "Whoever has the token may do what it says. It is shown once." }
+            (token_form(visit))
+        }
+    }
+}
+
+fn token_form(visit: &Visit<'_>) -> Markup {
+    let lister = &visit.server.settings.folders;
+    let mut folders = Vec::new();
+    for folder in lister(&visit.session.subject, "/") {
+        let below = lister(&visit.session.subject, &format!("{folder}/"));
+        folders.push(folder);
+        folders.extend(below);
+    }
+    folders.truncate(MAX_FOLDERS);
+    html! {
+        form class="filter" method="post" action=(MAKE_TOKEN_PATH) {
+            (visit.csrf_field())
+            div {
+                label for="name" { "Name of the client" }
+                input id="name" name="name" required maxlength="200" autocomplete="off";
+            }
+            div {
+                label for="verb" { "It may" }
+                select id="verb" name="verb" {
+                    @for (verb, words) in VERBS { option value=(verb) { (words) } }
+                }
+            }
+            div {
+                label for="folder" { "In" }
+                select id="folder" name="folder" {
+                    option value="/" { "all files" }
+                    @for folder in &folders {
+                        option value=(folder) { (shown_start(folder, 80)) }
+                    }
+                }
+            }
+            div {
+                label for="never" { "But never (optional)" }
+                input id="never" name="never" maxlength="1024" placeholder="/work/secrets";
+            }
+            div {
+                label for="duration" { "For" }
+                select id="duration" name="duration" {
+                    @for (value, words, _) in DURATIONS {
+                        option value=(value) selected[value == PROPOSED_DURATION] { (words) }
+                    }
+                }
+            }
+            div class="actions" { button { "Make the token" } }
+        }
+    }
+}
+
+/// Shows a new token, with the block that most clients take.
+fn made(visit: &Visit<'_>, order: &MintRequest, minted: &MintedToken) -> Markup {
+    let block = json!({ "mcpServers": { "stile": {
+        "type": "http",
+        "url": format!("{}{MCP_PATH}", visit.origin),
+        "headers": { "Authorization": format!("Bearer {}", minted.token) },
+    } } });
+    let name = order.client.as_deref().unwrap_or_default();
+    html! {
+        h1 { "The token is made" }
+        p class="warning" role="status" {
+            "This page shows the token once. Copy it now, and give it to nobody but the client."
+        }
+        p {
+            bdi { (shown_start(name, 80)) } " " (rights(&order.scopes, &order.records).join(", "))
+            ", until " (minute(minted.expires)) " UTC."
+        }
+        label for="made-token" { "The token" }
+        textarea id="made-token" readonly rows="4" { (minted.token) }
+        label for="made-block" { "Or the block for the client's settings" }
+        textarea id="made-block" readonly rows="12" { (format!("{block:#}")) }
+        p { a href=(ACCESS_PATH) { "Who may do what" } }
+    }
+}

@@ -1,0 +1,445 @@
+//! The page that shows a folder, and the page of one file: its versions, what changed between them,
+//! and the form that gives one back.
+
+use axum::body::Body;
+use http::Response;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use stile_domain::history::past_change::{ChangeNumber, PastChange};
+use stile_domain::history::version::OldVersion;
+use stile_domain::path::SpacePath;
+use stile_domain::percent::encode_component;
+use stile_domain::records::instant::Instant;
+use stile_domain::unseen::{shown, shown_start};
+use stile_store::history::ChangeQuery;
+use tokio::runtime::Handle;
+
+use super::frame::{FILE_PATH, FILES_PATH, UNDO_PATH};
+use super::signed_in::{self, Outcome, PageError, Visit};
+use super::times::{ago, when};
+use crate::owner_files::{OwnerFiles, Restoration};
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+/// The tool of the changes that this page makes.
+const RESTORE: &str = "restore";
+/// The most entries of a folder that a page shows. With usual names they fit into 60 KB.
+const ENTRIES_OF_PAGE: usize = 100;
+/// The most changes that the top folder names.
+const RECENT: usize = 8;
+/// The most changes of a file, or of a folder, that a page shows.
+const MAX_CHANGES: usize = 60;
+/// The most lines of a difference that a page shows.
+const MAX_LINES: usize = 400;
+/// The most characters of a line of a difference, and of all of them.
+const MAX_LINE: usize = 400;
+const MAX_DIFF: usize = 24_000;
+/// The most characters of a path that a page shows.
+const MAX_PATH: usize = 160;
+const NO_HISTORY: &str = "This server keeps no old versions, so this page has nothing to show.";
+
+/// What the page says after a form: the word in the address and the sentence.
+const RESTORED: (&str, &str) = ("restored", "The file has that version again.");
+
+/// Shows a folder, or sends a browser without a session to sign in first.
+pub fn show_folder(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::show(server, request, (FILES_PATH, "Files"), |visit| {
+        let files = files(visit)?;
+        let folder = path_of(visit)?;
+        let mut arguments = json!({ "path": folder });
+        if let (Some(cursor), Some(members)) =
+            (visit.parameters.get("cursor"), arguments.as_object_mut())
+        {
+            members.insert("cursor".to_owned(), json!(cursor));
+        }
+        let listed = Handle::current().block_on(files.call("file.list", arguments));
+        let listed = listed.map_err(PageError::Refused)?;
+        let recent = match folder.is_root() {
+            true => {
+                let query = ChangeQuery { limit: Some(RECENT), ..ChangeQuery::default() };
+                files.history.changes(&query).map_err(|error| PageError::logged(&error))?
+            }
+            false => Vec::new(),
+        };
+        Ok(folder_markup(visit, &folder, &listed, &recent))
+    })
+}
+
+/// Shows a file with its versions, or sends a browser without a session to sign in first.
+pub fn show_file(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::show(server, request, (FILE_PATH, "File"), |visit| {
+        let files = files(visit)?;
+        let path = path_of(visit)?;
+        let query = ChangeQuery {
+            path: Some(path.clone()),
+            limit: Some(MAX_CHANGES),
+            ..ChangeQuery::default()
+        };
+        let changes = files.history.changes(&query).map_err(|error| PageError::logged(&error))?;
+        let version = visit.parameters.get("version").and_then(OldVersion::parse);
+        let version = version.or_else(|| {
+            let last = changes.iter().find(|it| it.concerns(&path) && it.before.is_some());
+            last.map(|change| OldVersion::Before(change.number))
+        });
+        let compared = version.map(|version| compare(&files, &path, version));
+        let done = visit.text("done") == RESTORED.0;
+        Ok(FileView { visit, path: &path, changes: &changes, compared, done }.markup())
+    })
+}
+
+/// Gives a file the version that the form names.
+pub fn restore(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::change(server, request, (FILE_PATH, "File"), |visit| {
+        let files = files(visit)?;
+        let path = path_of(visit)?;
+        let version = OldVersion::parse(visit.text("version"))
+            .ok_or_else(|| PageError::Refused("The version cannot be read.".to_owned()))?;
+        let runtime = Handle::current();
+        let restoration = runtime.block_on(files.restoration(&path, version.clone()));
+        let restoration = restoration.map_err(|error| PageError::Refused(error.to_string()))?;
+        let replaced = match restoration {
+            Restoration::Blocked(_) => {
+                let why = "A folder, a link or something that cannot be read is at that path.";
+                return Err(PageError::Refused(why.to_owned()));
+            }
+            Restoration::Needless | Restoration::BringBack => None,
+            Restoration::Replace(hash) => Some(hash),
+        };
+        let shown = visit.text("over");
+        if replaced.map(|hash| hash.to_string()).unwrap_or_default() != shown {
+            let why = "The file changed since you looked at it, so nothing was done.";
+            return Err(PageError::Refused(why.to_owned()));
+        }
+        if restoration != Restoration::Needless {
+            let restored = runtime.block_on(files.restore(&path, &version, replaced));
+            restored.map_err(PageError::Refused)?;
+        }
+        let path = encode_component(path.as_str());
+        Ok(Outcome::Redirect(format!("{FILE_PATH}?path={path}&done={}", RESTORED.0)))
+    })
+}
+
+fn files(visit: &Visit<'_>) -> Result<OwnerFiles, PageError> {
+    let space = visit.owner_space()?;
+    space.files(&visit.session.subject, RESTORE).ok_or(PageError::Absent(NO_HISTORY))
+}
+
+fn path_of(visit: &Visit<'_>) -> Result<SpacePath, PageError> {
+    let path = visit.parameters.get("path").unwrap_or("/");
+    SpacePath::parse(path).map_err(|error| PageError::Refused(error.to_string()))
+}
+
+/// An old version beside the file as it is.
+struct Compared {
+    version: OldVersion,
+    /// The difference as `diff -u` shows it; the reason where there is none.
+    difference: Result<String, String>,
+    restoration: Option<Restoration>,
+}
+
+fn compare(files: &OwnerFiles, path: &SpacePath, version: OldVersion) -> Compared {
+    let runtime = Handle::current();
+    let restoration = runtime.block_on(files.restoration(path, version.clone()));
+    let restoration = restoration.ok();
+    let difference = match restoration {
+        Some(Restoration::Needless) => Err("The file is what it was then.".to_owned()),
+        Some(Restoration::BringBack) => Err("There is no such file now.".to_owned()),
+        _ => {
+            let versions = [Some(version.clone()), None];
+            let compared = files.difference(path, versions, ["then", "now"]);
+            match runtime.block_on(compared) {
+                Ok(Some(text)) => Ok(text),
+                Ok(None) => Err("It is not text, so there is nothing to compare.".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+        }
+    };
+    Compared { version, difference, restoration }
+}
+
+/// Returns the way from the top folder to a path, each part a link.
+fn way(path: &SpacePath) -> Markup {
+    let mut here = SpacePath::root();
+    let parts: Vec<(SpacePath, &str)> = path
+        .components()
+        .map(|part| {
+            here = here.child(part).unwrap_or_else(SpacePath::root);
+            (here.clone(), part)
+        })
+        .collect();
+    let last = parts.len();
+    html! {
+        nav class="way" aria-label="The way here" {
+            a href=(FILES_PATH) { "All files" }
+            @for (at, (folder, name)) in parts.iter().enumerate() {
+                " / "
+                @if at + 1 == last {
+                    span aria-current="page" { bdi { (shown_start(name, MAX_PATH)) } }
+                } @else {
+                    a href={ (FILES_PATH) "?path=" (encode_component(folder.as_str())) } {
+                        bdi { (shown_start(name, MAX_PATH)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn folder_markup(
+    visit: &Visit<'_>,
+    folder: &SpacePath,
+    listed: &Value,
+    recent: &[PastChange],
+) -> Markup {
+    let entries = listed["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // The tool lists more at a time than a page shows.
+    let skipped = visit.text("skip").parse().unwrap_or(0_usize).min(entries.len());
+    let rest = entries.get(skipped..).unwrap_or_default();
+    let entries = rest.get(..ENTRIES_OF_PAGE).unwrap_or(rest);
+    let here = format!("{FILES_PATH}?path={}", encode_component(folder.as_str()));
+    let cursor = |name: &str| format!("&cursor={}", encode_component(name));
+    let next = match (rest.len() > entries.len(), listed["next_cursor"].as_str()) {
+        (true, _) => {
+            let of_page = visit.parameters.get("cursor").map(cursor).unwrap_or_default();
+            Some(format!("{here}{of_page}&skip={}", skipped + entries.len()))
+        }
+        (false, next) => next.map(|next| format!("{here}{}", cursor(next))),
+    };
+    html! {
+        h1 { "Files" }
+        (way(folder))
+        @if entries.is_empty() { p class="empty" { "There is nothing in this folder." } }
+        ul class="files" { @for entry in entries { (entry_row(visit, entry)) } }
+        @if let Some(next) = next {
+            nav class="paging" aria-label="More files" { a href=(next) { "More" } }
+        }
+        @if !recent.is_empty() {
+            section aria-labelledby="recent" {
+                h2 id="recent" { "Changed last by agents" }
+                ul class="changes" { @for change in recent { (recent_change(visit, change)) } }
+            }
+        }
+    }
+}
+
+fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
+    let path = change.to.as_ref().unwrap_or(&change.path).as_str();
+    let Instant(micros) = change.at;
+    html! {
+        li {
+            span class="said" {
+                bdi { (shown_start(author(change), 80)) } " " (change.kind.word()) " "
+                a href={ (FILE_PATH) "?path=" (encode_component(path)) } {
+                    bdi { (shown_start(path, MAX_PATH)) }
+                }
+            }
+            span class="time" { (when(visit.now, micros / 1_000_000)) }
+        }
+    }
+}
+
+/// Returns who made a change: the client, or the user where there is none.
+fn author(change: &PastChange) -> &str {
+    change.author.client.as_deref().unwrap_or(&change.author.subject)
+}
+
+fn entry_row(visit: &Visit<'_>, entry: &Value) -> Markup {
+    let path = entry["path"].as_str().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let kind = entry["type"].as_str().unwrap_or_default();
+    let target = match kind {
+        "directory" => Some(FILES_PATH),
+        "file" => Some(FILE_PATH),
+        _ => None,
+    };
+    let changed = entry["modified"].as_str().and_then(Instant::parse);
+    html! {
+        li class=(kind) {
+            @match target {
+                Some(target) => a href={ (target) "?path=" (encode_component(path)) } {
+                    bdi { (shown_start(name, MAX_PATH)) @if kind == "directory" { "/" } }
+                },
+                None => span { bdi { (shown_start(name, MAX_PATH)) } " (" (kind) ")" },
+            }
+            span class="muted" {
+                @if let Some(bytes) = entry["size_bytes"].as_u64() { (size(bytes)) }
+                @if let Some(count) = entry["entry_count"].as_u64() { (count) " entries" }
+            }
+            span class="muted" {
+                @if let Some(Instant(micros)) = changed { (ago(visit.now, micros / 1_000_000)) }
+            }
+        }
+    }
+}
+
+/// Returns a number of bytes for a person: `12 KB`.
+pub(super) fn size(bytes: u64) -> String {
+    let units = ["bytes", "KB", "MB", "GB", "TB"];
+    let (mut count, mut unit) = (bytes, 0);
+    while count >= 10_000 && unit + 1 < units.len() {
+        count /= 1000;
+        unit += 1;
+    }
+    format!("{count} {}", units.get(unit).copied().unwrap_or_default())
+}
+
+/// The page of one file.
+struct FileView<'a> {
+    visit: &'a Visit<'a>,
+    path: &'a SpacePath,
+    changes: &'a [PastChange],
+    compared: Option<Compared>,
+    done: bool,
+}
+
+impl FileView<'_> {
+    fn markup(&self) -> Markup {
+        let name = self.path.components().next_back().unwrap_or("/");
+        html! {
+            h1 { bdi { (shown_start(name, 80)) } }
+            (way(self.path))
+            @if self.done { p class="notice" role="status" { (RESTORED.1) } }
+            h2 { "What changed it" }
+            @if self.changes.is_empty() {
+                p class="empty" { "No agent changed this file, as far as the history goes back." }
+            }
+            ul class="changes" { @for change in self.changes { (self.change(change)) } }
+            @if self.changes.len() >= MAX_CHANGES {
+                p class="muted" { "The latest " (MAX_CHANGES) " changes are shown." }
+            }
+            @if let Some(compared) = &self.compared { (self.compared(compared)) }
+        }
+    }
+
+    fn change(&self, change: &PastChange) -> Markup {
+        let Instant(micros) = change.at;
+        html! {
+            li {
+                span class="said" {
+                    bdi { (shown_start(author(change), 80)) } " "
+                    @match &change.to {
+                        Some(to) => {
+                            "moved it to " code { (shown_start(to.as_str(), MAX_PATH)) }
+                        }
+                        None => { (change.kind.word()) " it" }
+                    }
+                }
+                span class="time" { (when(self.visit.now, micros / 1_000_000)) }
+                span class="links" {
+                    @if change.before.is_some() {
+                        a href=(self.address(change.number)) {
+                            "Before this" span class="unseen" { " change " (change.number) }
+                        }
+                    }
+                    a href={ (UNDO_PATH) "?call=" (change.call) } {
+                        "Take back" span class="unseen" { " call " (change.call) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn address(&self, version: ChangeNumber) -> String {
+        let path = encode_component(self.path.as_str());
+        format!("{FILE_PATH}?path={path}&version={version}#compared")
+    }
+
+    fn compared(&self, compared: &Compared) -> Markup {
+        let over = match compared.restoration {
+            Some(Restoration::Replace(hash)) => Some(hash.to_string()),
+            Some(Restoration::BringBack) => Some(String::new()),
+            _ => None,
+        };
+        html! {
+            section id="compared" class="card" aria-labelledby="compared-title" {
+                h2 id="compared-title" {
+                    @match &compared.version {
+                        OldVersion::Before(number) => { "Before change " (number) ", and now" }
+                        OldVersion::Hash(_) => { "An old version, and now" }
+                    }
+                }
+                @match &compared.difference {
+                    Ok(text) => { (difference(text)) }
+                    Err(why) => p { (shown(why)) },
+                }
+                @if let Some(over) = over {
+                    form method="post" action=(FILE_PATH) {
+                        (self.visit.csrf_field())
+                        input type="hidden" name="path" value=(self.path);
+                        input type="hidden" name="version" value=(compared.version);
+                        input type="hidden" name="over" value=(over);
+                        div class="actions" { button { "Give back this version" } }
+                        p class="muted" { "The file as it is now is kept as an old version." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Shows a difference line by line. A sign stands before each line, so it needs no colour.
+fn difference(text: &str) -> Markup {
+    let mut room = MAX_DIFF;
+    // The first two lines name the versions, which the heading does.
+    let lines: Vec<(&str, String)> = text
+        .lines()
+        .skip(2)
+        .take(MAX_LINES)
+        .map_while(|line| {
+            let (kind, shown) = shown_line(line);
+            room = room.checked_sub(shown.len())?;
+            Some((kind, shown))
+        })
+        .collect();
+    let all = text.lines().skip(2).count();
+    html! {
+        div class="diff" role="region" aria-label="Difference" tabindex="0" {
+            @for (kind, line) in &lines {
+                @match *kind {
+                    "del" => del { (line) },
+                    "ins" => ins { (line) },
+                    kind => span class=(kind) { (line) },
+                }
+            }
+        }
+        @if lines.len() < all { p class="muted" { "And " (all - lines.len()) " more lines." } }
+    }
+}
+
+fn shown_line(line: &str) -> (&'static str, String) {
+    let kind = match line.as_bytes().first() {
+        Some(b'-') => "del",
+        Some(b'+') => "ins",
+        Some(b'@') => "place",
+        _ => "same",
+    };
+    (kind, shown_start(&line.replace('\t', "    "), MAX_LINE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_text_and_bounded() {
+        let text = format!(
+            "--- then\n+++ now\n@@ -1 +1 @@\n-<b>\u{202e}old\n+new\n{}",
+            " same\n".repeat(MAX_LINES)
+        );
+        let shown = difference(&text).into_string();
+        assert!(shown.contains("<del>-&lt;b&gt;\\u{202e}old</del><ins>+new</ins>"), "{shown}");
+        assert!(shown.contains("And 3 more lines."), "{shown}");
+        assert!(shown.len() < 2 * MAX_DIFF, "{}", shown.len());
+        let long = difference(&format!("a\nb\n+{}\n", "x".repeat(100_000))).into_string();
+        assert!(long.len() < 1000, "{}", long.len());
+    }
+
+    #[test]
+    fn sizes_have_few_digits() {
+        for (bytes, said) in
+            [(0, "0 bytes"), (9_999, "9999 bytes"), (12_400, "12 KB"), (5_000_000_000, "5000 MB")]
+        {
+            assert_eq!(size(bytes), said);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The page that shows how the server is: what `stile doctor` finds in its state, the size of the
+//! history, and what the records hold.
+
+use axum::body::Body;
+use http::Response;
+use maud::{Markup, html};
+use stile_records::administration::DeclaredStream;
+
+use super::files_page::size;
+use super::frame::HEALTH_PATH;
+use super::signed_in::{self, PageError, Visit};
+use super::times::when;
+use crate::auth::signed_in_owner;
+use crate::checkup::{self, Finding, FindingGrade};
+use crate::owned_space::OwnedSpace;
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+/// The most streams of records that the page names.
+const MAX_STREAMS: usize = 100;
+/// The share of the history below which the room that is left is worth a look: one part of so many.
+const LITTLE_HISTORY: u64 = 10;
+
+/// Shows the page, or sends a browser without a session to sign in first.
+pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::show(server, request, (HEALTH_PATH, "Health"), |visit| {
+        let space = visit.owner_space()?;
+        Ok(markup(visit, &findings(visit, space), &streams(visit)?))
+    })
+}
+
+fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
+    let folder =
+        |step, path: &std::path::Path| checkup::folder(step, &path.display().to_string(), path);
+    let mut findings = vec![folder("files", &space.root), folder("state", space.state.path())];
+    findings.extend(checkup::tokens(visit.server.tokens().list(), visit.now));
+    findings.extend(checkup::journal(&space.state));
+    if let Ok(bytes) = space.journal.bytes() {
+        findings.push(Finding::good("journal size", size(bytes)));
+    }
+    findings.push(history(space));
+    findings
+}
+
+/// Returns how much room the history has left.
+fn history(space: &OwnedSpace) -> Finding {
+    const STEP: &str = "history";
+    let Some(history) = space.history() else {
+        let mend = "start the server without `--history off`";
+        return Finding::warning(STEP, "old versions are not kept", mend);
+    };
+    let most = history.settings().limits.bytes;
+    match history.free_bytes() {
+        Err(error) => Finding::bad(STEP, error.to_string(), "do as the message says"),
+        Ok(free) => {
+            let detail = format!("{} free of at most {}", size(free), size(most));
+            match free < most / LITTLE_HISTORY {
+                true => Finding::warning(STEP, detail, "raise `--history-bytes`, or make room"),
+                false => Finding::good(STEP, detail),
+            }
+        }
+    }
+}
+
+fn streams(visit: &Visit<'_>) -> Result<Vec<DeclaredStream>, PageError> {
+    let Some(records) = &visit.server.settings.records else { return Ok(Vec::new()) };
+    let owner = signed_in_owner(&visit.session.subject);
+    let streams = records.service.list_streams(&owner, visit.server.instant());
+    streams.map_err(|problem| PageError::logged(&problem))
+}
+
+fn markup(visit: &Visit<'_>, findings: &[Finding], streams: &[DeclaredStream]) -> Markup {
+    let bad = findings.iter().filter(|finding| finding.outcome != FindingGrade::Good).count();
+    html! {
+        h1 { "Health" }
+        @match bad {
+            0 => p class="notice" { "Everything that was looked at is as it should be." },
+            1 => p class="warning" { "One thing needs a look." },
+            many => p class="warning" { (many) " things need a look." },
+        }
+        ul class="findings" { @for finding in findings { (found(finding)) } }
+        p class="muted" {
+            code { "stile doctor" } " also asks each client's entry, the port and the database. "
+            code { "stile backup FILE" } " copies the state."
+        }
+        h2 { "Records" }
+        @if streams.is_empty() {
+            p class="empty" {
+                "There are no records. " code { "stile import FILE --connection NAME" }
+                " stores an export."
+            }
+        } @else {
+            (streams_table(visit, streams))
+        }
+    }
+}
+
+fn found(finding: &Finding) -> Markup {
+    let (class, word) = match finding.outcome {
+        FindingGrade::Good => ("good", "good"),
+        FindingGrade::Warning => ("look", "look"),
+        FindingGrade::Bad => ("bad", "bad"),
+    };
+    html! {
+        li class=(class) {
+            span class="mark" { (word) }
+            span {
+                strong { (finding.step) } ": " (finding.detail)
+                @if let Some(mend) = &finding.mend { span class="mend" { (mend) } }
+            }
+        }
+    }
+}
+
+fn streams_table(visit: &Visit<'_>, streams: &[DeclaredStream]) -> Markup {
+    html! {
+        div class="table" role="region" aria-label="Streams of records" tabindex="0" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Connection" }
+                        th scope="col" { "Stream" }
+                        th scope="col" { "Records" }
+                        th scope="col" { "Last import" }
+                    }
+                }
+                tbody {
+                    @for stream in streams.iter().take(MAX_STREAMS) {
+                        tr {
+                            td { (stream.connection) }
+                            td { (stream.stream) }
+                            td class="number" { (stream.records) }
+                            td {
+                                @if let Some(latest) = stream.latest {
+                                    (when(visit.now, latest.0 / 1_000_000))
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What the pages of a signed-in person share: who is there, the frame, forms, and failures.
+
+use axum::body::Body;
+use http::{Response, StatusCode};
+use maud::{Markup, html};
+use stile_domain::percent::encode_component;
+use stile_store::state::StateError;
+
+use super::browser_session::BrowserSession;
+use super::frame::{ACCESS_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
+use crate::owned_space::OwnedSpace;
+use crate::sign_in::parameters::FormParameters;
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+/// Why a page cannot be shown or changed.
+#[derive(Debug)]
+pub(super) enum PageError {
+    /// The state fails.
+    State(StateError),
+    /// The records, the journal or the history fail. The log has the reason.
+    Failed,
+    /// There is nothing like this here, or not for this person.
+    Absent(&'static str),
+    /// What the form says cannot be done, with the reason for the owner.
+    Refused(String),
+}
+
+impl From<StateError> for PageError {
+    fn from(error: StateError) -> Self {
+        Self::State(error)
+    }
+}
+
+impl PageError {
+    /// Logs why something cannot be used.
+    pub(super) fn logged(error: &impl std::fmt::Display) -> Self {
+        tracing::error!(target: "stile::pages", %error, "a page could not be shown");
+        Self::Failed
+    }
+}
+
+/// A request of a signed-in person for a page.
+pub(super) struct Visit<'a> {
+    pub(super) server: &'a AuthorizationServer,
+    pub(super) session: &'a BrowserSession,
+    /// The parameters of the query, or of the form.
+    pub(super) parameters: &'a FormParameters,
+    /// The origin under which the browser reaches the server.
+    pub(super) origin: &'a str,
+    /// The time in UTC seconds.
+    pub(super) now: i64,
+}
+
+impl<'a> Visit<'a> {
+    /// Returns the space, if the person is its one owner.
+    pub(super) fn owned(&self) -> Option<&'a OwnedSpace> {
+        self.server.settings.owned.as_ref().filter(|_| self.session.role.is_none())
+    }
+
+    /// Returns the space of the owner.
+    ///
+    /// # Errors
+    /// [`PageError::Absent`] for anybody else.
+    pub(super) fn owner_space(&self) -> Result<&'a OwnedSpace, PageError> {
+        self.owned().ok_or(PageError::Absent("This page is for the one owner of a space."))
+    }
+
+    /// Returns a parameter, or an empty text.
+    pub(super) fn text(&self, name: &str) -> &'a str {
+        self.parameters.get(name).unwrap_or_default()
+    }
+
+    /// Returns the field that proves that a form is from this page.
+    pub(super) fn csrf_field(&self) -> Markup {
+        super::frame::csrf_field(&self.session.csrf_token())
+    }
+
+    /// Returns the frame of a page.
+    pub(super) fn frame<'t>(&self, title: &'t str, path: &'t str) -> PageFrame<'t> {
+        let pages = match self.owned() {
+            Some(_) => PagesOf::Owner,
+            None => PagesOf::Person,
+        };
+        PageFrame::new(title).with_navigation(path, self.session.csrf_token(), pages)
+    }
+}
+
+/// Shows a page at `path`, or sends a browser without a session to sign in first.
+pub(super) fn show(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    (path, title): (&str, &str),
+    content: impl FnOnce(&Visit<'_>) -> Result<Markup, PageError>,
+) -> Response<Body> {
+    let Some(session) = BrowserSession::of(server, request) else {
+        let here = match request.query.as_str() {
+            "" => path.to_owned(),
+            query => format!("{path}?{query}"),
+        };
+        return redirect(&format!("{SIGN_IN_PATH}?return_to={}", encode_component(&here)));
+    };
+    let parameters = FormParameters::parse(&request.query).unwrap_or_default();
+    let visit = visit(server, request, &session, &parameters);
+    match content(&visit) {
+        Ok(content) => visit.frame(title, path).respond(StatusCode::OK, &content),
+        Err(error) => failed(&error),
+    }
+}
+
+/// What a form leads to.
+pub(super) enum Outcome {
+    /// The browser goes on to an address of this server.
+    Redirect(String),
+    /// A page answers.
+    Page(Markup),
+}
+
+/// Carries out a form of a session. A page that answers has the title and is in the place of the
+/// page at `path`.
+pub(super) fn change(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    (path, title): (&str, &str),
+    change: impl FnOnce(&Visit<'_>) -> Result<Outcome, PageError>,
+) -> Response<Body> {
+    let form = request.form().and_then(|form| FormParameters::parse(form).ok());
+    let form = form.unwrap_or_default();
+    let session = BrowserSession::of(server, request);
+    let Some(session) = session.filter(|session| session.sent(request, &form)) else {
+        return refused();
+    };
+    let visit = visit(server, request, &session, &form);
+    match change(&visit) {
+        Ok(Outcome::Redirect(location)) => redirect(&location),
+        Ok(Outcome::Page(content)) => visit.frame(title, path).respond(StatusCode::OK, &content),
+        Err(error) => failed(&error),
+    }
+}
+
+fn visit<'a>(
+    server: &'a AuthorizationServer,
+    request: &'a WebRequest,
+    session: &'a BrowserSession,
+    parameters: &'a FormParameters,
+) -> Visit<'a> {
+    Visit { server, session, parameters, origin: &request.origin, now: server.now() }
+}
+
+/// Refuses a form that is not from a page of the session.
+pub(super) fn refused() -> Response<Body> {
+    let why = "The form is not from this page, or the session has ended.";
+    plain(StatusCode::FORBIDDEN, "Nothing was changed", why)
+}
+
+/// Says that a page cannot be shown, or that a form was not carried out.
+pub(super) fn failed(error: &PageError) -> Response<Body> {
+    let (status, title, why) = match error {
+        PageError::Absent(why) => (StatusCode::NOT_FOUND, "There is no such page", *why),
+        PageError::Refused(why) => (StatusCode::CONFLICT, "That is not possible", why.as_str()),
+        PageError::State(_) | PageError::Failed => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The server failed",
+            "It could not use its state. Load the page again to see what is true now.",
+        ),
+    };
+    if let PageError::State(error) = error {
+        tracing::error!(target: "stile::sign_in", %error, "a page could not use the state");
+    }
+    plain(status, title, why)
+}
+
+fn plain(status: StatusCode, title: &str, why: &str) -> Response<Body> {
+    let body = html! {
+        h1 { (title) }
+        p { (why) }
+        p { a href=(ACCESS_PATH) { "Back to the page" } }
+    };
+    PageFrame::new(title).respond(status, &body)
+}

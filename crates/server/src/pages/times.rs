@@ -1,0 +1,96 @@
+//! Times on a page: how long ago, with the exact time beside it.
+//!
+//! A page is rendered without knowing the zone of its reader, so the exact time is in UTC and says
+//! so. A script of the page shows it in the reader's zone.
+
+use maud::{Markup, html};
+use stile_domain::records::instant::Instant;
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// Returns a time as an instant. Times of the state are UTC seconds since 1970.
+pub(super) fn instant(seconds: i64) -> Instant {
+    Instant(seconds.saturating_mul(1_000_000))
+}
+
+/// Formats UTC seconds since 1970 to the minute, as in `2026-01-31 09:05`.
+pub(super) fn minute(seconds: i64) -> String {
+    minute_of_instant(instant(seconds))
+}
+
+/// Formats an instant to the minute, in UTC.
+pub(super) fn minute_of_instant(instant: Instant) -> String {
+    let text = instant.to_rfc3339();
+    text.get(..16).unwrap_or(&text).replace('T', " ")
+}
+
+/// Returns the day of an instant, as in `2026-01-31`, in UTC.
+pub(super) fn day_of_instant(instant: Instant) -> String {
+    instant.to_rfc3339().get(..10).unwrap_or_default().to_owned()
+}
+
+/// Returns how far `at` lies from `now`, both in UTC seconds: `3 hours ago`, `in 5 days`.
+pub(super) fn distance(now: i64, at: i64) -> String {
+    let seconds = now.saturating_sub(at);
+    let far = seconds.saturating_abs();
+    let (count, unit) = match far {
+        far if far < MINUTE && seconds >= 0 => return "just now".to_owned(),
+        far if far < MINUTE => return "in a moment".to_owned(),
+        far if far < HOUR => (far / MINUTE, "minute"),
+        far if far < 2 * DAY => (far / HOUR, "hour"),
+        far => (far / DAY, "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    match seconds >= 0 {
+        true => format!("{count} {unit}{plural} ago"),
+        false => format!("in {count} {unit}{plural}"),
+    }
+}
+
+/// Shows how far a time lies from `now`, without the exact time.
+pub(super) fn ago(now: i64, at: i64) -> Markup {
+    let exact = format!("{} UTC", minute(at));
+    html! {
+        time datetime=(instant(at).to_rfc3339()) title=(exact) { (distance(now, at)) }
+    }
+}
+
+/// Shows how far a time lies from `now`, and the exact time beside it.
+pub(super) fn when(now: i64, at: i64) -> Markup {
+    html! { (ago(now, at)) " " span class="exact" { (minute(at)) " UTC" } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distance_is_one_number_and_one_unit() {
+        let now = 1_800_000_000;
+        for (at, said) in [
+            (now, "just now"),
+            (now - 59, "just now"),
+            (now + 30, "in a moment"),
+            (now - 60, "1 minute ago"),
+            (now - 3 * HOUR, "3 hours ago"),
+            (now - 47 * HOUR, "47 hours ago"),
+            (now - 2 * DAY, "2 days ago"),
+            (now + 90 * DAY, "in 90 days"),
+            (i64::MIN, "106751991167300 days ago"),
+        ] {
+            assert_eq!(distance(now, at), said, "{at}");
+        }
+    }
+
+    #[test]
+    fn the_exact_time_stands_beside_and_says_its_zone() {
+        let shown = when(1_769_850_300, 1_769_850_300).into_string();
+        assert_eq!(
+            shown,
+            "<time datetime=\"2026-01-31T09:05:00Z\" title=\"2026-01-31 09:05 UTC\">just \
+             now</time> <span class=\"exact\">2026-01-31 09:05 UTC</span>"
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! The page that plans an undo, shows what cannot be given back, and then does it.
+//!
+//! The form carries the hash of the plan that was shown. If the plan is another one by then, the
+//! page shows the new plan and changes nothing.
+
+use axum::body::Body;
+use http::Response;
+use maud::{Markup, html};
+use stile_domain::hash::ContentHash;
+use stile_domain::history::past_change::ChangeNumber;
+use stile_domain::history::undo_plan::UndoStep;
+use stile_domain::path::SpacePath;
+use stile_domain::percent::encode_component;
+use stile_domain::records::instant::Instant;
+use stile_domain::unseen::{shown, shown_start};
+use stile_store::history::ChangeQuery;
+use tokio::runtime::Handle;
+
+use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
+use super::signed_in::{self, Outcome, PageError, Visit};
+use super::times::minute_of_instant;
+use crate::owner_files::OwnerFiles;
+use crate::owner_files::undo::{self, PlannedUndo, UNDO};
+use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::web_request::WebRequest;
+
+/// The page in the navigation, and its title.
+const PAGE: (&str, &str) = (ACTIVITY_PATH, "Take back");
+/// The most steps, and the most files that stay, that a page names.
+const MAX_NAMED: usize = 150;
+/// The most characters of a path that a page shows.
+const MAX_PATH: usize = 160;
+const NO_HISTORY: &str = "This server keeps no old versions, so nothing can be taken back.";
+
+/// Shows the plan of an undo.
+pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    let page = (UNDO_PATH, PAGE.1);
+    signed_in::show(server, request, page, |visit| {
+        let files = files(visit)?;
+        let asked = AskedUndo::of(visit)?;
+        let planned = asked.plan(&files)?;
+        Ok(PlanView { visit, asked: &asked, planned: planned.as_ref(), changed: false }.markup())
+    })
+}
+
+/// Carries the plan out that the page showed.
+pub fn carry_out(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::change(server, request, PAGE, |visit| {
+        let files = files(visit)?;
+        let asked = AskedUndo::of(visit)?;
+        let planned = asked.plan(&files)?;
+        let is_shown = planned.as_ref().is_some_and(|it| plan_hash(it) == visit.text("plan"));
+        let Some(planned) = planned.as_ref().filter(|_| is_shown) else {
+            let view = PlanView { visit, asked: &asked, planned: planned.as_ref(), changed: true };
+            return Ok(Outcome::Page(view.markup()));
+        };
+        let mut on_step = |_| ();
+        let work = undo::carry_out(&files, planned, &mut on_step);
+        let failed = Handle::current().block_on(work);
+        Ok(Outcome::Page(done(planned, &failed, files.call.number())))
+    })
+}
+
+fn files(visit: &Visit<'_>) -> Result<OwnerFiles, PageError> {
+    let space = visit.owner_space()?;
+    space.files(&visit.session.subject, UNDO).ok_or(PageError::Absent(NO_HISTORY))
+}
+
+/// What shall be taken back.
+struct AskedUndo {
+    call: Option<i64>,
+    client: Option<String>,
+    since: Option<Instant>,
+}
+
+impl AskedUndo {
+    fn of(visit: &Visit<'_>) -> Result<Self, PageError> {
+        let call = match visit.parameters.get("call") {
+            Some(call) => Some(call.parse().map_err(|_| not_readable("number of a call"))?),
+            None => None,
+        };
+        let since = visit.parameters.get("since").map(|text| {
+            // A browser writes `2026-01-31T09:05`, in the zone that the page names: UTC.
+            let exact = if text.len() == 16 { format!("{text}:00Z") } else { text.to_owned() };
+            Instant::parse(&exact).ok_or_else(|| not_readable("time"))
+        });
+        let client = visit.parameters.get("client").map(str::to_owned);
+        let asked = Self { call, client, since: since.transpose()? };
+        // Without any of them, everything that was ever done would be taken back.
+        match asked.call.is_some() || asked.since.is_some() {
+            true => Ok(asked),
+            false => Err(PageError::Refused("Name a call, or the time since when.".to_owned())),
+        }
+    }
+
+    fn plan(&self, files: &OwnerFiles) -> Result<Option<PlannedUndo>, PageError> {
+        let query = ChangeQuery {
+            call: self.call.map(ChangeNumber),
+            client: self.client.clone(),
+            since: self.since,
+            ..ChangeQuery::default()
+        };
+        let planned = Handle::current().block_on(undo::plan(files, &query));
+        planned.map_err(|error| PageError::Refused(error.to_string()))
+    }
+
+    /// Returns what shall be taken back, as the end of a sentence.
+    fn words(&self) -> String {
+        let who =
+            self.client.as_deref().map_or("everybody".to_owned(), |name| shown_start(name, 80));
+        match (self.call, self.since) {
+            (Some(call), _) => format!("what call {call} changed"),
+            (None, Some(since)) => {
+                format!("what {who} changed since {} UTC", minute_of_instant(since))
+            }
+            (None, None) => format!("what {who} changed"),
+        }
+    }
+}
+
+fn not_readable(what: &str) -> PageError {
+    PageError::Refused(format!("The {what} cannot be read."))
+}
+
+/// Returns what tells one plan from another.
+fn plan_hash(planned: &PlannedUndo) -> String {
+    let text = format!("{:?} {:?} {:?}", planned.plan, planned.folders, planned.lacking);
+    ContentHash::digest(text.as_bytes()).to_string()
+}
+
+/// The plan, before it is carried out.
+struct PlanView<'a> {
+    visit: &'a Visit<'a>,
+    asked: &'a AskedUndo,
+    planned: Option<&'a PlannedUndo>,
+    /// Whether the plan is another one than the owner saw.
+    changed: bool,
+}
+
+impl PlanView<'_> {
+    fn markup(&self) -> Markup {
+        html! {
+            h1 { "Take back" }
+            p { "This would take back " strong { (self.asked.words()) } "." }
+            @if self.changed {
+                p class="warning" role="alert" {
+                    "Something changed meanwhile, so nothing was done. This is the plan now."
+                }
+            }
+            @match self.planned {
+                None => p class="empty" { "There is no such change, so there is nothing to do." },
+                Some(planned) => { (self.plan(planned)) }
+            }
+            p { a href=(ACTIVITY_PATH) { "Back to the activity" } }
+        }
+    }
+
+    fn plan(&self, planned: &PlannedUndo) -> Markup {
+        let steps = &planned.plan.steps;
+        html! {
+            @if steps.is_empty() {
+                p class="empty" { "Nothing is to be done." }
+            } @else {
+                h2 { "What will be done" }
+                ul class="plan" {
+                    @for step in steps.iter().take(MAX_NAMED) { li { (step_words(step)) } }
+                    @for folder in &planned.folders {
+                        li { "Remove the folder " (path(folder)) ", if it is empty by then" }
+                    }
+                }
+                (more(steps.len()))
+            }
+            (self.left(planned))
+            @if !steps.is_empty() { (self.form(planned)) }
+        }
+    }
+
+    fn left(&self, planned: &PlannedUndo) -> Markup {
+        let left = &planned.plan.left;
+        html! {
+            @if !left.is_empty() {
+                h2 { "What stays as it is" }
+                ul class="plan" {
+                    @for left in left.iter().take(MAX_NAMED) {
+                        li class=[left.why.is_failure().then_some("bad")] {
+                            (file(&left.path)) ", which " (left.text())
+                        }
+                    }
+                }
+                (more(left.len()))
+            }
+            @for gap in &planned.unrecorded {
+                p class="warning" {
+                    (gap.changes) " changes between " (minute_of_instant(gap.since)) " and "
+                    (minute_of_instant(gap.until))
+                    " UTC are not in the history, which had no room for them."
+                }
+            }
+            @if !planned.lacking.is_empty() {
+                p class="warning" {
+                    "The history has no room for what " (planned.lacking.len())
+                    " of these steps replace or remove, so those steps cannot be taken back."
+                }
+            }
+        }
+    }
+
+    fn form(&self, planned: &PlannedUndo) -> Markup {
+        html! {
+            form method="post" action=(UNDO_PATH) {
+                (self.visit.csrf_field())
+                input type="hidden" name="plan" value=(plan_hash(planned));
+                @for name in ["call", "client", "since"] {
+                    @if let Some(value) = self.visit.parameters.get(name) {
+                        input type="hidden" name=(name) value=(value);
+                    }
+                }
+                div class="actions" {
+                    button { "Take it back: " (steps(planned.plan.steps.len())) }
+                }
+                p class="muted" { "This undo can be taken back itself." }
+            }
+        }
+    }
+}
+
+fn steps(count: usize) -> String {
+    if count == 1 { "one step".to_owned() } else { format!("{count} steps") }
+}
+
+fn more(count: usize) -> Markup {
+    html! {
+        @if count > MAX_NAMED { p class="muted" { "And " (count - MAX_NAMED) " more." } }
+    }
+}
+
+fn path(path: &SpacePath) -> Markup {
+    html! { code { bdi { (shown_start(path.as_str(), MAX_PATH)) } } }
+}
+
+fn file(of: &SpacePath) -> Markup {
+    html! {
+        a href={ (FILE_PATH) "?path=" (encode_component(of.as_str())) } { (path(of)) }
+    }
+}
+
+fn step_words(step: &UndoStep) -> Markup {
+    match step {
+        UndoStep::Restore { path, from: Some(_), before, .. } => html! {
+            "Restore " (file(path)) " as before change " (before)
+        },
+        UndoStep::Restore { path, from: None, before, .. } => html! {
+            "Bring back " (file(path)) " as before change " (before)
+        },
+        UndoStep::Remove { path, .. } => html! { "Remove " (file(path)) ", which was created" },
+        UndoStep::MoveBack { path: now, to, .. } => html! {
+            "Move " (file(now)) " back to " (path(to))
+        },
+        UndoStep::RemoveFolder { path: folder } => html! {
+            "Remove the folder " (path(folder)) ", which this undo made"
+        },
+    }
+}
+
+/// Says what was done.
+fn done(
+    planned: &PlannedUndo,
+    failed: &[(&UndoStep, String)],
+    call: Option<ChangeNumber>,
+) -> Markup {
+    let all = planned.plan.steps.len();
+    html! {
+        h1 { "Taken back" }
+        p class="notice" role="status" { (all - failed.len()) " of " (steps(all)) " done." }
+        @if !failed.is_empty() {
+            h2 { "What could not be done" }
+            ul class="plan" {
+                @for (step, why) in failed.iter().take(MAX_NAMED) {
+                    li class="bad" { (path(step.path())) ": " (shown(&shown_start(why, 300))) }
+                }
+            }
+            (more(failed.len()))
+        }
+        @if let Some(call) = call {
+            p { a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" } }
+        }
+        p { a href=(ACTIVITY_PATH) { "Back to the activity" } }
+    }
+}

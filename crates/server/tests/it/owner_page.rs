@@ -1,0 +1,434 @@
+//! The owner's page over HTTP: who gets in, what it says of clients, and what it takes back.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+use stile_testkit::client::{Http, McpClient as _, Reply};
+
+use crate::sign_in_kit::{
+    Browser, Place, ScriptedClient, fetch, form, form_to, forms_of, location, read_file, text_of,
+};
+
+/// Every page of the owner, with parameters that its content needs.
+const PAGES: [&str; 7] = [
+    "/owner/clients",
+    "/owner/activity",
+    "/owner/undo?since=2026-01-01T00:00",
+    "/owner/files?path=%2Fwork",
+    "/owner/file?path=%2Fwork%2Fplan.md",
+    "/owner/connect",
+    "/owner/health",
+];
+/// Every form of the owner's page that changes something.
+const FORMS: [(&str, &str); 6] = [
+    ("/owner/undo", "call=1"),
+    ("/owner/file", "path=%2Fwork%2Fplan.md&version=1&over="),
+    ("/owner/connect/token", "name=x&verb=write&folder=%2F"),
+    ("/owner/clients/end", "id=x"),
+    ("/owner/clients/narrow", "id=x"),
+    ("/owner/clients/revoke-token", "jti=x"),
+];
+
+impl Place {
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url().replace("/mcp", ""))
+    }
+
+    /// Returns a client with a token that may change everything.
+    fn agent(&self, name: &str) -> Http {
+        let token = self.stile(&["token", "--scope", "write:/", "--client", name]);
+        self.server.client(token.trim())
+    }
+
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.rig.root.join(name)).unwrap()
+    }
+}
+
+/// Replaces the plan by a text of one line, as an agent does.
+fn rewrite_plan(agent: &mut Http, old: &str, new: &str) {
+    let hash = ContentHash::digest(format!("{old}\n").as_bytes()).to_string();
+    let arguments = json!({
+        "path": "/work/plan.md", "hash": hash, "lines": [1, 0], "old": old, "new": new,
+    });
+    agent.tool("text.replace", arguments).unwrap();
+}
+
+/// Sends a form of a page as its browser would, with these fields changed.
+fn send(
+    browser: &mut Browser,
+    place: &Place,
+    page: &Reply,
+    action: &str,
+    changes: &[(&str, &str)],
+) -> Reply {
+    let form = form_to(page, action);
+    let mut fields = form.fields;
+    for (name, value) in changes {
+        fields.retain(|(known, _)| known != name);
+        fields.push(((*name).to_owned(), (*value).to_owned()));
+    }
+    let fields: Vec<(&str, &str)> =
+        fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    browser.post(&place.at(action), &fields)
+}
+
+#[test]
+fn owner_page_the_top_of_the_server_leads_in() {
+    let place = Place::new();
+    let reply = fetch("GET", &place.at("/"), &[("Accept", "text/html")], "");
+    assert_eq!(reply.status, 200);
+    assert!(text_of(&reply).contains("href=\"/owner\""), "{}", text_of(&reply));
+    let mut visitor = Browser::default();
+    let page = visitor.open(&place.at("/owner"));
+    assert!(page.status == 200 && text_of(&page).contains("Sign in"), "{page:?}");
+    // `page` is the word of the command for the same link.
+    let printed = place.stile(&["page", "--address", &place.at("")]);
+    let page = visitor.get(printed.lines().next().unwrap());
+    let entered = visitor.submit(&place.url(), &page, &[]);
+    assert_eq!(location(&entered), Some("/owner/clients"));
+    assert!(text_of(&visitor.open(&place.at("/owner"))).contains("Who may do what"));
+}
+
+#[test]
+fn owner_page_no_token_of_an_agent_opens_it_in_any_header_or_cookie() {
+    let place = Place::new();
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let signed_in = client.tokens(&mut owner, "write:/");
+    let secrets = [
+        place.stile(&["token", "--owner", "--scope", "write:/"]).trim().to_owned(),
+        signed_in["access_token"].as_str().unwrap().to_owned(),
+        signed_in["refresh_token"].as_str().unwrap().to_owned(),
+    ];
+    for secret in secrets {
+        let ways = [
+            ("Authorization", format!("Bearer {secret}")),
+            ("Authorization", format!("Basic {secret}")),
+            ("Authorization", secret.clone()),
+            ("Proxy-Authorization", format!("Bearer {secret}")),
+            ("X-Api-Key", secret.clone()),
+            ("X-Auth-Token", secret.clone()),
+            ("Mcp-Session-Id", secret.clone()),
+            ("Cookie", format!("stile={secret}")),
+            ("Cookie", format!("__Host-stile={secret}")),
+            ("Cookie", format!("stile-visitor={secret}; stile-waiting=%2Fowner")),
+            ("Cookie", format!("stile=; stile={secret}")),
+        ];
+        for (name, value) in &ways {
+            for path in PAGES {
+                let reply = fetch("GET", &place.at(path), &[(name, value)], "");
+                let to = location(&reply).unwrap_or_default();
+                assert!(reply.status == 303 && to.starts_with("/sign-in?"), "{path} {name}");
+            }
+            for (path, fields) in FORMS {
+                let headers = [
+                    (*name, value.as_str()),
+                    ("Content-Type", "application/x-www-form-urlencoded"),
+                ];
+                let body = format!("{fields}&csrf={secret}&access_token={secret}");
+                assert_eq!(fetch("POST", &place.at(path), &headers, &body).status, 403, "{path}");
+            }
+        }
+        let query = format!("{}?access_token={secret}&code={secret}", place.at("/owner/clients"));
+        assert_eq!(fetch("GET", &query, &[], "").status, 303);
+    }
+    assert_eq!(place.text("work/plan.md"), "the plan\n");
+}
+
+#[test]
+fn owner_page_forms_of_other_sites_and_rebound_names_do_nothing() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let page = owner.get(&place.at("/owner/connect"));
+    let csrf = &form_to(&page, "/owner/connect/token").fields[0].1.clone();
+    let (_, secret) = owner.cookies.iter().find(|(name, _)| name == "stile").unwrap();
+    let cookie = format!("stile={secret}");
+    let urlencoded = ("Content-Type", "application/x-www-form-urlencoded");
+    for (path, fields) in FORMS {
+        for site in ["cross-site", "same-site"] {
+            let headers = [("Cookie", cookie.as_str()), urlencoded, ("Sec-Fetch-Site", site)];
+            let body = format!("{fields}&csrf={csrf}");
+            assert_eq!(
+                fetch("POST", &place.at(path), &headers, &body).status,
+                403,
+                "{path} {site}"
+            );
+        }
+        // A page of another site knows no token, and a browser names the site.
+        for headers in [
+            vec![("Cookie", cookie.as_str()), urlencoded],
+            vec![("Cookie", cookie.as_str()), urlencoded, ("Origin", "https://evil.example")],
+        ] {
+            assert_eq!(fetch("POST", &place.at(path), &headers, fields).status, 403, "{path}");
+        }
+    }
+    // A name that an attacker lets point to this machine.
+    for path in PAGES {
+        let address = place.server.address;
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: evil.example:{}\r\nCookie: {cookie}\r\n\r\n",
+            address.port()
+        );
+        let reply = Http::new(address, "").send(head.as_bytes()).unwrap();
+        assert!((400..500).contains(&reply.status), "{path}: {}", reply.status);
+        assert!(!text_of(&reply).contains("plan.md"), "{path}");
+    }
+    assert_eq!(place.stile(&["token", "list", "--json"]).trim(), "[]");
+}
+
+#[test]
+fn owner_page_tells_what_each_client_saw_and_changed() {
+    let place = Place::new();
+    let mut agent = place.agent("cursor");
+    agent.tool("text.read", json!({ "path": "/journal/day.md" })).unwrap();
+    agent.tool("file.search", json!({ "q": "plan" })).unwrap();
+    rewrite_plan(&mut agent, "the plan", "another plan");
+    // A client that starts Stile by itself is there like others.
+    let mut helper = place.rig.stdio(&["--client", "helper"]);
+    helper.tool("text.read", json!({ "path": "/work/plan.md" })).unwrap();
+    helper.finish().unwrap();
+
+    let mut owner = place.signed_in_browser();
+    let page = text_of(&owner.get(&place.at("/owner/clients")));
+    let of = |name: &str| {
+        let (_, rest) = page.split_once(&format!("<bdi>{name}</bdi>")).unwrap();
+        rest.split("class=\"client\"").next().unwrap().to_owned()
+    };
+    let cursor = of("cursor");
+    for said in [
+        "May change all files.",
+        "read 1 file in /journal and searched files once",
+        "changed 1 file in /work",
+        "End the access of cursor",
+        "What it has read already stays with it",
+    ] {
+        assert!(cursor.contains(said), "{said}: {cursor}");
+    }
+    let helper = of("helper");
+    assert!(helper.contains("read 1 file in /work") && !helper.contains("changed 1"), "{helper}");
+
+    // What it did as sentences, and filtered.
+    let activity = |owner: &mut Browser, query: &str| {
+        text_of(&owner.get(&place.at(&format!("/owner/activity?{query}"))))
+    };
+    let all = activity(&mut owner, "");
+    assert!(all.contains("cursor changed 1 line of /work/plan.md (call 1)"), "{all}");
+    assert!(all.contains("helper read /work/plan.md"), "{all}");
+    for (query, shown, hidden) in [
+        ("client=helper", "helper read", "cursor changed"),
+        ("path=%2Fjournal", "cursor read /journal/day.md", "helper read"),
+        ("tool=text.replace", "cursor changed", "cursor read"),
+        ("outcome=refused", "Nobody called anything", "cursor read"),
+        ("day=2026-01-01", "Nobody called anything", "cursor read"),
+        ("path=%2F..&day=nonsense&days=x&before=y", "cursor read", "<script>"),
+    ] {
+        let page = activity(&mut owner, query);
+        assert!(page.contains(shown) && !page.contains(hidden), "{query}: {page}");
+    }
+}
+
+#[test]
+fn owner_page_takes_back_what_its_plan_showed_and_no_more() {
+    let place = Place::new();
+    let mut agent = place.agent("cursor");
+    rewrite_plan(&mut agent, "the plan", "another plan");
+    let create = json!({ "path": "/work/new.md", "content": "new\n" });
+    agent.tool("file.create", create).unwrap();
+    let mut owner = place.signed_in_browser();
+    let address = "/owner/undo?client=cursor&since=2026-01-01T00:00";
+    let plan = owner.get(&place.at(address));
+    let words = text_of(&plan);
+    assert!(words.contains("Restore") && words.contains("/work/plan.md"), "{words}");
+    assert!(words.contains("Remove") && words.contains("/work/new.md"), "{words}");
+
+    // Somebody changes a file after the plan was shown: the new plan is shown, and nothing done.
+    std::fs::write(place.rig.root.join("work/new.md"), "mine now\n").unwrap();
+    let changed = send(&mut owner, &place, &plan, "/owner/undo", &[]);
+    let words = text_of(&changed);
+    assert!(words.contains("nothing was done") && words.contains("was changed since"), "{words}");
+    assert_eq!(place.text("work/plan.md"), "another plan\n");
+
+    let done = text_of(&send(&mut owner, &place, &changed, "/owner/undo", &[]));
+    assert!(done.contains("one step done") && done.contains("Take this undo back"), "{done}");
+    assert_eq!(place.text("work/plan.md"), "the plan\n");
+    assert_eq!(place.text("work/new.md"), "mine now\n");
+    // One call, and an undo of everything that was ever done is not offered.
+    let one = text_of(&owner.get(&place.at("/owner/undo?call=1")));
+    assert!(one.contains("what call 1 changed"), "{one}");
+    for refused in ["/owner/undo", "/owner/undo?client=cursor", "/owner/undo?call=x"] {
+        assert_eq!(owner.get(&place.at(refused)).status, 409, "{refused}");
+    }
+}
+
+#[test]
+fn owner_page_shows_versions_and_gives_one_back() {
+    let place = Place::new();
+    let mut agent = place.agent("cursor");
+    rewrite_plan(&mut agent, "the plan", "<b>another</b> plan");
+    let mut owner = place.signed_in_browser();
+    let folder = text_of(&owner.get(&place.at("/owner/files")));
+    assert!(folder.contains("path=%2Fwork\"") && folder.contains("path=%2Fjournal\""), "{folder}");
+    let page = owner.get(&place.at("/owner/file?path=%2Fwork%2Fplan.md"));
+    let words = text_of(&page);
+    assert!(words.contains("<del>-the plan</del>"), "{words}");
+    assert!(words.contains("<ins>+&lt;b&gt;another&lt;/b&gt; plan</ins>"), "{words}");
+
+    // The version that the owner saw is what is replaced.
+    std::fs::write(place.rig.root.join("work/plan.md"), "mine\n").unwrap();
+    assert_eq!(send(&mut owner, &place, &page, "/owner/file", &[]).status, 409);
+    assert_eq!(place.text("work/plan.md"), "mine\n");
+    let page = owner.get(&place.at("/owner/file?path=%2Fwork%2Fplan.md&version=1"));
+    let restored = send(&mut owner, &place, &page, "/owner/file", &[]);
+    assert_eq!(restored.status, 303, "{}", text_of(&restored));
+    assert_eq!(place.text("work/plan.md"), "the plan\n");
+    let page = text_of(&owner.get(&place.at(location(&restored).unwrap())));
+    assert!(page.contains("has that version again"), "{page}");
+}
+
+#[test]
+fn owner_page_makes_a_token_that_may_what_was_chosen() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let page = owner.get(&place.at("/owner/connect"));
+    assert!(text_of(&page).contains(&place.url()), "{}", text_of(&page));
+    let fields = [("name", "<i>editor</i>"), ("folder", "/work"), ("verb", "read")];
+    let made = send(&mut owner, &place, &page, "/owner/connect/token", &fields);
+    let words = text_of(&made);
+    let (_, rest) = words.split_once("id=\"made-token\"").unwrap();
+    let token = rest.split(['>', '<']).nth(1).unwrap();
+    assert_eq!(read_file(&place, token, "/work/plan.md").0, 200);
+    assert_eq!(read_file(&place, token, "/journal/day.md").0, 403);
+    assert!(words.contains("&lt;i&gt;editor") && !words.contains("<i>"), "{words}");
+    let listed: Value = serde_json::from_str(&place.stile(&["token", "list", "--json"])).unwrap();
+    assert_eq!(listed[0]["scopes"], "read:/work/", "{listed}");
+    for wrong in [("name", ""), ("folder", "/../x"), ("never", "secrets/*")] {
+        let refused = send(&mut owner, &place, &page, "/owner/connect/token", &[fields[0], wrong]);
+        assert_eq!(refused.status, 409, "{wrong:?}");
+    }
+}
+
+#[test]
+fn owner_page_names_what_waits_and_leads_to_it() {
+    let place = Place::new();
+    let client = ScriptedClient::connect(&place.url());
+    let mut stranger = Browser::default();
+    stranger.get(&client.authorization_url(&[("scope", "read:/work/")]));
+    let mut owner = place.signed_in_browser();
+    let page = text_of(&owner.get(&place.at("/owner/clients")));
+    let (_, waiting) = page.split_once("Waiting for you").unwrap();
+    let (_, link) = waiting.split_once("href=\"/consent?request=").unwrap();
+    let handle = link.split('"').next().unwrap();
+    let consent = owner.get(&place.at(&format!("/consent?request={handle}")));
+    let words = text_of(&consent);
+    assert!(words.contains("Editor asks for access"), "{words}");
+    // The folders with what would open of each.
+    assert!(words.contains("<bdi>/work/</bdi><span>reads</span>"), "{words}");
+    assert!(words.contains("<bdi>/journal/</bdi><span>nothing</span>"), "{words}");
+    let denied = owner.submit(&place.url(), &consent, &[("decision", "deny")]);
+    assert_eq!(denied.status, 303);
+    let page = text_of(&owner.get(&place.at("/owner/clients")));
+    assert!(!page.contains("Waiting for you"), "{page}");
+}
+
+/// Returns the tags of a page.
+fn tags(html: &str) -> Vec<&str> {
+    html.split('<').skip(1).filter_map(|rest| rest.split('>').next()).collect()
+}
+
+fn value<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
+    tag.split_once(&format!(" {name}=\""))?.1.split('"').next()
+}
+
+#[test]
+fn owner_page_every_control_has_a_label_and_every_page_is_small() {
+    let place = Place::new();
+    let mut agent = place.agent("cursor");
+    for number in 0..120 {
+        let content = format!("{number}\n");
+        let path = format!("/work/{number}-{}.md", "long".repeat(30));
+        agent.tool("file.create", json!({ "path": path, "content": content })).unwrap();
+        place.stile(&["token", "--scope", "read:/", "--client", &format!("client {number}")]);
+    }
+    let mut owner = place.signed_in_browser();
+    for path in PAGES.into_iter().chain(["/owner/account"]) {
+        let page = owner.get(&place.at(path));
+        let html = text_of(&page);
+        assert_eq!(page.status, 200, "{path}: {html}");
+        assert!(html.len() < 60_000, "{path}: {} bytes", html.len());
+        let mut ids = BTreeSet::new();
+        for id in tags(&html).into_iter().filter_map(|tag| value(tag, "id")) {
+            assert!(ids.insert(id), "{path}: the id {id} occurs twice");
+        }
+        let labelled: BTreeSet<&str> = tags(&html)
+            .iter()
+            .filter(|tag| tag.starts_with("label"))
+            .filter_map(|tag| value(tag, "for"))
+            .collect();
+        assert!(labelled.iter().all(|id| ids.contains(id)), "{path}: {labelled:?}");
+        let mut in_label = false;
+        for tag in tags(&html) {
+            let kind = tag.split(' ').next().unwrap();
+            match kind {
+                "label" => in_label = true,
+                "/label" => in_label = false,
+                "input" | "select" | "textarea" => {
+                    let is_hidden = value(tag, "type") == Some("hidden");
+                    let has_label = value(tag, "id").is_some_and(|id| labelled.contains(id));
+                    assert!(is_hidden || in_label || has_label, "{path}: <{tag}> has no label");
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(html.matches("<h1").count(), 1, "{path}");
+        for form in forms_of(&page).iter().filter(|form| form.action != "/owner/clients") {
+            let is_search = ["/owner/activity", "/owner/undo"].contains(&form.action.as_str());
+            assert!(form.names.contains("csrf") || is_search, "{path}: {form:?}");
+        }
+    }
+    // All clients are found, some pages on.
+    let second = text_of(&owner.get(&place.at("/owner/clients?page=1")));
+    assert!(second.contains("Used later") && second.contains("Used earlier"), "{second}");
+    let found = text_of(&owner.get(&place.at("/owner/clients?q=CLIENT+77")));
+    assert!(found.contains("<bdi>client 77</bdi>") && !found.contains("client 78"), "{found}");
+}
+
+#[test]
+fn owner_page_hostile_names_are_text_on_every_page() {
+    let place = Place::new();
+    let names = ["<img src=x onerror=alert(1)>.md", "safe\u{202e}dm.exe", "'\"&amp;.md"];
+    for name in names {
+        std::fs::write(place.rig.root.join("work").join(name), "text\n").unwrap();
+    }
+    let hostile = "<script>alert(1)</script>\u{202e}";
+    let mut agent = place.agent("<script>alert(1)</script>");
+    for name in names {
+        agent.tool("text.read", json!({ "path": format!("/work/{name}") })).unwrap();
+    }
+    let mut owner = place.signed_in_browser();
+    let encoded = form(&[("client", hostile), ("q", hostile), ("path", "/work/<img src=x>")]);
+    let file = form(&[("path", &format!("/work/{}", names[0]))]);
+    let pages = PAGES.map(str::to_owned).into_iter().chain([
+        format!("/owner/clients?{encoded}"),
+        format!("/owner/activity?{encoded}"),
+        format!("/owner/undo?since=2026-01-01T00:00&{}", form(&[("client", hostile)])),
+        format!("/owner/file?{file}"),
+        format!("/owner/files?{}", form(&[("path", "/work/<b>")])),
+        format!("/owner/file?{}", form(&[("path", "/work/<b>"), ("version", "<b>")])),
+    ]);
+    for path in pages {
+        let page = text_of(&owner.get(&place.at(&path)));
+        // What a form sends back is what it is, and nobody sees it.
+        let mut seen = page.split(" value=\"").map(|part| match part.split_once('"') {
+            Some((_, rest)) if !page.starts_with(part) => rest,
+            _ => part,
+        });
+        assert!(seen.all(|part| !part.contains('\u{202e}')), "{path}: {page}");
+        for forbidden in ["<script>", "<img", "<b>", "onerror=alert(1)>.md"] {
+            assert!(!page.contains(forbidden), "{path} has {forbidden}: {page}");
+        }
+    }
+    let activity = text_of(&owner.get(&place.at("/owner/activity")));
+    assert!(activity.contains("safe\\u{202e}dm.exe"), "{activity}");
+}
