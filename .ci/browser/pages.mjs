@@ -1,5 +1,6 @@
-// The owner's pages in Chromium: sign-in, consent and "who may do what", with a script and without,
-// at 320 px, in both colour schemes, for hostile names.
+// The owner's page in Chromium: sign-in, consent, clients, activity, undo, files, connect, health,
+// with a script and without, at 320 px, in both colour schemes, for hostile names. Each control is
+// at least 24 pixels high and wide.
 //
 //     pages.mjs ORIGIN PASSWORD_FILE PICTURES_FOLDER
 //
@@ -53,6 +54,17 @@ async function open(options = {}) {
   return page;
 }
 
+// Runs in the page. A link within a sentence may be as high as its line.
+function smallControls() {
+  const all = document.querySelectorAll("a, button, input, select, textarea, summary");
+  const isSmall = (control) => {
+    const { width, height } = control.getBoundingClientRect();
+    const isInSentence = control.tagName === "A" && getComputedStyle(control).display === "inline";
+    return control.checkVisibility() && width > 0 && !isInSentence && (width < 24 || height < 24);
+  };
+  return [...all].filter(isSmall).map((control) => control.outerHTML.slice(0, 120));
+}
+
 let number = 0;
 async function inspect(page, name) {
   for (const scheme of ["light", "dark"]) {
@@ -66,6 +78,7 @@ async function inspect(page, name) {
     }
     // Injected by the debugger, so the content security policy stays in force.
     await page.evaluate(axe);
+    assert.deepEqual(await page.evaluate(smallControls), [], `${name}: controls below 24 pixels`);
     const { violations } = await page.evaluate(() => window.axe.run());
     const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html)}`);
     assert.deepEqual(found, [], `${name} in ${scheme}`);
@@ -155,14 +168,54 @@ async function withScript() {
   assert.doesNotMatch(await page.title(), /owned/);
   assert.doesNotMatch(await page.content(), /[\u202a-\u202e\u2066-\u2069]/);
   await inspect(page, "clients");
-  const cards = page.getByRole("button", { name: "End this access" });
-  const before = await cards.count();
+  const lines = page.locator("details.client");
+  const before = await lines.count();
   assert.ok(before >= 1);
-  await cards.first().click();
+  const line = lines.filter({ hasText: "A client of a test" }).first();
+  await line.locator("summary").first().click();
+  await line.getByText("End this access…").click();
+  await inspect(page, "a client opened");
+  await line.getByRole("button", { name: "End the access of A client of a test" }).click();
   await page.getByRole("status").waitFor();
-  assert.equal(await cards.count(), before - 1);
-  console.log("ok a client is ended on the page");
+  assert.equal(await lines.count(), before - 1);
+  await page.getByText(/^Ended and expired/).waitFor();
+  console.log("ok a client is ended on the page, which asks once");
   return page;
+}
+
+// An agent makes a file with a token of the page, and the owner takes it back.
+async function tokenAndUndo(page) {
+  await page.goto(`${origin}/owner/connect`);
+  await inspect(page, "connect");
+  await page.getByLabel("Name of the client").fill("editor");
+  await page.getByLabel("It may").selectOption("write");
+  await page.getByRole("button", { name: "Make the token" }).click();
+  const token = await page.getByLabel("The token").inputValue();
+  await inspect(page, "token made");
+  const called = await fetch(`${origin}/mcp`, { method: "POST",
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28",
+      "Mcp-Method": "tools/call", "Mcp-Name": "file.create" },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: {
+      name: "file.create", arguments: { path: "/made by an agent.md", content: "made\n" },
+      _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+        "io.modelcontextprotocol/clientCapabilities": {} } } }) });
+  assert.equal(called.status, 200, await called.text());
+  for (const path of ["activity", "files", "file?path=%2Fmade%20by%20an%20agent.md", "health"]) {
+    await page.goto(`${origin}/owner/${path}`);
+    await inspect(page, path.split("?")[0]);
+  }
+  await page.goto(`${origin}/owner/activity`);
+  const call = page.getByRole("listitem").filter({ hasText: "editor created" });
+  await call.getByRole("link", { name: "Take back" }).click();
+  await inspect(page, "undo");
+  await page.getByRole("button", { name: "Take it back: one step" }).click();
+  await page.getByRole("heading", { name: "Taken back" }).waitFor();
+  await inspect(page, "taken back");
+  await page.goto(`${origin}/owner/files`);
+  assert.equal(await page.locator(".files").getByText("made by an agent").count(), 0);
+  console.log("ok a token of the page works, and what its client made is taken back");
 }
 
 async function passkeys(page) {
@@ -190,6 +243,13 @@ async function withoutScript() {
   const asked = await approve(page, id);
   await signIn(page, password);
   await pressApprove(page, id, asked);
+  await page.goto(`${origin}/owner`);
+  for (const name of ["Activity", "Files", "Connect", "Health", "Clients"]) {
+    await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).click();
+    await page.waitForLoadState();
+  }
+  await page.locator("details.client summary").first().click();
+  await page.getByRole("heading", { name: "What it may do" }).first().waitFor();
   await page.goto(`${origin}/owner/account`);
   assert.equal(await page.getByRole("button", { name: "Register a passkey" }).count(), 0);
   await page.getByRole("button", { name: "Sign out", exact: true }).click();
@@ -229,6 +289,7 @@ async function inAFrame() {
 
 try {
   const page = await withScript();
+  await tokenAndUndo(page);
   await passkeys(page);
   await withoutScript();
   await byKeyboard();
