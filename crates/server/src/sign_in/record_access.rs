@@ -19,11 +19,14 @@ use stile_records::grant_request::{StreamGrantRequest, TimeRangeRequest};
 
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
+use super::record_sample::{sample, shown_sample};
 
 /// The longest `authorization_details`, in bytes.
 const MAX_DETAIL_BYTES: usize = 16 * 1024;
 /// The most streams of one request.
 const MAX_STREAMS: usize = 32;
+/// The most streams of which the owner is shown records.
+const MAX_SAMPLED: usize = 8;
 /// The longest purpose that the owner is asked to read, in characters.
 const MAX_PURPOSE_CHARS: usize = 300;
 
@@ -93,10 +96,19 @@ impl AskedRecords {
     /// Returns what the owner decides about each stream.
     pub fn form(&self, records: &OwnedRecords, now: Instant) -> Markup {
         let declared = records.service.list_streams(&records.owner, now).unwrap_or_default();
+        let owned = (&records.service, &records.owner);
         html! {
             ul.lines {
                 @for (index, stream) in self.document.streams.iter().enumerate() {
-                    li { (stream_form(index, stream, &declared)) }
+                    li {
+                        (stream_form(index, stream, &declared))
+                        @if index < MAX_SAMPLED {
+                            (shown_sample(
+                                &sample(owned, now, stream, &names_of(stream, &declared)),
+                                &hidden_fields(stream, &declared),
+                            ))
+                        }
+                    }
                 }
             }
             @if let Some(purpose) = &self.document.purpose_description {
@@ -160,6 +172,21 @@ fn fields_of(stream: &StreamGrantRequest, declared: &[DeclaredStream]) -> Vec<(S
     }
     all.extend(required.iter().cloned());
     all.into_iter().map(|field| (field.clone(), required.contains(&field))).collect()
+}
+
+/// Returns the names of the fields that a stream of a request means.
+fn names_of(stream: &StreamGrantRequest, declared: &[DeclaredStream]) -> Vec<String> {
+    fields_of(stream, declared).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Returns the fields of a stream that the request does not mean.
+fn hidden_fields(stream: &StreamGrantRequest, declared: &[DeclaredStream]) -> Vec<String> {
+    let asked = names_of(stream, declared);
+    let having = declared.iter().filter(|known| known.stream.as_str() == stream.name);
+    let all = having.flat_map(|known| known.declaration.fields());
+    let hidden: BTreeSet<String> =
+        all.map(|field| field.name.clone()).filter(|name| !asked.contains(name)).collect();
+    hidden.into_iter().collect()
 }
 
 /// Returns the first time that a stream of a request asks for.
