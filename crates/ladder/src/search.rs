@@ -71,6 +71,24 @@ struct WireHits {
     meta: Option<Json>,
 }
 
+/// How many records match on all pages, where the server says so.
+#[derive(Clone, Copy)]
+struct Total {
+    records: u64,
+    is_exact: bool,
+}
+
+impl Total {
+    fn of(meta: &Json) -> Option<Self> {
+        let records = meta.get("count")?.as_u64()?;
+        match meta.get("count_accuracy")?.as_str()? {
+            "exact" => Some(Self { records, is_exact: true }),
+            "lower_bound" => Some(Self { records, is_exact: false }),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Hit {
     stream: String,
@@ -219,11 +237,21 @@ impl Tool for Search {
         let items = PageItems::<'_, Hit>::new(hits);
         let count = items.count();
         let has_more = response.next_cursor.is_some();
+        let total = response.meta.as_ref().and_then(Total::of);
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             let first =
                 first.as_ref().map(|id| format!(" first_fetch_id={id}")).unwrap_or_default();
-            format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
+            let (hits, all) = match total {
+                Some(Total { records, is_exact: true }) => {
+                    (records.to_string(), records.to_string())
+                }
+                Some(Total { records, .. }) => {
+                    (format!("at least {records}"), format!("{records}+"))
+                }
+                None => (count.to_string(), count.to_string()),
+            };
+            format!("search: {hits} hit(s). shown={shown} of {all}.{more}{first}")
         };
         let mut tail =
             response.meta.as_ref().map(|meta| warnings(meta, &self.q)).unwrap_or_default();

@@ -102,6 +102,18 @@ pub struct SearchCursor {
     pub rank: Option<SearchRank>,
     /// The position of the hit in a list.
     pub position: ListCursor,
+    /// How many records matched when the first page was made. `None` in a cursor of a version that
+    /// did not count them.
+    pub total: Option<MatchTotal>,
+}
+
+/// How many records match a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchTotal {
+    /// This number.
+    Exactly(u32),
+    /// This number, and perhaps more.
+    AtLeast(u32),
 }
 
 /// The rank of a hit by relevance.
@@ -169,6 +181,13 @@ impl SearchCursor {
         bytes.extend(rank.score.to_be_bytes());
         bytes.extend(rank.newest_record.to_be_bytes());
         self.position.put(&mut bytes);
+        let (kind, records) = match self.total {
+            None => (0, 0),
+            Some(MatchTotal::Exactly(records)) => (1, records),
+            Some(MatchTotal::AtLeast(records)) => (2, records),
+        };
+        bytes.push(kind);
+        bytes.extend(records.to_be_bytes());
         bytes
     }
 
@@ -179,7 +198,17 @@ impl SearchCursor {
         let score = take_u64(&mut rest)?;
         let rank = SearchRank { score, newest_record: take_i64(&mut rest)? };
         let position = ListCursor::take(&mut rest)?;
-        Ok(Self { rank: (is_ranked == 1).then_some(rank), position })
+        // A cursor of a version without totals ends here.
+        let total = match rest.split_first() {
+            Some((1, mut records)) => {
+                Some(MatchTotal::Exactly(u32::from_be_bytes(take_array(&mut records)?)))
+            }
+            Some((2, mut records)) => {
+                Some(MatchTotal::AtLeast(u32::from_be_bytes(take_array(&mut records)?)))
+            }
+            _ => None,
+        };
+        Ok(Self { rank: (is_ranked == 1).then_some(rank), position, total })
     }
 }
 
@@ -394,9 +423,14 @@ mod tests {
             }
 
             let rank = SearchRank { score: start, newest_record: record };
-            let cursor = SearchCursor { rank: Some(rank), position };
-            let in_order = SearchCursor { rank: None, ..cursor.clone() };
+            let total = Some(MatchTotal::AtLeast(start as u32));
+            let cursor = SearchCursor { rank: Some(rank), position, total };
+            let total = Some(MatchTotal::Exactly(start as u32));
+            let in_order = SearchCursor { rank: None, total, ..cursor.clone() };
             let search = in_order.encode(binding);
+            let before_totals = &search[..search.len() - 5];
+            let without = SearchCursor { total: None, ..in_order.clone() };
+            prop_assert_eq!(SearchCursor::decode(before_totals, binding), Ok(without));
             prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(in_order));
             let ranked = cursor.encode(binding);
             prop_assert_eq!(ranked.len(), search.len(), "both orders have one length");

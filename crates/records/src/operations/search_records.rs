@@ -15,7 +15,7 @@ use stile_domain::records::pieces;
 use stile_domain::records::problem::{BroadTerms, CursorProblem, Problem};
 use stile_domain::records::relevance::NAMING_FIELDS;
 use stile_domain::records::request::ReadOperation;
-use stile_domain::records::sealed_cursor::{Binding, SearchCursor};
+use stile_domain::records::sealed_cursor::{Binding, MatchTotal, SearchCursor};
 use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm};
 use stile_store::records::{
     EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchQuery,
@@ -72,8 +72,11 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
 
 /// The longest time that a search may take.
 const MAX_DURATION: Duration = Duration::from_secs(20);
-/// The longest time for counting the terms of a search without hits.
+/// The longest time for counting the matches of a search, or the terms of one without hits.
 const MAX_COUNTING: Duration = Duration::from_secs(2);
+/// The greatest number of matches that are counted. Of more the answer says that there are at least
+/// as many.
+const MAX_TOTAL: u32 = 10_000;
 /// The greatest number of terms that are counted, and of records that each is counted in.
 const MAX_COUNTED_TERMS: usize = 8;
 const MAX_COUNTED: usize = 3;
@@ -145,14 +148,20 @@ fn search_within(
         () => Ok(()),
     };
     let page = view.find_text(&sources, search, &check_limits)?;
+    let total = match &after {
+        Some(after) => after.total,
+        None if !page.has_more => u32::try_from(page.hits.len()).ok().map(MatchTotal::Exactly),
+        None => Some(count_matches(context, &sources, search, &|| out.is_closed())?),
+    };
     let cursor_after = |hit: &RecordHit| {
         let position = view
-            .search_position(&sources, hit)
+            .search_position(&sources, hit, total)
             .ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
         view.seal(&position.encode(binding))
     };
     let next_cursor = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = response_meta(parameters);
+    add_total(&mut meta, total);
     add_search_meta(&mut meta, &query, sources.len(), page.is_truncated);
     if page.hits.is_empty() && after.is_none() {
         add_term_counts(context, &mut meta, &sources, &conditions, &query)?;
@@ -216,11 +225,54 @@ fn requested_sources(
     Ok(sources)
 }
 
+/// Counts the matches of a search up to [`MAX_TOTAL`], for at most [`MAX_COUNTING`].
+fn count_matches(
+    context: ReadContext<'_>,
+    sources: &[RecordSource],
+    search: RecordSearchQuery<'_>,
+    is_closed: &dyn Fn() -> bool,
+) -> Result<MatchTotal, Problem> {
+    let RecordSearchQuery { query, conditions, .. } = search;
+    let start = Instant::now();
+    let check_limits = || match () {
+        () if is_closed() => Err(Problem::Busy),
+        () if start.elapsed() > MAX_COUNTING => {
+            Err(Problem::SearchTooBroad { terms: broad_terms(query) })
+        }
+        () => Ok(()),
+    };
+    let mut count: u32 = 0;
+    let done = context.view.each_match(sources, query, conditions, &check_limits, &mut |rows| {
+        count = count.saturating_add(u32::try_from(rows.len()).unwrap_or(u32::MAX));
+        Ok(count <= MAX_TOTAL)
+    });
+    match done {
+        Ok(()) if count <= MAX_TOTAL => Ok(MatchTotal::Exactly(count)),
+        Ok(()) | Err(Problem::SearchTooBroad { .. }) => {
+            // The first page has more hits than its limit.
+            let seen = u32::try_from(search.limit).unwrap_or(MAX_TOTAL) + 1;
+            Ok(MatchTotal::AtLeast(count.max(seen).min(MAX_TOTAL)))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Adds to `meta` how many records match. The same on all pages of a search.
+fn add_total(meta: &mut Json, total: Option<MatchTotal>) {
+    let (count, accuracy) = match total {
+        Some(MatchTotal::Exactly(count)) => (json!(count), "exact"),
+        Some(MatchTotal::AtLeast(count)) => (json!(count), "lower_bound"),
+        None => (Json::Null, "not_counted"),
+    };
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert("count".to_owned(), count);
+        meta.insert("count_accuracy".to_owned(), accuracy.into());
+    }
+}
+
 /// Adds to `meta` how complete the search is. The same on all pages of a search.
 fn add_search_meta(meta: &mut Json, query: &ParsedQuery, sources: usize, is_truncated: bool) {
     let Some(meta) = meta.as_object_mut() else { return };
-    meta.insert("count".to_owned(), Json::Null);
-    meta.insert("count_accuracy".to_owned(), "not_counted".into());
     let scope = if is_truncated { "candidate_window" } else { "all_matches" };
     let mut recall = json!({
         "complete": !is_truncated, "ranking_scope": scope, "truncated": is_truncated,

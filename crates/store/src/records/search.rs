@@ -32,7 +32,7 @@ use std::sync::Arc;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces::MAX_RECORD;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::sealed_cursor::{SearchCursor, SearchRank};
+use stile_domain::records::sealed_cursor::{MatchTotal, SearchCursor, SearchRank};
 use stile_domain::records::tokenizer::ParsedQuery;
 
 use self::match_finder::{MatchFinder, is_short_prefix};
@@ -56,6 +56,9 @@ pub const MAX_RANKED: usize = 1000;
 const FIRST_ROWS: usize = 32;
 /// The records whose fields are read at once to be ranked.
 const ROWS_AHEAD: usize = 128;
+/// The matches of the index that are looked up at once: the first of all, and the most.
+const FIRST_MATCHES: usize = 16;
+const MOST_MATCHES: usize = 1024;
 
 /// The order of a search's hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,9 +201,10 @@ impl RecordsView<'_> {
         &self,
         sources: &[RecordSource],
         hit: &RecordHit,
+        total: Option<MatchTotal>,
     ) -> Option<SearchCursor> {
         let position = self.position_of(&ordered_by_time(sources), &hit.row)?;
-        Some(SearchCursor { rank: hit.rank, position })
+        Some(SearchCursor { rank: hit.rank, position, total })
     }
 
     /// Counts the records that match, up to `limit`. Returns the number, and whether there are
@@ -216,26 +220,59 @@ impl RecordsView<'_> {
         limit: usize,
         check_limits: &dyn Fn() -> Result<(), Problem>,
     ) -> Result<(usize, bool), Problem> {
+        let mut count = 0;
+        self.each_match(sources, query, conditions, check_limits, &mut |rows| {
+            count += rows.len();
+            Ok(count <= limit)
+        })?;
+        Ok((count.min(limit), count > limit))
+    }
+
+    /// Passes the records that match to `take`, some at a time and in no particular order, until it
+    /// returns `false`. A query that requires no term matches nothing.
+    ///
+    /// # Errors
+    /// The error of `take`, of `check_limits` or of the database.
+    pub fn each_match(
+        &self,
+        sources: &[RecordSource],
+        query: &ParsedQuery,
+        conditions: &[Condition],
+        check_limits: &dyn Fn() -> Result<(), Problem>,
+        take: &mut dyn FnMut(&[RecordRow]) -> Result<bool, Problem>,
+    ) -> Result<(), Problem> {
+        if query.terms.is_empty() {
+            return Ok(());
+        }
         let mut finder = MatchFinder::new(self, sources, query, conditions, check_limits)?;
-        let (mut count, mut target) = (0, MAX_RECORD);
         if let Some(rows) = self.few_matching(sources, conditions)? {
+            let mut matching = Vec::new();
             for row in rows {
                 check_limits()?;
-                count += usize::from(finder.scope.matches(&row, query)?);
+                if finder.scope.matches(&row, query)? {
+                    matching.push(row);
+                }
             }
-            return Ok((count.min(limit), count > limit));
+            return take(&matching).map(drop);
         }
-        while let Some(record) = finder.next_match(target)? {
-            target = record - 1;
-            if finder.visible_row(record)?.is_none() || finder.is_excluded(record)? {
-                continue;
+        let (mut target, mut wanted) = (MAX_RECORD, FIRST_MATCHES);
+        loop {
+            let mut records = Vec::new();
+            while records.len() < wanted
+                && let Some(record) = finder.next_match(target)?
+            {
+                target = record - 1;
+                if !finder.is_excluded(record)? {
+                    records.push(record);
+                }
             }
-            if count == limit {
-                return Ok((count, true));
+            let is_last = records.len() < wanted;
+            if !take(&finder.visible_rows(&records)?)? || is_last {
+                return Ok(());
             }
-            count += 1;
+            check_limits()?;
+            wanted = (4 * wanted).min(MOST_MATCHES);
         }
-        Ok((count, false))
     }
 }
 

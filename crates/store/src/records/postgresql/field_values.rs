@@ -119,10 +119,11 @@ impl PgSnapshot<'_> {
         found: &mut Vec<RecordRow>,
     ) -> Result<Option<i64>, Problem> {
         let residue = Residue::new(source, conditions);
-        let select = format!("SELECT {COLUMNS}, body FROM records WHERE ");
+        let body = if residue.is_empty() { "" } else { ", body" };
+        let select = format!("SELECT {COLUMNS}{body} FROM records WHERE ");
         let rows = self.filtered(&select, filter)?;
         for row in &rows {
-            if residue.holds(column(row, 4)?)? {
+            if residue.is_empty() || residue.holds(column(row, 4)?)? {
                 let row = record_row(row)?;
                 if source.visibility.keys().is_none_or(|keys| keys.contains(&row.key)) {
                     found.push(row);

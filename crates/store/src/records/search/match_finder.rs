@@ -191,26 +191,66 @@ impl<'s> MatchFinder<'s> {
         let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else {
             return Ok(None);
         };
-        let is_ordered = source.ordered_by().is_some();
-        let is_hidden = match self.visible.get(at) {
-            Some(Some(records)) => records.binary_search(&record).is_err(),
-            _ => false,
-        };
-        let row = if is_hidden {
+        let row = if self.is_hidden(at, record) {
             None
         } else {
             snapshot.find_in_time(source, record, self.conditions)?
         };
+        let row = row.map(|row| seen_through(at, source, row));
         if row.is_none() && source.visibility.time.is_some() {
-            self.hidden += 1;
-            if self.hidden == MAX_HIDDEN {
-                self.collect_visible()?;
+            self.note_hidden(1)?;
+        }
+        Ok(row)
+    }
+
+    /// Looks some records up at once, as [`MatchFinder::visible_row`] does.
+    pub(super) fn visible_rows(&mut self, records: &[i64]) -> Result<Vec<RecordRow>, Problem> {
+        let snapshot = self.scope.view.snapshot;
+        let mut found = Vec::new();
+        let mut of_source: Vec<Vec<i64>> = vec![Vec::new(); self.scope.sources.len()];
+        for (stream, row) in snapshot.rows_of(records)? {
+            let Some((at, source)) = self.scope.source(stream) else { continue };
+            if self.is_hidden(at, row.number) {
+                continue;
+            }
+            if source.visibility.time.is_none() && self.conditions.is_empty() {
+                found.push(seen_through(at, source, row));
+            } else if let Some(own) = of_source.get_mut(at) {
+                own.push(row.number);
             }
         }
-        Ok(row.map(|row| {
-            let order_key = row.order_key.filter(|_| is_ordered);
-            RecordRow { source: at, order_key, ..row }
-        }))
+        let mut hidden = 0;
+        for ((at, source), own) in self.scope.sources.iter().enumerate().zip(&of_source) {
+            if own.is_empty() {
+                continue;
+            }
+            let rows = snapshot.visible_among(source, own, self.conditions)?;
+            if source.visibility.time.is_some() {
+                hidden += own.len() - rows.len();
+            }
+            found.extend(rows.into_iter().map(|row| seen_through(at, source, row)));
+        }
+        self.note_hidden(hidden)?;
+        Ok(found)
+    }
+
+    /// Returns whether the caller's grant is known to hide a record of a source.
+    fn is_hidden(&self, source: usize, record: i64) -> bool {
+        match self.visible.get(source) {
+            Some(Some(records)) => records.binary_search(&record).is_err(),
+            _ => false,
+        }
+    }
+
+    /// Notes that records turned out to be hidden. If they are many, the visible ones are
+    /// collected.
+    fn note_hidden(&mut self, records: usize) -> Result<(), Problem> {
+        let before = self.hidden;
+        self.hidden += records;
+        match before < MAX_HIDDEN && self.hidden >= MAX_HIDDEN {
+            true => self.collect_visible(),
+            false => Ok(()),
+        }
     }
 
     /// Collects the visible records of each source whose grant has a time range, if they are few.
@@ -222,6 +262,12 @@ impl<'s> MatchFinder<'s> {
         }
         Ok(())
     }
+}
+
+/// Returns a row of a source as the caller sees it: without an order that it may not see.
+fn seen_through(at: usize, source: &RecordSource, row: RecordRow) -> RecordRow {
+    let order_key = row.order_key.filter(|_| source.ordered_by().is_some());
+    RecordRow { source: at, order_key, ..row }
 }
 
 impl<'q> TermList<'q> {

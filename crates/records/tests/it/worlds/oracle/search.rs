@@ -75,8 +75,8 @@ impl Oracle<'_> {
             "sources_searched_count": sources.len(),
         });
         put(&mut meta, "recall", J::of(&recall));
-        put(&mut meta, "count", J::Null);
-        put(&mut meta, "count_accuracy", J::Str("not_counted".into()));
+        put(&mut meta, "count", J::Num(hits.len().to_string()));
+        put(&mut meta, "count_accuracy", J::Str("exact".into()));
         if hits.is_empty() && !query.terms.is_empty() {
             let counted = query.terms.iter().take(8).map(|term| {
                 let alone = ParsedQuery { terms: vec![term.clone()], ..ParsedQuery::default() };
